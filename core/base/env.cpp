@@ -1,0 +1,39 @@
+// The table of environment variables.
+#include "core/base/env.h"
+
+#include <cstdlib>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+std::span<const EnvVar> env_vars() {
+  static const EnvVar table[] = {
+      {"LOCKSTEP_LOGS", "", "topics to log, as in \"+fusion,overlap,-plan\"; `trainrun env` lists them"},
+      {"LOCKSTEP_VERIFY", "0", "1: verify the graph after every pass"},
+      {"LOCKSTEP_SKIP_PASSES", "", "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
+      {"LOCKSTEP_CACHE", "", "folder of the kernel cache; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
+      {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
+      {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
+      {"LOCKSTEP_DEADLINE", "600", "seconds before a collective that does not complete is an error"},
+      {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
+      {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
+  };
+  return table;
+}
+
+std::string env(const std::string& name) {
+  for (const auto& row : env_vars())
+    if (name == row.name) {
+      const char* value = std::getenv(row.name);
+      return value ? value : row.fallback;
+    }
+  throw InternalError(str("environment variable ", name, " is not in the table of core/base/env.cpp"));
+}
+
+bool env_flag(const std::string& name) {
+  std::string value = env(name);
+  return !(value.empty() || value == "0" || value == "off" || value == "false" || value == "no");
+}
+
+}  // namespace lockstep

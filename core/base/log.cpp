@@ -1,0 +1,89 @@
+// Log topics and lines, over spdlog.
+#include "core/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+
+namespace lockstep::log {
+
+namespace {
+std::atomic<int> g_rank{0};
+
+spdlog::logger& logger() {
+  static auto instance = [] {
+    auto made = spdlog::stderr_logger_mt("lockstep");
+    made->set_pattern("%v");
+    return made;
+  }();
+  return *instance;
+}
+
+const std::map<std::string, bool>& switches() {
+  static const std::map<std::string, bool> chosen = [] {
+    std::map<std::string, bool> out;
+    std::vector<std::string> names;
+    for (const auto& t : topics()) out[t.name] = false, names.push_back(t.name);
+    for (auto word : split(env("LOCKSTEP_LOGS"), ',')) {
+      word = trim(word);
+      if (word.empty()) continue;
+      bool on = word[0] != '-';
+      if (word[0] == '-' || word[0] == '+') word = word.substr(1);
+      if (word == "all") {
+        for (auto& [name, value] : out) value = on;
+        continue;
+      }
+      if (!out.count(word)) throw UserError(str("LOCKSTEP_LOGS: no topic \"", word, "\"; nearest: ", nearest(word, names), "; topics: ", join(names, ", ")));
+      out[word] = on;
+    }
+    return out;
+  }();
+  return chosen;
+}
+}  // namespace
+
+std::span<const Topic> topics() {
+  static const Topic table[] = {
+      {"trace", "the graph as traced from the step function"},
+      {"autodiff", "the joint graph: forward and backward"},
+      {"simplify", "the graph after simplification"},
+      {"partition", "placements, local shapes and inserted collectives"},
+      {"lower", "the graph in primitives"},
+      {"fusion", "fused groups, and why a pair was not fused"},
+      {"overlap", "buckets, and where each is started and waited for"},
+      {"plan", "the plan: kernels, order and arena"},
+      {"source", "paths of generated sources"},
+      {"cache", "kernel cache hits and misses, seconds of compilation"},
+      {"passes", "milliseconds of each pass"},
+      {"autotune", "choices made by measurement"},
+      {"collectives", "every collective as it is started"},
+      {"checkpoint", "what is written and read"},
+  };
+  return table;
+}
+
+bool enabled(const char* topic) {
+  auto found = switches().find(topic);
+  if (found == switches().end()) throw InternalError(str("no log topic ", topic));
+  return found->second;
+}
+
+void topic(const char* name, const std::string& text) {
+  if (!enabled(name)) return;
+  for (const auto& line : split(text, '\n')) logger().info("[{}] {}", name, line);
+}
+
+void info(const std::string& line) {
+  if (g_rank.load() == 0) logger().info(line);
+}
+void warn(const std::string& line) { logger().warn(g_rank.load() == 0 ? line : str("[rank ", g_rank.load(), "] ", line)); }
+void error(const std::string& line) { logger().error(g_rank.load() == 0 ? line : str("[rank ", g_rank.load(), "] ", line)); }
+void set_rank(int rank) { g_rank = rank; }
+
+}  // namespace lockstep::log

@@ -1,0 +1,25 @@
+// Logs: a line for people (spdlog), and topics for those who look inside (LOCKSTEP_LOGS="+fusion,-plan").
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "core/base/text.h"
+
+namespace lockstep::log {
+
+struct Topic {
+  const char* name;
+  const char* help;
+};
+std::span<const Topic> topics();         // what `trainrun env` lists
+bool enabled(const char* topic);         // InternalError for an unknown topic; UserError for an unknown one in LOCKSTEP_LOGS
+void topic(const char* topic, const std::string& text);  // to stderr, each line prefixed "[topic] ", if enabled
+
+void info(const std::string& line);
+void warn(const std::string& line);
+void error(const std::string& line);
+// Only rank 0 prints info lines; warnings and errors of other ranks are prefixed "[rank R]".
+void set_rank(int rank);
+
+}  // namespace lockstep::log

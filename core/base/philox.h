@@ -1,0 +1,47 @@
+// Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, keyed by (seed, stream, step, global index).
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+namespace lockstep::philox {
+
+using Block = std::array<uint32_t, 4>;
+
+// Ten rounds over a 128-bit counter with a 64-bit key.
+inline Block block(Block counter, uint32_t key0, uint32_t key1) {
+  for (int round = 0; round < 10; ++round) {
+    uint64_t p0 = uint64_t{0xD2511F53u} * counter[0];
+    uint64_t p1 = uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {static_cast<uint32_t>(p1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(p1),
+               static_cast<uint32_t>(p0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(p0)};
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+// The 32 random bits of element `index`: key = (seed, stream) folded to 64 bits, counter = (index / 4, step), word = index % 4.
+// `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no part.
+inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+  uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
+  uint64_t counter = index >> 2;
+  Block b = block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+                  static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  return b[index & 3];
+}
+
+// Uniform in [0, 1) with 24 bits.
+inline float uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
+
+// Standard normal by Box-Muller in double: element `index` uses the words of the pair it belongs to.
+inline float normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+  uint64_t pair = index & ~uint64_t{1};
+  double u = (static_cast<double>(bits(seed, stream, step, pair)) + 0.5) * 0x1p-32;
+  double v = (static_cast<double>(bits(seed, stream, step, pair + 1)) + 0.5) * 0x1p-32;
+  double r = std::sqrt(-2.0 * std::log(u)), angle = 6.283185307179586476925 * v;
+  return static_cast<float>(index & 1 ? r * std::sin(angle) : r * std::cos(angle));
+}
+
+}  // namespace lockstep::philox

@@ -1,0 +1,43 @@
+// Text without <format>: str(a, b, c) joins its arguments; join, split, trim, nearest (for "did you mean").
+#pragma once
+
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+namespace text_detail {
+template <class T>
+void put(std::ostringstream& out, const T& part) { out << part; }
+template <class T>
+void put(std::ostringstream& out, const std::vector<T>& parts) {
+  out << '[';
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i) out << ',';
+    put(out, parts[i]);
+  }
+  out << ']';
+}
+}  // namespace text_detail
+
+// Joins the arguments with operator<<; vectors print as [a,b,c]. Uses the classic locale.
+template <class... Parts>
+std::string str(const Parts&... parts) {
+  std::ostringstream out;
+  (text_detail::put(out, parts), ...);
+  return out.str();
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);  // keeps empty parts; "" gives {""}
+std::string trim(std::string_view text);                                // without leading and trailing white space
+bool glob_match(std::string_view pattern, std::string_view text);       // '*' within one dotted part, '**' across, '{a,b}' alternatives
+std::string nearest(std::string_view word, const std::vector<std::string>& known);  // smallest edit distance; "" if nothing is near
+std::string bytes_text(double bytes);                                   // "1.50 MiB"
+// Shortest decimal text that reads back as the same double (and float), always with '.' whatever the locale.
+std::string number_text(double value);
+std::string number_text(float value);
+
+}  // namespace lockstep

@@ -1,0 +1,98 @@
+// Arrays on a mesh, and the layout-independent state hash.
+#include "core/mesh/array.h"
+
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+
+namespace lockstep {
+
+LiveMesh solo_mesh() {
+  auto group = solo_group();
+  return {Mesh{}, 0, group, {group}, group};
+}
+
+Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate) {
+  Array out;
+  out.fqn = std::move(fqn);
+  out.dtype = dtype;
+  out.shape = std::move(shape);
+  out.layout = std::move(layout);
+  out.pieces = local_pieces(out.layout, mesh, out.shape, mesh.coordinate(rank));
+  out.local_shape = local_shape(out.layout, mesh, out.shape, mesh.coordinate(rank));
+  if (allocate) out.data = Buffer(out.local_bytes());
+  return out;
+}
+
+bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank) {
+  auto at = mesh.coordinate(rank);
+  for (int d = 0; d < mesh.ndim(); ++d)
+    if (array.layout.on(d).kind != Placement::Kind::shard && at[d] != 0) return false;
+  return true;
+}
+
+void StateHash::add(const StateHash& other) {
+  lo += other.lo;
+  hi += other.hi + (lo < other.lo ? 1 : 0);
+}
+std::string StateHash::hex() const {
+  char out[33];
+  std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(hi), static_cast<unsigned long long>(lo));
+  return out;
+}
+
+namespace {
+uint64_t mix(uint64_t x) {  // the finaliser of splitmix64
+  x ^= x >> 30; x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 27; x *= 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+template <class Bits>
+StateHash hash_run(const Bits* data, int64_t count, uint64_t index, uint64_t key) {
+  StateHash sum;
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t a = mix((index + static_cast<uint64_t>(i)) * 0x9E3779B97F4A7C15ull + key);
+    uint64_t b = mix(a ^ static_cast<uint64_t>(data[i]));
+    sum.add({b, mix(b + key)});
+  }
+  return sum;
+}
+}  // namespace
+
+StateHash hash_elements(const Array& array) {
+  StateHash sum;
+  uint64_t key = hash64(array.fqn, static_cast<uint64_t>(array.dtype) + 1);
+  Box all = whole(array.shape);
+  for (const auto& piece : array.pieces)
+    for_each_run(piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
+      const std::byte* at = array.data.data() + local * static_cast<int64_t>(size_of(array.dtype));
+      uint64_t index = static_cast<uint64_t>(global);
+      switch (size_of(array.dtype)) {
+        case 1: sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key)); break;
+        case 2: sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key)); break;
+        case 4: sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key)); break;
+        default: sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key)); break;
+      }
+    });
+  return sum;
+}
+
+std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& mesh) {
+  StateHash sum;
+  for (const Array* array : arrays)
+    if (is_first_replica(*array, mesh.words, mesh.rank)) sum.add(hash_elements(*array));
+  // Carries between the halves: four 32-bit limbs in 64-bit words add up without overflow.
+  uint64_t limbs[4] = {sum.lo & 0xffffffffu, sum.lo >> 32, sum.hi & 0xffffffffu, sum.hi >> 32};
+  if (mesh.world->size() > 1) all_reduce(*mesh.world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
+  StateHash out;
+  for (int i = 0; i < 4; ++i) {
+    StateHash part;
+    if (i < 2) part.lo = limbs[i] << (32 * i), part.hi = i == 1 ? limbs[i] >> 32 : 0;
+    else part.hi = limbs[i] << (32 * (i - 2));
+    out.add(part);
+  }
+  return out.hex();
+}
+
+}  // namespace lockstep

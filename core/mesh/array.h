@@ -1,0 +1,58 @@
+// Array: this rank's part of a named tensor; LiveMesh: the mesh words with a Group per dim, which a Session fills.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device/buffer.h"
+#include "core/mesh/group.h"
+#include "core/mesh/layout.h"
+
+namespace lockstep {
+
+struct LiveMesh {
+  Mesh words;
+  int64_t rank = 0;
+  std::shared_ptr<Group> world;
+  std::vector<std::shared_ptr<Group>> groups;  // one per mesh dim; a size-1 dim has a group of one
+  std::shared_ptr<Group> data;                 // all data dims together, in data_rank order
+
+  std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
+  Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
+};
+// The mesh of one rank: [dp_replicate=1].
+LiveMesh solo_mesh();
+
+// A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense, row-major, of local_shape).
+struct Array {
+  std::string fqn;
+  DType dtype = DType::f32;
+  Shape shape;        // global
+  Layout layout;
+  Shape local_shape;  // this rank's
+  std::vector<Piece> pieces;
+  Buffer data;        // numel(local_shape) elements; empty until materialised
+
+  int64_t local_numel() const { return numel(local_shape); }
+  size_t local_bytes() const { return static_cast<size_t>(local_numel()) * size_of(dtype); }
+};
+// Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
+Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate = true);
+
+// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the array is replicated): sums over
+// elements, such as the state hash, count each element once.
+bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
+
+// 128 bits of order-free content hash: the sum over elements of mix(fqn, global index, bits), mod 2^128.
+struct StateHash {
+  uint64_t lo = 0, hi = 0;
+  void add(const StateHash& other);
+  std::string hex() const;  // 32 digits
+  bool operator==(const StateHash&) const = default;
+};
+StateHash hash_elements(const Array& array);  // of this rank's elements
+// Sum over all arrays and ranks, each element once: the same text on every layout. Collective over `mesh.world`.
+std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& mesh);
+
+}  // namespace lockstep

@@ -1,0 +1,89 @@
+// Group: ranks that talk. An interface with rank, size and a few verbs; MPI, NCCL and threads implement it above.
+// A collective is an options struct and one call; start returns at once, wait makes the result readable. Every wait has a deadline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/device/stream.h"
+#include "core/mesh/placement.h"
+#include "core/types/dtype.h"
+
+namespace lockstep {
+
+// Counts are elements of `dtype`. Buffers belong to the caller and stay untouched until the wait. In-place (in == out) is allowed where noted.
+struct AllReduce {      // out[i] = op over ranks of in[i]; in place allowed
+  const void* in; void* out; int64_t count; DType dtype; ReduceOp op = ReduceOp::sum;
+};
+struct AllGather {      // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in == out + own offset
+  const void* in; void* out; std::vector<int64_t> counts; DType dtype;
+};
+struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; counts[r] elements per part
+  const void* in; void* out; std::vector<int64_t> counts; DType dtype; ReduceOp op = ReduceOp::sum;
+};
+struct AllToAll {       // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1, ... (recv_counts)
+  const void* in; void* out; std::vector<int64_t> send_counts, recv_counts; DType dtype;
+};
+struct Broadcast { void* data; int64_t count; DType dtype; int root = 0; };
+struct Send { const void* data; int64_t count; DType dtype; int to; int tag = 0; };
+struct Recv { void* data; int64_t count; DType dtype; int from; int tag = 0; };
+struct Barrier {};
+
+using Collective = std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Send, Recv, Barrier>;
+std::string_view name(const Collective& what);   // "all_reduce", ...
+int64_t sent_bytes(const Collective& what);      // bytes that this rank hands over (its `in`)
+
+// A collective in flight.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual bool done() = 0;               // never blocks
+  // Work enqueued on `stream` afterwards sees the result. PeerError naming group, label and seconds when the deadline passes.
+  virtual void wait(Stream& stream) = 0;
+};
+
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& name() const = 0;   // "world", "dp_replicate", ...
+  // Starts a collective after everything already enqueued on `stream`. `label` names it in errors and in the flight record.
+  // All ranks of the group start the same collectives in the same order. Throws InternalError for counts that do not fit the group.
+  virtual std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) = 0;
+  virtual bool capturable() const { return false; }  // may be part of a captured device graph
+  virtual double deadline() const { return deadline_s_; }
+  void set_deadline(double seconds) { deadline_s_ = seconds; }
+
+ protected:
+  double deadline_s_ = 600;
+};
+
+// start + wait on an inline stream.
+void all_reduce(Group& group, const AllReduce& what, const std::string& label = "all_reduce");
+void all_gather(Group& group, const AllGather& what, const std::string& label = "all_gather");
+void reduce_scatter(Group& group, const ReduceScatter& what, const std::string& label = "reduce_scatter");
+void all_to_all(Group& group, const AllToAll& what, const std::string& label = "all_to_all");
+void broadcast(Group& group, const Broadcast& what, const std::string& label = "broadcast");
+void send(Group& group, const Send& what, const std::string& label = "send");
+void recv(Group& group, const Recv& what, const std::string& label = "recv");
+void barrier(Group& group, const std::string& label = "barrier");
+
+// Words over the verbs. All ranks must call them.
+std::vector<std::string> all_gather_text(Group& group, const std::string& mine);        // one text per rank
+std::string broadcast_text(Group& group, const std::string& text, int root = 0);
+// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank. The way all
+// ranks agree before they go on.
+void agree(Group& group, const std::string& error, bool user = true);
+
+// The group of one rank: every collective is a copy.
+std::shared_ptr<Group> solo_group(const std::string& name = "world");
+// Checks counts and roots against the group's size: InternalError. For implementations.
+void check_collective(const Collective& what, int rank, int size);
+// Performs a collective of a group of one on the calling thread. For implementations.
+void run_solo(const Collective& what);
+
+}  // namespace lockstep

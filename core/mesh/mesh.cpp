@@ -1,0 +1,105 @@
+// Mesh words: coordinates, and the checks on a mesh from a config.
+#include "core/mesh/mesh.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+bool is_data_dim(std::string_view mesh_dim) { return mesh_dim == "dp_replicate" || mesh_dim == "dp_shard"; }
+
+int Mesh::find(std::string_view dim_name) const {
+  for (size_t i = 0; i < dim_names.size(); ++i)
+    if (dim_names[i] == dim_name) return static_cast<int>(i);
+  return -1;
+}
+int Mesh::dim(std::string_view dim_name) const {
+  int found = find(dim_name);
+  if (found < 0) throw UserError(str("mesh has no dim \"", dim_name, "\"; its dims are ", join(dim_names, ", ")));
+  return found;
+}
+int64_t Mesh::size(std::string_view dim_name) const {
+  int found = find(dim_name);
+  return found < 0 ? 1 : shape[found];
+}
+std::vector<int64_t> Mesh::coordinate(int64_t rank) const {
+  std::vector<int64_t> out(shape.size());
+  for (size_t i = shape.size(); i-- > 0;) out[i] = rank % shape[i], rank /= shape[i];
+  return out;
+}
+int64_t Mesh::rank_of(const std::vector<int64_t>& coordinate) const {
+  int64_t rank = 0;
+  for (size_t i = 0; i < shape.size(); ++i) rank = rank * shape[i] + coordinate[i];
+  return rank;
+}
+std::vector<int64_t> Mesh::ranks_along(int mesh_dim, int64_t rank) const {
+  auto at = coordinate(rank);
+  std::vector<int64_t> out;
+  for (at[mesh_dim] = 0; at[mesh_dim] < shape[mesh_dim]; ++at[mesh_dim]) out.push_back(rank_of(at));
+  return out;
+}
+int64_t Mesh::data_size() const {
+  int64_t n = 1;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (is_data_dim(dim_names[i])) n *= shape[i];
+  return n;
+}
+int64_t Mesh::data_rank(int64_t rank) const {
+  auto at = coordinate(rank);
+  int64_t out = 0;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (is_data_dim(dim_names[i])) out = out * shape[i] + at[i];
+  return out;
+}
+
+Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
+  if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
+  if (shape.size() != dim_names.size())
+    throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(), " names; give one name per size"));
+  std::vector<std::string> known(std::begin(kMeshDims), std::end(kMeshDims));
+  std::set<std::string> seen;
+  for (const auto& name : dim_names) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw UserError(str("mesh.dim_names: unknown dim \"", name, "\"; nearest: ", nearest(name, known), "; known: ", join(known, ", ")));
+    if (!seen.insert(name).second) throw UserError(str("mesh.dim_names: \"", name, "\" is named twice"));
+  }
+  int64_t product = 1, free_dims = 0;
+  for (int64_t size : shape) {
+    if (size == -1) ++free_dims;
+    else if (size < 1) throw UserError(str("mesh.shape ", str(shape), ": a size is ", size, "; sizes are positive, or -1 for what is left"));
+    else product *= size;
+  }
+  if (free_dims > 1) throw UserError(str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
+  Mesh mesh{shape, dim_names};
+  if (free_dims == 1 && world_size % product == 0) {
+    for (auto& size : mesh.shape)
+      if (size == -1) size = world_size / product;
+  } else if (free_dims == 1 || product != world_size) {
+    // Nearest shapes that fit: vary the first dim below and above.
+    std::string advice;
+    int64_t rest = 1;
+    for (size_t i = 1; i < shape.size(); ++i) rest *= shape[i] == -1 ? 1 : shape[i];
+    if (world_size % rest == 0 && world_size / rest >= 1) {
+      Shape fit = shape;
+      for (auto& size : fit) if (size == -1) size = 1;
+      fit[0] = world_size / rest;
+      advice += str("; ", str(fit), " fits ", world_size, " ranks");
+    }
+    Shape data(shape.size(), 1);
+    data[0] = world_size;
+    advice += str("; so does ", str(data));
+    if (free_dims == 0) advice += str("; or start with --nproc ", product);
+    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "", product, ", but there are ", world_size, " ranks", advice));
+  }
+  return mesh;
+}
+
+std::string text(const Mesh& mesh) {
+  std::string out = "[";
+  for (size_t i = 0; i < mesh.shape.size(); ++i) out += str(i ? ", " : "", mesh.dim_names[i], "=", mesh.shape[i]);
+  return out + "]";
+}
+
+}  // namespace lockstep

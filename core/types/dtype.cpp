@@ -1,0 +1,119 @@
+// Element types: names, sizes, element access, f16 conversion.
+#include "core/types/dtype.h"
+
+#include <cmath>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+struct Row {
+  DType dtype;
+  const char* name;
+  const char* safetensors;
+  size_t size;
+};
+constexpr Row kRows[] = {
+    {DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},  {DType::bf16, "bf16", "BF16", 2}, {DType::f16, "f16", "F16", 2},
+    {DType::i32, "i32", "I32", 4}, {DType::i64, "i64", "I64", 8},  {DType::u8, "u8", "U8", 1},       {DType::u16, "u16", "U16", 2},
+    {DType::u32, "u32", "U32", 4}, {DType::u64, "u64", "U64", 8},  {DType::boolean, "bool", "BOOL", 1}};
+const Row& row(DType dtype) { return kRows[static_cast<int>(dtype)]; }
+
+template <class F>
+auto visit(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f32: return f(float{});
+    case DType::f64: return f(double{});
+    case DType::bf16: return f(bf16{});
+    case DType::f16: return f(f16{});
+    case DType::i32: return f(int32_t{});
+    case DType::i64: return f(int64_t{});
+    case DType::u8: return f(uint8_t{});
+    case DType::u16: return f(uint16_t{});
+    case DType::u32: return f(uint32_t{});
+    case DType::u64: return f(uint64_t{});
+    case DType::boolean: return f(bool{});
+  }
+  throw InternalError("unknown dtype");
+}
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, bf16> || std::is_same_v<T, f16>;
+}  // namespace
+
+size_t size_of(DType dtype) { return row(dtype).size; }
+std::string_view name(DType dtype) { return row(dtype).name; }
+std::string_view safetensors_name(DType dtype) { return row(dtype).safetensors; }
+bool is_float(DType dtype) { return dtype <= DType::f16; }
+bool is_integer(DType dtype) { return dtype >= DType::i32 && dtype <= DType::u64; }
+
+DType parse_dtype(std::string_view name) {
+  for (const auto& r : kRows)
+    if (name == r.name) return r.dtype;
+  throw UserError(str("unknown dtype \"", name, "\"; known: f32 f64 bf16 f16 i32 i64 u8 u16 u32 u64 bool"));
+}
+DType parse_safetensors_dtype(std::string_view name) {
+  for (const auto& r : kRows)
+    if (name == r.safetensors) return r.dtype;
+  throw UserError(str("unknown safetensors dtype \"", name, "\""));
+}
+
+double get_double(DType dtype, const void* data, int64_t i) {
+  return visit(dtype, [&](auto tag) -> double {
+    using T = decltype(tag);
+    T v = static_cast<const T*>(data)[i];
+    if constexpr (is_half<T>) return static_cast<float>(v);
+    else return static_cast<double>(v);
+  });
+}
+void set_double(DType dtype, void* data, int64_t i, double value) {
+  visit(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (is_half<T>) static_cast<T*>(data)[i] = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, bool>) static_cast<T*>(data)[i] = value != 0;
+    else if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) static_cast<T*>(data)[i] = value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
+    else static_cast<T*>(data)[i] = static_cast<T>(value);
+    return 0;
+  });
+}
+int64_t get_int(DType dtype, const void* data, int64_t i) {
+  return visit(dtype, [&](auto tag) -> int64_t {
+    using T = decltype(tag);
+    T v = static_cast<const T*>(data)[i];
+    if constexpr (is_half<T>) return static_cast<int64_t>(static_cast<float>(v));
+    else return static_cast<int64_t>(v);
+  });
+}
+void set_int(DType dtype, void* data, int64_t i, int64_t value) {
+  visit(dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if constexpr (is_half<T>) static_cast<T*>(data)[i] = T(static_cast<float>(value));
+    else static_cast<T*>(data)[i] = static_cast<T>(value);
+    return 0;
+  });
+}
+
+uint16_t f16::encode(float value) {
+  uint32_t u = std::bit_cast<uint32_t>(value);
+  uint16_t sign = static_cast<uint16_t>((u >> 16) & 0x8000u);
+  uint32_t magnitude = u & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return sign | 0x7e00u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // rounds to infinity
+  if (magnitude < 0x38800000u) {                        // subnormal: exact scaling, then the default rounding
+    float scaled = std::bit_cast<float>(magnitude) * 0x1p24f;
+    return sign | static_cast<uint16_t>(std::nearbyint(scaled));
+  }
+  uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1);
+  return sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13);
+}
+float f16::decode(uint16_t bits) {
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 0x3ffu;
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,20 @@
+// Shapes: counts, strides, text.
+#include "core/types/shape.h"
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+int64_t numel(const Shape& shape) {
+  int64_t n = 1;
+  for (int64_t size : shape) n *= size;
+  return n;
+}
+std::vector<int64_t> row_major_strides(const Shape& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+std::string shape_text(DType dtype, const Shape& shape) { return str(name(dtype), shape); }
+
+}  // namespace lockstep
