@@ -18,6 +18,9 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_DEADLINE", "600", "seconds before a collective that does not complete is an error"},
       {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
+      {"LOCKSTEP_LOG_DIR", "", "set by trainrun for its workers: the folder of this attempt's logs and records"},
+      {"LOCKSTEP_RESTART", "0", "set by trainrun for its workers: how often the group was restarted"},
+      {"LOCKSTEP_TERMINAL", "0", "set by trainrun for its workers: columns of its terminal, 0 when its output is no terminal"},
   };
   return table;
 }

@@ -64,6 +64,7 @@ std::span<const Topic> topics() {
       {"autotune", "choices made by measurement"},
       {"collectives", "every collective as it is started"},
       {"checkpoint", "what is written and read"},
+      {"data", "every data file that is taken or skipped"},
   };
   return table;
 }

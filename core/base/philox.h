@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::philox {
@@ -22,26 +23,33 @@ inline Block block(Block counter, uint32_t key0, uint32_t key1) {
   return counter;
 }
 
-// The 32 random bits of element `index`: key = (seed, stream) folded to 64 bits, counter = (index / 4, step), word = index % 4.
+// The four words of elements 4 quad .. 4 quad + 3: key = (seed, stream) folded to 64 bits, counter = (quad, step).
 // `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no part.
-inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
   uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
-  uint64_t counter = index >> 2;
-  Block b = block({static_cast<uint32_t>(counter), static_cast<uint32_t>(counter >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
-                  static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
-  return b[index & 3];
+  return block({static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+               static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
 }
+
+// The 32 random bits of element `index`: word index % 4 of its quad.
+inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) { return words(seed, stream, step, index >> 2)[index & 3]; }
 
 // Uniform in [0, 1) with 24 bits.
 inline float uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
-// Standard normal by Box-Muller in double: element `index` uses the words of the pair it belongs to.
-inline float normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
-  uint64_t pair = index & ~uint64_t{1};
-  double u = (static_cast<double>(bits(seed, stream, step, pair)) + 0.5) * 0x1p-32;
-  double v = (static_cast<double>(bits(seed, stream, step, pair + 1)) + 0.5) * 0x1p-32;
+// Two standard normals from two words, by Box-Muller in double.
+inline std::array<float, 2> normal_pair(uint32_t first, uint32_t second) {
+  double u = (static_cast<double>(first) + 0.5) * 0x1p-32;
+  double v = (static_cast<double>(second) + 0.5) * 0x1p-32;
   double r = std::sqrt(-2.0 * std::log(u)), angle = 6.283185307179586476925 * v;
-  return static_cast<float>(index & 1 ? r * std::sin(angle) : r * std::cos(angle));
+  return {static_cast<float>(r * std::cos(angle)), static_cast<float>(r * std::sin(angle))};
+}
+
+// Standard normal: element `index` uses the words of the pair it belongs to.
+inline float normal(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+  Block b = words(seed, stream, step, index >> 2);
+  size_t pair = index & 2;
+  return normal_pair(b[pair], b[pair + 1])[index & 1];
 }
 
 }  // namespace lockstep::philox

@@ -1,0 +1,44 @@
+// Agreement: errors by kind, the worst over the ranks.
+#include "checkpoint/agreement.h"
+
+#include "checkpoint/format/damage.h"
+#include "checkpoint/storage/storage.h"
+
+namespace lockstep {
+
+Outcome attempt(const std::function<void()>& work) {
+  try {
+    work();
+    return {};
+  } catch (const DamagedError& e) {
+    return {Verdict::damaged, e.what()};
+  } catch (const StorageError& e) {
+    return {e.access_denied() ? Verdict::refused : Verdict::damaged, e.what()};
+  } catch (const UserError& e) {
+    return {Verdict::refused, e.what()};
+  } catch (const std::exception& e) {
+    return {Verdict::failed, e.what()};
+  }
+}
+
+Outcome settle(Group& world, const Outcome& mine) {
+  int64_t worst = static_cast<int64_t>(mine.verdict);
+  all_reduce(world, {&worst, &worst, 1, DType::i64, ReduceOp::max}, "checkpoint agreement");
+  if (worst == 0) return {};
+  Verdict verdict = static_cast<Verdict>(worst);
+  auto texts = all_gather_text(world, mine.verdict == verdict ? mine.text : "");
+  for (int rank = 0; rank < world.size(); ++rank)
+    if (!texts[rank].empty()) return {verdict, world.size() > 1 ? str("rank ", rank, ": ", texts[rank]) : texts[rank]};
+  return {verdict, "an error without a text"};
+}
+
+void raise(const Outcome& outcome) {
+  switch (outcome.verdict) {
+    case Verdict::ok: return;
+    case Verdict::damaged: throw DamagedError(outcome.text);
+    case Verdict::refused: throw UserError(outcome.text);
+    case Verdict::failed: throw InternalError(outcome.text);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// Agreement: what happened on each rank becomes one outcome that all ranks know, so that they go on, fall back or stop together.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "core/mesh/group.h"
+
+namespace lockstep {
+
+enum class Verdict : int64_t {
+  ok,
+  damaged,  // bytes are missing or wrong: another checkpoint may do
+  refused,  // whole, but not for this run or not for this process: the user decides
+  failed,   // a defect of ours
+};
+struct Outcome {
+  Verdict verdict = Verdict::ok;
+  std::string text;
+};
+
+// Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the others waiting.
+Outcome attempt(const std::function<void()>& work);
+// The worst outcome over the ranks, the same on each: the text of the first rank that has it. Collective.
+Outcome settle(Group& world, const Outcome& mine);
+// Nothing when ok; else DamagedError, UserError or InternalError.
+void raise(const Outcome& outcome);
+
+}  // namespace lockstep

@@ -1,0 +1,137 @@
+// The checkpoint folder: names, scanning, tidying, retention.
+#include "checkpoint/folder.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <set>
+
+#include "checkpoint/format/damage.h"
+#include "checkpoint/io/read_chunks.h"
+
+namespace lockstep {
+
+namespace {
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && std::string_view(text).substr(text.size() - end.size()) == end;
+}
+}  // namespace
+
+std::string step_name(int64_t step) { return str("step-", step); }
+
+std::optional<int64_t> step_of(const std::string& name) {
+  if (name.rfind("step-", 0) != 0 || name.size() == 5 || name.size() > 5 + 18) return std::nullopt;
+  int64_t step = 0;
+  for (char c : name.substr(5)) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + (c - '0');
+  }
+  if (step_name(step) != name) return std::nullopt;
+  return step;
+}
+
+std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
+  std::string path = step_dir + "/" + kManifestName;
+  try {
+    return read_text(storage, path, kMaxManifestBytes);
+  } catch (const StorageError& e) {
+    if (e.code == ENOENT || e.code == ENOTDIR)
+      throw DamagedError(storage.exists(step_dir) ? str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed")
+                                                  : str(step_dir, " does not exist"));
+    if (e.code == EFBIG) throw DamagedError(e.what());
+    throw;
+  }
+}
+
+Manifest load_manifest(Storage& storage, const std::string& step_dir) {
+  return parse_manifest(load_manifest_text(storage, step_dir), step_dir + "/" + kManifestName);
+}
+
+std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
+  std::vector<StepFolder> out;
+  if (!storage.exists(dir)) return out;
+  auto entries = storage.list(dir);
+  std::set<std::string> names;
+  for (const auto& entry : entries) names.insert(entry.name);
+  for (const auto& entry : entries) {
+    std::string plain = ends_with(entry.name, ".old") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
+    auto step = step_of(plain);
+    if (!step || !entry.folder || (plain != entry.name && names.count(plain))) continue;
+    StepFolder folder;
+    folder.name = entry.name;
+    folder.path = dir + "/" + entry.name;
+    folder.step = *step;
+    folder.serial = std::numeric_limits<int64_t>::max();
+    try {
+      folder.manifest = std::make_shared<Manifest>(load_manifest(storage, folder.path));
+      folder.serial = folder.manifest->serial;
+      if (folder.manifest->step != *step) {
+        folder.problem = str(folder.path, "/", kManifestName, " is of step ", folder.manifest->step, ", but the folder is named ", plain);
+        folder.manifest.reset();
+      }
+    } catch (const DamagedError& e) {
+      folder.problem = e.what();
+    } catch (const StorageError& e) {
+      folder.problem = e.what();
+      folder.refused = e.access_denied();
+    } catch (const UserError& e) {
+      folder.problem = e.what();
+      folder.refused = true;
+    }
+    out.push_back(std::move(folder));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const StepFolder& a, const StepFolder& b) { return a.serial != b.serial ? a.serial > b.serial : a.step > b.step; });
+  return out;
+}
+
+std::string structure_problem(Storage& storage, const StepFolder& folder) {
+  if (!folder.manifest) return folder.problem;
+  for (const auto& file : folder.manifest->files) try {
+      open_shard(storage, folder.path, file, *folder.manifest);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+  return "";
+}
+
+std::string read_latest(Storage& storage, const std::string& dir) {
+  std::string path = dir + "/latest";
+  if (!storage.exists(path)) return "";
+  return trim(read_text(storage, path, 4096));
+}
+
+void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name) {
+  write_text(storage, dir + "/latest.tmp", step_folder_name + "\n");
+  storage.rename(dir + "/latest.tmp", dir + "/latest");
+  storage.sync_folder(dir);
+}
+
+void tidy(Storage& storage, const std::string& dir) {
+  auto entries = storage.list(dir);
+  std::set<std::string> names;
+  for (const auto& entry : entries) names.insert(entry.name);
+  for (const auto& entry : entries) {
+    std::string path = dir + "/" + entry.name, plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
+    bool ours = step_of(plain) || plain == "latest";
+    if (ends_with(entry.name, ".old") && step_of(plain) && entry.folder && !names.count(plain)) {
+      storage.rename(path, dir + "/" + plain);
+      storage.sync_folder(dir);
+    } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
+      if (entry.folder) remove_folder(storage, path);
+      else storage.remove(path);
+    }
+  }
+}
+
+void retain(Storage& storage, const std::string& dir, int keep) {
+  if (keep < 1) return;
+  std::vector<std::string> doomed;
+  int kept = 0;
+  for (const auto& folder : scan(storage, dir))
+    if (structure_problem(storage, folder).empty() && ++kept > keep) doomed.push_back(folder.path);
+  for (const auto& path : doomed) storage.rename(path, path + ".tmp");
+  if (!doomed.empty()) storage.sync_folder(dir);
+  for (const auto& path : doomed) remove_folder(storage, path + ".tmp");
+}
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// DamagedError: a checkpoint is not what was written (against a UserError, which says that it is whole but does not fit).
+#pragma once
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+// Bytes are missing, changed or contradict each other. load_latest falls back to an older checkpoint on this error, and on no other.
+class DamagedError : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,92 @@
+// Strict JSON over nlohmann's parser: the callback sees every key once.
+#include "checkpoint/format/strict_json.h"
+
+#include <limits>
+#include <set>
+
+#include "checkpoint/format/damage.h"
+
+namespace lockstep::strict {
+
+namespace {
+constexpr int kMaxDepth = 64;
+
+int64_t natural_of(const Json& value, const std::string& what) {
+  if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+    return static_cast<int64_t>(value.get<uint64_t>());
+  if (value.is_number_integer() && !value.is_number_unsigned())
+    throw DamagedError(str(what, " is negative: ", value.dump()));
+  if (value.is_number()) throw DamagedError(str(what, " is ", value.dump(), "; an integer from 0 to 2^63 - 1 belongs there"));
+  throw DamagedError(str(what, " is a ", value.type_name(), "; an integer belongs there"));
+}
+}  // namespace
+
+Json parse(std::string_view text, const std::string& where) {
+  if (text.empty()) throw DamagedError(str(where, " is empty"));
+  std::vector<std::set<std::string>> keys;
+  auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+    if (depth > kMaxDepth) throw DamagedError(str(where, ": nested deeper than ", kMaxDepth, " levels"));
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      throw DamagedError(str(where, ": key ", value.dump(), " appears twice"));
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), watch);
+  } catch (const nlohmann::json::exception& e) {
+    throw DamagedError(str(where, " is not JSON: ", e.what()));
+  }
+}
+
+const Json& any(const Json& in, const char* key, const std::string& where) {
+  if (!in.is_object()) throw DamagedError(str(where, " is a ", in.type_name(), "; an object belongs there"));
+  auto found = in.find(key);
+  if (found == in.end()) throw DamagedError(str(where, ": key \"", key, "\" is missing"));
+  return *found;
+}
+const Json& object(const Json& in, const char* key, const std::string& where) {
+  const Json& value = any(in, key, where);
+  if (!value.is_object()) throw DamagedError(str(where, ": \"", key, "\" is a ", value.type_name(), "; an object belongs there"));
+  return value;
+}
+const Json& array(const Json& in, const char* key, const std::string& where) {
+  const Json& value = any(in, key, where);
+  if (!value.is_array()) throw DamagedError(str(where, ": \"", key, "\" is a ", value.type_name(), "; an array belongs there"));
+  return value;
+}
+std::string text(const Json& in, const char* key, const std::string& where) {
+  const Json& value = any(in, key, where);
+  if (!value.is_string()) throw DamagedError(str(where, ": \"", key, "\" is a ", value.type_name(), "; a string belongs there"));
+  return value.get<std::string>();
+}
+int64_t natural(const Json& in, const char* key, const std::string& where) {
+  return natural_of(any(in, key, where), str(where, ": \"", key, "\""));
+}
+std::vector<int64_t> naturals(const Json& in, const char* key, const std::string& where) {
+  std::vector<int64_t> out;
+  for (const Json& value : array(in, key, where)) out.push_back(natural_of(value, str(where, ": \"", key, "\"[", out.size(), "]")));
+  return out;
+}
+
+int64_t multiply(int64_t a, int64_t b, const std::string& where) {
+  int64_t out;
+  if (__builtin_mul_overflow(a, b, &out)) throw DamagedError(str(where, ": ", a, " times ", b, " passes 2^63"));
+  return out;
+}
+int64_t add(int64_t a, int64_t b, const std::string& where) {
+  int64_t out;
+  if (__builtin_add_overflow(a, b, &out)) throw DamagedError(str(where, ": ", a, " plus ", b, " passes 2^63"));
+  return out;
+}
+int64_t elements(const std::vector<int64_t>& shape, const std::string& where) {
+  int64_t n = 1;
+  bool empty = false;
+  for (int64_t size : shape) {
+    if (size == 0) empty = true;
+    else n = multiply(n, size, where);  // a size of 0 excuses no other: later products run over the same sizes
+  }
+  return empty ? 0 : n;
+}
+
+}  // namespace lockstep::strict

@@ -1,0 +1,67 @@
+// Looking at checkpoints without a mesh: list, verify, one tensor.
+#include <algorithm>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/io/read_chunks.h"
+
+namespace lockstep {
+
+Manifest read_manifest(const std::string& step_dir, Storage& storage) { return load_manifest(storage, step_dir); }
+
+std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {
+  std::vector<CheckpointSummary> out;
+  auto folders = scan(storage, dir);
+  std::string latest = folders.empty() ? "" : read_latest(storage, dir);
+  for (const auto& folder : folders) {
+    CheckpointSummary row;
+    row.path = folder.path;
+    row.step = folder.step;
+    row.latest = folder.name == latest;
+    row.problem = structure_problem(storage, folder);
+    if (const Manifest* manifest = folder.manifest.get()) {
+      for (const auto& file : manifest->files) row.bytes += file.bytes;
+      for (const auto& tensor : manifest->tensors) row.elements += numel(tensor.shape);
+      row.tensors = static_cast<int64_t>(manifest->tensors.size());
+      row.mesh = text(manifest->mesh);
+      row.state_hash = manifest->state_hash;
+      row.certificate = manifest->certificate;
+      row.producer = manifest->producer;
+    }
+    out.push_back(std::move(row));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const CheckpointSummary& a, const CheckpointSummary& b) { return a.step < b.step; });
+  return out;
+}
+
+std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage) {
+  Manifest manifest;
+  try {
+    manifest = load_manifest(storage, step_dir);
+  } catch (const UserError& e) {
+    return {e.what()};
+  }
+  StateHash hash;
+  auto problems = verify_chunks(storage, step_dir, manifest, 0, 1, &hash);
+  if (problems.empty() && hash.hex() != manifest.state_hash)
+    problems.push_back(str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash.hex()));
+  for (const auto& entry : storage.list(step_dir))
+    if (entry.name != kManifestName && !manifest.find_file(entry.name)) problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
+  return problems;
+}
+
+Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage) {
+  Manifest manifest = load_manifest(storage, step_dir);
+  const TensorRecord* record = manifest.find(fqn);
+  if (!record) {
+    std::vector<std::string> names;
+    for (const auto& tensor : manifest.tensors) names.push_back(tensor.fqn);
+    std::string near = nearest(fqn, names);
+    throw UserError(str(step_dir, " has no tensor \"", fqn, "\"", near.empty() ? str("; it has ", names.size(), " others") : str("; nearest: ", near)));
+  }
+  Array out = make_array(fqn, record->dtype, record->shape, Layout{}, Mesh{}, 0);
+  read_arrays(storage, step_dir, manifest, {&out});
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,241 @@
+// FileStorage: files, folders and the lock, over POSIX calls.
+#include "checkpoint/storage/file_storage.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace lockstep {
+
+namespace {
+[[noreturn]] void fail(const std::string& what, const std::string& path, int code) {
+  throw StorageError(str(what, ": ", std::strerror(code)), path, code);
+}
+
+// What is free on the file system of `path`, for the message of a full disk.
+std::string free_text(const std::string& path) {
+  struct statvfs at;
+  if (::statvfs(path.c_str(), &at) != 0) return "";
+  return str("; ", bytes_text(static_cast<double>(at.f_bavail) * static_cast<double>(at.f_frsize)), " are free there; free some space or save elsewhere");
+}
+
+// An open file descriptor, closed on every way out.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { if (fd_ >= 0) ::close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+int open_again(const std::string& path, int flags, mode_t mode = 0) {
+  int fd;
+  do fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+void sync_descriptor(int fd, const std::string& path) {
+  int status;
+  do status = ::fsync(fd);
+  while (status != 0 && errno == EINTR);
+  if (status != 0 && errno != EINVAL) fail(str("cannot sync ", path), path, errno);  // EINVAL: nothing to sync there (a pipe, some folders)
+}
+
+class PosixOutFile : public OutFile {
+ public:
+  PosixOutFile(FileStorage& storage, std::string path, int fd) : storage_(storage), path_(std::move(path)), fd_(fd) {}
+
+  void write(const void* data, size_t bytes) override {
+    const char* at = static_cast<const char*>(data);
+    size_t left = bytes;
+    while (left > 0) {
+      int64_t n = storage_.write_some(fd_.get(), at, std::min(left, size_t{1} << 30));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        int code = n == 0 ? ENOSPC : errno;
+        bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (", left, " bytes of this piece left)",
+                               full ? free_text(path_) : ""), path_, code);
+      }
+      at += n;
+      left -= static_cast<size_t>(n);
+      written_ += n;
+    }
+  }
+  void sync() override { sync_descriptor(fd_.get(), path_); }
+  void close() override {
+    if (::close(fd_.take()) != 0 && errno != EINTR) fail(str("cannot close ", path_, " after ", written_, " bytes"), path_, errno);
+  }
+  int64_t bytes() const override { return written_; }
+
+ private:
+  FileStorage& storage_;
+  std::string path_;
+  Descriptor fd_;
+  int64_t written_ = 0;
+};
+
+class PosixInFile : public InFile {
+ public:
+  PosixInFile(FileStorage& storage, std::string path, int fd, int64_t bytes)
+      : storage_(storage), path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+  int64_t bytes() const override { return bytes_; }
+  void read(int64_t offset, void* out, size_t bytes) const override {
+    char* at = static_cast<char*>(out);
+    size_t left = bytes;
+    while (left > 0) {
+      int64_t n = storage_.read_some(fd_.get(), at, std::min(left, size_t{1} << 30), offset);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail(str("cannot read ", path_, ", ", left, " bytes at offset ", offset), path_, errno);
+      if (n == 0) throw StorageError(str("cannot read ", path_, ", ", left, " bytes at offset ", offset, ": the file ends there"), path_, EIO);
+      at += n;
+      offset += n;
+      left -= static_cast<size_t>(n);
+    }
+  }
+
+ private:
+  FileStorage& storage_;
+  std::string path_;
+  Descriptor fd_;
+  int64_t bytes_;
+};
+
+class HeldLock : public FolderLock {
+ public:
+  explicit HeldLock(int fd) : fd_(fd) {}
+
+ private:
+  Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
+};
+
+std::string holder_text(int fd) {
+  char text[256];
+  ssize_t n = ::pread(fd, text, sizeof text, 0);
+  return n > 0 ? trim(std::string_view(text, static_cast<size_t>(n))) : "another process";
+}
+}  // namespace
+
+int64_t FileStorage::write_some(int fd, const void* data, size_t bytes) { return ::write(fd, data, bytes); }
+int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) { return ::pread(fd, out, bytes, offset); }
+
+std::unique_ptr<OutFile> FileStorage::create(const std::string& path) {
+  int fd = open_again(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  if (fd < 0) fail(str("cannot create ", path), path, errno);
+  return std::make_unique<PosixOutFile>(*this, path, fd);
+}
+
+std::unique_ptr<InFile> FileStorage::open(const std::string& path) {
+  Descriptor fd(open_again(path, O_RDONLY));
+  if (fd.get() < 0) fail(str("cannot open ", path), path, errno);
+  struct stat at;
+  if (::fstat(fd.get(), &at) != 0) fail(str("cannot stat ", path), path, errno);
+  if (!S_ISREG(at.st_mode)) throw StorageError(str(path, " is not a plain file"), path, EISDIR);
+  return std::make_unique<PosixInFile>(*this, path, fd.take(), static_cast<int64_t>(at.st_size));
+}
+
+bool FileStorage::exists(const std::string& path) {
+  struct stat at;
+  if (::stat(path.c_str(), &at) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR) return false;
+  fail(str("cannot stat ", path), path, errno);
+}
+
+std::vector<FolderEntry> FileStorage::list(const std::string& folder) {
+  std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
+  if (!dir) fail(str("cannot list ", folder), folder, errno);
+  std::vector<FolderEntry> out;
+  while (true) {
+    errno = 0;
+    dirent* entry = ::readdir(dir.get());
+    if (!entry) {
+      if (errno) fail(str("cannot list ", folder), folder, errno);
+      break;
+    }
+    std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat at;
+    bool is_folder = ::lstat((folder + "/" + name).c_str(), &at) == 0 && S_ISDIR(at.st_mode);
+    out.push_back({name, is_folder});
+  }
+  std::sort(out.begin(), out.end(), [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  return out;
+}
+
+void FileStorage::make_folders(const std::string& path) {
+  if (::mkdir(path.c_str(), 0755) == 0) return sync_folder(parent_folder(path));
+  if (errno == ENOENT && parent_folder(path) != path) {
+    make_folders(parent_folder(path));
+    if (::mkdir(path.c_str(), 0755) == 0) return sync_folder(parent_folder(path));
+  }
+  int code = errno;
+  struct stat at;
+  if (code == EEXIST && ::stat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode)) return;
+  fail(str("cannot make folder ", path), path, code);
+}
+
+void FileStorage::rename(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) fail(str("cannot rename ", from, " to ", to), from, errno);
+}
+
+void FileStorage::remove(const std::string& path) {
+  if (::remove(path.c_str()) != 0) fail(str("cannot remove ", path), path, errno);
+}
+
+void FileStorage::sync_folder(const std::string& folder) {
+  Descriptor fd(open_again(folder, O_RDONLY | O_DIRECTORY));
+  if (fd.get() < 0) fail(str("cannot open folder ", folder), folder, errno);
+  sync_descriptor(fd.get(), folder);
+}
+
+std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
+  static std::mutex guard;
+  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>> held;  // by identity of the lock file, so that spelling plays no part
+  std::lock_guard<std::mutex> hold(guard);
+  std::string path = folder + "/.lock";
+  Descriptor fd(open_again(path, O_RDWR | O_CREAT, 0644));
+  if (fd.get() < 0) fail(str("cannot create ", path), path, errno);
+  struct stat at;
+  if (::fstat(fd.get(), &at) != 0) fail(str("cannot stat ", path), path, errno);
+  auto& slot = held[{at.st_dev, at.st_ino}];
+  if (auto mine = slot.lock()) return mine;
+  int status;
+  do status = ::flock(fd.get(), LOCK_EX | LOCK_NB);
+  while (status != 0 && errno == EINTR);
+  if (status != 0 && errno == EWOULDBLOCK)
+    throw StorageError(str("checkpoint folder ", folder, " is in use by ", holder_text(fd.get()),
+                           "; two jobs never write one folder: wait for it, stop it, or choose another --name"), path, EWOULDBLOCK);
+  if (status != 0) fail(str("cannot lock ", path), path, errno);
+  char host[128] = "";
+  ::gethostname(host, sizeof host - 1);
+  std::string who = str("process ", ::getpid(), " on ", host, "\n");
+  if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), who.data(), who.size(), 0) < 0) {
+    // The text only serves the other job's message; the lock holds without it (a full disk, for one).
+  }
+  auto mine = std::make_shared<HeldLock>(fd.take());
+  slot = mine;
+  return mine;
+}
+
+Storage& file_storage() {
+  static FileStorage storage;
+  return storage;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// FileStorage: Storage over the POSIX file system, with the retries that are safe and no others.
+#pragma once
+
+#include "checkpoint/storage/storage.h"
+
+namespace lockstep {
+
+// Interrupted calls are repeated and short reads and writes are continued; any other failure is reported at once. A failed sync is never
+// repeated: the kernel may have dropped the bytes. The lock is an advisory flock on FOLDER/.lock, whose text says who holds it.
+class FileStorage : public Storage {
+ public:
+  std::unique_ptr<OutFile> create(const std::string& path) override;
+  std::unique_ptr<InFile> open(const std::string& path) override;
+  bool exists(const std::string& path) override;
+  std::vector<FolderEntry> list(const std::string& folder) override;
+  void make_folders(const std::string& path) override;
+  void rename(const std::string& from, const std::string& to) override;
+  void remove(const std::string& path) override;
+  void sync_folder(const std::string& folder) override;
+  std::shared_ptr<FolderLock> lock(const std::string& folder) override;
+
+  // The system calls that may do part of the work; tests replace them.
+  virtual int64_t write_some(int fd, const void* data, size_t bytes);
+  virtual int64_t read_some(int fd, void* out, size_t bytes, int64_t offset);
+};
+
+}  // namespace lockstep

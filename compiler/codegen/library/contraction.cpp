@@ -1,0 +1,180 @@
+// dot and linear on oneDNN's sgemm. Other dtypes than f32 take a plain loop with a fixed order.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "compiler/codegen/library/library.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+// One operand of a batched matrix product, as dims (size, stride) of three roles.
+struct Role {
+  std::vector<int64_t> sizes, strides;
+  int64_t count() const {
+    int64_t n = 1;
+    for (int64_t s : sizes) n *= s;
+    return n;
+  }
+  // The stride when the dims nest into one; nullopt otherwise.
+  std::optional<int64_t> stride() const {
+    std::optional<int64_t> inner;
+    int64_t span = 0;
+    for (size_t i = sizes.size(); i-- > 0;) {
+      if (sizes[i] == 1) continue;
+      if (!inner) inner = strides[i], span = strides[i] * sizes[i];
+      else if (strides[i] != span) return std::nullopt;
+      else span *= sizes[i];
+    }
+    return inner ? *inner : 1;
+  }
+  // Offset of the flat index.
+  int64_t offset(int64_t flat) const {
+    int64_t at = 0;
+    for (size_t i = sizes.size(); i-- > 0;) at += flat % sizes[i] * strides[i], flat /= sizes[i];
+    return at;
+  }
+};
+struct Side {
+  Role batch, free, contract;
+};
+
+Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+  Side side;
+  auto add = [&](Role& role, int64_t dim) {
+    role.sizes.push_back(operand.shape[static_cast<size_t>(dim)]);
+    role.strides.push_back(operand.strides[static_cast<size_t>(dim)]);
+  };
+  for (int64_t dim : batch) add(side.batch, dim);
+  for (int64_t dim : contract) add(side.contract, dim);
+  for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
+    if (std::find(batch.begin(), batch.end(), dim) == batch.end() && std::find(contract.begin(), contract.end(), dim) == contract.end()) add(side.free, dim);
+  return side;
+}
+
+// How a matrix [rows, cols] lies for sgemm: {transposed, leading dim}, if one of its dims is dense.
+struct Lie {
+  bool transposed;
+  int64_t ld;
+};
+std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
+  auto r = rows.stride(), c = cols.stride();
+  if (!r || !c) return std::nullopt;
+  if (*c == 1 || cols.count() == 1) {
+    if (*r >= std::max<int64_t>(1, cols.count()) || rows.count() == 1) return Lie{false, std::max({*r, cols.count(), int64_t{1}})};
+  }
+  if (*r == 1 || rows.count() == 1) {
+    if (*c >= std::max<int64_t>(1, rows.count()) || cols.count() == 1) return Lie{true, std::max({*c, rows.count(), int64_t{1}})};
+  }
+  return std::nullopt;
+}
+
+class Contraction : public LibraryCall {
+ public:
+  Contraction(Side a, Side b, bool bias, DType dtype) : a_(std::move(a)), b_(std::move(b)), bias_(bias), dtype_(dtype) {
+    m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
+    lie_a_ = lie_of(a_.free, a_.contract);
+    lie_b_ = lie_of(b_.contract, b_.free);
+    // Blocks of at least about 8 Mflop, at most 8 of them, cut along the longer side at multiples of 48 (oneDNN's register tile).
+    double work = 2.0 * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
+    along_m_ = m_ >= n_;
+    int64_t side = along_m_ ? m_ : n_;
+    int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work / 8e6), 1, batch_ >= 8 ? 1 : 8);
+    step_ = std::max<int64_t>(48, (side / wanted + 47) / 48 * 48);
+    blocks_ = std::max<int64_t>(1, (side + step_ - 1) / step_);
+  }
+
+  size_t workspace(int) const override {
+    if (dtype_ != DType::f32) return 0;
+    return static_cast<size_t>(((lie_a_ ? 0 : batch_ * m_ * k_) + (lie_b_ ? 0 : batch_ * k_ * n_)) * 4 + 64);
+  }
+  std::string algorithm() const override {
+    return dtype_ == DType::f32 ? str("sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x", step_, along_m_ ? "m" : "n", bias_ ? " +bias" : "") : str("loop ", name(dtype_));
+  }
+  double flops() const override { return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_); }
+
+  void run(void* const* args, void* workspace, int threads) const override {
+    if (dtype_ != DType::f32) return loop(args);
+    const float* a = static_cast<const float*>(args[0]);
+    const float* b = static_cast<const float*>(args[1]);
+    const float* bias = bias_ ? static_cast<const float*>(args[2]) : nullptr;
+    float* c = static_cast<float*>(args[bias_ ? 3 : 2]);
+    if (batch_ * m_ * n_ == 0) return;
+    float* pack = static_cast<float*>(workspace);
+    Side sa = a_, sb = b_;
+    Lie la = lie_a_.value_or(Lie{false, k_}), lb = lie_b_.value_or(Lie{false, n_});
+    if (!lie_a_) a = packed(a, sa.batch, sa.free, sa.contract, pack), pack += batch_ * m_ * k_, sa.batch = dense_batch(m_ * k_);
+    if (!lie_b_) b = packed(b, sb.batch, sb.contract, sb.free, pack), sb.batch = dense_batch(k_ * n_);
+#pragma omp parallel for num_threads(threads) schedule(static) if (batch_ * blocks_ > 1)
+    for (int64_t task = 0; task < batch_ * blocks_; ++task) {
+      int64_t batch = task / blocks_, block = task % blocks_;
+      const float* pa = a + sa.batch.offset(batch);
+      const float* pb = b + sb.batch.offset(batch);
+      float* pc = c + batch * m_ * n_;
+      int64_t m0 = 0, m1 = m_, n0 = 0, n1 = n_;
+      (along_m_ ? m0 : n0) = block * step_;
+      (along_m_ ? m1 : n1) = std::min((along_m_ ? m_ : n_), (block + 1) * step_);
+      if (k_ == 0) {
+        for (int64_t i = m0; i < m1; ++i) std::memset(pc + i * n_ + n0, 0, static_cast<size_t>(n1 - n0) * 4);
+      } else {
+        sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k_, pa + (la.transposed ? m0 : m0 * la.ld), la.ld, pb + (lb.transposed ? n0 * lb.ld : n0), lb.ld, 0.0f, pc + m0 * n_ + n0, n_);
+      }
+      if (bias)
+        for (int64_t i = m0; i < m1; ++i)
+          for (int64_t j = n0; j < n1; ++j) pc[i * n_ + j] += bias[j];
+    }
+  }
+
+ private:
+  Role dense_batch(int64_t stride) const { return {{batch_}, {stride}}; }
+  const float* packed(const float* from, const Role& batch, const Role& rows, const Role& cols, float* to) const {
+    int64_t nr = rows.count(), nc = cols.count();
+    for (int64_t i = 0; i < batch_; ++i)
+      for (int64_t r = 0; r < nr; ++r) {
+        const float* row = from + batch.offset(i) + rows.offset(r);
+        float* out = to + (i * nr + r) * nc;
+        for (int64_t c = 0; c < nc; ++c) out[c] = row[cols.offset(c)];
+      }
+    return to;
+  }
+  // Any dtype: f64 accumulates in double, halves in float, in order of k.
+  void loop(void* const* args) const {
+    void* c = args[bias_ ? 3 : 2];
+    for (int64_t i = 0; i < batch_; ++i)
+      for (int64_t m = 0; m < m_; ++m)
+        for (int64_t n = 0; n < n_; ++n) {
+          double wide = 0;
+          float narrow = 0;
+          for (int64_t k = 0; k < k_; ++k) {
+            double x = get_double(dtype_, args[0], a_.batch.offset(i) + a_.free.offset(m) + a_.contract.offset(k));
+            double y = get_double(dtype_, args[1], b_.batch.offset(i) + b_.free.offset(n) + b_.contract.offset(k));
+            if (dtype_ == DType::f64) wide += x * y;
+            else narrow += static_cast<float>(x) * static_cast<float>(y);
+          }
+          double sum = dtype_ == DType::f64 ? wide : narrow;
+          if (bias_) sum += get_double(dtype_, args[2], n);
+          set_double(dtype_, c, (i * m_ + m) * n_ + n, sum);
+        }
+  }
+
+  Side a_, b_;
+  bool bias_;
+  DType dtype_;
+  int64_t m_, n_, k_, batch_, step_, blocks_;
+  bool along_m_;
+  std::optional<Lie> lie_a_, lie_b_;
+};
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
+  if (node.op == "linear") {
+    int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
+    return std::make_unique<Contraction>(side_of(in[0], {}, {last}), side_of(in[1], {}, {1}), in.size() > 2, in[0].dtype);
+  }
+  return std::make_unique<Contraction>(side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
+                                       side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract")), false, in[0].dtype);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+// Which ops are library calls, and the way into oneDNN.
+#include "compiler/codegen/library/library.h"
+
+#include <omp.h>
+
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+Operand dense_operand(DType dtype, const Shape& shape) { return {dtype, shape, row_major_strides(shape)}; }
+bool is_dense(const Operand& operand) {
+  auto dense = row_major_strides(operand.shape);
+  for (size_t i = 0; i < dense.size(); ++i)
+    if (operand.shape[i] > 1 && operand.strides[i] != dense[i]) return false;
+  return true;
+}
+
+bool is_library_op(const std::string& op) {
+  return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" || op == "index_add";
+}
+bool accepts_strides(const std::string& op, size_t index) {
+  if (op == "sdpa") return index < 4;       // q, k, v and the output; not lse
+  if (op == "sdpa_grad") return index != 5;  // all but lse
+  return false;
+}
+
+std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+  if (node.op == "dot" || node.op == "linear") return make_contraction(node, in, out);
+  if (node.op == "sdpa" || node.op == "sdpa_grad") return make_attention(node, in, out);
+  if (node.op == "embedding_grad" || node.op == "index_add") return make_row_sums(node, in, out);
+  throw InternalError(str(node.op, " is no library op"));
+}
+
+std::string library_version() {
+  const dnnl_version_t* version = dnnl::version();
+  const char* isa = "other";
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::avx2: isa = "avx2"; break;
+    case dnnl::cpu_isa::avx512_core: isa = "avx512_core"; break;
+    case dnnl::cpu_isa::avx512_core_vnni: isa = "avx512_core_vnni"; break;
+    case dnnl::cpu_isa::avx512_core_bf16: isa = "avx512_core_bf16"; break;
+    case dnnl::cpu_isa::avx512_core_amx: isa = "avx512_core_amx"; break;
+    default: break;
+  }
+  return str("oneDNN ", version->major, ".", version->minor, ".", version->patch, " (", isa, ")");
+}
+
+void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  // The thread count is a property of the calling thread; one thread per block whatever the caller's team is.
+  omp_set_num_threads(1);
+  auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
+  LS_CHECK(status == dnnl_success, "dnnl_sgemm(", m, ",", n, ",", k, ") gave status ", static_cast<int>(status));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,57 @@
+// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks.
+#include <algorithm>
+#include <cstring>
+
+#include "compiler/codegen/library/library.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+constexpr int64_t kColumns = 64;  // per task
+
+class RowSums : public LibraryCall {
+ public:
+  // args[ids], args[rows]: which argument is which; out is [rows, width].
+  RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype) : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
+  std::string algorithm() const override { return str("row sums in order, ", count_, " into ", rows_, "x", width_); }
+  void run(void* const* args, void*, int threads) const override {
+    const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
+    for (int64_t i = 0; i < count_; ++i)
+      if (ids[i] < 0 || ids[i] >= rows_) throw UserError(str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
+    std::memset(args[2], 0, static_cast<size_t>(rows_ * width_) * size_of(dtype_));
+    int64_t tasks = (width_ + kColumns - 1) / kColumns;
+#pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)
+    for (int64_t task = 0; task < tasks; ++task) {
+      int64_t from = task * kColumns, to = std::min(width_, from + kColumns);
+      for (int64_t i = 0; i < count_; ++i) {
+        if (dtype_ == DType::f32) {
+          float* out = static_cast<float*>(args[2]) + ids[i] * width_;
+          const float* row = static_cast<const float*>(args[updates_]) + i * width_;
+          for (int64_t c = from; c < to; ++c) out[c] += row[c];
+        } else {
+          for (int64_t c = from; c < to; ++c) {
+            int64_t at = ids[i] * width_ + c;
+            set_double(dtype_, args[2], at, get_double(dtype_, args[2], at) + get_double(dtype_, args[updates_], i * width_ + c));
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  size_t ids_, updates_;
+  int64_t count_, rows_, width_;
+  DType dtype_;
+};
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+  for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
+  bool embedding = node.op == "embedding_grad";
+  size_t ids = embedding ? 1 : 0, updates = embedding ? 0 : 1;
+  int64_t rows = out[0].shape[0], count = numel(in[ids].shape);
+  return std::make_unique<RowSums>(ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0, out[0].dtype);
+}
+
+}  // namespace lockstep

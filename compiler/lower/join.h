@@ -1,0 +1,10 @@
+// Join: a sum of zero-padded pieces that tile a tensor is a concat (the gradient of a split).
+#pragma once
+
+#include "compiler/pass.h"
+
+namespace lockstep {
+
+Graph join_pads(Graph graph, const PassContext& context);
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+// Common subexpressions by structure, and a table of laws. Only laws that are exact for every input bit pattern stand here.
+#include "compiler/lower/simplify.h"
+
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+// A law: when it holds for a node (inputs already rewritten), the value that replaces the node's only output.
+struct Law {
+  const char* name;
+  std::optional<ValueId> (*apply)(const Graph&, const Node&);
+};
+
+const Node* producer(const Graph& graph, ValueId id) { return graph[id].producer < 0 ? nullptr : &graph.nodes[static_cast<size_t>(graph[id].producer)]; }
+
+bool is_full(const Graph& graph, ValueId id, double value) {
+  const Node* node = producer(graph, id);
+  if (node && node->op == "broadcast") return is_full(graph, node->inputs[0], value);
+  return node && node->op == "full" && node->attrs.number("value") == value;
+}
+bool same_type(const Graph& graph, ValueId a, ValueId b) { return graph[a].dtype == graph[b].dtype && graph[a].shape == graph[b].shape; }
+
+const Law kLaws[] = {
+    {"convert to the same dtype", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if (n.op == "convert" && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
+       return {};
+     }},
+    {"reshape, broadcast to the same shape", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
+       return {};
+     }},
+    {"permute in order", [](const Graph&, const Node& n) -> std::optional<ValueId> {
+       if (n.op != "permute") return {};
+       const auto& order = n.attrs.list("order");
+       for (size_t i = 0; i < order.size(); ++i)
+         if (order[i] != static_cast<int64_t>(i)) return {};
+       return n.inputs[0];
+     }},
+    {"neg(neg(x)) = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if (n.op != "neg") return {};
+       const Node* inner = producer(g, n.inputs[0]);
+       return inner && inner->op == "neg" ? std::optional(inner->inputs[0]) : std::nullopt;
+     }},
+    {"x * 1 = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if (n.op != "mul") return {};
+       if (is_full(g, n.inputs[1], 1)) return n.inputs[0];
+       if (is_full(g, n.inputs[0], 1)) return n.inputs[1];
+       return {};
+     }},
+    {"x / 1 = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if (n.op == "div" && is_full(g, n.inputs[1], 1)) return n.inputs[0];
+       return {};
+     }},
+    {"concat of one", [](const Graph&, const Node& n) -> std::optional<ValueId> {
+       if (n.op == "concat" && n.inputs.size() == 1) return n.inputs[0];
+       return {};
+     }},
+};
+
+std::string key_of(const Node& node, const std::vector<ValueId>& inputs) {
+  std::string key = node.op;
+  for (ValueId v : inputs) key += str(" ", v);
+  for (const auto& [name, value] : node.attrs.items()) {
+    key += str(" ", name, "=");
+    std::visit([&](const auto& v) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(v)>, DType>) key += std::string(lockstep::name(v));
+      else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) key += number_text(v);
+      else key += str(v);
+    }, value);
+  }
+  return key;
+}
+}  // namespace
+
+Graph simplify(Graph graph, const PassContext&) {
+  Rewriter rewriter(graph);
+  Graph& made = rewriter.graph();
+  std::map<std::string, std::vector<ValueId>> seen;
+  for (const Node& node : graph.nodes) {
+    OpKind kind = op_row(node.op).kind;
+    std::vector<ValueId> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(rewriter.at(v));
+    // Collectives, updates and fused nodes are never merged; sum_lanes is a pure function.
+    bool pure = kind != OpKind::collective && kind != OpKind::update && kind != OpKind::structural && !node.body;
+    std::string key = pure ? key_of(node, inputs) : "";
+    if (pure) {
+      if (auto found = seen.find(key); found != seen.end()) {
+        for (size_t i = 0; i < node.outputs.size(); ++i) rewriter.map(node.outputs[i], found->second[i]);
+        continue;
+      }
+    }
+    auto outputs = rewriter.copy(node);
+    if (pure && outputs.size() == 1)
+      for (const Law& law : kLaws)
+        if (auto replacement = law.apply(made, made.nodes.back())) {
+          outputs[0] = *replacement;
+          rewriter.map(node.outputs[0], *replacement);
+          break;
+        }
+    if (pure) seen[key] = outputs;
+  }
+  return prune(rewriter.finish());
+}
+
+}  // namespace lockstep

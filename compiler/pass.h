@@ -1,0 +1,37 @@
+// What every pass sees. A pass is a verb: Graph simplify(Graph, const PassContext&).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace lockstep {
+
+enum class Backend {
+  native,     // generated kernels and libraries, fused, in a static arena
+  eager,      // the same kernels op by op, each value in a buffer of its own
+  reference,  // the slow evaluator
+};
+Backend parse_backend(const std::string& word);  // UserError listing the choices
+
+struct CompileOptions {
+  Backend backend = Backend::native;
+  bool fusion = true;
+  int threads = 1;                          // per rank; no bit depends on it
+  int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
+  bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
+  std::vector<std::string> skip_passes;     // by name; only rows of the pipeline that allow it
+  std::string cache_dir;                    // of kernels; "" = the default folder
+};
+
+struct PassContext {
+  Mesh mesh;
+  std::function<Layout(const std::string&)> layout_of;  // of state, by FQN
+  CompileOptions options;
+};
+
+using Pass = std::function<Graph(Graph, const PassContext&)>;
+
+}  // namespace lockstep

@@ -1,0 +1,53 @@
+// Executable: a collective-free graph made ready to run on one device. The count, seed, body and fragments of a step are executables.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/kernel.h"
+#include "compiler/pass.h"
+
+namespace lockstep {
+
+struct CallTime {
+  std::string what;   // "dot 4096x384x1152", "fused add,tanh", ...
+  std::string kind;   // "contraction", "attention", "kernel", "rows"
+  double seconds = 0;
+  int64_t runs = 0;
+  double flops = 0;   // of one run
+  int64_t bytes = 0;  // read and written by one run
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Called with g when every output of group g (and of the groups before it) is ready; outputs of a group may be overwritten afterwards.
+  using AfterGroup = std::function<void(int group)>;
+  // inputs: one pointer per graph input, dense.
+  virtual void run(const std::vector<void*>& inputs, const AfterGroup& after = {}) = 0;
+  virtual const void* output(size_t index) const = 0;  // valid until the next run; a grouped output only until its group's call returns
+  virtual int64_t arena_bytes() const = 0;
+  virtual std::string algorithms() const = 0;          // kernels and library algorithms in order, for the numerics certificate
+  virtual std::string describe() const = 0;            // the plan as text
+  virtual std::vector<CallTime> times() const { return {}; }
+};
+
+// What must be compiled before an executable can be linked.
+struct ExecutableSource {
+  Graph graph;                           // lowered: fused nodes, library ops, views
+  std::vector<std::vector<int>> groups;  // of output indices
+};
+// Kernels that the fused nodes of a graph need.
+std::vector<KernelSource> kernels_of(const Graph& graph);
+
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options);
+std::unique_ptr<Executable> make_reference(const ExecutableSource& source);
+
+// Whether executables record times (benchmarks, --profile).
+void set_timing(bool on);
+bool timing();
+
+}  // namespace lockstep

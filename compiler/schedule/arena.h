@@ -1,0 +1,24 @@
+// The static arena: lifetimes to fixed offsets.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+// A buffer that is written at call `first` and last read at call `last` (both inclusive).
+struct Lifetime {
+  int first = 0;
+  int last = 0;
+  int64_t bytes = 0;
+};
+struct ArenaPlan {
+  std::vector<int64_t> offsets;  // per lifetime, 64-byte aligned
+  int64_t bytes = 0;             // of the whole arena
+  int64_t floor = 0;             // the largest sum of bytes alive at one call: no plan is smaller
+};
+
+// Greedy by size: the largest buffer first, each at the lowest offset where nothing alive at the same time stands.
+ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
+
+}  // namespace lockstep

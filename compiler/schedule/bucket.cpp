@@ -1,0 +1,153 @@
+// Merges exchanges and gathers into buckets, and puts starts early and waits late.
+#include "compiler/schedule/bucket.h"
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/partition/placements.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+struct Bucket {
+  std::vector<NodeId> starts;
+  int64_t bytes = 0;
+  NodeId ready = -1;  // the last producer of an input
+};
+
+class Bucketer {
+ public:
+  Bucketer(const Graph& old, const PassContext& context) : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {}
+
+  Graph run() {
+    made_->graph.mesh = old_.mesh;
+    for (const auto& input : old_.inputs) {
+      ValueId v = made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
+      made_->graph[v].layout = old_[input.value].layout;
+      map_[static_cast<size_t>(input.value)] = v;
+    }
+    auto exchanges = buckets_of("lane_exchange_start"), gathers = buckets_of("all_gather_start");
+    std::vector<ValueId> exchanged;
+    for (const Node& node : old_.nodes)
+      if (node.op == "lane_exchange_start") exchanged.push_back(node.outputs[0]);
+    auto tail = depends_on(old_, exchanged);
+
+    // The part before the sums, each exchange started as soon as its last gradient is there.
+    size_t next = 0;
+    std::vector<Tensor> exchange_handles, gather_handles;
+    auto start_ready = [&](const std::vector<Bucket>& buckets, std::vector<Tensor>& handles, NodeId done) {
+      while (next < buckets.size() && buckets[next].ready <= done) handles.push_back(start(buckets[next], static_cast<int64_t>(next))), ++next;
+    };
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      const Node& node = old_.nodes[n];
+      if (!in_tail(node, tail) && node.op != "lane_exchange_start") copy(node);
+      start_ready(exchanges, exchange_handles, static_cast<NodeId>(n));
+    }
+    for (; next < exchanges.size(); ++next) exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
+    // Bucket by bucket: wait, then its sums.
+    for (size_t b = 0; b < exchanges.size(); ++b) {
+      wait(exchanges[b], exchange_handles[b]);
+      for (NodeId s : exchanges[b].starts)
+        for (NodeId reader : readers_of_wait(s)) copy(node_at(reader));
+    }
+    next = 0;
+    std::vector<NodeId> late;  // readers of gathered values
+    std::vector<ValueId> gathered;
+    for (const Node& node : old_.nodes)
+      if (node.op == "all_gather_start") gathered.push_back(node.outputs[0]);
+    auto after_gather = depends_on(old_, gathered);
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      const Node& node = old_.nodes[n];
+      if (in_tail(node, tail) && node.op != "all_gather_start" && !copied(node)) {
+        if (in_tail(node, after_gather)) late.push_back(static_cast<NodeId>(n));
+        else copy(node);
+      }
+      start_ready(gathers, gather_handles, static_cast<NodeId>(n));
+    }
+    for (; next < gathers.size(); ++next) gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
+    for (size_t b = 0; b < gathers.size(); ++b) wait(gathers[b], gather_handles[b]);
+    for (NodeId n : late)
+      if (!copied(node_at(n))) copy(node_at(n));
+    for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, at(output.value));
+    Graph result = std::move(made_->graph);
+    place_values(result, context_);
+    return result;
+  }
+
+ private:
+  const Node& node_at(NodeId n) const { return old_.nodes[static_cast<size_t>(n)]; }
+  ValueId at(ValueId old) const {
+    LS_CHECK(map_[static_cast<size_t>(old)] != kNoValue, "bucket: %", old, " is read before it is made");
+    return map_[static_cast<size_t>(old)];
+  }
+  bool in_tail(const Node& node, const std::vector<bool>& tail) const { return !node.outputs.empty() && tail[static_cast<size_t>(node.outputs[0])]; }
+  bool copied(const Node& node) const { return !node.outputs.empty() && map_[static_cast<size_t>(node.outputs[0])] != kNoValue; }
+  void copy(const Node& node) {
+    std::vector<Tensor> inputs;
+    for (ValueId v : node.inputs) inputs.emplace_back(made_, at(v));
+    auto made = apply_at(node.op, inputs, node.attrs, node.at, made_);
+    for (size_t i = 0; i < made.size(); ++i) map_[static_cast<size_t>(node.outputs[i])] = made[i].id();
+  }
+  std::vector<NodeId> readers_of_wait(NodeId start) const {
+    std::vector<NodeId> out;
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      const Node& node = old_.nodes[n];
+      if (node.op != "lane_sum") continue;
+      const Node& waited = node_at(old_[node.inputs[0]].producer);
+      if (waited.op == "wait" && old_[waited.inputs[0]].producer == start) out.push_back(static_cast<NodeId>(n));
+    }
+    return out;
+  }
+
+  std::vector<Bucket> buckets_of(const std::string& op) const {
+    std::vector<std::pair<NodeId, NodeId>> order;  // {ready, start}
+    for (size_t n = 0; n < old_.nodes.size(); ++n)
+      if (node_at(static_cast<NodeId>(n)).op == op) order.emplace_back(old_[old_.nodes[n].inputs[0]].producer, static_cast<NodeId>(n));
+    std::sort(order.begin(), order.end());
+    std::vector<Bucket> out;
+    for (auto [ready, start] : order) {
+      const Node& node = node_at(start);
+      int64_t bytes = numel(old_[node.inputs[0]].shape) * static_cast<int64_t>(size_of(old_[node.inputs[0]].dtype));
+      bool fits = !out.empty() && out.back().bytes + bytes <= std::max<int64_t>(context_.options.bucket_bytes, 1) &&
+                  node_at(out.back().starts[0]).attrs == node.attrs && old_[node_at(out.back().starts[0]).inputs[0]].dtype == old_[node.inputs[0]].dtype;
+      if (!fits) out.push_back({});
+      out.back().starts.push_back(start);
+      out.back().bytes += bytes;
+      out.back().ready = std::max(out.back().ready, ready);
+    }
+    return out;
+  }
+
+  Tensor start(const Bucket& bucket, int64_t index) {
+    std::vector<Tensor> inputs;
+    for (NodeId s : bucket.starts) inputs.emplace_back(made_, at(node_at(s).inputs[0]));
+    Attrs attrs = node_at(bucket.starts[0]).attrs;
+    attrs.set("bucket", index);
+    return apply_at(node_at(bucket.starts[0]).op, inputs, attrs, node_at(bucket.starts[0]).at, made_)[0];
+  }
+  void wait(const Bucket& bucket, Tensor handle) {
+    std::vector<std::string> types;
+    std::vector<const Node*> waits;
+    for (NodeId s : bucket.starts)
+      for (const Node& node : old_.nodes)
+        if (node.op == "wait" && old_[node.inputs[0]].producer == s) {
+          waits.push_back(&node);
+          types.push_back(shape_text(old_[node.outputs[0]].dtype, old_[node.outputs[0]].shape));
+        }
+    auto made = apply_at("wait", {handle}, {{"types", Attr(join(types, ";"))}}, waits[0]->at, made_);
+    for (size_t i = 0; i < waits.size(); ++i) map_[static_cast<size_t>(waits[i]->outputs[0])] = made[i].id();
+  }
+
+  const Graph& old_;
+  const PassContext& context_;
+  std::shared_ptr<Builder> made_;
+  std::vector<ValueId> map_;
+};
+}  // namespace
+
+Graph bucket(Graph graph, const PassContext& context) { return Bucketer(graph, context).run(); }
+
+}  // namespace lockstep

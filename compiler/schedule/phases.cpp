@@ -1,0 +1,159 @@
+// Cuts the typed program into count, seed, body and tail.
+#include "compiler/schedule/phases.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+// The nodes needed for `outputs`, stopping at values in `given` and at graph inputs.
+Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std::set<ValueId>& given) {
+  std::vector<bool> needed(whole.values.size());
+  std::set<NodeId> nodes;
+  std::vector<ValueId> open = outputs;
+  while (!open.empty()) {
+    ValueId v = open.back();
+    open.pop_back();
+    if (needed[static_cast<size_t>(v)]) continue;
+    needed[static_cast<size_t>(v)] = true;
+    if (given.count(v) || whole[v].producer < 0) continue;
+    nodes.insert(whole[v].producer);
+    for (ValueId input : whole.nodes[static_cast<size_t>(whole[v].producer)].inputs) open.push_back(input);
+  }
+  Phase phase;
+  std::vector<ValueId> map(whole.values.size(), kNoValue);
+  auto add_input = [&](InputKind kind, const std::string& label, ValueId v) {
+    map[static_cast<size_t>(v)] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
+    phase.inputs.push_back(v);
+  };
+  for (const auto& input : whole.inputs)
+    if (needed[static_cast<size_t>(input.value)]) add_input(input.kind, input.name, input.value);
+  // A given value's name is its place among the given ones, not its id: ids differ where programs differ elsewhere.
+  int place = 0;
+  for (ValueId v : given)
+    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0) add_input(InputKind::value, str("given", place++), v);
+  for (NodeId n : nodes) {
+    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    std::vector<ValueId> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(map[static_cast<size_t>(v)]);
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId v : node.outputs) types.emplace_back(whole[v].dtype, whole[v].shape);
+    auto made = phase.graph.append(node.op, inputs, node.attrs, types, node.at);
+    for (size_t i = 0; i < made.size(); ++i)
+      if (map[static_cast<size_t>(node.outputs[i])] == kNoValue) map[static_cast<size_t>(node.outputs[i])] = made[i];
+  }
+  for (ValueId v : outputs) {
+    phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), map[static_cast<size_t>(v)]);
+    phase.outputs.push_back(v);
+  }
+  phase.graph.mesh = Mesh{};
+  return phase;
+}
+
+bool is_lane_node(const Node& node) {
+  OpKind kind = op_row(node.op).kind;
+  return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
+}
+}  // namespace
+
+Phases cut_phases(const Graph& whole) {
+  Phases out;
+  out.whole = whole;
+  std::vector<ValueId> counts, gradients, counted, exchanged;
+  for (size_t n = 0; n < whole.nodes.size(); ++n) {
+    const Node& node = whole.nodes[n];
+    if (node.op == "lane_count") {
+      counts.push_back(node.inputs[0]);
+      out.counts.push_back(static_cast<NodeId>(n));
+      counted.push_back(node.outputs[0]);
+    }
+    if (node.op == "lane_exchange_start") {
+      out.exchanges.push_back(static_cast<NodeId>(n));
+      out.buckets.emplace_back();
+      for (ValueId v : node.inputs) {
+        auto found = std::find(gradients.begin(), gradients.end(), v);
+        out.buckets.back().push_back(static_cast<int>(found - gradients.begin()));
+        if (found == gradients.end()) gradients.push_back(v);
+      }
+      exchanged.push_back(node.outputs[0]);
+    }
+  }
+  out.count = extract(whole, counts, {});
+  for (ValueId v : out.count.inputs) {
+    InputKind kind = InputKind::value;
+    for (const auto& input : whole.inputs)
+      if (input.value == v) kind = input.kind;
+    if (kind == InputKind::state) throw UserError("the loss's count depends on parameters; a count must depend on data only");
+  }
+
+  // Whole values that depend on a count and that the body reads.
+  auto after_count = depends_on(whole, counted), after_exchange = depends_on(whole, exchanged);
+  std::set<ValueId> reduced;
+  for (const Node& node : whole.nodes)
+    for (ValueId v : node.outputs)
+      if (node.op == "wait" && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)]) reduced.insert(v);
+  auto is_lane_value = [&](ValueId v) {
+    for (const auto& [dim, placement] : whole[v].layout.splits)
+      if (placement.kind == Placement::Kind::per_lane) return true;
+    return false;
+  };
+  std::set<ValueId> seeds;
+  for (const Node& node : whole.nodes)
+    for (ValueId v : node.inputs) {
+      bool reader_in_body = !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count";
+      bool made_once = whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)];
+      if (reader_in_body && made_once) seeds.insert(v);
+    }
+  out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
+  out.body = extract(whole, gradients, seeds);
+
+  // The rest, in order.
+  std::vector<NodeId> plain;
+  auto flush = [&] {
+    if (plain.empty()) return;
+    std::vector<ValueId> outputs;
+    std::set<ValueId> inside;
+    for (NodeId n : plain)
+      for (ValueId v : whole.nodes[static_cast<size_t>(n)].outputs) outputs.push_back(v), inside.insert(v);
+    std::set<ValueId> given;
+    for (NodeId n : plain)
+      for (ValueId v : whole.nodes[static_cast<size_t>(n)].inputs)
+        if (!inside.count(v) && whole[v].producer >= 0) given.insert(v);
+    out.fragments.push_back(extract(whole, outputs, given));
+    out.tail.push_back({-1, static_cast<int>(out.fragments.size()) - 1});
+    plain.clear();
+  };
+  auto of_body = [&](const Node& node) { return node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait"); };
+  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values of its own (iota, full).
+  std::vector<bool> wanted(whole.values.size());
+  for (const auto& output : whole.outputs) wanted[static_cast<size_t>(output.value)] = true;
+  for (size_t n = whole.nodes.size(); n-- > 0;) {
+    const Node& node = whole.nodes[n];
+    bool any = is_lane_node(node);
+    for (ValueId v : node.outputs) any = any || wanted[static_cast<size_t>(v)];
+    if (any && !of_body(node))
+      for (ValueId v : node.inputs) wanted[static_cast<size_t>(v)] = true;
+  }
+  for (size_t n = 0; n < whole.nodes.size(); ++n) {
+    const Node& node = whole.nodes[n];
+    if (of_body(node)) continue;
+    bool before = !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] && !after_exchange[static_cast<size_t>(node.outputs[0])];
+    bool count_chain = node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));
+    if (count_chain) continue;  // run before the body
+    if (is_lane_node(node)) {
+      flush();
+      out.tail.push_back({static_cast<NodeId>(n), -1});
+    } else if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[static_cast<size_t>(v)]; })) {
+      plain.push_back(static_cast<NodeId>(n));
+    }
+  }
+  flush();
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,14 @@
+// Strided values: where the elements of a view lie inside the buffer of another value.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/types/shape.h"
+
+namespace lockstep {
+
+// Strides of the same elements under another shape, or nullopt when no strides describe it (as torch.Tensor.view decides).
+std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides, const Shape& to);
+
+}  // namespace lockstep

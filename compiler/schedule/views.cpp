@@ -1,0 +1,104 @@
+// Marks slices and concats that stay views, and the stride arithmetic of reshapes.
+#include "compiler/schedule/views.h"
+
+#include "compiler/codegen/library/library.h"
+#include "compiler/schedule/strides.h"
+#include "core/ir/walk.h"
+
+namespace lockstep {
+
+std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides, const Shape& to) {
+  std::vector<int64_t> out(to.size(), 1);
+  if (numel(shape) == 0) return row_major_strides(to);
+  size_t j = to.size();
+  size_t i = shape.size();
+  while (i > 0) {
+    // A maximal run of dims of the old shape that nests into one.
+    size_t run = i;
+    int64_t inner = strides[i - 1], count = shape[i - 1];
+    while (run > 1 && (shape[run - 2] == 1 || strides[run - 2] == strides[run - 1] * shape[run - 1] || count == 1)) --run, count *= shape[run - 1];
+    --run;
+    int64_t taken = 1;
+    while (j > 0 && taken < count) {
+      --j;
+      out[j] = inner * taken;
+      taken *= to[j];
+    }
+    if (taken != count) return std::nullopt;
+    while (j > 0 && to[j - 1] == 1) out[--j] = inner * taken;
+    i = run;
+  }
+  while (j > 0) {
+    if (to[j - 1] != 1) return std::nullopt;
+    --j;
+  }
+  return out;
+}
+
+namespace {
+class Marker {
+ public:
+  explicit Marker(const Graph& graph) : graph_(graph), users_(users_of(graph)) {
+    for (const auto& output : graph.outputs) outputs_.push_back(output.value);
+  }
+  // Whether every reader of v, seen through reshapes, takes v with these strides.
+  bool readers_take(ValueId v, const std::vector<int64_t>& strides) const {
+    if (is_output(v) || users_[static_cast<size_t>(v)].empty()) return false;
+    for (NodeId n : users_[static_cast<size_t>(v)]) {
+      const Node& node = graph_.nodes[static_cast<size_t>(n)];
+      if (node.op == "reshape") {
+        auto further = reshape_strides(graph_[v].shape, strides, graph_[node.outputs[0]].shape);
+        if (!further || !readers_take(node.outputs[0], *further)) return false;
+        continue;
+      }
+      if (strides.empty() || strides.back() != 1) return false;
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (node.inputs[i] == v && !accepts_strides(node.op, i)) return false;
+    }
+    return true;
+  }
+  // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these strides.
+  bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
+    if (is_output(v) || users_[static_cast<size_t>(v)].size() != 1 || graph_[v].producer < 0) return false;
+    const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
+    if (node.op == "reshape") {
+      auto further = reshape_strides(graph_[v].shape, strides, graph_[node.inputs[0]].shape);
+      return further && writer_takes(node.inputs[0], *further);
+    }
+    return !strides.empty() && strides.back() == 1 && accepts_strides(node.op, node.inputs.size() + static_cast<size_t>(graph_[v].index));
+  }
+
+ private:
+  bool is_output(ValueId v) const {
+    for (ValueId output : outputs_)
+      if (output == v) return true;
+    return false;
+  }
+  const Graph& graph_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<ValueId> outputs_;
+};
+}  // namespace
+
+Graph mark_views(Graph graph, const PassContext&) {
+  Marker marker(graph);
+  for (Node& node : graph.nodes) {
+    if (node.op == "slice") {
+      const auto& step = node.attrs.list("step");
+      bool unit = true;
+      for (int64_t s : step) unit = unit && s == 1;
+      if (unit && marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape))) node.attrs.set("alias", true);
+    }
+    if (node.op == "concat") {
+      bool all = true;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        for (size_t k = 0; k < i; ++k) all = all && node.inputs[i] != node.inputs[k];
+        all = all && marker.writer_takes(node.inputs[i], row_major_strides(graph[node.outputs[0]].shape));
+      }
+      if (all) node.attrs.set("alias", true);
+    }
+  }
+  return graph;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// Trace: calls the user's step function once, on handles, and keeps the graph that it writes.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/ops/functions.h"
+
+namespace lockstep {
+
+// One input of the step function: its name and its type for one micro-batch. The first tensor dim counts sequences.
+struct BatchField {
+  std::string name;
+  DType dtype = DType::i32;
+  Shape shape;
+};
+
+using StepFunction = std::function<Loss(const std::vector<Tensor>& batch)>;
+
+// The graph of one micro-batch, global shapes: state, batch and scalar inputs as the function used them; outputs: state and metrics that an
+// optimizer registered, and the metric "loss" = sum over micro-batches / count over micro-batches.
+// UserError when the function writes no loss.
+Graph trace(const std::vector<BatchField>& batch, const StepFunction& function);
+
+}  // namespace lockstep

@@ -1,0 +1,112 @@
+// The graph: flat, functional SSA. Values and nodes are ids into two vectors; nodes stand in a valid order (inputs before users).
+// State enters as inputs and leaves as outputs of the same name, which donate the input's storage.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/mesh/layout.h"
+#include "core/types/shape.h"
+
+namespace lockstep {
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+// The user's line that made a node, and the FQN of the layer it belongs to ("" outside a layer).
+struct SourceLine {
+  std::string file;
+  int line = 0;
+  std::string scope;
+  std::string text() const;  // "gpt.cpp:12 (blocks.0.attn)"; "?" when unknown
+};
+
+using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
+
+// Named constants of a node, in the order of insertion.
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, Attr>> items) : items_(items) {}
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  void set(const std::string& name, Attr value);
+  // InternalError when absent or of another type.
+  int64_t integer(std::string_view name) const;
+  double number(std::string_view name) const;    // an integer reads as a number too
+  bool flag(std::string_view name) const;        // false when absent
+  const std::string& word(std::string_view name) const;
+  const std::vector<int64_t>& list(std::string_view name) const;
+  DType dtype(std::string_view name) const;
+  const std::vector<std::pair<std::string, Attr>>& items() const { return items_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  const Attr* find(std::string_view name) const;
+  std::vector<std::pair<std::string, Attr>> items_;
+};
+
+struct Value {
+  DType dtype = DType::f32;
+  Shape shape;
+  Layout layout;          // placements on graph.mesh; empty = Replicate everywhere
+  NodeId producer = -1;   // -1: a graph input
+  int index = 0;          // which output of the producer
+  bool operator==(const Value&) const = default;
+};
+
+struct Graph;
+
+struct Node {
+  std::string op;                     // a row of the op table
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  SourceLine at;
+  std::shared_ptr<const Graph> body;  // of a `fused` node: primitives over its inputs
+};
+
+enum class InputKind {
+  state,   // parameter, moment, buffer: name is the FQN
+  batch,   // differs per micro-batch: "ids", "targets"
+  scalar,  // rank-0, set by the host each step: "optim.lr", "rng.step"
+  value,   // plain argument (bodies of fused nodes, tests)
+};
+enum class OutputKind { state, metric, value };
+
+struct GraphInput {
+  InputKind kind = InputKind::value;
+  std::string name;
+  ValueId value = kNoValue;
+};
+struct GraphOutput {
+  OutputKind kind = OutputKind::value;
+  std::string name;
+  ValueId value = kNoValue;
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<GraphInput> inputs;
+  std::vector<GraphOutput> outputs;
+  Mesh mesh;
+
+  const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& operator[](ValueId id) { return values[static_cast<size_t>(id)]; }
+
+  ValueId add_input(InputKind kind, const std::string& name, DType dtype, Shape shape);
+  void add_output(OutputKind kind, const std::string& name, ValueId value);
+  // Appends a node with outputs of the given types; returns its outputs. Types are not inferred here (core/ops does that).
+  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs, const std::vector<std::pair<DType, Shape>>& types, SourceLine at = {});
+  ValueId find_input(std::string_view name) const;    // kNoValue when absent
+  ValueId find_output(std::string_view name) const;
+};
+
+std::string_view name(InputKind kind);
+std::string_view name(OutputKind kind);
+
+}  // namespace lockstep

@@ -1,0 +1,228 @@
+// A recursive-descent parser of the graph's text form. Value ids may be any numbers; they are renumbered in order of appearance.
+#include "core/ir/parse.h"
+
+#include <cctype>
+#include <charconv>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  Graph whole() {
+    Graph graph = parse();
+    skip();
+    if (at_ != text_.size()) fail("text after the graph");
+    return graph;
+  }
+
+ private:
+  Graph parse() {
+    expect("graph");
+    Graph graph;
+    graph.mesh = mesh();
+    expect("{");
+    std::map<int64_t, ValueId> ids;
+    auto use = [&] {
+      expect("%");
+      int64_t id = integer();
+      if (!ids.count(id)) fail(str("%", id, " is read before it is made"));
+      return ids[id];
+    };
+    struct Typed {
+      int64_t id;
+      DType dtype;
+      Shape shape;
+      Layout layout;
+    };
+    auto typed = [&] {
+      expect("%");
+      Typed out;
+      out.id = integer();
+      if (ids.count(out.id)) fail(str("%", out.id, " is made twice"));
+      out.dtype = parse_dtype(word());
+      out.shape = list();
+      if (peek("{")) out.layout = layout(graph.mesh);
+      return out;
+    };
+    while (!accept("}")) {
+      if (accept("in ")) {
+        std::string kind = word();
+        InputKind input_kind = kind == "state" ? InputKind::state : kind == "batch" ? InputKind::batch : kind == "scalar" ? InputKind::scalar : InputKind::value;
+        std::string label = quoted();
+        Typed t = typed();
+        ids[t.id] = graph.add_input(input_kind, label, t.dtype, t.shape);
+        graph[ids[t.id]].layout = t.layout;
+      } else if (accept("out ")) {
+        std::string kind = word();
+        OutputKind output_kind = kind == "state" ? OutputKind::state : kind == "metric" ? OutputKind::metric : OutputKind::value;
+        std::string label = quoted();
+        graph.add_output(output_kind, label, use());
+      } else {
+        std::vector<Typed> outputs;
+        while (peek("%")) {
+          outputs.push_back(typed());
+          accept(",");
+        }
+        expect("=");
+        std::string op = word();
+        expect("(");
+        std::vector<ValueId> inputs;
+        while (!accept(")")) {
+          inputs.push_back(use());
+          accept(",");
+        }
+        Attrs attrs;
+        if (accept("{"))
+          while (!accept("}")) {
+            std::string key = word();
+            expect("=");
+            attrs.set(key, attr());
+            accept(",");
+          }
+        std::shared_ptr<const Graph> body;
+        if (accept("body")) body = std::make_shared<Graph>(parse());
+        SourceLine at;
+        if (accept("@")) {
+          std::string place = quoted();
+          size_t colon = place.rfind(':');
+          if (colon == std::string::npos) fail("a source line is \"file:line\"");
+          at.file = place.substr(0, colon);
+          at.line = std::atoi(place.c_str() + colon + 1);
+          at.scope = quoted();
+        }
+        std::vector<std::pair<DType, Shape>> types;
+        for (const auto& t : outputs) types.emplace_back(t.dtype, t.shape);
+        auto made = graph.append(op, inputs, attrs, types, at);
+        graph.nodes.back().body = body;
+        for (size_t i = 0; i < made.size(); ++i) {
+          ids[outputs[i].id] = made[i];
+          graph[made[i]].layout = outputs[i].layout;
+        }
+      }
+    }
+    return graph;
+  }
+
+  Mesh mesh() {
+    expect("[");
+    Mesh out{{}, {}};
+    while (!accept("]")) {
+      out.dim_names.push_back(word());
+      expect("=");
+      out.shape.push_back(integer());
+      accept(",");
+    }
+    return out;
+  }
+
+  Layout layout(const Mesh& mesh) {
+    expect("{");
+    Layout out;
+    while (!accept("}")) {
+      int dim = mesh.dim(word());
+      expect(":");
+      skip();
+      size_t start = at_;
+      while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])))) ++at_;
+      if (at_ < text_.size() && text_[at_] == '(') at_ = text_.find(')', at_) + 1;
+      out.splits.emplace_back(dim, parse_placement(text_.substr(start, at_ - start)));
+      accept(",");
+    }
+    return out;
+  }
+
+  Attr attr() {
+    skip();
+    char c = at_ < text_.size() ? text_[at_] : '\0';
+    if (c == '"') return quoted();
+    if (c == '[') return list();
+    if (accept("true")) return true;
+    if (accept("false")) return false;
+    if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || text_.substr(at_, 3) == "inf" || text_.substr(at_, 3) == "nan") {
+      size_t end = at_;
+      while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '.' || text_[end] == '-' || text_[end] == '+')) ++end;
+      std::string_view digits = text_.substr(at_, end - at_);
+      at_ = end;
+      if (digits.find_first_of(".einn") == std::string_view::npos) {
+        int64_t value = 0;
+        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        return value;
+      }
+      double value = 0;
+      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      return value;
+    }
+    return parse_dtype(word());
+  }
+
+  std::vector<int64_t> list() {
+    expect("[");
+    std::vector<int64_t> out;
+    while (!accept("]")) {
+      out.push_back(integer());
+      accept(",");
+    }
+    return out;
+  }
+
+  int64_t integer() {
+    skip();
+    int64_t value = 0;
+    auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc{}) fail("expected an integer");
+    at_ = static_cast<size_t>(end - text_.data());
+    return value;
+  }
+  std::string word() {
+    skip();
+    size_t start = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
+    if (at_ == start) fail("expected a word");
+    return std::string(text_.substr(start, at_ - start));
+  }
+  std::string quoted() {
+    expect("\"");
+    std::string out;
+    while (at_ < text_.size() && text_[at_] != '"') {
+      if (text_[at_] == '\\') ++at_;
+      out += text_[at_++];
+    }
+    if (at_ >= text_.size()) fail("a quoted text does not end");
+    ++at_;
+    return out;
+  }
+  void skip() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+  bool peek(std::string_view token) {
+    skip();
+    return text_.substr(at_, token.size()) == token;
+  }
+  bool accept(std::string_view token) {
+    if (!peek(token)) return false;
+    at_ += token.size();
+    return true;
+  }
+  void expect(std::string_view token) {
+    if (!accept(token)) fail(str("expected \"", token, "\""));
+  }
+  [[noreturn]] void fail(const std::string& what) {
+    int line = 1, column = 1;
+    for (size_t i = 0; i < at_ && i < text_.size(); ++i) text_[i] == '\n' ? (++line, column = 1) : ++column;
+    throw UserError(str("graph text, line ", line, ", column ", column, ": ", what));
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+}  // namespace
+
+Graph parse_graph(std::string_view text) { return Parser(text).whole(); }
+
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// Graph to text.
+#include "core/ir/print.h"
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + "\"";
+}
+
+std::string attr_text(const Attr& attr) {
+  if (auto* v = std::get_if<bool>(&attr)) return *v ? "true" : "false";
+  if (auto* v = std::get_if<int64_t>(&attr)) return str(*v);
+  if (auto* v = std::get_if<double>(&attr)) {
+    std::string out = number_text(*v);
+    return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
+  }
+  if (auto* v = std::get_if<std::string>(&attr)) return quoted(*v);
+  if (auto* v = std::get_if<std::vector<int64_t>>(&attr)) return str(*v);
+  return std::string(name(std::get<DType>(attr)));
+}
+
+std::string value_text(const Graph& graph, ValueId id) {
+  const Value& value = graph[id];
+  std::string out = str("%", id, " ", shape_text(value.dtype, value.shape));
+  if (!value.layout.splits.empty()) out += " " + text(value.layout, graph.mesh);
+  return out;
+}
+
+void print_into(const Graph& graph, const PrintOptions& options, const std::string& indent, std::string& out) {
+  out += str("graph ", text(graph.mesh), " {\n");
+  for (const auto& input : graph.inputs) out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ", value_text(graph, input.value), "\n");
+  for (const Node& node : graph.nodes) {
+    out += indent + "  ";
+    for (size_t i = 0; i < node.outputs.size(); ++i) out += str(i ? ", " : "", value_text(graph, node.outputs[i]));
+    out += str(node.outputs.empty() ? "" : " ", "= ", node.op, "(");
+    for (size_t i = 0; i < node.inputs.size(); ++i) out += str(i ? ", " : "", "%", node.inputs[i]);
+    out += ")";
+    if (!node.attrs.items().empty()) {
+      out += " {";
+      bool first = true;
+      for (const auto& [key, value] : node.attrs.items()) out += str(first ? "" : ", ", key, "=", attr_text(value)), first = false;
+      out += "}";
+    }
+    if (node.body) {
+      out += " body ";
+      print_into(*node.body, options, indent + "  ", out);
+    }
+    if (options.source_lines && (!node.at.file.empty() || !node.at.scope.empty()))
+      out += str(" @ ", quoted(str(node.at.file, ":", node.at.line)), " ", quoted(node.at.scope));
+    out += "\n";
+  }
+  for (const auto& output : graph.outputs) out += str(indent, "  out ", name(output.kind), " ", quoted(output.name), " %", output.value, "\n");
+  out += indent + "}";
+}
+}  // namespace
+
+std::string print(const Graph& graph, const PrintOptions& options) {
+  std::string out;
+  print_into(graph, options, "", out);
+  return out + "\n";
+}
+
+}  // namespace lockstep

@@ -1,0 +1,46 @@
+// Spec: what is recorded of a tensor that outlives a step. Parameter: a handle of a spec, which gives the tensor while a step is traced.
+#pragma once
+
+#include <string>
+
+#include "core/nn/init.h"
+#include "core/ops/tensor.h"
+
+namespace lockstep {
+
+enum class Role {
+  parameter,  // weights of the model
+  moment,     // belongs to a parameter and to an optimizer
+  buffer,     // anything else that a step keeps
+};
+std::string_view name(Role role);
+
+struct Spec {
+  std::string fqn;
+  DType dtype = DType::f32;
+  Shape shape;             // global
+  Init init;
+  Role role = Role::parameter;
+  bool trainable = false;  // a parameter that State::parameters() lists
+  std::string of;          // moment: the FQN of its parameter
+  SourceLine at;           // the user's line that recorded it
+};
+
+// A handle of a spec of a State, which must outlive it. Parameters, moments and buffers alike.
+class Parameter {
+ public:
+  Parameter() = default;
+  explicit Parameter(const Spec* spec) : spec_(spec) {}
+  explicit operator bool() const { return spec_ != nullptr; }
+  const Spec& spec() const { return *spec_; }
+  const std::string& fqn() const { return spec_->fqn; }
+  const Shape& shape() const { return spec_->shape; }
+  DType dtype() const { return spec_->dtype; }
+  // The value at the start of the step, in the graph that `beside` belongs to: global shape.
+  Tensor operator()(const Tensor& beside) const { return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)}; }
+
+ private:
+  const Spec* spec_ = nullptr;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,74 @@
+// Layouts of the state from rules and from the names of the mesh dims.
+#include "core/nn/placement_rule.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+std::string text(const PlacementRule& rule) {
+  std::string out = str("{\"", rule.dim, "\", \"", rule.params, "\", ", text(rule.place), "}");
+  return rule.at.file.empty() ? out : str(out, " at ", rule.at.text());
+}
+
+void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns) {
+  const std::vector<std::string> dims(std::begin(kMeshDims), std::end(kMeshDims));
+  if (std::find(dims.begin(), dims.end(), rule.dim) == dims.end()) {
+    std::string near = nearest(rule.dim, dims);
+    throw UserError(str("[place] ", text(rule), ": no mesh dim is called \"", rule.dim, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"), " Names: ", join(dims, ", ")));
+  }
+  if (rule.place.kind != Placement::Kind::replicate && rule.place.kind != Placement::Kind::shard)
+    throw UserError(str("[place] ", text(rule), ": state is Replicate or Shard; ", text(rule.place), " exists only within a step"));
+  if (std::any_of(fqns.begin(), fqns.end(), [&](const std::string& fqn) { return glob_match(rule.params, fqn); })) return;
+  std::string near = nearest(rule.params, fqns);
+  if (near.empty() && !fqns.empty()) near = fqns.front();
+  throw UserError(str("[place] ", text(rule), ": no tensor has a name like \"", rule.params, "\"; ", near.empty() ? "the state is empty: construct the model first" : str("nearest: \"", near, "\"")));
+}
+
+namespace {
+// The one rule of the list that names `fqn` on the mesh dim, or null.
+const PlacementRule* rule_for(const std::string& fqn, std::string_view dim, const std::vector<PlacementRule>& rules) {
+  const PlacementRule* found = nullptr;
+  for (const auto& rule : rules) {
+    if (rule.dim != dim || !glob_match(rule.params, fqn)) continue;
+    if (found) throw UserError(str("[place] \"", fqn, "\" has two rules on ", dim, ": ", text(*found), " and ", text(rule), "; keep one"));
+    found = &rule;
+  }
+  return found;
+}
+
+Placement by_name(const Spec& spec, std::string_view dim) {
+  if (spec.role == Role::moment && is_data_dim(dim)) return Shard(0);
+  if (spec.role == Role::parameter && dim == "dp_shard") return Shard(0);
+  return Replicate();
+}
+
+void check_fit(const Spec& spec, const PlacementRule& rule) {
+  const Placement& place = rule.place;
+  if (place.kind != Placement::Kind::shard) return;
+  int dims = static_cast<int>(spec.shape.size());
+  if (place.dim < 0 || place.dim >= dims)
+    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ", shape_text(spec.dtype, spec.shape), " and has no dim ", place.dim, "; its dims are 0 .. ", dims - 1));
+  int64_t size = spec.shape[static_cast<size_t>(place.dim)];
+  if (place.groups < 1 || size % place.groups)
+    throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ", shape_text(spec.dtype, spec.shape), " has size ", size, ", which does not divide into ", place.groups, " groups"));
+}
+}  // namespace
+
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh) {
+  Layout layout;
+  for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
+    const PlacementRule* rule = nullptr;
+    for (const auto* list : {&rules, &defaults}) {
+      if (!rule) rule = rule_for(spec.fqn, dim, *list);
+      if (!rule && spec.role == Role::moment) rule = rule_for(spec.of, dim, *list);
+    }
+    if (spec.shape.empty()) continue;
+    if (rule) check_fit(spec, *rule);
+    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim));
+  }
+  return layout;
+}
+
+}  // namespace lockstep

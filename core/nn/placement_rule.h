@@ -1,0 +1,32 @@
+// Placement rules: from (mesh dim, FQN glob, placement) rows to the layout of every tensor of the state.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/mesh/layout.h"
+#include "core/nn/parameter.h"
+
+namespace lockstep {
+
+struct PlacementRule {
+  std::string dim;     // mesh dim: "tp", "dp_shard", ...
+  std::string params;  // FQN glob: '*' within one part, '**' across parts, '{a,b}' alternatives
+  Placement place;     // Replicate() or Shard(dim, groups)
+  SourceLine at = {};  // set by State::place
+};
+std::string text(const PlacementRule& rule);  // {"tp", "blocks.*.up.*", Shard(0)} at gpt.cpp:12
+
+// UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of `fqns`.
+void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns);
+
+// The layout of a tensor of the state: splits in the order tp, then dp_shard, then dp_replicate (then what other dims the rules name).
+// Per mesh dim: the rule whose glob names the tensor; else, for a moment, the rule that names its parameter; else the same from
+// `defaults`; else the name of the mesh dim says it:
+//   parameter, buffer: Replicate on dp_replicate, Shard(0) on dp_shard (buffers: Replicate);
+//   moment: Shard(0) on dp_replicate and on dp_shard, so that each rank updates its rows.
+// Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1 are kept, so that a layout does not
+// depend on sizes. UserError when two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh);
+
+}  // namespace lockstep

@@ -1,0 +1,148 @@
+// Recording, placing and materialising state.
+#include "core/nn/state.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+std::string_view name(Role role) {
+  switch (role) {
+    case Role::parameter: return "parameter";
+    case Role::moment: return "moment";
+    case Role::buffer: return "buffer";
+  }
+  return "?";
+}
+
+SourceLine line_of(Here at, std::string scope) { return {at.file_name(), static_cast<int>(at.line()), std::move(scope)}; }
+
+Scope Scope::operator/(std::string_view part) const {
+  auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
+  if (part.empty() || !std::all_of(part.begin(), part.end(), allowed))
+    throw UserError(str("[scope] \"", part, "\" under \"", path_, "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" for a path of two parts"));
+  return {*state_, path_.empty() ? std::string(part) : str(path_, ".", part)};
+}
+Scope Scope::operator/(int64_t index) const { return *this / std::string_view(str(index)); }
+
+Parameter Scope::parameter(std::string_view name, Shape shape, Init init, Here at) const {
+  return state_->record({(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, true, "", line_of(at)});
+}
+Parameter Scope::frozen(std::string_view name, Shape shape, Init init, Here at) const {
+  return state_->record({(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, false, "", line_of(at)});
+}
+Parameter Scope::buffer(std::string_view name, DType dtype, Shape shape, Init init, Here at) const {
+  return state_->record({(*this / name).path(), dtype, std::move(shape), init, Role::buffer, false, "", line_of(at)});
+}
+Parameter Scope::moment(const Parameter& of, std::string_view name, Here at) const {
+  return state_->record({str(path_.empty() ? "" : path_ + ".", of.fqn(), ".", name), of.dtype(), of.shape(), init::zeros(), Role::moment, false, of.fqn(), line_of(at)});
+}
+
+Parameter State::record(Spec spec) {
+  if (allocated_)
+    throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": the state is already materialised; construct models and optimizers before materialize() or resume()"));
+  for (int64_t size : spec.shape)
+    if (size < 1) throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ", shape_text(spec.dtype, spec.shape), " has a size of ", size, "; every size must be at least 1"));
+  if (auto found = index_.find(spec.fqn); found != index_.end()) {
+    const Spec& first = specs_[found->second];
+    throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape), " at ", first.at.text(), " and ", shape_text(spec.dtype, spec.shape), " at ",
+                        spec.at.text(), "; give one of the two another path"));
+  }
+  index_.emplace(spec.fqn, specs_.size());
+  return Parameter(&specs_.emplace_back(std::move(spec)));
+}
+
+std::vector<Parameter> State::parameters() const {
+  std::vector<Parameter> out;
+  for (const Spec& spec : specs_)
+    if (spec.trainable) out.emplace_back(&spec);
+  return out;
+}
+
+Parameter State::find_spec(std::string_view fqn) const {
+  auto found = index_.find(std::string(fqn));
+  return found == index_.end() ? Parameter() : Parameter(&specs_[found->second]);
+}
+
+size_t State::index_of(std::string_view fqn) const {
+  if (auto found = index_.find(std::string(fqn)); found != index_.end()) return found->second;
+  std::vector<std::string> known;
+  for (const Spec& spec : specs_) known.push_back(spec.fqn);
+  std::string near = nearest(fqn, known);
+  throw UserError(str("state has no tensor \"", fqn, "\" among its ", known.size(), near.empty() ? "" : str("; did you mean \"", near, "\"?")));
+}
+
+void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at) {
+  if (allocated_) throw UserError(str("[place] ", line_of(at).text(), ": the state is already materialised; place it before materialize() or resume()"));
+  std::vector<std::string> fqns;
+  for (const Spec& spec : specs_) fqns.push_back(spec.fqn);
+  for (auto& rule : rules) {
+    if (rule.at.file.empty()) rule.at = line_of(at);
+    check_rule(rule, fqns);
+  }
+  auto before = to;
+  to.insert(to.end(), rules.begin(), rules.end());
+  try {
+    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words);
+  } catch (...) {
+    to = std::move(before);
+    throw;
+  }
+}
+void State::place(std::vector<PlacementRule> rules, Here at) { add_rules(rules_, std::move(rules), at); }
+void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_rules(defaults_, std::move(rules), at); }
+
+Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words); }
+
+int64_t State::bytes_per_rank() const {
+  int64_t bytes = 0;
+  for (const Spec& spec : specs_)
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, spec.shape)) * static_cast<int64_t>(size_of(spec.dtype));
+  return bytes;
+}
+
+void State::allocate() {
+  if (allocated_) return;
+  std::deque<Array> made;
+  for (const Spec& spec : specs_)
+    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, mesh_.rank));
+  arrays_ = std::move(made);
+  allocated_ = true;
+}
+
+void State::materialize() {
+  allocate();
+  for (size_t i = 0; i < specs_.size(); ++i) fill(arrays_[i], specs_[i].init, seed_);
+}
+
+std::vector<Array*> State::arrays() {
+  LS_CHECK(allocated_, "the state is not materialised yet");
+  std::vector<Array*> out;
+  for (Array& array : arrays_) out.push_back(&array);
+  return out;
+}
+std::vector<const Array*> State::arrays() const {
+  LS_CHECK(allocated_, "the state is not materialised yet");
+  std::vector<const Array*> out;
+  for (const Array& array : arrays_) out.push_back(&array);
+  return out;
+}
+Array& State::array(std::string_view fqn) {
+  LS_CHECK(allocated_, "the state is not materialised yet");
+  return arrays_[index_of(fqn)];
+}
+Array* State::find(std::string_view fqn) {
+  LS_CHECK(allocated_, "the state is not materialised yet");
+  auto found = index_.find(std::string(fqn));
+  return found == index_.end() ? nullptr : &arrays_[found->second];
+}
+
+State::Scalars State::scalars(int64_t step) const {
+  Scalars out;
+  for (const auto& of_step : of_step_)
+    for (const auto& [name, value] : of_step(step)) LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
+  return out;
+}
+
+}  // namespace lockstep

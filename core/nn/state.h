@@ -1,0 +1,74 @@
+// State: everything that outlives a step, in one place, so that save and resume are complete by construction.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/nn/placement_rule.h"
+#include "core/nn/scope.h"
+
+namespace lockstep {
+
+// First specs are recorded (models, then optimizers), then placed, then materialised shard by shard: no rank ever holds the whole model.
+class State {
+ public:
+  State(const LiveMesh& mesh, uint64_t seed) : mesh_(mesh), seed_(seed) {}
+  State(const State&) = delete;  // scopes and parameters point here
+  State& operator=(const State&) = delete;
+
+  Scope root() { return {*this, ""}; }
+  Scope operator/(std::string_view part) { return root() / part; }
+  const LiveMesh& mesh() const { return mesh_; }
+  uint64_t seed() const { return seed_; }
+
+  // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is already materialised.
+  Parameter record(Spec spec);
+  const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
+  std::vector<Parameter> parameters() const;                // the trainable ones, in order of recording
+  Parameter find_spec(std::string_view fqn) const;          // empty when there is none
+
+  // Where tensors lie. Every rule must match something that is recorded already; see layout_for for how rules are read, and check_rule and
+  // layout_for for what is thrown. The rules of all calls count together. UserError when the state is already materialised.
+  void place(std::vector<PlacementRule> rules, Here at = Here::current());
+  // Rules that yield to those of place(): a model's own table.
+  void place_by_default(std::vector<PlacementRule> rules, Here at = Here::current());
+  Layout layout(std::string_view fqn) const;  // UserError naming the nearest FQN when there is no such tensor
+  // Bytes of state on the fullest rank; needs no allocation.
+  int64_t bytes_per_rank() const;
+
+  // Allocates this rank's shards, zeroed. Does nothing the second time.
+  void allocate();
+  // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
+  void materialize();
+  bool allocated() const { return allocated_; }
+
+  // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
+  std::vector<Array*> arrays();
+  std::vector<const Array*> arrays() const;
+  Array& array(std::string_view fqn);  // UserError naming the nearest FQN when there is no such tensor
+  Array* find(std::string_view fqn);   // nullptr when there is no such tensor
+
+  // Host scalars of a step ("optim.lr"): optimizers add a function of the step, counted from 1; scalars() merges what all of them give.
+  using Scalars = std::map<std::string, double>;
+  void add_scalars(std::function<Scalars(int64_t step)> of_step) { of_step_.push_back(std::move(of_step)); }
+  Scalars scalars(int64_t step) const;
+
+ private:
+  size_t index_of(std::string_view fqn) const;
+  void add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at);
+
+  LiveMesh mesh_;
+  uint64_t seed_;
+  std::deque<Spec> specs_;
+  std::unordered_map<std::string, size_t> index_;
+  std::vector<PlacementRule> rules_, defaults_;
+  std::deque<Array> arrays_;  // beside specs_
+  bool allocated_ = false;
+  std::vector<std::function<Scalars(int64_t)>> of_step_;
+};
+
+}  // namespace lockstep

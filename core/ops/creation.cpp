@@ -1,0 +1,65 @@
+// Creation rows (full, iota) and random rows: Philox by global element index, whatever the layout.
+#include "core/base/error.h"
+#include "core/ops/rules.h"
+
+namespace lockstep {
+
+namespace {
+using namespace rules;
+
+Shape shape_of(const InferContext& c) {
+  const Shape& shape = c.attrs.list("shape");
+  for (int64_t size : shape)
+    if (size < 0) c.fail(str("shape ", shape, " has a negative size"));
+  return shape;
+}
+Types infer_full(const InferContext& c) {
+  expect_count(c, 0);
+  (void)c.attrs.number("value");
+  return {{c.attrs.dtype("dtype"), shape_of(c)}};
+}
+Types infer_iota(const InferContext& c) {
+  expect_count(c, 0);
+  Shape shape = shape_of(c);
+  checked_dims(c, {c.attrs.integer("dim")}, shape.size(), "dim");
+  if (c.attrs.dtype("dtype") == DType::boolean) c.fail("an index is not bool");
+  return {{c.attrs.dtype("dtype"), shape}};
+}
+auto infer_random(DType dtype) {
+  return [=](const InferContext& c) -> Types {
+    expect_count(c, 3);
+    expect_scalar(c, 0, DType::i64, "the seed");
+    expect_scalar(c, 1, DType::i64, "the step");
+    expect_scalar(c, 2, DType::i64, "the sample");
+    (void)c.attrs.integer("stream");
+    return {{dtype, shape_of(c)}};
+  };
+}
+
+// Every dim is new: each rank makes its own part. An iota is fixed along its dim, where the values tell the place.
+std::string split_made(const InferContext& c) {
+  Letters letters;
+  std::string out;
+  for (size_t d = 0; d < c.attrs.list("shape").size(); ++d) out += c.attrs.has("dim") && c.attrs.integer("dim") == static_cast<int64_t>(d) ? '#' : letters.next();
+  return "->" + out;
+}
+std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor>(c.in.size()); }
+}  // namespace
+
+std::span<const Op> creation_ops() {
+  static const Types scalars{i64({}), i64({}), i64({})};
+  static const std::vector<Op> rows{
+      {.name = "full", .kind = OpKind::creation, .infer = infer_full, .split = split_made, .vjp = no_gradient,
+       .samples = {{{}, {{"shape", Shape{3, 5}}, {"value", -1.5}, {"dtype", DType::f32}}}, {{}, {{"shape", Shape{2, 1, 7}}, {"value", 3.0}, {"dtype", DType::i64}}}, {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
+      {.name = "iota", .kind = OpKind::creation, .infer = infer_iota, .split = split_made, .vjp = no_gradient,
+       .samples = {{{}, {{"shape", Shape{3, 5}}, {"dim", 1}, {"dtype", DType::i32}}}, {{}, {{"shape", Shape{7, 1, 2}}, {"dim", 0}, {"dtype", DType::f32}}}, {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
+      // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits philox::bits(seed, stream, step, index).
+      {.name = "rng_bits", .kind = OpKind::random, .infer = infer_random(DType::u32), .split = unsplit, .vjp = no_gradient,
+       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}), integers(scalars, {{"shape", Shape{2, 1, 7}}, {"stream", -1}})}},
+      {.name = "rng_uniform", .kind = OpKind::random, .infer = infer_random(DType::f32), .split = unsplit, .vjp = no_gradient,
+       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}), integers(scalars, {{"shape", Shape{17}}, {"stream", 99}})}},
+  };
+  return rows;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,119 @@
+// One op = one row of a table: types, placement rule, gradient, expansion or scalar code, and samples for its own tests.
+// The sweep test walks the table and gives each row five laws. Codegen switches on kinds, never on names.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ops/tensor.h"
+
+namespace lockstep {
+
+enum class OpKind {
+  pointwise,   // out[i] = f(in[i]...): equal shapes, scalar code
+  creation,    // full, iota: no tensor inputs
+  random,      // Philox by global element index
+  reduce,      // over attrs.dims, which vanish
+  view,        // the same elements elsewhere: reshape, permute, broadcast, slice, pad, concat
+  index,       // take, index_add
+  contract,    // dot
+  composite,   // kept whole through autodiff; expands into primitives unless a backend claims it
+  update,      // writes state: adamw, sgd. Reads gradients that are whole (never PerLane, never Partial)
+  lanes,       // sum_lanes and what partition makes of it
+  collective,  // *_start and wait
+  structural,  // grad, fused
+};
+
+struct TypedShape {
+  DType dtype = DType::f32;
+  Shape shape;
+  bool operator==(const TypedShape&) const = default;
+};
+
+// What a type rule sees.
+struct InferContext {
+  std::string_view op;
+  const std::vector<TypedShape>& in;
+  const Attrs& attrs;
+  const SourceLine& at;
+  [[noreturn]] void fail(const std::string& what) const;  // UserError "[op] file:line: what"
+};
+
+// What a gradient rule sees. `grad[i]` is empty when output i has no gradient.
+struct VjpContext {
+  const std::vector<Tensor>& in;
+  const std::vector<Tensor>& out;
+  const std::vector<Tensor>& grad;
+  const std::vector<bool>& wants;  // per input: whether its gradient is needed
+  const Attrs& attrs;
+};
+
+struct ExpandContext {
+  const std::vector<Tensor>& in;
+  const Attrs& attrs;
+  std::shared_ptr<Builder> builder;
+};
+
+// Inputs for the sweep: types and attributes; float elements uniform in [lo, hi], integers in [int_lo, int_hi).
+struct Sample {
+  std::vector<TypedShape> in;
+  Attrs attrs;
+  double lo = -2, hi = 2;
+  int64_t int_lo = 0, int_hi = 4;
+};
+
+struct Op {
+  std::string_view name;
+  OpKind kind = OpKind::pointwise;
+  // Output types; throws UserError through context.fail.
+  std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
+  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the output may be sharded, a letter
+  // that vanishes leaves Partial; "..." is any number of leading dims, equal in all. "" = may not be split. A letter written upper-case may not be sharded,
+  // nor may a dim written '#', which has no name. A letter that stands in outputs only may be sharded: each rank makes its own part.
+  std::function<std::string(const InferContext&)> split = {};
+  // One gradient per input (empty Tensor: none). Unset: not differentiable.
+  std::function<std::vector<Tensor>(const VjpContext&)> vjp = {};
+  // The op in terms of primitives (composites and updates). Unset: a primitive.
+  std::function<std::vector<Tensor>(const ExpandContext&)> expand = {};
+  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike, in terms of the prelude's ls_* functions.
+  std::string_view scalar = {};
+  // Arguments in which the op is linear: a Partial(sum) may pass through them. One at a time (mul: the other argument is whole), or, when
+  // `joint`, all of them together (add: all are Partial, or none is).
+  std::vector<int> linear = {};
+  std::vector<Sample> samples = {};
+  bool joint = false;
+  // Trailing outputs that are statistics saved for the gradient (mean, rstd, lse): no gradient flows into them, and vjp ignores one.
+  int statistics = 0;
+};
+
+// Families; op.cpp lists them.
+std::span<const Op> pointwise_ops();
+std::span<const Op> creation_ops();  // creation and random
+std::span<const Op> reduce_ops();
+std::span<const Op> view_ops();      // view and index
+std::span<const Op> contract_ops();  // dot, linear, sdpa and their gradients
+std::span<const Op> composite_ops();
+std::span<const Op> update_ops();
+std::span<const Op> lane_ops();      // lanes, collectives, structural
+
+const std::vector<const Op*>& all_ops();
+const Op* find_op(std::string_view name);  // nullptr when there is no such row
+const Op& op_row(std::string_view name);   // InternalError naming the nearest row
+
+// Output types of a node from its inputs and attributes.
+std::vector<TypedShape> infer(const Graph& graph, const Node& node);
+// verify_structure, and every node's types as its row infers them. InternalError naming `after` and the node.
+void verify(const Graph& graph, std::string_view after);
+
+// A placement rule, parsed: one letter per tensor dim of every input and output ("..." expanded to unique letters).
+struct SplitRule {
+  std::vector<std::string> in, out;
+  std::string fixed;  // letters that may not be sharded: upper-case ones and '#', which stands for any unnamed dim (sizes may differ)
+};
+// The rule "" gives '#' for every dim. InternalError when rule and types do not fit (counts, ranks, two sizes for one letter).
+SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>& in, const std::vector<TypedShape>& out);
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+// Tensor: a handle into the graph that is being traced. It has a type, no values. Operators broadcast as NumPy does and insert explicit
+// broadcast nodes; dtypes must agree (a C++ number takes the tensor's dtype).
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace lockstep {
+
+// The graph under construction, and the layer (FQN) that is being traced, for messages.
+struct Builder {
+  Graph graph;
+  std::string scope;
+  // State input of this name, added on first use.
+  ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
+  // Scalar input of this name (rank 0), added on first use.
+  ValueId scalar_input(const std::string& name, DType dtype);
+};
+
+class Tensor {
+ public:
+  Tensor() = default;  // no tensor: "no gradient", "no bias"
+  Tensor(std::shared_ptr<Builder> builder, ValueId id) : builder_(std::move(builder)), id_(id) {}
+  explicit operator bool() const { return builder_ != nullptr; }
+  ValueId id() const { return id_; }
+  const Shape& shape() const { return builder_->graph[id_].shape; }
+  int64_t size(int dim) const;  // negative dims count from the end
+  int ndim() const { return static_cast<int>(shape().size()); }
+  DType dtype() const { return builder_->graph[id_].dtype; }
+  const std::shared_ptr<Builder>& builder() const { return builder_; }
+  std::string text() const { return shape_text(dtype(), shape()); }
+
+ private:
+  std::shared_ptr<Builder> builder_;
+  ValueId id_ = kNoValue;
+};
+
+using Here = std::source_location;
+
+// Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when they do not fit).
+// `builder` is needed when there are no inputs. All inputs belong to one builder.
+std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
+                          std::shared_ptr<Builder> builder = nullptr);
+// The same for ops with one output, and with the source line of another node (autodiff, expansions).
+Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
+std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
+
+// While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run under it).
+class AtLine {
+ public:
+  explicit AtLine(const SourceLine& at);
+  ~AtLine();
+  AtLine(const AtLine&) = delete;
+
+ private:
+  const SourceLine* before_;
+};
+
+// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else `at` with the builder's scope.
+SourceLine source_line(const Builder& builder, Here at);
+
+// A Tensor and the line where it is written: what operators take first, so that their nodes and messages name the user's line.
+struct TensorAt {
+  template <class T>
+    requires std::convertible_to<const T&, Tensor>
+  TensorAt(const T& value, Here line = Here::current()) : tensor(value), at(line) {}  // implicit: made at the call
+  Tensor tensor;
+  Here at;
+};
+
+// Shapes broadcast as in NumPy; UserError naming both when they do not, or when the dtypes differ.
+Tensor operator+(TensorAt a, Tensor b);
+Tensor operator-(TensorAt a, Tensor b);
+Tensor operator*(TensorAt a, Tensor b);
+Tensor operator/(TensorAt a, Tensor b);
+Tensor operator-(TensorAt a);
+Tensor operator+(TensorAt a, double b);
+Tensor operator-(TensorAt a, double b);
+Tensor operator*(TensorAt a, double b);
+Tensor operator/(TensorAt a, double b);
+Tensor operator+(double a, TensorAt b);
+Tensor operator-(double a, TensorAt b);
+Tensor operator*(double a, TensorAt b);
+Tensor operator/(double a, TensorAt b);
+
+}  // namespace lockstep

@@ -1,0 +1,91 @@
+// Hub: where the threads of one process meet. One lock for all groups of a world, since a failure of one rank concerns every group.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "core/mesh/group.h"
+#include "distributed/local/local_world.h"
+#include "distributed/watch/flight_record.h"
+
+namespace lockstep {
+
+using LocalClock = std::chrono::steady_clock;
+
+// One collective of one group, filled as its parties arrive. A collective has one party per rank; send and recv are two parties.
+struct Meeting {
+  enum class State { gathering, full, moving, done };
+  struct Party {
+    bool present = false;
+    bool withdrawn = false;  // its buffers may be gone: the meeting can no longer be held
+    Collective what;
+    std::string label;
+  };
+  State state = State::gathering;
+  std::vector<Party> parties;
+  std::vector<int> ranks;  // the group's rank of each party
+  int arrived = 0;
+  LocalClock::time_point ready_at{};  // when a full meeting may move its data
+};
+
+// The part of a group that its ranks share.
+struct Channel {
+  std::string name;
+  std::vector<int> world_ranks;
+  std::vector<int64_t> next;                          // per rank: number of its next collective
+  std::map<int64_t, std::shared_ptr<Meeting>> open;   // collectives that not every rank has joined
+  using Pair = std::tuple<int, int, int>;             // from, to, tag
+  std::map<Pair, std::pair<int64_t, int64_t>> pair_next;                    // number of the next send and recv
+  std::map<std::pair<Pair, int64_t>, std::shared_ptr<Meeting>> open_pairs;
+  LocalClock::time_point link_free{};
+  int size() const { return static_cast<int>(world_ranks.size()); }
+};
+
+struct Seat {  // a rank's place in a meeting
+  std::shared_ptr<Meeting> meeting;
+  int party = 0;
+  int64_t group_seq = -1;
+};
+
+class Hub {
+ public:
+  Hub(int world_size, const LocalOptions& options) : options_(options), left_(world_size, false) {}
+
+  // The channel of these ranks; the same object for each of them. `key` tells apart groups made by different splits.
+  std::shared_ptr<Channel> channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks);
+  // Joins the next meeting of a rank. The last one to arrive moves the data, unless there is latency. PeerError on a difference.
+  Seat join(Channel& channel, int rank, const Collective& what, const std::string& label);
+  bool done(Seat& seat);  // moves the data when it is time; never blocks
+  void wait(Channel& channel, int rank, Seat& seat, double deadline_s);
+  void withdraw(Channel& channel, int rank, Seat& seat);
+  // A rank ended: with an error text, or in peace.
+  void leave(int world_rank, const std::string& error);
+  int culprit();  // world rank whose failure came first and made all others fail; -1: none
+
+  const LocalOptions& options() const { return options_; }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void hold(Meeting& meeting, Lock& lock);  // moves the data of a full meeting, outside the lock
+  bool try_hold(Meeting& meeting, Lock& lock);
+  void check_party(const Channel& channel, const Meeting& meeting, int party, int64_t number);
+  void close_full(Channel& channel, Meeting& meeting);
+  void fail(int world_rank, const std::string& text);  // with the lock held; the first call counts
+  std::string missing_text(const Channel& channel, const Meeting& meeting) const;
+
+  LocalOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<bool> left_;
+  std::string failure_;  // why no collective can complete any more; empty: all is well
+  int culprit_ = -1;
+  std::map<std::string, std::shared_ptr<Channel>> channels_;
+};
+
+}  // namespace lockstep

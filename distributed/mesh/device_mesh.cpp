@@ -1,0 +1,123 @@
+// Building the live mesh: words compared first, then one split per group that does not exist yet.
+#include "distributed/mesh/device_mesh.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+
+namespace lockstep {
+
+namespace {
+// What each rank sends about its mesh: fixed size, so that ranks with different meshes still understand each other.
+struct MeshMessage {
+  uint64_t hash = 0;
+  char words[248] = {};  // cut when longer; the hash covers all
+};
+
+MeshMessage message_of(const Mesh& words) {
+  MeshMessage out;
+  std::string all = text(words);
+  out.hash = hash64(all);
+  std::memcpy(out.words, all.data(), std::min(all.size(), sizeof out.words - 1));
+  return out;
+}
+
+void compare_words(Group& world, const Mesh& words) {
+  MeshMessage mine = message_of(words);
+  std::vector<MeshMessage> all(world.size());
+  all_gather(world, {&mine, all.data(), std::vector<int64_t>(world.size(), sizeof mine), DType::u8}, "mesh words");
+  for (int r = 1; r < world.size(); ++r)
+    if (all[r].hash != all[0].hash)
+      throw UserError(str("the mesh differs between ranks: rank 0 has ", all[0].words, " and rank ", r, " has ", all[r].words,
+                          "; start every rank with the same config"));
+  if (words.size() != world.size())
+    throw UserError(str("mesh ", text(words), " has ", words.size(), " places, but there are ", world.size(), " ranks; start with --nproc ",
+                        words.size(), " or change mesh.shape"));
+}
+
+// Position of `rank` among the ranks that agree with it on all dims but `dims`, row-major over `dims`; and which such set it is in.
+std::pair<int, int> key_and_color(const Mesh& words, int64_t rank, const std::vector<int>& dims) {
+  auto at = words.coordinate(rank);
+  int64_t key = 0, color = 0;
+  for (int d = 0; d < words.ndim(); ++d) {
+    bool varies = std::find(dims.begin(), dims.end(), d) != dims.end();
+    int64_t& out = varies ? key : color;
+    out = out * words.shape[d] + at[d];
+  }
+  return {static_cast<int>(key), static_cast<int>(color)};
+}
+}  // namespace
+
+DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words) : world_(std::move(world)) {
+  compare_words(*world_->group(), words);
+  live_.words = words;
+  live_.rank = world_->rank();
+  live_.world = world_->group();
+  std::vector<int> data_dims;
+  for (int d = 0; d < words.ndim(); ++d) {
+    live_.groups.push_back(group_over({d}, words.dim_names[d]));
+    if (is_data_dim(words.dim_names[d])) data_dims.push_back(d);
+  }
+  live_.data = group_over(data_dims, "data");
+}
+
+std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, const std::string& name) {
+  std::vector<int> wide;  // sorted, without the dims of size 1: what identifies the set of ranks
+  int64_t ranks = 1;
+  for (int d : dims)
+    if (live_.words.shape[d] > 1) wide.push_back(d), ranks *= live_.words.shape[d];
+  std::sort(wide.begin(), wide.end());
+  if (ranks == 1) return solo_group(name);
+  if (ranks == world_->size()) return live_.world;
+  auto& group = groups_[wide];
+  if (!group) {
+    auto [key, color] = key_and_color(live_.words, live_.rank, wide);
+    group = world_->split(color, key, name);
+    LS_CHECK(group->size() == ranks && group->rank() == key, "group \"", name, "\": rank ", group->rank(), " of ", group->size(), ", expected ", key,
+             " of ", ranks);
+  }
+  return group;
+}
+
+std::shared_ptr<Group> DeviceMesh::group(const std::string& dim_name) const { return live_.groups[live_.words.dim(dim_name)]; }
+
+std::shared_ptr<Group> DeviceMesh::flatten(const std::vector<std::string>& dim_names) {
+  std::vector<int> dims;
+  for (const auto& dim_name : dim_names) {
+    int d = live_.words.dim(dim_name);
+    if (std::find(dims.begin(), dims.end(), d) != dims.end())
+      throw UserError(str("mesh dim \"", dim_name, "\" is named twice in [", join(dim_names, ", "), "]; name each dim once"));
+    dims.push_back(d);
+  }
+  return group_over(dims, join(dim_names, "_"));
+}
+
+LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
+  LiveMesh out;
+  out.words = {{}, {}};
+  auto at = live_.coordinate();
+  std::vector<int64_t> within;
+  std::vector<std::string> data_names;
+  int last = -1;
+  for (const auto& dim_name : dim_names) {
+    int d = live_.words.dim(dim_name);
+    if (d <= last)
+      throw UserError(str("mesh slice [", join(dim_names, ", "), "] is out of order; the mesh is ", text(live_.words), ": name its dims in that order, each once"));
+    last = d;
+    out.words.shape.push_back(live_.words.shape[d]);
+    out.words.dim_names.push_back(dim_name);
+    out.groups.push_back(live_.groups[d]);
+    within.push_back(at[d]);
+    if (is_data_dim(dim_name)) data_names.push_back(dim_name);
+  }
+  out.rank = out.words.rank_of(within);
+  out.world = flatten(dim_names);
+  out.data = data_names.empty() ? solo_group("data") : flatten(data_names);
+  return out;
+}
+
+LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) { return DeviceMesh(std::move(world), words).live(); }
+
+}  // namespace lockstep

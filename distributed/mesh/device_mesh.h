@@ -1,0 +1,43 @@
+// DeviceMesh: the live mesh. Mesh words over a world, one Group per mesh dim.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/world.h"
+
+namespace lockstep {
+
+// Every call is collective over the world unless it says otherwise: all ranks make the same calls in the same order.
+class DeviceMesh {
+ public:
+  // Compares the words of all ranks in one message of fixed size, before any split, then makes the groups: a dim of size 1 costs no
+  // communicator, and dims that hold the same ranks share one group. UserError naming the ranks and both meshes when they differ, and when
+  // the mesh does not have as many places as the world has ranks. PeerError from the world.
+  DeviceMesh(std::shared_ptr<World> world, const Mesh& words);
+
+  const LiveMesh& live() const { return live_; }             // not collective
+  const Mesh& words() const { return live_.words; }          // not collective
+  // The group of a dim. Not collective. UserError listing the dims for an unknown name.
+  std::shared_ptr<Group> group(const std::string& dim_name) const;
+  // The ranks that differ from this one in `dim_names` only, as one group, row-major in mesh order; reused when it exists. UserError for
+  // unknown or repeated names.
+  std::shared_ptr<Group> flatten(const std::vector<std::string>& dim_names);
+  // The mesh of some dims, as this rank sees it: its `rank` and `world` are those within the slice. Names must stand in mesh order.
+  LiveMesh slice(const std::vector<std::string>& dim_names);
+  LiveMesh operator[](const std::string& dim_name) { return slice({dim_name}); }
+
+ private:
+  std::shared_ptr<Group> group_over(const std::vector<int>& dims, const std::string& name);
+
+  std::shared_ptr<World> world_;
+  LiveMesh live_;
+  std::map<std::vector<int>, std::shared_ptr<Group>> groups_;  // by the dims of size > 1 that vary in it
+};
+
+// The live mesh alone, for those who need no slices.
+LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words);
+
+}  // namespace lockstep

@@ -1,0 +1,77 @@
+// A collective in flight over MPI: its requests and its state, shared by the starter, the progress thread and the waiter.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/mesh/group.h"
+#include "distributed/watch/flight_record.h"
+
+namespace lockstep {
+
+class MpiFlight {
+ public:
+  MpiFlight(MPI_Comm comm, GroupIdentity group, Collective what, std::string label, int64_t max_count)
+      : comm_(comm), group_(std::move(group)), what_(std::move(what)), label_(std::move(label)), max_count_(max_count) {}
+
+  // On the progress thread. issue() makes the MPI calls; test() gives them progress and is true when all have completed. PeerError for what
+  // MPI returns, and for a message that is shorter than its receiver expects.
+  void issue();
+  bool test();
+  // Ends the flight: wakes the waiter, and closes its line in the flight record. The first call counts.
+  void finish(std::exception_ptr failure);
+
+  void mark_started(int64_t group_seq);  // opens the line in the flight record
+  bool finished();
+  bool wait_until(std::chrono::steady_clock::time_point deadline);  // false when the deadline passes; rethrows the failure
+  std::string site() const;
+  const GroupIdentity& group() const { return group_; }
+  const Collective& what() const { return what_; }
+  const std::string& label() const { return label_; }
+
+ private:
+  struct Expected {  // a receive: which request, how many elements
+    size_t request;
+    int count, from;
+    MPI_Datatype type;
+  };
+  void issue(const AllReduce& c);
+  void issue(const AllGather& c);
+  void issue(const ReduceScatter& c);
+  void issue(const AllToAll& c);
+  void issue(const Broadcast& c);
+  void issue(const Send& c);
+  void issue(const Recv& c);
+  void issue(const Barrier& c);
+  void send_parts(const void* data, int64_t count, DType dtype, int to, int tag);
+  void recv_parts(void* data, int64_t count, DType dtype, int from, int tag);
+  void broadcast_parts(void* data, int64_t count, DType dtype, int root);
+  // Calls part(offset, count) for parts of at most max_count_ elements; once with (0, 0) when count is 0.
+  template <class Part> void for_parts(int64_t count, Part part);
+  MPI_Request* request();
+  void check(int code) const;
+
+  MPI_Comm comm_;
+  GroupIdentity group_;
+  Collective what_;
+  std::string label_;
+  int64_t max_count_;
+  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<Expected> expected_;
+  std::vector<int> counts_, offsets_;  // MPI reads them until completion
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool finished_ = false;
+  std::exception_ptr failure_;
+  Flight record_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,165 @@
+// MpiGroup over a communicator, and MPI's world: start, split, and the two ways out.
+#include "distributed/mpi/mpi_world.h"
+
+#include <mpi.h>
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "core/base/error.h"
+#include "distributed/mpi/mpi_progress.h"
+#include "distributed/mpi/mpi_types.h"
+#include "distributed/watch/site.h"
+
+namespace lockstep {
+
+namespace {
+
+class MpiWork : public Work {
+ public:
+  MpiWork(std::shared_ptr<MpiProgress> progress, std::shared_ptr<MpiFlight> flight, double deadline_s)
+      : progress_(std::move(progress)), flight_(std::move(flight)), deadline_s_(deadline_s) {}
+  // The caller's buffers may be gone after this, so nothing more may be written to them.
+  ~MpiWork() override {
+    if (!waited_ && !flight_->finished()) progress_->halt(str(flight_->site(), " was dropped on rank ", flight_->group().rank, " before its wait"));
+  }
+  bool done() override { return flight_->finished(); }
+  void wait(Stream& stream) override {
+    waited_ = true;
+    stream.run([progress = progress_, flight = flight_, seconds = deadline_s_] {
+      auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+      if (flight->wait_until(deadline)) return;
+      auto& group = flight->group();
+      std::string text = deadline_text(group.name, group.rank, group.size, flight->what(), flight->label(), seconds,
+                                       "a peer is late, has ended, or is at another collective");
+      PeerError error(text);
+      flight->finish(std::make_exception_ptr(error));
+      progress->halt(text);
+      throw error;
+    });
+  }
+
+ private:
+  std::shared_ptr<MpiProgress> progress_;
+  std::shared_ptr<MpiFlight> flight_;
+  double deadline_s_;
+  bool waited_ = false;
+};
+
+class MpiGroup : public Group {
+ public:
+  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options)
+      : progress_(std::move(progress)), comm_(comm), max_count_(options.max_count) {
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    int rank = 0, size = 0;
+    MPI_Comm_rank(comm_, &rank);
+    MPI_Comm_size(comm_, &size);
+    std::vector<int> mine(size), world_ranks(size);
+    for (int r = 0; r < size; ++r) mine[r] = r;
+    MPI_Group here, world;
+    MPI_Comm_group(comm_, &here);
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_translate_ranks(here, size, mine.data(), world, world_ranks.data());
+    MPI_Group_free(&here);
+    MPI_Group_free(&world);
+    identity_ = identify_group(name, world_ranks, rank);
+    deadline_s_ = options.deadline_s > 0 ? options.deadline_s : default_deadline();
+  }
+  int rank() const override { return identity_.rank; }
+  int size() const override { return identity_.size; }
+  const std::string& name() const override { return identity_.name; }
+  std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
+    check_collective(what, rank(), size());
+    auto flight = std::make_shared<MpiFlight>(comm_, identity_, what, label, max_count_);
+    bool pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
+    int64_t number = pair ? -1 : next_++;
+    stream.run([progress = progress_, flight, number] {
+      flight->mark_started(number);
+      try {
+        progress->submit(flight);
+      } catch (...) {
+        flight->finish(std::current_exception());
+        throw;
+      }
+    });
+    return std::make_shared<MpiWork>(progress_, flight, deadline());
+  }
+
+ private:
+  std::shared_ptr<MpiProgress> progress_;
+  MPI_Comm comm_;
+  int64_t max_count_;
+  GroupIdentity identity_;
+  std::atomic<int64_t> next_{0};
+};
+
+class MpiWorld : public World {
+ public:
+  explicit MpiWorld(const MpiOptions& options) : options_(options) {
+    LS_CHECK(options.max_count >= 1 && options.max_count <= 2147483647, "max_count ", options.max_count);
+    options_.deadline_s = options.deadline_s > 0 ? options.deadline_s : default_deadline();
+    int initialized = 0, provided = 0;
+    MPI_Initialized(&initialized);
+    if (initialized) throw PeerError("MPI is already started in this process; open the world once");
+    int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    if (code != MPI_SUCCESS) throw PeerError(str("MPI cannot start: ", mpi_error_text(code)));
+    check_thread_level(provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    make_mpi_ops();
+    progress_ = std::make_shared<MpiProgress>();
+    group_ = std::make_shared<MpiGroup>(progress_, MPI_COMM_WORLD, "world", options_);
+  }
+  int rank() const override { return group_->rank(); }
+  int size() const override { return group_->size(); }
+  std::shared_ptr<Group> group() override { return group_; }
+
+  // MPI_Comm_split blocks and cannot be cancelled, so a thread of its own makes the call and this one keeps the deadline.
+  std::shared_ptr<Group> split(int color, int key, const std::string& name) override {
+    struct Answer {
+      int code = MPI_SUCCESS;
+      MPI_Comm comm = MPI_COMM_NULL;
+    };
+    std::promise<Answer> promise;
+    auto answer = promise.get_future();
+    std::thread([promise = std::move(promise), color, key]() mutable {
+      Answer out;
+      out.code = MPI_Comm_split(MPI_COMM_WORLD, color, key, &out.comm);
+      promise.set_value(out);
+    }).detach();
+    double seconds = group_->deadline();
+    if (answer.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
+      std::string text = str("group \"", name, "\" was not made within ", number_text(seconds), " s on rank ", rank(), " of ", size(),
+                             "; a peer is late or has ended; if the start is this slow, raise LOCKSTEP_DEADLINE");
+      progress_->halt(text);
+      throw PeerError(text);
+    }
+    Answer out = answer.get();
+    if (out.code != MPI_SUCCESS) throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
+    return std::make_shared<MpiGroup>(progress_, out.comm, name, options_);
+  }
+
+  void finish() override {
+    if (progress_->halted()) throw PeerError("the world cannot finish after an error; end the process with World::leave");
+    barrier(*group_, "finish");
+    progress_.reset();
+    group_ = nullptr;
+    MPI_Finalize();
+  }
+
+ private:
+  MpiOptions options_;
+  std::shared_ptr<MpiProgress> progress_;
+  std::shared_ptr<MpiGroup> group_;
+};
+}  // namespace
+
+void check_thread_level(int provided) {
+  if (provided < MPI_THREAD_MULTIPLE)
+    throw UserError(str("this MPI library offers thread level ", provided, " and Lockstep needs MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE,
+                        "), since one thread drives the collectives while others compute; install an MPI that is built with threads"));
+}
+
+std::shared_ptr<World> open_mpi_world(const MpiOptions& options) { return std::make_shared<MpiWorld>(options); }
+
+}  // namespace lockstep

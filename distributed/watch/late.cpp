@@ -1,0 +1,52 @@
+// Arrival times compared across ranks: lateness, not duration, since a collective equalises durations.
+#include "distributed/watch/late.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double after_s, int64_t now_ns) {
+  struct Site {
+    LateReport report;
+    std::set<int> arrived;
+    int64_t first_ns = 0;
+    bool in_flight = false;
+  };
+  std::map<std::pair<uint64_t, int64_t>, Site> sites;
+  for (const FlightLog& log : logs)
+    for (const FlightEntry& entry : log.entries) {
+      if (entry.group_seq < 0) continue;
+      Site& site = sites[{entry.group.key, entry.group_seq}];
+      if (site.arrived.empty()) site.report = {entry.group, entry.group_seq, entry.verb, entry.label, 0, {}, {}}, site.first_ns = entry.start_ns;
+      site.first_ns = std::min(site.first_ns, entry.start_ns);
+      site.arrived.insert(entry.group.rank);
+      site.in_flight |= entry.state == FlightState::started;
+    }
+  std::vector<LateReport> out;
+  for (auto& [key, site] : sites) {
+    LateReport& report = site.report;
+    report.waited_s = static_cast<double>(now_ns - site.first_ns) * 1e-9;
+    if (!site.in_flight || report.waited_s < after_s) continue;
+    report.arrived.assign(site.arrived.begin(), site.arrived.end());
+    for (int r = 0; r < report.group.size; ++r)
+      if (!site.arrived.count(r)) report.missing.push_back(r);
+    out.push_back(std::move(report));
+  }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.waited_s > b.waited_s; });
+  return out;
+}
+
+std::string text(const LateReport& report) {
+  std::vector<std::string> ranks;
+  for (int r : report.missing) ranks.push_back(str(r));
+  std::string waits_for = report.missing.empty() ? "its transfer, all ranks are in"
+                                                 : str(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "), " of ", report.group.size);
+  return str("group \"", report.group.name, "\": ", report.verb, " \"", report.label, "\" (#", report.group_seq, ") has waited ",
+             number_text(static_cast<double>(static_cast<int64_t>(report.waited_s * 10)) / 10), " s for ", waits_for);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+// The rules of single keys, and the checks between keys.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "launcher/config/config.h"
+
+namespace lockstep {
+
+namespace {
+
+using Errors = std::vector<std::string>;
+
+std::string range_text(const Rule& rule) {
+  bool has_low = rule.low > -std::numeric_limits<double>::infinity(), has_high = rule.high < std::numeric_limits<double>::infinity();
+  std::string out;
+  if (has_low) out += str(rule.low_open ? "more than " : "at least ", number_text(rule.low));
+  if (has_low && has_high) out += " and ";
+  if (has_high) out += str(rule.high_open ? "less than " : "at most ", number_text(rule.high));
+  return out;
+}
+
+void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
+  if (value.is_array()) {
+    for (const auto& element : value) {
+      size_t before = errors.size();
+      check_rule(row, element, errors);
+      if (errors.size() > before) return;
+    }
+    return;
+  }
+  if (value.is_string() && !row.rule.choices.empty()) {
+    auto word = value.get<std::string>();
+    const auto& choices = row.rule.choices;
+    if (std::find(choices.begin(), choices.end(), word) != choices.end()) return;
+    auto near = nearest(word, choices);
+    errors.push_back(str(row.path, " is \"", word, "\"; ", choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
+                         near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
+  } else if (value.is_number()) {
+    double number = value.get<double>();
+    bool low = row.rule.low_open ? number > row.rule.low : number >= row.rule.low;
+    bool high = row.rule.high_open ? number < row.rule.high : number <= row.rule.high;
+    if (!low || !high) errors.push_back(str(row.path, " is ", value.dump(), "; it must be ", range_text(row.rule)));
+  }
+}
+
+// `what` must be a multiple of `of`; the way out names the two nearest values that are.
+void check_multiple(Errors& errors, const char* what, int64_t value, const char* of, int64_t divisor) {
+  if (value < 1 || divisor < 1 || value % divisor == 0) return;
+  int64_t below = value / divisor * divisor;
+  std::string fit = below ? str(below, " and ", below + divisor, " are") : str(divisor, " is");
+  errors.push_back(str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit));
+}
+
+// A key that has its meaning only elsewhere must keep its default, so that a setting is never silently without effect.
+void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen, const char* needed, std::vector<std::string> paths) {
+  if (chosen == needed) return;
+  for (const auto& path : paths) {
+    const auto* row = find_key(path);
+    LS_CHECK(row, path);
+    if (Json value = get_key(config, *row); value != row->fallback)
+      errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ", owner, " is ", chosen, "; leave it out, or choose ", needed));
+  }
+}
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> out;
+  for (int64_t d = 1; d <= n && out.size() < 64; ++d)
+    if (n % d == 0) out.push_back(d);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> config_errors(const RunConfig& c) {
+  Errors errors;
+  for (const auto& row : config_keys()) check_rule(row, get_key(c, row), errors);
+  if (c.name.empty() || c.name == "." || c.name == ".." || c.name.find_first_of("/\\ \t\n") != std::string::npos)
+    errors.push_back(str("name is \"", c.name, "\"; it names a folder below runs/, so it has no slash and no space"));
+  check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
+  if (c.model.kind == "llama" && c.model.kv_heads > 0) check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
+  if (c.model.kind == "llama" && c.model.heads > 0 && c.model.width % c.model.heads == 0 && c.model.width / c.model.heads % 2)
+    errors.push_back(str("model.width / model.heads is ", c.model.width / c.model.heads, ", odd; rotary embedding turns pairs, so a head has an even width"));
+  only_for(c, errors, "model.kind", c.model.kind, "llama", {"model.kv_heads", "model.hidden", "model.rope_theta"});
+  check_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
+  if (c.batch.lanes > 0 && c.batch.micro > 0 && c.batch.global % c.batch.micro == 0) {
+    int64_t m = micro_batches(c);
+    if (m % c.batch.lanes)
+      errors.push_back(str("batch.lanes is ", c.batch.lanes, ", which does not divide the ", m, " micro-batches of a step (batch.global / batch.micro); choose one of ", divisors(m)));
+  }
+  if (c.data.paths.empty()) errors.push_back("data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+  for (const auto& path : c.data.paths)
+    if (path.empty()) errors.push_back("data.paths holds an empty path; name a file, a directory or a glob");
+  if (c.data.kind == "text" && c.model.vocab < 256)
+    errors.push_back(str("model.vocab is ", c.model.vocab, ", but text as bytes has 256 tokens; use 256 or more"));
+  only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
+  if (c.optim.betas.size() != 2) errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
+  only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
+  only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
+  if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
+    errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps, "; the rate would never reach optim.lr"));
+  // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against their own product.
+  int64_t product = 1;
+  for (int64_t size : c.mesh.shape) product *= size > 0 ? size : 1;
+  try {
+    resolve_mesh(c.mesh.shape, c.mesh.dim_names, product);
+  } catch (const UserError& error) {
+    errors.push_back(error.what());
+  }
+  return errors;
+}
+
+Mesh validate(const RunConfig& c, int64_t world_size) {
+  Mesh mesh = resolve_mesh(c.mesh.shape, c.mesh.dim_names, world_size);
+  Errors errors;
+  int64_t tp = mesh.size("tp");
+  check_multiple(errors, "model.heads", c.model.heads, "the mesh's tp size", tp);
+  if (c.model.kind == "llama" && c.model.kv_heads > 0) check_multiple(errors, "model.kv_heads", c.model.kv_heads, "the mesh's tp size", tp);
+  if (errors.empty()) return mesh;
+  throw UserError(str("on the mesh ", text(mesh), ": ", join(errors, "; ")));
+}
+
+int64_t lane_count(const RunConfig& c, int64_t data_ranks) {
+  if (c.batch.lanes > 0) return c.batch.lanes;
+  int64_t m = micro_batches(c);
+  for (int64_t lanes = std::min(m, std::max<int64_t>(16, data_ranks)); lanes > 1; --lanes)
+    if (m % lanes == 0) return lanes;
+  return 1;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// Reading, checking and printing a RunConfig. Every error of a config is reported at once, in one UserError.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/mesh/mesh.h"
+#include "launcher/config/run_config.h"
+
+namespace lockstep {
+
+// The table of keys, in the order of RunConfig's fields. Read once off the struct itself.
+std::span<const ConfigKey> config_keys();
+// The row of a path ("optim.lr"), or null.
+const ConfigKey* find_key(const std::string& path);
+// Value of a key as JSON.
+Json get_key(const RunConfig& config, const ConfigKey& key);
+
+// "--optim.lr=3e-4" split: path and the text behind '='.
+struct Override {
+  std::string path;
+  std::string value;  // JSON, or a bare string
+};
+// Splits arguments of the form --a.b=VALUE, and the spellings --name=VALUE and --init_from=VALUE (of name and train.init_from).
+// UserError naming every argument that is none of these, with the nearest key.
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments);
+
+// The config of a JSON text: defaults, then the text, then the overrides, then every check that needs no world size.
+// `where` names the text in messages (a file name). Throws UserError that lists all errors.
+RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides = {});
+// The same for a file. UserError when it cannot be read.
+RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {});
+
+// Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are".
+std::vector<std::string> config_errors(const RunConfig& config);
+// Resolves the mesh for a world and checks what depends on it. UserError listing all errors.
+Mesh validate(const RunConfig& config, int64_t world_size);
+
+// The resolved config: every key with its value, in the struct's order. parse_config(config_text(c)) equals c.
+Json config_json(const RunConfig& config);
+std::string config_text(const RunConfig& config);  // indented, ends with a newline
+// The reference as Markdown: one table per section.
+std::string config_reference();
+
+// M: micro-batches per step, batch.global / batch.micro.
+inline int64_t micro_batches(const RunConfig& config) { return config.batch.global / config.batch.micro; }
+// L: batch.lanes, or where it is 0 the largest divisor of M that is at most max(16, data_ranks).
+int64_t lane_count(const RunConfig& config, int64_t data_ranks = 1);
+
+}  // namespace lockstep

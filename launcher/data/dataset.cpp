@@ -1,0 +1,175 @@
+// Dataset: options to streams, streams to samples.
+#include "launcher/data/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "launcher/data/files.h"
+#include "launcher/data/order.h"
+#include "launcher/data/source.h"
+
+namespace lockstep::data {
+
+namespace {
+
+// A row of tokens over parts of files.
+class Stream {
+ public:
+  void add(int source, int64_t begin, int64_t count) {
+    if (!count) return;
+    parts_.push_back({source, begin, tokens_});
+    tokens_ += count;
+  }
+  int64_t tokens() const { return tokens_; }
+  int64_t sequences(int64_t context) const { return tokens_ > context ? (tokens_ - 1) / context : 0; }
+
+  void read(const std::vector<Source>& sources, int64_t at, int64_t count, int64_t vocab, int32_t* out) const {
+    LS_CHECK(at >= 0 && at + count <= tokens_, "tokens ", at, " + ", count, " of ", tokens_);
+    auto part = std::upper_bound(parts_.begin(), parts_.end(), at, [](int64_t token, const Part& p) { return token < p.start; }) - 1;
+    for (; count > 0; ++part) {
+      int64_t end = part + 1 == parts_.end() ? tokens_ : (part + 1)->start;
+      int64_t here = std::min(count, end - at);
+      sources[static_cast<size_t>(part->source)].read(part->begin + at - part->start, here, vocab, out);
+      at += here, count -= here, out += here;
+    }
+  }
+
+ private:
+  struct Part {
+    int source;
+    int64_t begin;  // first token, in the file
+    int64_t start;  // first token, in the stream
+  };
+  std::vector<Part> parts_;
+  int64_t tokens_ = 0;
+};
+
+// Position of `word` in `known`; UserError with the nearest word otherwise.
+size_t word_of(const std::string& key, const std::string& word, const std::vector<std::string>& known) {
+  auto found = std::find(known.begin(), known.end(), word);
+  if (found != known.end()) return static_cast<size_t>(found - known.begin());
+  std::string near = nearest(word, known);
+  throw UserError(str(key, ": \"", word, "\" is none of ", join(known, ", "), near.empty() ? "" : str("; nearest: ", near)));
+}
+
+std::string count_text(int64_t count, const char* one, const char* many) { return str(count, " ", count == 1 ? one : many); }
+
+}  // namespace
+
+struct Dataset::Impl {
+  DataOptions options;
+  std::vector<Source> sources;
+  Stream train, validation;
+  std::string fingerprint;
+
+  explicit Impl(const DataOptions& o) : options(o) {
+    const bool text = word_of("data.kind", o.kind, {"text", "tokens"}) == 0;
+    word_of("data.order", o.order, {"shuffle", "sequential"});
+    const int width = word_of("data.dtype", o.dtype, {"uint16", "u16", "uint32", "u32"}) < 2 ? 2 : 4;
+    if (text) word_of("data.tokenizer", o.tokenizer, {"bytes"});
+    if (!(o.validation >= 0 && o.validation < 1))
+      throw UserError(str("data.validation: ", o.validation, " is not in [0, 1); it is the fraction of each file kept for validation"));
+    if (o.vocab < 1) throw UserError(str("model.vocab: ", o.vocab, " is not positive"));
+    if (o.context < 1) throw UserError(str("model.context: ", o.context, " is not positive"));
+    open(text, width);
+    split(text);
+  }
+
+  void open(bool text, int width) {
+    FileList list = find_files(options.paths, text ? "" : ".bin");
+    int64_t binary = 0, empty = 0, taken_bytes = 0, skipped_bytes = 0;
+    for (const auto& path : list.files) {
+      Source source = text ? Source::text(path) : Source::stored(path, width);
+      if (text && (source.tokens == 0 || looks_binary(source.bytes.data(), source.bytes.size()))) {
+        log::topic("data", str("skipped ", path, source.tokens ? ": binary, " : ": empty, ", source.tokens, " bytes"));
+        ++(source.tokens ? binary : empty);
+        skipped_bytes += source.tokens;
+        continue;
+      }
+      log::topic("data", str("took ", path, ": ", source.bytes.size(), " bytes, ", source.tokens, " tokens"));
+      taken_bytes += source.bytes.size();
+      sources.push_back(std::move(source));
+    }
+    std::vector<std::string> skipped;
+    if (list.duplicates)
+      skipped.push_back(count_text(list.duplicates, "further name of a file already taken", "further names of files already taken"));
+    if (binary) skipped.push_back(count_text(binary, "binary file", "binary files"));
+    if (empty) skipped.push_back(count_text(empty, "empty file", "empty files"));
+    if (list.hidden) skipped.push_back(count_text(list.hidden, "hidden name", "hidden names"));
+    if (list.others) skipped.push_back(count_text(list.others, "other name", "other names"));
+    if (sources.empty())
+      throw UserError(
+          str("data.paths: no ", text ? "text" : "*.bin", " file in ", join(options.paths, ", "),
+              skipped.empty() ? "" : str(" (skipped: ", join(skipped, ", "), ")"),
+              text ? binary ? "; for stored tokens use data.kind tokens" : "" : "; name token files with another ending one by one"));
+    log::info(str("data: ", count_text(static_cast<int64_t>(sources.size()), "file", "files"), ", ", taken_bytes, " bytes taken",
+                  skipped.empty() ? "" : str("; skipped ", join(skipped, ", "), " (", skipped_bytes, " bytes)")));
+  }
+
+  void split(bool text) {
+    std::string hashes;
+    for (size_t i = 0; i < sources.size(); ++i) {
+      int64_t n = sources[i].tokens, kept = std::llround(static_cast<double>(n) * options.validation);
+      train.add(static_cast<int>(i), 0, n - kept);
+      validation.add(static_cast<int>(i), n - kept, kept);
+      hashes += str(sources[i].fingerprint(), "\n");
+    }
+    fingerprint = hash_hex(hashes);
+    const int64_t context = options.context, least = context + 1;
+    const char* unit = text ? "bytes" : "tokens";
+    if (train.tokens() < least)
+      throw UserError(str("data.paths: ", train.tokens(), " training ", unit, " in ", join(options.paths, ", "), " (", validation.tokens(),
+                          " more kept for validation), but one sequence needs model.context + 1 = ", least,
+                          "; give more data or a smaller model.context"));
+    if (options.validation > 0 && validation.tokens() < least)
+      log::info(str("warning: data.validation: ", options.validation, " keeps ", validation.tokens(), " ", unit,
+                    ", but one sequence needs model.context + 1 = ", least,
+                    ": there will be no validation loss; keep more, or set it to 0"));
+    log::info(str("data: ", train.tokens(), " training ", unit, " (", train.sequences(context), " sequences of ", context, "), ",
+                  validation.tokens(), " validation ", unit, " (", validation.sequences(context), " sequences), order ", options.order,
+                  ", fingerprint ", fingerprint));
+  }
+
+  // Sequence s of a stream: context tokens and one target more.
+  void sequence(const Stream& stream, int64_t s, std::vector<int32_t>& row, int32_t* ids, int32_t* targets) const {
+    stream.read(sources, s * options.context, options.context + 1, options.vocab, row.data());
+    std::copy(row.begin(), row.end() - 1, ids);
+    std::copy(row.begin() + 1, row.end(), targets);
+  }
+};
+
+Dataset::Dataset(const DataOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+
+int64_t Dataset::sequences() const { return impl_->train.sequences(impl_->options.context); }
+int64_t Dataset::tokens() const { return impl_->train.tokens(); }
+int64_t Dataset::validation_sequences() const { return impl_->validation.sequences(impl_->options.context); }
+int64_t Dataset::validation_tokens() const { return impl_->validation.tokens(); }
+const std::string& Dataset::fingerprint() const { return impl_->fingerprint; }
+
+void Dataset::fill(int64_t step, int64_t global_batch, int64_t first, int64_t count, int32_t* ids, int32_t* targets) const {
+  LS_CHECK(step >= 0 && first >= 0 && count >= 0 && first + count <= global_batch, "step ", step, ", samples ", first, " + ", count, " of ",
+           global_batch);
+  const DataOptions& o = impl_->options;
+  const bool shuffle = o.order == "shuffle";
+  std::vector<int32_t> row(static_cast<size_t>(o.context) + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t s = sequence_of(step * global_batch + first + i, sequences(), shuffle, o.seed);
+    impl_->sequence(impl_->train, s, row, ids + i * o.context, targets + i * o.context);
+  }
+}
+
+void Dataset::fill_validation(int64_t first, int64_t count, int32_t* ids, int32_t* targets) const {
+  LS_CHECK(first >= 0 && count >= 0 && first + count <= validation_sequences(), "validation sequences ", first, " + ", count, " of ",
+           validation_sequences());
+  const int64_t context = impl_->options.context;
+  std::vector<int32_t> row(static_cast<size_t>(context) + 1);
+  for (int64_t i = 0; i < count; ++i) impl_->sequence(impl_->validation, first + i, row, ids + i * context, targets + i * context);
+}
+
+}  // namespace lockstep::data

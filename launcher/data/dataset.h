@@ -1,0 +1,60 @@
+// Dataset: files to sequences of tokens. Which sequence a sample reads depends on its global index alone, never on ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lockstep::data {
+
+// What to read. The words are those of the config's "data" object.
+struct DataOptions {
+  std::string kind = "text";            // text | tokens
+  std::vector<std::string> paths = {};  // files, folders (recursively), patterns with * ? and **
+  std::string tokenizer = "bytes";      // of kind text; bytes is the only one
+  std::string dtype = "uint16";         // of kind tokens: uint16 (u16) | uint32 (u32)
+  std::string order = "shuffle";        // shuffle | sequential
+  double validation = 0.0;              // the last fraction of each file, in [0, 1)
+  int64_t vocab = 256;                  // every token read must be below it
+  int64_t context = 128;                // tokens per sequence; a sample reads one more, the last target
+  uint64_t seed = 0;                    // keys order shuffle
+};
+
+// A training stream and a validation stream. Each is the concatenation of its parts of the files, in the order of find_files; a file of n
+// tokens gives its last round(n * validation) to validation. Sequence s of a stream reads tokens s*context..s*context+context, and a
+// stream of n tokens has (n-1)/context sequences, so that no sequence reads past the end.
+// Sample g = step*global_batch + i (step and i from 0) reads training sequence
+//   order sequential: g mod S, that is token (g mod S)*context: when fewer than context+1 tokens are left, it goes on at token 0;
+//   order shuffle: a permutation of g mod S keyed by (seed, g / S): each of the S sequences once per epoch.
+// Files stay mapped; filling is const and safe from several threads.
+class Dataset {
+ public:
+  // Finds and opens the files and logs what was taken and what was skipped (LOCKSTEP_LOGS=data: each file). Of a folder, kind tokens
+  // takes the files *.bin. Kind text skips binary and empty files. Throws UserError for options that are no such word, for paths that
+  // cannot be read, for malformed files, when nothing is left, and when the training stream is shorter than context + 1 tokens.
+  // A validation stream shorter than that has 0 sequences, and a warning says so.
+  explicit Dataset(const DataOptions& options);
+  ~Dataset();
+  Dataset(Dataset&&) noexcept;
+  Dataset& operator=(Dataset&&) noexcept;
+
+  int64_t sequences() const;             // training sequences, one epoch; at least 1
+  int64_t tokens() const;                // tokens of the training stream
+  int64_t validation_sequences() const;  // 0 without validation
+  int64_t validation_tokens() const;
+  // 32 hex digits over each file's name, size, first and last 64 KiB, for the log and the manifest.
+  const std::string& fingerprint() const;
+
+  // Samples first..first+count-1 of a step, as int32 ids[count, context] and targets[count, context] (the tokens one further).
+  // Needs step >= 0, 0 <= first, first + count <= global_batch. Throws UserError for a token >= vocab, with file and offset.
+  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count, int32_t* ids, int32_t* targets) const;
+  // Validation sequences first..first+count-1, always in this order. Needs first + count <= validation_sequences().
+  void fill_validation(int64_t first, int64_t count, int32_t* ids, int32_t* targets) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::data

@@ -1,0 +1,69 @@
+// Text and pace of the progress line.
+#include "launcher/report/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+std::string rate_text(double per_second) {
+  char out[32];
+  if (per_second < 999.5) std::snprintf(out, sizeof out, "%.0f", per_second);
+  else if (per_second < 999950) std::snprintf(out, sizeof out, "%.1fk", per_second / 1e3);
+  else std::snprintf(out, sizeof out, "%.2fM", per_second / 1e6);
+  return out;
+}
+
+std::string time_text(double seconds) {
+  auto s = static_cast<long long>(seconds + 0.5);
+  char out[32];
+  if (s < 3600) std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
+  else std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  return out;
+}
+
+std::string progress_text(int64_t step, int64_t steps, double loss, double tokens_per_s, double eta_s) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%.3f", loss);
+  std::string out = str("step ", step, "/", steps, "  loss ", number);
+  if (tokens_per_s > 0) out += str("  ", rate_text(tokens_per_s), " tok/s");
+  if (eta_s >= 0) out += str("  ETA ", time_text(eta_s));
+  return out;
+}
+
+ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every) : fd_(fd), columns_(columns), steps_(steps), every_(every) {}
+
+ProgressLine::~ProgressLine() {
+  if (!shown_) return;
+  std::string line = last_text_ + "\033[K\n";  // the last state stays on the screen
+  if (write(fd_, line.data(), line.size()) < 0) return;  // the terminal has gone: nothing to tidy
+}
+
+void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
+  auto now = Clock::now();
+  if (started_) {
+    double seconds = std::max(1e-9, std::chrono::duration<double>(now - last_update_).count());
+    double weight = step_s_ == 0 ? 1 : 0.1;
+    step_s_ += weight * (seconds - step_s_);
+    rate_ = static_cast<double>(tokens) / step_s_;
+  }
+  started_ = true;
+  last_update_ = now;
+  std::string text = progress_text(step, steps_, loss, rate_, step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1);
+  last_text_ = text;
+  if (columns_ > 0) {
+    if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;
+    last_shown_ = now;
+    std::string line = text.substr(0, std::max(1, columns_ - 1)) + "\033[K\r";
+    shown_ = write(fd_, line.data(), line.size()) > 0;
+  } else if (step % every_ == 0 || step == steps_) {
+    std::puts(text.c_str());
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace lockstep

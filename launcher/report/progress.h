@@ -1,0 +1,38 @@
+// The progress line: rewritten in place on a terminal, a plain line every so many steps elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23". A rate or a time that is not known yet (<= 0, < 0) is left out.
+std::string progress_text(int64_t step, int64_t steps, double loss, double tokens_per_s, double eta_s);
+std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
+std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
+
+class ProgressLine {
+ public:
+  // `columns` > 0: a terminal reached through `fd`, where the line ends with '\r'. 0: plain lines to stdout at step `every`, 2 `every`, ...
+  // and the last.
+  ProgressLine(int fd, int columns, int64_t steps, int64_t every);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  // Step `step` (from 1) is done; `tokens` is what all ranks together read in it.
+  void update(int64_t step, double loss, int64_t tokens);
+  // Tokens per second of the recent steps, 0 before the second update.
+  double tokens_per_s() const { return rate_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  int fd_, columns_;
+  int64_t steps_, every_;
+  bool started_ = false, shown_ = false;
+  Clock::time_point last_update_, last_shown_;
+  std::string last_text_;
+  double rate_ = 0, step_s_ = 0;  // moving averages
+};
+
+}  // namespace lockstep

@@ -1,0 +1,81 @@
+// Lines, the live line, and following logs.
+#include "launcher/supervise/console.h"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+Console::Console(std::FILE* out) : out_(out), columns_(0) {
+  winsize size{};
+  if (isatty(fileno(out_))) columns_ = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+Console::~Console() { live(""); }
+
+namespace {
+// Without the "erase to the end of the line" that a program writes for a terminal of its own.
+std::string bare(std::string text) {
+  constexpr std::string_view kErase = "\033[K";
+  if (text.size() >= kErase.size() && text.compare(text.size() - kErase.size(), kErase.size(), kErase) == 0) text.resize(text.size() - kErase.size());
+  return text;
+}
+}  // namespace
+
+void Console::clear() {
+  if (!live_.empty()) std::fputs("\r\033[K", out_);
+}
+void Console::redraw() {
+  if (!live_.empty()) std::fputs(live_.c_str(), out_);
+  std::fflush(out_);
+}
+void Console::line(const std::string& text) {
+  clear();
+  std::fputs((bare(text) + "\n").c_str(), out_);
+  redraw();
+}
+void Console::rank_line(int64_t rank, const std::string& text) { line(rank > 0 && text.rfind("[rank ", 0) != 0 ? str("[rank ", rank, "] ", text) : text); }
+void Console::notice(const std::string& text) {
+  clear();
+  std::fflush(out_);
+  std::fputs(str("trainrun: ", text, "\n").c_str(), stderr);
+  redraw();
+}
+void Console::live(const std::string& text) {
+  if (columns_ == 0) return;
+  clear();
+  live_ = bare(text).substr(0, static_cast<size_t>(columns_) - 1);
+  redraw();
+}
+
+bool LineCutter::next(Piece& piece) {
+  size_t end = pending_.find_first_of("\r\n");
+  if (end == std::string::npos) return false;
+  if (pending_[end] == '\r' && end + 1 < pending_.size() && pending_[end + 1] == '\n') {  // a line that ends as on Windows
+    piece = {pending_.substr(0, end), false};
+    pending_.erase(0, end + 2);
+    return true;
+  }
+  piece = {pending_.substr(0, end), pending_[end] == '\r'};
+  pending_.erase(0, end + 1);
+  return true;
+}
+std::string LineCutter::rest() { return std::exchange(pending_, {}); }
+
+LogTail::~LogTail() {
+  if (fd_ >= 0) close(fd_);
+}
+LogTail::LogTail(LogTail&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+void LogTail::read(LineCutter& into) {
+  if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0) return;
+  char buffer[16384];
+  for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, static_cast<size_t>(n));
+}
+
+}  // namespace lockstep

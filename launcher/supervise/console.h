@@ -1,0 +1,62 @@
+// What the user sees of the ranks: complete lines, prefixed by rank, and below them one live line that is rewritten.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace lockstep {
+
+class Console {
+ public:
+  // `out` receives the lines of ranks; the live line is shown only when it is a terminal.
+  explicit Console(std::FILE* out = stdout);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  int columns() const { return columns_; }              // 0 when `out` is not a terminal
+  void line(const std::string& text);                   // a line of a rank
+  void rank_line(int64_t rank, const std::string& text);  // prefixed "[rank R] " for R > 0, unless it is already
+  void notice(const std::string& text);                 // "trainrun: text" on stderr
+  void live(const std::string& text);                   // replaces the live line; "" removes it
+
+ private:
+  void clear();
+  void redraw();
+  std::FILE* out_;
+  int columns_;
+  std::string live_;
+};
+
+// Cuts a stream of bytes into pieces that end with '\n' (lines) or '\r' (live lines).
+class LineCutter {
+ public:
+  struct Piece {
+    std::string text;
+    bool live;
+  };
+  void add(const char* data, size_t size) { pending_.append(data, size); }
+  bool next(Piece& piece);  // false when no complete piece is left
+  std::string rest();       // what is left without an end, and clears it
+
+ private:
+  std::string pending_;
+};
+
+// Follows a file that another process appends to.
+class LogTail {
+ public:
+  explicit LogTail(std::string path) : path_(std::move(path)) {}
+  ~LogTail();
+  LogTail(LogTail&& other) noexcept;
+  LogTail(const LogTail&) = delete;
+  LogTail& operator=(const LogTail&) = delete;
+  LogTail& operator=(LogTail&&) = delete;
+  void read(LineCutter& into);  // adds what was appended since the last call; a file that does not exist yet is empty
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace lockstep

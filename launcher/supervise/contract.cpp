@@ -1,0 +1,98 @@
+// The environment of a worker, and the error records of an attempt.
+#include "launcher/supervise/contract.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+
+namespace lockstep {
+
+namespace {
+bool has(const char* name) { return std::getenv(name) != nullptr; }
+
+int64_t number(const char* name) {
+  const char* text = std::getenv(name);
+  char* end = nullptr;
+  int64_t value = text ? std::strtoll(text, &end, 10) : 0;
+  bool whole = text && end != text && (*end == '\0' || *end == '(' || *end == ',');  // Slurm: "4(x2),3"
+  if (!whole) throw UserError(str("environment: ", name, " is ", text ? str('"', text, '"') : "not set", "; it must be a number (start with trainrun, mpirun or srun)"));
+  return value;
+}
+}  // namespace
+
+WorkerPlace worker_place() {
+  WorkerPlace at;
+  if (has("OMPI_COMM_WORLD_RANK")) {
+    at.rank = number("OMPI_COMM_WORLD_RANK"), at.world_size = number("OMPI_COMM_WORLD_SIZE");
+    at.local_rank = number("OMPI_COMM_WORLD_LOCAL_RANK"), at.local_world_size = number("OMPI_COMM_WORLD_LOCAL_SIZE");
+  } else if ((has("PMIX_RANK") || has("PMI_RANK")) && has("SLURM_STEP_NUM_TASKS")) {
+    at.rank = number(has("PMIX_RANK") ? "PMIX_RANK" : "PMI_RANK"), at.world_size = number("SLURM_STEP_NUM_TASKS");
+    at.local_rank = number("SLURM_LOCALID"), at.local_world_size = number("SLURM_STEP_TASKS_PER_NODE");
+  } else if (has("RANK") || has("WORLD_SIZE")) {
+    at.rank = number("RANK"), at.world_size = number("WORLD_SIZE");
+    at.local_rank = has("LOCAL_RANK") ? number("LOCAL_RANK") : at.rank;
+    at.local_world_size = has("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE") : at.world_size;
+  }
+  if (at.rank < 0 || at.rank >= at.world_size) throw UserError(str("environment: rank ", at.rank, " is not below the world size ", at.world_size, "; check RANK and WORLD_SIZE"));
+  if (at.local_rank < 0 || at.local_rank >= at.local_world_size || at.local_world_size > at.world_size)
+    throw UserError(str("environment: local rank ", at.local_rank, " of ", at.local_world_size, " on this host contradicts a world of ", at.world_size,
+                        "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
+  at.run_dir = env("LOCKSTEP_RUN_DIR");
+  at.log_dir = env("LOCKSTEP_LOG_DIR");
+  at.restart = has("LOCKSTEP_RESTART") ? number("LOCKSTEP_RESTART") : 0;
+  return at;
+}
+
+void export_place(const WorkerPlace& at) {
+  setenv("RANK", str(at.rank).c_str(), 1);
+  setenv("WORLD_SIZE", str(at.world_size).c_str(), 1);
+  setenv("LOCAL_RANK", str(at.local_rank).c_str(), 1);
+  setenv("LOCAL_WORLD_SIZE", str(at.local_world_size).c_str(), 1);
+}
+
+int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record) {
+  Json json = {{"rank", record.rank}, {"kind", record.kind}, {"message", record.message}, {"step", record.step}, {"time_ns", record.time_ns}};
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string draft = str(log_dir, "/error.rank-", record.rank, ".", getpid());
+  int fd = open(draft.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) return 0;
+  bool whole = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(fd);
+  int64_t ticket = 0;
+  for (int64_t t = 1; whole && t < 1000000; ++t) {
+    if (link(draft.c_str(), str(log_dir, "/error-", t, ".json").c_str()) == 0) {
+      ticket = t;
+      break;
+    }
+    if (errno != EEXIST) break;
+  }
+  unlink(draft.c_str());
+  return ticket;
+}
+
+std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
+  std::vector<ErrorRecord> out;
+  for (int64_t ticket = 1;; ++ticket) {
+    std::ifstream file(str(log_dir, "/error-", ticket, ".json"));
+    if (!file) return out;
+    Json json = Json::parse(file, nullptr, false);
+    if (!json.is_object()) continue;
+    out.push_back({json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()), json.value("step", int64_t{-1}),
+                   json.value("time_ns", int64_t{0}), ticket});
+  }
+}
+
+std::string rank_log_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/rank-", rank, ".log"); }
+std::string worker_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/worker-", rank, ".json"); }
+std::string stopped_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/stopped-", rank); }
+std::string progress_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/progress-", rank); }
+
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// What a launch is asked to do; the command line fills it, the supervisor obeys it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct LaunchOptions {
+  int64_t nproc = 1;         // ranks, all on this host
+  int64_t max_restarts = 0;  // restarts after a PeerError or a death by signal
+  int64_t min_nproc = 0;     // a restart goes on without ranks that died, down to this number; 0: always nproc ranks
+  double grace = 30;         // seconds from a stop request until what still runs is killed
+  double restart_delay = 1;  // seconds before the first restart; doubles each time, at most 30
+  int64_t threads = 0;       // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
+  std::string run_dir;       // runs/NAME
+  std::vector<std::string> worker;  // program and arguments of a rank
+};
+
+// Threads of each rank for `nproc` ranks on `cores` cores.
+int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t cores);
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// runs/NAME: one command at a time writes it, and each attempt has a folder of logs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// Holds the folder's lock. Creates the folder. The lock is inherited by the processes it starts, so that a command that follows a killed one
+// waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be written.
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path, double patience = 5);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Creates and returns logs/attempt-K for the first K that is free, from 1.
+  std::string new_attempt() const;
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+};
+
+// logs/attempt-K that new_attempt would create, without creating it.
+std::string next_attempt(const std::string& run_dir);
+
+// Replaces a file whole: written beside it, flushed, renamed. UserError naming the file when that fails.
+void write_whole(const std::string& path, const std::string& text);
+
+}  // namespace lockstep

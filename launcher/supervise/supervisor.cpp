@@ -1,0 +1,76 @@
+// The loop around attempts.
+#include "launcher/supervise/supervisor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/base/error.h"
+#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/run_folder.h"
+
+namespace lockstep {
+
+int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead) {
+  if (options.min_nproc <= 0) return nproc;
+  return std::max(std::min(options.min_nproc, nproc), nproc - dead);
+}
+
+double restart_delay(const LaunchOptions& options, int64_t restart) {
+  double delay = options.restart_delay;
+  for (int64_t i = 1; i < restart && delay < 30; ++i) delay *= 2;
+  return std::min(delay, 30.0);
+}
+
+namespace {
+std::string ranks_text(int64_t n) { return str(n, n == 1 ? " rank" : " ranks"); }
+
+// Sleeps, unless the user asks to stop. True when the time is over.
+bool wait_unless_stopped(double seconds) {
+  auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < until) {
+    if (signals_seen() > 0) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+}  // namespace
+
+int supervise(const LaunchOptions& options) {
+  RunFolder folder(options.run_dir);
+  Console console;
+  install_signals();
+  int64_t nproc = options.nproc;
+  std::string first_cause;
+  for (int64_t restart = 0;; ++restart) {
+    std::string log_dir = folder.new_attempt();
+    auto command = launch_command(options, nproc, log_dir, restart, console.columns());
+    Outcome outcome = diagnose(run_attempt(command, nproc, log_dir, options.grace, console));
+    if (outcome.cause.empty()) {
+      if (outcome.exit_code == kExitStopped) console.notice(str("stopped on request, saved; the same command continues the run"));
+      return outcome.exit_code;
+    }
+    console.notice(str("root cause: ", outcome.cause));
+    for (const auto& line : outcome.others) console.notice(str("  then ", line));
+    console.notice(str("logs: ", log_dir));
+    if (restart == 0) first_cause = outcome.cause;
+    bool again = outcome.restartable && restart < options.max_restarts && signals_seen() == 0;
+    if (again) {
+      int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
+      double delay = restart_delay(options, restart + 1);
+      console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay), " s, from the last checkpoint, with ", ranks_text(next),
+                         next < nproc ? str(" (", nproc, " before)") : ""));
+      nproc = next;
+      again = wait_unless_stopped(delay);
+    }
+    if (again) continue;
+    if (restart > 0) {
+      console.notice(str("gave up after ", restart, restart == 1 ? " restart" : " restarts", first_cause == outcome.cause ? "" : str("; the first failure was: ", first_cause)));
+    } else if (outcome.restartable && options.max_restarts == 0 && signals_seen() == 0) {
+      console.notice("the same command continues from the last checkpoint; --max-restarts N does so by itself");
+    }
+    return outcome.exit_code;
+  }
+}
+
+}  // namespace lockstep

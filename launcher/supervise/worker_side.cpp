@@ -1,0 +1,150 @@
+// Signals, log files, exceptions and injected faults of a worker.
+#include "launcher/supervise/worker_side.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/base/log.h"
+#include "distributed/watch/flight_record.h"
+
+namespace lockstep {
+
+namespace {
+
+std::atomic<bool> g_stop{false};
+std::atomic<int64_t> g_step{-1};
+int g_terminal_fd = STDOUT_FILENO;
+WorkerPlace g_place;
+
+void on_signal(int signal) {
+  if (g_stop.exchange(true)) _exit(128 + signal);
+}
+
+void handle_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = SA_RESTART;
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+}
+
+// stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
+void redirect(const WorkerPlace& at) {
+  int log = open(rank_log_file(at.log_dir, at.rank).c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0) throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
+  g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  std::fflush(nullptr);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  close(log);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+}
+
+// Written last of the set-up: from here on a stop request is heard.
+void announce(const WorkerPlace& at) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const char* job = std::getenv("OMPI_MCA_ess_base_jobid");
+  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}, {"job", job ? job : ""}};
+  std::ofstream(worker_file(at.log_dir, at.rank)) << json.dump() << "\n";
+}
+
+[[noreturn]] void leave(const char* kind, int code, const std::string& message) {
+  std::fflush(nullptr);
+  auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  ErrorRecord record{g_place.rank, kind, message, g_step.load(), now, 0};
+  if (!g_place.supervised() || write_error_record(g_place.log_dir, record) == 0) {
+    std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", kind, ": ", message, "\n");
+    if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
+  }
+  _exit(code);
+}
+
+struct Fault {
+  std::string kind;
+  int64_t rank, step;
+};
+
+std::optional<Fault> read_fault() {
+  std::string text = env("LOCKSTEP_FAULT");
+  if (text.empty()) return std::nullopt;
+  Fault fault;
+  char kind[16] = "";
+  long long rank = 0, step = 0;
+  if (std::sscanf(text.c_str(), "%15[a-z]:rank=%lld,step=%lld", kind, &rank, &step) == 3) {
+    for (const char* known : {"kill", "segv", "hang", "throw", "exit"})
+      if (std::string(kind) == known) return Fault{kind, rank, step};
+  }
+  throw UserError(str("LOCKSTEP_FAULT is \"", text, "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit"));
+}
+
+}  // namespace
+
+bool stop_requested() { return g_stop.load(); }
+int terminal_fd() { return g_terminal_fd; }
+
+int terminal_columns() {
+  if (g_place.supervised()) return std::atoi(env("LOCKSTEP_TERMINAL").c_str());
+  winsize size{};
+  if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col ? size.ws_col : 80;
+}
+
+void report_step(int64_t step) {
+  g_step = step;
+  if (auto recorder = flight_recorder()) recorder->progress(step, -1);
+  static const std::optional<Fault> fault = read_fault();
+  if (!fault || fault->rank != g_place.rank || fault->step != step || g_place.restart > 0) return;
+  if (fault->kind == "kill") raise(SIGKILL);
+  if (fault->kind == "hang") raise(SIGSTOP);
+  if (fault->kind == "exit") _exit(0);
+  if (fault->kind == "throw") throw InternalError(str("fault injected by LOCKSTEP_FAULT at step ", step));
+  if (fault->kind == "segv") {
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+  }
+}
+
+int worker_main(const std::function<int(const WorkerPlace&)>& body) {
+  try {
+    g_place = worker_place();
+    export_place(g_place);
+    log::set_rank(static_cast<int>(g_place.rank));
+    handle_signals();
+    if (g_place.supervised()) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() == 1) return kExitPeer;  // the parent was gone before the kernel was asked
+      redirect(g_place);
+      set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
+      announce(g_place);
+    }
+    int code = body(g_place);
+    std::fflush(nullptr);
+    if (code != kExitStopped || !g_place.supervised()) return code;
+    std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
+    return kExitOk;
+  } catch (const Error& error) {
+    leave(error.kind(), error.exit_code(), error.what());
+  } catch (const std::bad_alloc&) {
+    leave("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
+  } catch (const std::exception& error) {
+    leave("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
+  } catch (...) {
+    leave("InternalError", kExitInternal, "exception of unknown type");
+  }
+}
+
+}  // namespace lockstep

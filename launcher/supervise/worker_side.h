@@ -1,0 +1,37 @@
+// The worker's end of supervision: its place, its log, the stop flag, and how an exception becomes a record and an exit code.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "launcher/supervise/contract.h"
+
+namespace lockstep {
+
+// Runs `body` as a worker and returns the process's exit code for main to return. In order:
+//  1 reads the place from the environment and exports RANK and its companions;
+//  2 asks the kernel to end this process when its parent dies (only when started by trainrun);
+//  3 lets SIGTERM, SIGINT and SIGUSR1 set the stop flag; a second one ends the process at once with 128 + signal;
+//  4 sends stdout and stderr to rank-R.log of the attempt (only when started by trainrun, which echoes them),
+//    and opens the flight record progress-R beside it;
+//  5 calls body, which returns kExitOk, or kExitStopped after a stop on request.
+// An exception becomes an error record (started by trainrun) or a message on stderr (not), and the process leaves by _exit with the code of
+// its kind, so that no destructor waits for a peer that is gone; one that is not an Error counts as InternalError.
+// A body that stopped on request exits with 0 under trainrun, which answers with kExitStopped when all ranks have left.
+int worker_main(const std::function<int(const WorkerPlace&)>& body);
+
+// True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save, return kExitStopped.
+bool stop_requested();
+
+// Says that `step` is about to run: the number that an error record and the flight record carry. Fires the fault of LOCKSTEP_FAULT when it names this rank and step:
+// "KIND:rank=R,step=S", KIND one of kill (SIGKILL), segv (SIGSEGV), hang (SIGSTOP), throw (InternalError), exit (exit with 0); in the first
+// attempt of a trainrun only. UserError when LOCKSTEP_FAULT is malformed.
+void report_step(int64_t step);
+
+// File descriptor for text that is only for the terminal (the progress line): trainrun shows what ends with '\r' as its last line. It is
+// stdout where the worker was not started by trainrun.
+int terminal_fd();
+// Columns of the terminal the user looks at; 0 when output is not a terminal.
+int terminal_columns();
+
+}  // namespace lockstep

@@ -1,0 +1,19 @@
+// The conformance suite of Group: every implementation passes the same cases, on 1, 2, 3, 4 and 7 ranks.
+// A case is run by all ranks of a group at once and throws on the first wrong value. Values are integers in closed form: == everywhere.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/mesh/group.h"
+
+namespace lockstep::conformance {
+
+struct GroupCase {
+  std::string name;
+  std::function<void(Group&)> run;
+};
+const std::vector<GroupCase>& group_cases();
+
+}  // namespace lockstep::conformance

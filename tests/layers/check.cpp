@@ -1,0 +1,209 @@
+// The rules of the house, checked by reading files as text.
+#include "tests/layers/check.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/base/text.h"
+
+namespace fs = std::filesystem;
+
+namespace lockstep::layers {
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const Lines& top_folders() {
+  static const Lines folders{"core", "compiler", "distributed", "checkpoint", "launcher", "tests", "bench", "examples"};
+  return folders;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Lines lines_of(const std::string& text) {
+  Lines out = split(text, '\n');
+  if (out.back().empty()) out.pop_back();
+  return out;
+}
+
+// Files below the top folders, and lockstep.h, as paths from the root, that `wanted` accepts; sorted.
+template <class Wanted>
+Lines files(const fs::path& root, Wanted wanted) {
+  Lines out;
+  if (fs::exists(root / "lockstep.h") && wanted(fs::path("lockstep.h"))) out.push_back("lockstep.h");
+  for (const auto& folder : top_folders()) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file() && wanted(entry.path())) out.push_back(entry.path().lexically_relative(root).generic_string());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+Lines sources(const fs::path& root) {
+  return files(root, [](const fs::path& path) { return path.extension() == ".h" || path.extension() == ".cpp"; });
+}
+
+bool inside(const std::string& file, const std::string& folder) { return file == folder || file.starts_with(folder + "/"); }
+
+using Rules = std::map<std::string, Lines>;
+
+Rules parse_rules(const std::string& table) {
+  Rules out;
+  for (auto line : lines_of(table)) {
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    std::istringstream words(line);
+    std::string room, arrow, target;
+    words >> room >> arrow;
+    if (arrow != "->" || out.count(room)) throw std::runtime_error("layers: cannot read the line: " + line);
+    for (out[room]; words >> target;) out[room].push_back(target);
+  }
+  return out;
+}
+
+// The room that holds a file: its key in the rules, "" without one.
+std::string room_of(const std::string& file, const Rules& rules) {
+  std::string best;
+  for (const auto& [room, targets] : rules) {
+    bool holds = room.ends_with("/.") ? fs::path(file).parent_path() == room.substr(0, room.size() - 2) : inside(file, room);
+    if (holds && room.size() > best.size()) best = room;
+  }
+  return best;
+}
+
+// What an #include line names, with its delimiters; "" for any other line.
+std::string included(const std::string& line) {
+  std::string text = trim(line);
+  if (text.empty() || text[0] != '#') return "";
+  text = trim(text.substr(1));
+  if (!text.starts_with("include")) return "";
+  text = trim(text.substr(7));
+  size_t close = text.find(text[0] == '<' ? '>' : '"', 1);
+  return close == std::string::npos ? "" : text.substr(0, close + 1);
+}
+
+bool is_ours(const std::string& header) {
+  for (const auto& folder : top_folders())
+    if (inside(header, folder)) return true;
+  return header == "lockstep.h";
+}
+
+}  // namespace
+
+Lines wrong_arrows(const fs::path& root, const std::string& table) {
+  const Rules rules = parse_rules(table);
+  Lines out;
+  for (const auto& file : sources(root)) {
+    const std::string room = room_of(file, rules);
+    if (room.empty()) {
+      out.push_back(str(file, ": is in no room of layers.txt; put it into one, or give its folder a line"));
+      continue;
+    }
+    const std::string own = room.ends_with("/.") ? "" : room;
+    Lines lines = lines_of(read(root / file));
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const std::string token = included(lines[i]);
+      if (token.empty()) continue;
+      const std::string header = token.substr(1, token.size() - 2), at = str(file, ":", i + 1, ": includes ", token);
+      if (token[0] == '<') {
+        if (is_ours(header) && header != "lockstep.h") out.push_back(str(at, "; our headers stand in quotes"));
+        continue;
+      }
+      if (!is_ours(header) || !fs::exists(root / header) || header != fs::path(header).lexically_normal().generic_string()) {
+        out.push_back(str(at, "; no such header when spelled from the root"));
+        continue;
+      }
+      bool allowed = !own.empty() ? inside(header, own) : fs::path(header).parent_path() == fs::path(file).parent_path();
+      for (const auto& target : rules.at(room)) allowed = allowed || inside(header, target);
+      if (!allowed)
+        out.push_back(str(at, "; ", room, " may include ", rules.at(room).empty() ? "itself only" : join(rules.at(room), ", ")));
+    }
+  }
+  return out;
+}
+
+Lines without_purpose(const fs::path& root) {
+  Lines out;
+  for (const auto& file : sources(root)) {
+    std::string first = read(root / file);
+    first = first.substr(0, first.find('\n'));
+    std::istringstream words(first.starts_with("// ") ? first.substr(3) : "");
+    if (std::distance(std::istream_iterator<std::string>(words), {}) < 2)
+      out.push_back(str(file, ":1: is no purpose comment; say in one line what this file is: // ..."));
+  }
+  return out;
+}
+
+Lines too_long(const fs::path& root, const std::string& allowed) {
+  Lines out;
+  std::set<std::string> listed;
+  for (const auto& line : lines_of(allowed)) {
+    if (trim(line).empty() || line[0] == '#') continue;
+    size_t colon = line.find(':');
+    if (colon == std::string::npos || trim(line.substr(colon + 1)).empty())
+      out.push_back(str("long_files.txt: \"", line, "\" gives no reason"));
+    listed.insert(line.substr(0, colon));
+  }
+  for (const auto& file : sources(root)) {
+    const size_t lines = lines_of(read(root / file)).size();
+    const bool is_listed = listed.erase(file) > 0;
+    if (lines > 400 && !is_listed)
+      out.push_back(str(file, ": has ", lines, " lines; split it at 400, or list it in long_files.txt with a reason"));
+    if (lines <= 400 && is_listed) out.push_back(str("long_files.txt: ", file, " has ", lines, " lines; take it off the list"));
+  }
+  for (const auto& file : listed) out.push_back(str("long_files.txt: ", file, " does not exist"));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Lines not_built(const fs::path& root) {
+  Lines lists = files(root, [](const fs::path& path) { return path.filename() == "CMakeLists.txt"; });
+  lists.push_back("CMakeLists.txt");
+  std::set<std::string> named;
+  for (const auto& list : lists) {
+    const std::string folder = fs::path(list).parent_path().generic_string();
+    for (auto line : lines_of(read(root / list))) {
+      line = line.substr(0, line.find('#'));
+      std::replace_if(
+          line.begin(), line.end(), [](char c) { return c == '(' || c == ')' || c == '"' || c == ';'; }, ' ');
+      std::istringstream words(line);
+      for (std::string word; words >> word;) {
+        for (const std::string base : {"${CMAKE_SOURCE_DIR}/", "${PROJECT_SOURCE_DIR}/"})
+          if (word.starts_with(base)) named.insert(word.substr(base.size()));
+        const std::string here = "${CMAKE_CURRENT_SOURCE_DIR}/";
+        if (word.starts_with(here)) word = word.substr(here.size());
+        named.insert((fs::path(folder) / word).lexically_normal().generic_string());
+      }
+    }
+  }
+  Lines out;
+  for (const auto& file : sources(root))
+    if (file.ends_with(".cpp") && !named.count(file))
+      out.push_back(str(file, ": no CMakeLists.txt names it; add it to its room's or test's sources"));
+  return out;
+}
+
+Lines nameless_folders(const fs::path& root) {
+  const std::set<std::string> nameless{"utils", "common", "misc", "helpers", "internal"};
+  Lines out;
+  for (const auto& folder : top_folders()) {
+    if (!fs::exists(root / folder)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_directory() && nameless.count(entry.path().filename().string()))
+        out.push_back(
+            str(entry.path().lexically_relative(root).generic_string(), ": says nothing; a helper lives in the room whose word it uses"));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace lockstep::layers

@@ -1,0 +1,154 @@
+// The house as it stands obeys its rules, and the checks find every way of breaking them.
+#include <gtest/gtest.h>
+
+#include "core/base/text.h"
+#include "tests/layers/check.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::layers {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::filesystem::path root() { return LOCKSTEP_SOURCE_DIR; }
+std::string text_of(const std::string& name) {
+  std::ifstream in(root() / "tests/layers" / name);
+  EXPECT_TRUE(in) << name;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+std::string list(const Lines& lines) { return join(lines, "\n"); }
+testing::AssertionResult all_well(const Lines& violations) {
+  if (violations.empty()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << violations.size() << " violations:\n" << list(violations);
+}
+
+TEST(House, arrows) { EXPECT_TRUE(all_well(wrong_arrows(root(), text_of("layers.txt")))); }
+TEST(House, every_file_says_its_purpose) { EXPECT_TRUE(all_well(without_purpose(root()))); }
+TEST(House, no_file_is_too_long) { EXPECT_TRUE(all_well(too_long(root(), text_of("long_files.txt")))); }
+TEST(House, every_source_is_built) { EXPECT_TRUE(all_well(not_built(root()))); }
+TEST(House, every_folder_has_a_name) { EXPECT_TRUE(all_well(nameless_folders(root()))); }
+TEST(House, was_found) {  // the checks above pass on an empty tree too
+  EXPECT_TRUE(std::filesystem::exists(root() / "core/base/error.h"));
+  EXPECT_FALSE(wrong_arrows(root(), "tests -> core\n").empty());
+}
+
+// A small tree in which all is well.
+struct Tree : ScratchFolder {
+  Tree() {
+    write("CMakeLists.txt", "add_subdirectory(core)\n");
+    write("core/CMakeLists.txt", "lockstep_room(core_base SOURCES base/text.cpp LIBS x)\n");
+    write("core/base/text.h", "// Text for everybody.\n#pragma once\n#include <string>\n");
+    write("core/base/text.cpp", "// Text for everybody, the code.\n#include \"core/base/text.h\"\n");
+    write("core/ops/op.h", "// The table of ops.\n#include \"core/base/text.h\"\n");
+    write("compiler/pass.h", "// What a pass is.\n#include \"core/ops/op.h\"\n");
+    write("compiler/pipeline.h", "// All of the passes.\n#include \"compiler/pass.h\"\n#include \"compiler/lower/lower.h\"\n");
+    write("compiler/lower/lower.h", "// A single pass here.\n#include \"compiler/pass.h\"\n");
+    write("distributed/group.h", "// Groups over threads.\n#  include   \"core/ops/op.h\"  // spaced out\n");
+    write("lockstep.h", "// All of it.\n#include \"compiler/pipeline.h\"\n");
+    write("examples/e.h", "// A user's program.\n#include <lockstep.h>\n");
+  }
+  Lines arrows() const {
+    return wrong_arrows(path(""),
+                        "# comment\n"
+                        "core/base ->\n"
+                        "core/ops -> core/base\n"
+                        "compiler/. -> core compiler\n"
+                        "compiler/lower -> core compiler/pass.h  # data headers\n"
+                        "distributed -> core\n"
+                        "lockstep.h -> core compiler\n"
+                        "examples -> lockstep.h\n");
+  }
+};
+
+TEST(Checks, a_good_tree_has_no_violation) {
+  Tree tree;
+  EXPECT_EQ(list(tree.arrows()), "");
+  EXPECT_EQ(list(without_purpose(tree.path(""))), "");
+  EXPECT_EQ(list(too_long(tree.path(""), "# none\n")), "");
+  EXPECT_EQ(list(not_built(tree.path(""))), "");
+  EXPECT_EQ(list(nameless_folders(tree.path(""))), "");
+}
+
+TEST(Checks, arrow_to_the_right) {
+  Tree tree;
+  tree.write("core/base/text.h", "// Text for everybody.\n\n#include \"core/ops/op.h\"\n");
+  EXPECT_EQ(tree.arrows(), (Lines{"core/base/text.h:3: includes \"core/ops/op.h\"; core/base may include itself only"}));
+}
+
+TEST(Checks, arrow_between_wings_and_to_the_porch) {
+  Tree tree;
+  tree.write("distributed/group.h", "// Groups over threads.\n#include \"compiler/pass.h\"\n#include \"lockstep.h\"\n");
+  EXPECT_EQ(tree.arrows(), (Lines{"distributed/group.h:2: includes \"compiler/pass.h\"; distributed may include core",
+                                  "distributed/group.h:3: includes \"lockstep.h\"; distributed may include core"}));
+}
+
+TEST(Checks, arrow_from_a_room_to_what_knows_them_all) {
+  Tree tree;
+  tree.write("compiler/lower/lower.h", "// A single pass here.\n#include \"compiler/pipeline.h\"\n");
+  EXPECT_EQ(tree.arrows(),
+            (Lines{"compiler/lower/lower.h:2: includes \"compiler/pipeline.h\"; compiler/lower may include core, compiler/pass.h"}));
+}
+
+TEST(Checks, include_not_spelled_from_the_root) {
+  Tree tree;
+  tree.write("core/base/text.cpp",
+             "// Text for everybody, the code.\n#include \"text.h\"\n#include \"../ops/op.h\"\n#include <core/base/text.h>\n#include "
+             "\"core/base/../base/text.h\"\n"
+             "#include \"core/base/gone.h\"\n");
+  Lines found = tree.arrows();
+  ASSERT_EQ(found.size(), 5u) << list(found);
+  EXPECT_EQ(found[0], "core/base/text.cpp:2: includes \"text.h\"; no such header when spelled from the root");
+  EXPECT_EQ(found[2], "core/base/text.cpp:4: includes <core/base/text.h>; our headers stand in quotes");
+}
+
+TEST(Checks, folder_that_is_no_room) {
+  Tree tree;
+  tree.write("compiler/magic/m.h", "// A room nobody planned.\n");
+  EXPECT_EQ(tree.arrows(), (Lines{"compiler/magic/m.h: is in no room of layers.txt; put it into one, or give its folder a line"}));
+}
+
+TEST(Checks, table_that_cannot_be_read) {
+  Tree tree;
+  EXPECT_THROW(wrong_arrows(tree.path(""), "core/base core/ops\n"), std::runtime_error);
+  EXPECT_THROW(wrong_arrows(tree.path(""), "core ->\ncore -> core/ops\n"), std::runtime_error);
+}
+
+TEST(Checks, file_without_a_purpose) {
+  Tree tree;
+  tree.write("core/base/a.h", "#pragma once\n// A purpose, but too late.\n");
+  tree.write("core/base/b.h", "// b.h\n");
+  tree.write("core/base/c.h", "");
+  EXPECT_EQ(without_purpose(tree.path("")).size(), 3u);
+}
+
+TEST(Checks, long_file_and_stale_or_groundless_permission) {
+  Tree tree;
+  std::string lines = "// A long file of many lines.\n";
+  for (int i = 1; i < 400; ++i) lines += "\n";
+  tree.write("core/base/just.h", lines);
+  tree.write("core/base/long.h", lines + "int last;");
+  EXPECT_EQ(too_long(tree.path(""), ""),
+            (Lines{"core/base/long.h: has 401 lines; split it at 400, or list it in long_files.txt with a reason"}));
+  EXPECT_EQ(list(too_long(tree.path(""), "core/base/long.h: a table\n")), "");
+  EXPECT_EQ(too_long(tree.path(""), "core/base/long.h:\n"), (Lines{"long_files.txt: \"core/base/long.h:\" gives no reason"}));
+  EXPECT_EQ(too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
+            (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list", "long_files.txt: core/gone.h does not exist"}));
+}
+
+TEST(Checks, source_that_nobody_builds) {
+  Tree tree;
+  tree.write("core/base/lost.cpp", "// A source nobody builds.\n");
+  tree.write("core/CMakeLists.txt", "lockstep_room(core_base SOURCES base/text.cpp)  # not base/lost.cpp\n");
+  EXPECT_EQ(not_built(tree.path("")), (Lines{"core/base/lost.cpp: no CMakeLists.txt names it; add it to its room's or test's sources"}));
+  tree.write("CMakeLists.txt", "add_library(x \"${CMAKE_SOURCE_DIR}/core/base/lost.cpp\")\n");
+  EXPECT_EQ(list(not_built(tree.path(""))), "");
+}
+
+TEST(Checks, folder_without_a_name) {
+  Tree tree;
+  tree.write("core/base/utils/x.h", "// Anything and everything else.\n");
+  EXPECT_EQ(nameless_folders(tree.path("")), (Lines{"core/base/utils: says nothing; a helper lives in the room whose word it uses"}));
+}
+
+}  // namespace
+}  // namespace lockstep::layers

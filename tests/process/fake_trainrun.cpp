@@ -1,0 +1,24 @@
+// The supervisor alone, without the command line: fake_trainrun RUN_DIR NPROC MAX_RESTARTS MIN_NPROC GRACE PROGRAM ARGS...
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/base/error.h"
+#include "launcher/supervise/supervisor.h"
+
+int main(int argc, char** argv) {
+  if (argc < 7) return 64;
+  lockstep::LaunchOptions options;
+  options.run_dir = argv[1];
+  options.nproc = std::atoll(argv[2]);
+  options.max_restarts = std::atoll(argv[3]);
+  options.min_nproc = std::atoll(argv[4]);
+  options.grace = std::atof(argv[5]);
+  options.restart_delay = 0.05;
+  options.worker.assign(argv + 6, argv + argc);
+  try {
+    return lockstep::supervise(options);
+  } catch (const lockstep::Error& error) {
+    std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
+    return error.exit_code();
+  }
+}

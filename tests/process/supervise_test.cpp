@@ -1,0 +1,294 @@
+// Death, signals and restarts: what the user sees, the exit code, the logs, and that no process or file is left.
+#include <chrono>
+
+#include "core/base/error.h"
+#include "tests/process/trainrun_process.h"
+
+namespace lockstep {
+namespace {
+
+using testing::alive;
+using testing::all_gone;
+using testing::Process;
+using testing::Run;
+using testing::until;
+
+struct Case {
+  int nproc = 3;
+  int max_restarts = 0, min_nproc = 0;
+  double grace = 10;
+  std::map<std::string, std::string> variables = {};
+};
+
+class Supervise : public ::testing::Test {
+ protected:
+  std::string folder(const char* name = "run") const { return scratch_ / name; }
+  Process start(const std::vector<std::string>& worker, const Case& c = {}, const char* name = "run") {
+    std::vector<std::string> argv = {FAKE_TRAINRUN, folder(name), str(c.nproc), str(c.max_restarts), str(c.min_nproc), str(c.grace), FAKE_WORKER};
+    argv.insert(argv.end(), worker.begin(), worker.end());
+    return Process(argv, str(folder(name), ".", ++started_, ".out"), c.variables);
+  }
+  Run run(const char* name = "run") const { return Run(folder(name)); }
+  std::filesystem::path scratch_path() const { return scratch_; }
+
+ private:
+  std::filesystem::path scratch_ = ::testing::TempDir() + "supervise-" + std::to_string(getpid()) + "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  int started_ = 0;
+
+ protected:
+  void SetUp() override { std::filesystem::create_directories(scratch_); }
+  void TearDown() override {
+    if (!HasFailure()) std::filesystem::remove_all(scratch_);
+  }
+};
+
+double seconds_since(std::chrono::steady_clock::time_point then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); }
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
+#define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << "unwanted: " << (part) << "\nin:\n" << (text)
+
+TEST_F(Supervise, CleanRunLogsEachRankAndPrefixesAllButTheFirst) {
+  for (int nproc : {1, 2, 3}) {
+    auto name = str("run", nproc);
+    auto process = start({"3"}, {.nproc = nproc}, name.c_str());
+    EXPECT_EQ(process.wait(20), kExitOk) << process.output();
+    auto output = process.output();
+    for (int rank = 0; rank < nproc; ++rank) {
+      EXPECT_HAS(run(name.c_str()).log(rank), str("done rank ", rank, "\n"));
+      EXPECT_HAS(run(name.c_str()).log(rank), str("start rank ", rank, " of ", nproc));
+      EXPECT_HAS("\n" + output, rank ? str("\n[rank ", rank, "] done rank ", rank, "\n") : std::string("\ndone rank 0\n"));
+    }
+    EXPECT_LACKS(output, "trainrun:");
+  }
+}
+
+TEST_F(Supervise, UsersThreadCountIsKept) {
+  auto process = start({"1"}, {.nproc = 2, .variables = {{"OMP_NUM_THREADS", "7"}}});
+  EXPECT_EQ(process.wait(20), kExitOk);
+  EXPECT_HAS(process.output(), "threads 7");
+}
+
+TEST_F(Supervise, KilledWorkerIsTheRootCauseAndAllEndWithinTwoSeconds) {
+  auto process = start({"2000"});
+  auto pids = run().pids(3);
+  ASSERT_TRUE(until(5, [&] { return run().log(2).size() > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  auto then = std::chrono::steady_clock::now();
+  kill(pids[2], SIGKILL);
+  EXPECT_EQ(process.wait(10), kExitPeer);
+  EXPECT_LT(seconds_since(then), 2.0);
+  EXPECT_TRUE(all_gone(pids, 0));
+  EXPECT_HAS(process.output(), "root cause: rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step ");
+  EXPECT_HAS(process.output(), "logs: ");
+}
+
+TEST_F(Supervise, KilledOnlyWorker) {
+  auto process = start({"2000"}, {.nproc = 1});
+  kill(run().pid(0), SIGKILL);
+  EXPECT_EQ(process.wait(5), kExitPeer);
+  EXPECT_HAS(process.output(), "root cause: rank 0 died: SIGKILL (9)");
+}
+
+TEST_F(Supervise, FaultSaysTheStep) {
+  auto process = start({"2000"}, {.nproc = 2, .variables = {{"LOCKSTEP_FAULT", "segv:rank=1,step=9"}}});
+  EXPECT_EQ(process.wait(15), kExitInternal);
+  EXPECT_HAS(process.output(), "root cause: rank 1 died: SIGSEGV (11), an invalid memory access; step 9\n");
+}
+
+TEST_F(Supervise, MalformedFaultIsAUserError) {
+  auto process = start({"5"}, {.nproc = 1, .variables = {{"LOCKSTEP_FAULT", "kill rank 2"}}});
+  EXPECT_EQ(process.wait(10), kExitUser);
+  EXPECT_HAS(process.output(), "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit");
+}
+
+TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {
+  std::string out = scratch_path() / "alone.out";
+  auto code = [&](std::map<std::string, std::string> variables) { return Process({FAKE_WORKER, "1"}, out, variables).wait(10); };
+  EXPECT_EQ(code({}), kExitOk);
+  EXPECT_EQ(code({{"RANK", "1"}, {"WORLD_SIZE", "3"}}), kExitOk);
+  EXPECT_HAS(testing::file_text(out), "start rank 1 of 3");
+  EXPECT_EQ(code({{"RANK", "3"}, {"WORLD_SIZE", "3"}}), kExitUser);
+  EXPECT_HAS(testing::file_text(out), "rank 3 is not below the world size 3; check RANK and WORLD_SIZE");
+  EXPECT_EQ(code({{"RANK", "1"}}), kExitUser);
+  EXPECT_HAS(testing::file_text(out), "WORLD_SIZE is not set; it must be a number");
+  EXPECT_EQ(code({{"RANK", "one"}, {"WORLD_SIZE", "3"}}), kExitUser);
+  EXPECT_HAS(testing::file_text(out), "RANK is \"one\"; it must be a number");
+  EXPECT_EQ(code({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}), kExitUser);
+  EXPECT_HAS(testing::file_text(out), "local rank 2 of 2 on this host contradicts a world of 3; check LOCAL_RANK and LOCAL_WORLD_SIZE");
+}
+
+TEST_F(Supervise, KilledTrainrunLeavesNoWorkerAndTheNextCommandStarts) {
+  for (int nproc : {1, 3}) {
+    auto name = str("run", nproc);
+    auto process = start({"2000", "mpi"}, {.nproc = nproc}, name.c_str());
+    auto pids = run(name.c_str()).pids(nproc);
+    kill(process.pid(), SIGKILL);
+    EXPECT_EQ(process.wait(5), 128 + SIGKILL);
+    auto next = start({"2"}, {.nproc = nproc}, name.c_str());
+    EXPECT_TRUE(all_gone(pids, 3));
+    EXPECT_EQ(next.wait(15), kExitOk) << next.output();
+    EXPECT_HAS(run(name.c_str()).log(0, 2), "done rank 0");
+  }
+}
+
+TEST_F(Supervise, KilledMpirunLeavesNoWorkerAndNoSharedMemory) {
+  auto process = start({"2000", "mpi"});
+  auto pids = run().pids(3);
+  Json worker = Json::parse(testing::file_text(run().log_dir() + "/worker-0.json"));
+  char job[32];
+  std::snprintf(job, sizeof job, ".%x.", static_cast<unsigned>(std::stoul(worker["job"].get<std::string>())));
+  auto segments = [&] {
+    int n = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) n += entry.path().filename().string().find(job) != std::string::npos;
+    return n;
+  };
+  ASSERT_TRUE(until(10, [&] { return segments() == 3; }));
+  std::string stat = testing::file_text(str("/proc/", pids[0], "/stat"));
+  int mpirun = std::stoi(stat.substr(stat.rfind(')') + 4));
+  kill(mpirun, SIGKILL);
+  EXPECT_EQ(process.wait(5), kExitPeer);
+  EXPECT_TRUE(all_gone(pids, 0));
+  EXPECT_EQ(segments(), 0);
+  EXPECT_HAS(process.output(), "root cause: mpirun died: SIGKILL (9)");
+}
+
+TEST_F(Supervise, SignalStopsSavesAndExitsWithItsCode) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    for (int nproc : {1, 3}) {
+      auto name = str("run", nproc, "-", signal);
+      auto process = start({"2000"}, {.nproc = nproc}, name.c_str());
+      auto pids = run(name.c_str()).pids(nproc);
+      kill(process.pid(), signal);
+      EXPECT_EQ(process.wait(5), kExitStopped) << process.output();
+      for (int rank = 0; rank < nproc; ++rank) EXPECT_HAS(run(name.c_str()).log(rank), "saved at step ");
+      EXPECT_HAS(process.output(), "finishing the step and saving; a second signal kills at once");
+      EXPECT_HAS(process.output(), "stopped on request, saved; the same command continues the run");
+      EXPECT_TRUE(all_gone(pids, 0));
+    }
+  }
+}
+
+TEST_F(Supervise, SignalDuringStartUpIsHeardLater) {
+  auto process = start({"2000"});
+  ASSERT_TRUE(until(5, [&] { return std::filesystem::exists(run().log_dir()); }));
+  kill(process.pid(), SIGTERM);
+  EXPECT_EQ(process.wait(10), kExitStopped) << process.output();
+}
+
+TEST_F(Supervise, SecondSignalKillsAtOnce) {
+  for (int nproc : {1, 3}) {
+    auto name = str("run", nproc);
+    auto process = start({"2000", "deaf"}, {.nproc = nproc}, name.c_str());
+    auto pids = run(name.c_str()).pids(nproc);
+    kill(process.pid(), SIGTERM);
+    ASSERT_TRUE(until(5, [&] { return process.output().find("finishing the step") != std::string::npos; }));
+    EXPECT_EQ(process.wait(0.3), -1);
+    auto then = std::chrono::steady_clock::now();
+    kill(process.pid(), SIGTERM);
+    EXPECT_EQ(process.wait(5), 128 + SIGTERM);
+    EXPECT_LT(seconds_since(then), 1.0);
+    EXPECT_TRUE(all_gone(pids, 0));
+    EXPECT_HAS(process.output(), "killing all ranks: second signal");
+  }
+}
+
+TEST_F(Supervise, GraceEnds) {
+  auto process = start({"2000", "deaf"}, {.nproc = 2, .grace = 0.5});
+  auto pids = run().pids(2);
+  kill(process.pid(), SIGTERM);
+  EXPECT_EQ(process.wait(5), 128 + SIGTERM);
+  EXPECT_TRUE(all_gone(pids, 0));
+  EXPECT_HAS(process.output(), "killing all ranks: not done 0.5 s after the first signal");
+  EXPECT_HAS(process.output(), "root cause: killed after SIGTERM (15) before the run could save");
+}
+
+TEST_F(Supervise, UserErrorIsReportedOnceAndNeverRestarted) {
+  auto process = start({"2000", "throw-user", "1", "4"}, {.max_restarts = 3});
+  EXPECT_EQ(process.wait(10), kExitUser);
+  auto output = process.output();
+  EXPECT_HAS(output, "root cause: rank 1: UserError at step 4: the data is wrong: got 3, want 4\n");
+  EXPECT_EQ(output.find("the data is wrong"), output.rfind("the data is wrong"));
+  EXPECT_LACKS(output, "restart");
+  EXPECT_HAS(run().log(1), "UserError: the data is wrong: got 3, want 4\n");
+}
+
+TEST_F(Supervise, ForeignExceptionIsInternal) {
+  auto process = start({"2000", "throw-other", "0", "2"}, {.nproc = 2, .max_restarts = 3});
+  EXPECT_EQ(process.wait(10), kExitInternal);
+  EXPECT_HAS(process.output(), "root cause: rank 0: InternalError at step 2: exception that is not of Lockstep: a stranger");
+}
+
+TEST_F(Supervise, PeerErrorRestarts) {
+  auto process = start({"20", "throw-peer", "0", "4"}, {.nproc = 2, .max_restarts = 2});
+  EXPECT_EQ(process.wait(20), kExitOk) << process.output();
+  EXPECT_HAS(process.output(), "root cause: rank 0: PeerError at step 4: rank 1 is gone");
+  EXPECT_HAS(process.output(), "restart 1 of 2 in 0.05 s, from the last checkpoint, with 2 ranks\n");
+  EXPECT_HAS(run().log(1, 2), "start rank 1 of 2 restart 1");
+  EXPECT_HAS(run().log(1, 2), "done rank 1");
+}
+
+TEST_F(Supervise, RestartGoesOnWithTheRanksThatAreLeft) {
+  auto process = start({"20"}, {.nproc = 3, .max_restarts = 1, .min_nproc = 2, .variables = {{"LOCKSTEP_FAULT", "kill:rank=2,step=5"}}});
+  EXPECT_EQ(process.wait(20), kExitOk) << process.output();
+  EXPECT_HAS(process.output(), "with 2 ranks (3 before)");
+  EXPECT_HAS(run().log(0, 2), "start rank 0 of 2 restart 1");
+}
+
+TEST_F(Supervise, RestartStormEndsAndNamesTheFirstCause) {
+  auto process = start({"20", "storm", "0"}, {.nproc = 1, .max_restarts = 2});
+  EXPECT_EQ(process.wait(20), kExitPeer);
+  EXPECT_HAS(process.output(), "restart 2 of 2 in 0.1 s");
+  EXPECT_HAS(process.output(), "root cause: PeerError at step 1: attempt 3 fails too");
+  EXPECT_HAS(process.output(), "gave up after 2 restarts; the first failure was: PeerError at step 1: attempt 1 fails too");
+}
+
+TEST_F(Supervise, ExitCodeWithoutARecord) {
+  for (int nproc : {1, 2}) {
+    auto name = str("run", nproc);
+    auto process = start({"2000", "exit=7", str(nproc - 1), "3"}, {.nproc = nproc}, name.c_str());
+    EXPECT_EQ(process.wait(10), 7);
+    EXPECT_HAS(process.output(), str(nproc == 1 ? "the worker" : "rank 1", " exited with code 7 and left no error record"));
+  }
+}
+
+TEST_F(Supervise, RankThatLeavesEarlyIsNamed) {
+  auto process = start({"2000", "mpi-early", "1", "3"}, {.nproc = 2});
+  EXPECT_NE(process.wait(15), kExitOk);
+  EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
+}
+
+TEST_F(Supervise, GrandchildrenAreEnded) {
+  auto process = start({"5", "grandchild"}, {.nproc = 2});
+  EXPECT_EQ(process.wait(15), kExitOk);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::string environment = testing::file_text(str("/proc/", name, "/environ"));
+    EXPECT_EQ(environment.find("LOCKSTEP_RUN_DIR=" + folder()), std::string::npos) << "process " << name << " is left";
+  }
+}
+
+TEST_F(Supervise, FolderInUseIsRefused) {
+  auto first = start({"2000"}, {.nproc = 1});
+  ASSERT_NE(run().pid(0), 0);
+  auto second = start({"1"}, {.nproc = 1});
+  EXPECT_EQ(second.wait(15), kExitUser);
+  EXPECT_HAS(second.output(), str("is in use by another trainrun (process ", first.pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  kill(first.pid(), SIGTERM);
+  EXPECT_EQ(first.wait(5), kExitStopped);
+}
+
+TEST_F(Supervise, MissingProgramAndUnwritableFolder) {
+  Process missing({FAKE_TRAINRUN, folder(), "1", "0", "0", "1", "/no/such/program"}, scratch_path() / "out");
+  EXPECT_EQ(missing.wait(10), kExitUser);
+  EXPECT_HAS(missing.output(), "cannot start /no/such/program: No such file or directory");
+  Process unwritable({FAKE_TRAINRUN, "/proc/run", "1", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out");
+  EXPECT_EQ(unwritable.wait(10), kExitUser);
+  EXPECT_HAS(unwritable.output(), "cannot write the run's folder /proc/run: ");
+  Process without({FAKE_TRAINRUN, folder("other"), "2", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out", {{"PATH", "/nowhere"}});
+  EXPECT_EQ(without.wait(10), kExitUser);
+  EXPECT_HAS(without.output(), "--nproc 2 needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1");
+}
+
+}  // namespace
+}  // namespace lockstep

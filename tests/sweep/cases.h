@@ -1,0 +1,38 @@
+// One row and one of its samples, made into a graph with values: what every law starts from.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/run/host_tensor.h"
+#include "core/ops/op.h"
+
+namespace lockstep::sweep {
+
+struct Case {
+  const Op* op = nullptr;
+  const Sample* sample = nullptr;
+  std::string title;                 // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
+  Graph graph;                       // one node: the row's op on graph inputs; its outputs are the graph's
+  std::vector<HostTensor> inputs;    // random values as the sample says; the same in every run
+  const Node& node() const { return graph.nodes[0]; }
+};
+
+Case make_case(const Op& op, size_t sample);
+
+// Whether laws apply to the row: collectives, lanes and structural nodes have meaning only in a step of several ranks or micro-batches.
+bool swept(const Op& op);
+// Calls law(case) for every sample of every swept row and turns an exception into a failure with the case's title.
+void for_each_case(const std::function<void(const Case&)>& law);
+
+// Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in `seed`.
+HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed, bool integral = false);
+// The graph with every float value as f64, so that the evaluator rounds nowhere.
+Graph widened(Graph graph);
+HostTensor widened(const HostTensor& tensor);
+std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>& ids);
+// A builder with inputs of these types, named a, b, c, ...
+std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const std::vector<TypedShape>& types);
+
+}  // namespace lockstep::sweep

@@ -1,0 +1,87 @@
+// Law three: a row's gradient equals a finite difference in one random direction, in f64.
+#include <gtest/gtest.h>
+
+#include "compiler/run/reference.h"
+#include "core/base/error.h"
+#include "tests/support/tolerance.h"
+#include "tests/sweep/cases.h"
+
+namespace lockstep::sweep {
+namespace {
+
+double inner(const HostTensor& a, const HostTensor& b) {
+  double sum = 0;
+  for (int64_t i = 0; i < a.size(); ++i) sum += a.at(i) * b.at(i);
+  return sum;
+}
+
+struct Gradient {
+  Graph graph;                  // node 0 is the op; outputs: the gradients that exist
+  std::vector<size_t> of;       // input of the op that each graph output belongs to
+  std::vector<Tensor> in;
+};
+
+Gradient differentiate(const Case& made) {
+  auto builder = std::make_shared<Builder>();
+  std::vector<Tensor> in = add_inputs(builder, made.sample->in);
+  std::vector<Tensor> out = apply(std::string(made.op->name), in, made.sample->attrs, Here::current(), builder);
+  std::vector<Tensor> cotangents(out.size());
+  cotangents[0] = Tensor(builder, builder->graph.add_input(InputKind::value, "cotangent", out[0].dtype(), out[0].shape()));
+  std::vector<bool> wants;
+  for (const Tensor& x : in) wants.push_back(is_float(x.dtype()));
+  std::vector<Tensor> grads = made.op->vjp({in, out, cotangents, wants, made.sample->attrs});
+  EXPECT_EQ(grads.size(), in.size()) << made.title;
+  Gradient result;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i]) continue;
+    EXPECT_TRUE(grads[i].dtype() == in[i].dtype() && grads[i].shape() == in[i].shape()) << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input " << in[i].text();
+    builder->graph.add_output(OutputKind::value, "", grads[i].id());
+    result.of.push_back(i);
+  }
+  verify(builder->graph, "vjp");
+  result.graph = widened(builder->graph);
+  return result;
+}
+
+TEST(Sweep, GradientEqualsFiniteDifference) {
+  size_t differentiated = 0;
+  for_each_case([&](const Case& made) {
+    if (!made.op->vjp || !is_float(made.graph[made.node().outputs[0]].dtype)) return;
+    Gradient gradient = differentiate(made);
+    const Node& node = gradient.graph.nodes[0];
+    TypedShape out = types_of(gradient.graph, node.outputs)[0];
+    const Sample unit{{}, {}, -1, 1, 0, 1};
+    HostTensor cotangent = random_tensor(out, unit, 91);
+
+    std::vector<HostTensor> at, direction;
+    for (size_t i = 0; i < made.inputs.size(); ++i) {
+      TypedShape type = types_of(gradient.graph, {gradient.graph.inputs[i].value})[0];
+      at.push_back(is_float(type.dtype) ? random_tensor(type, *made.sample, 17 * i + 3) : made.inputs[i]);
+      direction.push_back(random_tensor(type, unit, 400 + i));
+    }
+    auto loss = [&](double step) {
+      std::vector<HostTensor> moved;
+      for (size_t i = 0; i < at.size(); ++i) {
+        moved.push_back(at[i]);
+        if (!is_float(at[i].dtype)) continue;
+        moved[i] = make_tensor(DType::f64, at[i].shape);
+        for (int64_t k = 0; k < at[i].size(); ++k) moved[i].set(k, at[i].at(k) + step * direction[i].at(k));
+      }
+      return inner(evaluate_node(gradient.graph, node, moved)[0], cotangent);
+    };
+    const double h = 1e-4;
+    double right = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h);
+
+    std::vector<HostTensor> inputs = at;
+    inputs.push_back(cotangent);
+    std::vector<HostTensor> grads = evaluate(gradient.graph, inputs);
+    double given = 0;
+    for (size_t i = 0; i < grads.size(); ++i) given += inner(grads[i], direction[gradient.of[i]]);
+    EXPECT_TRUE(testing::near(given, right, testing::difference_tolerance())) << made.title << ": vjp " << given << ", finite difference " << right;
+    ++differentiated;
+  });
+  EXPECT_GE(differentiated, 30u);
+}
+
+}  // namespace
+}  // namespace lockstep::sweep
