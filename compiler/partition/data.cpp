@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "compiler/partition/placements.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -48,15 +47,14 @@ class Partitioner {
       if (output.kind == OutputKind::state) rows = context_.layout_of(output.name).on(dim_) == Shard(0);
       graph.add_output(output.kind, output.name, rows ? rows_of(output.value, {}) : whole(output.value, {}));
     }
-    Graph result = prune(graph);
-    place_values(result, context_);
-    return result;
+    return prune(graph);
   }
 
  private:
   Forms& forms(ValueId old) { return forms_[static_cast<size_t>(old)]; }
   Tensor tensor(ValueId v) { return {made_, v}; }
   Attrs on_dim() const { return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}}; }
+  Attrs alone() const { return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}, {"bucket", Attr(int64_t{0})}}; }  // the bucket pass merges
   std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at) { return apply_at(op, inputs, attrs, at, made_); }
   Tensor wait(Tensor handle, const std::string& types, const SourceLine& at) { return emit("wait", {handle}, {{"types", Attr(types)}}, at)[0]; }
 
@@ -66,7 +64,7 @@ class Partitioner {
     LS_CHECK(f.rows != kNoValue, "value %", old, " has no form");
     SourceLine at = line_of(old, asked);
     Tensor rows = tensor(f.rows);
-    Tensor handle = emit("all_gather_start", {rows}, on_dim(), at)[0];
+    Tensor handle = emit("all_gather_start", {rows}, alone(), at)[0];
     Tensor result = wait(handle, rows.text(), at);
     if (f.scalar) result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
     return f.whole = result.id();
@@ -107,7 +105,7 @@ class Partitioner {
     }
     f.scalar = x.shape().empty();
     if (f.scalar) x = emit("reshape", {x}, {{"shape", Attr(std::vector<int64_t>{1})}}, node.at)[0];
-    Tensor handle = emit("lane_exchange_start", {x}, on_dim(), node.at)[0];
+    Tensor handle = emit("lane_exchange_start", {x}, alone(), node.at)[0];
     Tensor mine = wait(handle, x.text(), node.at);
     auto sums = emit("lane_sum", {mine}, on_dim(), node.at);
     f.rows = sums[0].id();

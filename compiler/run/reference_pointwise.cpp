@@ -86,10 +86,20 @@ int64_t power(int64_t base, int64_t exponent) {
   return wrapping(result);
 }
 
+// The remainder has the sign of the divisor.
+double modulo(double a, double b) {
+  double left = std::fmod(a, b);
+  return left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
+
 // Division by zero gives 0 (and the remainder the dividend): integers have no infinity.
 int64_t divide(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? wrapping(0 - word(a)) : a / b; }
 int64_t divide_words(int64_t a, int64_t b) { return b == 0 ? 0 : wrapping(word(a) / word(b)); }
-int64_t modulo(int64_t a, int64_t b) { return b == 0 ? a : b == -1 ? 0 : a % b; }
+int64_t modulo(int64_t a, int64_t b) {
+  if (b == 0 || b == -1) return b == 0 ? a : 0;
+  int64_t left = a % b;
+  return left != 0 && (left < 0) != (b < 0) ? left + b : left;
+}
 int64_t modulo_words(int64_t a, int64_t b) { return b == 0 ? a : wrapping(word(a) % word(b)); }
 
 std::vector<Array> logical_not(const Call& call) {
@@ -230,7 +240,7 @@ const FormulaRow kRows[] = {
     {"pow", FORMULA2(std::pow(a, b), power(a, b), power(a, b))},
     {"maximum", FORMULA2(maximum(a, b), std::max(a, b), (word(a) < word(b) ? b : a))},
     {"minimum", FORMULA2(minimum(a, b), std::min(a, b), (word(b) < word(a) ? b : a))},
-    {"remainder", FORMULA2(std::fmod(a, b), modulo(a, b), modulo_words(a, b))},
+    {"remainder", FORMULA2(modulo(a, b), modulo(a, b), modulo_words(a, b))},
     {"and", INTEGER(a & b)},
     {"or", INTEGER(a | b)},
     {"xor", INTEGER(a ^ b)},

@@ -39,7 +39,7 @@ std::vector<Array> global_norm(const Call& call) {
   double squares = 0;
   for (const Array& g : call.in)
     for (double x : g.f) squares += x * x;
-  Array out = make(DType::f32, {});
+  Array out = make(statistics_dtype(call.in[0].dtype), {});
   out.f[0] = std::sqrt(squares);
   return {out};
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include "compiler/partition/placements.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -72,9 +71,7 @@ class Bucketer {
     for (NodeId n : late)
       if (!copied(node_at(n))) copy(node_at(n));
     for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, at(output.value));
-    Graph result = std::move(made_->graph);
-    place_values(result, context_);
-    return result;
+    return std::move(made_->graph);
   }
 
  private:

@@ -138,10 +138,16 @@ Array* State::find(std::string_view fqn) {
   return found == index_.end() ? nullptr : &arrays_[found->second];
 }
 
+void State::add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars) {
+  for (const auto& other : optimizers_)
+    if (other.path == path) throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(), " and ", at.text(), "; give one of them another path"));
+  optimizers_.push_back({path, at, std::move(scalars)});
+}
+
 State::Scalars State::scalars(int64_t step) const {
   Scalars out;
-  for (const auto& of_step : of_step_)
-    for (const auto& [name, value] : of_step(step)) LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
+  for (const auto& optimizer : optimizers_)
+    for (const auto& [name, value] : optimizer.scalars(step)) LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
   return out;
 }
 

@@ -52,9 +52,10 @@ class State {
   Array& array(std::string_view fqn);  // UserError naming the nearest FQN when there is no such tensor
   Array* find(std::string_view fqn);   // nullptr when there is no such tensor
 
-  // Host scalars of a step ("optim.lr"): optimizers add a function of the step, counted from 1; scalars() merges what all of them give.
+  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1; scalars() merges what all of
+  // them give. UserError when `path` has an optimizer already (both lines are named).
   using Scalars = std::map<std::string, double>;
-  void add_scalars(std::function<Scalars(int64_t step)> of_step) { of_step_.push_back(std::move(of_step)); }
+  void add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars);
   Scalars scalars(int64_t step) const;
 
  private:
@@ -68,7 +69,12 @@ class State {
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
   bool allocated_ = false;
-  std::vector<std::function<Scalars(int64_t)>> of_step_;
+  struct OfStep {
+    std::string path;
+    SourceLine at;
+    std::function<Scalars(int64_t)> scalars;
+  };
+  std::vector<OfStep> optimizers_;
 };
 
 }  // namespace lockstep

@@ -195,7 +195,8 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
   if (a.size(-1) != b.size(-2))
     refuse("matmul", {a}, at, str("inner dims differ: lhs ", a.text(), " has ", a.size(-1), ", rhs ", b.text(), " has ", b.size(-2), "; transpose one side?"));
   int rank = a.ndim();
-  if (b.ndim() != rank || !std::equal(a.shape().begin(), a.shape().end() - 2, b.shape().begin()))
+  Shape lhs = a.shape(), rhs = b.shape();
+  if (b.ndim() != rank || !std::equal(lhs.begin(), lhs.end() - 2, rhs.begin()))
     refuse("matmul", {a}, at, str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
   std::vector<int64_t> batch(static_cast<size_t>(rank - 2));
   std::iota(batch.begin(), batch.end(), int64_t{0});

@@ -28,7 +28,7 @@ class Tensor {
   Tensor(std::shared_ptr<Builder> builder, ValueId id) : builder_(std::move(builder)), id_(id) {}
   explicit operator bool() const { return builder_ != nullptr; }
   ValueId id() const { return id_; }
-  const Shape& shape() const { return builder_->graph[id_].shape; }
+  Shape shape() const { return builder_->graph[id_].shape; }  // a copy: the graph grows while it is traced
   int64_t size(int dim) const;  // negative dims count from the end
   int ndim() const { return static_cast<int>(shape().size()); }
   DType dtype() const { return builder_->graph[id_].dtype; }

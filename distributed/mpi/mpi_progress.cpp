@@ -16,13 +16,16 @@ constexpr std::chrono::microseconds kShortest{5}, kLongest{200};  // sleeps betw
 
 MpiProgress::MpiProgress() : thread_([this] { run(); }) {}
 
-MpiProgress::~MpiProgress() {
+MpiProgress::~MpiProgress() { stop("the world was left"); }
+
+void MpiProgress::stop(const std::string& reason) {
+  halt(reason);
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
     changed_.notify_all();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void MpiProgress::submit(std::shared_ptr<MpiFlight> flight) {
@@ -50,7 +53,7 @@ void MpiProgress::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !halted_.empty() || !submitted_.empty() || !flying.empty(); });
-    std::string reason = !halted_.empty() ? halted_ : stopping_ ? "the world was left" : "";
+    std::string reason = halted_;
     taken.assign(submitted_.begin(), submitted_.end());
     submitted_.clear();
     if (!reason.empty()) {

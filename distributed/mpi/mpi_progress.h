@@ -18,7 +18,9 @@ namespace lockstep {
 class MpiProgress {
  public:
   MpiProgress();
-  ~MpiProgress();  // stops testing; what is in flight fails
+  ~MpiProgress();
+  // Ends the thread, so that MPI is not called any more: what is in flight fails with `reason`, and so does what is submitted later.
+  void stop(const std::string& reason);
   // Hands over a collective; it is issued in the order of these calls. PeerError after halt().
   void submit(std::shared_ptr<MpiFlight> flight);
   // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in flight fails with `reason`, MPI is

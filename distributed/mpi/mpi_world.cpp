@@ -142,8 +142,7 @@ class MpiWorld : public World {
   void finish() override {
     if (progress_->halted()) throw PeerError("the world cannot finish after an error; end the process with World::leave");
     barrier(*group_, "finish");
-    progress_.reset();
-    group_ = nullptr;
+    progress_->stop("the world has finished");
     MPI_Finalize();
   }
 

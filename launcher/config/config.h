@@ -23,8 +23,8 @@ struct Override {
   std::string value;  // JSON, or a bare string
 };
 // Splits arguments of the form --a.b=VALUE, and the spellings --name=VALUE and --init_from=VALUE (of name and train.init_from).
-// UserError naming every argument that is none of these, with the nearest key.
-std::vector<Override> parse_overrides(const std::vector<std::string>& arguments);
+// UserError naming every argument that is none of these, with the nearest key, or the nearest of `flags` (of the command; for advice only).
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags = {});
 
 // The config of a JSON text: defaults, then the text, then the overrides, then every check that needs no world size.
 // `where` names the text in messages (a file name). Throws UserError that lists all errors.

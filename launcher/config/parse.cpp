@@ -133,7 +133,7 @@ Json parse_json(const std::string& text, Errors& errors) {
 
 }  // namespace
 
-std::vector<Override> parse_overrides(const std::vector<std::string>& arguments) {
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags) {
   std::vector<Override> out;
   Errors errors;
   for (const auto& argument : arguments) {
@@ -144,7 +144,9 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
     }
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
-    if (!find_key(path)) errors.push_back(is_section(path) ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
+    auto flag = path.find('.') == std::string::npos && path != "init_from" ? nearest(path, flags) : "";
+    if (!find_key(path) && !is_section(path) && !flag.empty()) errors.push_back(str("unknown flag --", path, "; did you mean --", flag, "?"));
+    else if (!find_key(path)) errors.push_back(is_section(path) ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
                                                            : str("unknown key ", path, " in ", argument, "; ", advice(path)));
     else if (equals == std::string::npos) errors.push_back(str("--", path, " has no value; write --", path, "=VALUE"));
     else out.push_back({path, argument.substr(equals + 1)});

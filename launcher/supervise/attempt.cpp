@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <boost/process/args.hpp>
 #include <boost/process/child.hpp>
@@ -46,7 +47,7 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 // How long a group may live on after one of its ranks recorded an error, and after it was told to end.
 constexpr double kAfterError = 3, kAfterTerm = 2;
-constexpr double kNeverReady = 5;
+constexpr double kNeverReady = 5, kAfterDeath = 1;
 
 class Attempt {
  public:
@@ -175,7 +176,7 @@ class Attempt {
   void kill_group(const std::string& why) {
     if (!facts_.killed) console_.notice(str("killing all ranks: ", why));
     facts_.killed = true;
-    find_job();
+    find_workers();
     kill(-mpirun_pid_, SIGKILL);
     leftovers_.end_all(mpirun_pid_);
   }
@@ -185,19 +186,29 @@ class Attempt {
     double now = now_s();
     if (now - looked_ < 0.1) return;
     looked_ = now;
-    find_job();
+    find_workers();
+    if (!all_dead()) dead_since_ = now;
+    else if (now - dead_since_ > kAfterDeath) leftovers_.end_all(), dead_since_ = now;  // a process that a rank left keeps mpirun's pipe open
     if (error_since_ == 0 && fs::exists(log_dir_ + "/error-1.json")) error_since_ = now;
     if (error_since_ == 0) return;
     if (now - error_since_ > kAfterError && !terminated_) kill(mpirun_pid_, SIGTERM), terminated_ = true;
     if (now - error_since_ > kAfterError + kAfterTerm) kill_group("a rank failed and the others did not end");
   }
 
-  // Open MPI's job id names its files in /dev/shm, should it not live to remove them.
-  void find_job() {
-    if (facts_.direct || !job_.empty()) return;
-    std::ifstream file(worker_file(log_dir_, 0));
-    Json json = file ? Json::parse(file, nullptr, false) : Json();
-    if (json.is_object() && json.contains("job")) job_ = json.value("job", std::string());
+  // pids of the ranks, and Open MPI's job id, which names its files in /dev/shm should it not live to remove them.
+  void find_workers() {
+    if (!pids_.empty() || facts_.direct || !all_ready()) return;
+    for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
+      std::ifstream file(worker_file(log_dir_, rank));
+      Json json = Json::parse(file, nullptr, false);
+      if (!json.is_object()) return pids_.clear();  // being written; the next look will find it
+      pids_.push_back(json.value("pid", 0));
+      job_ = json.value("job", std::string());
+    }
+  }
+
+  bool all_dead() const {
+    return !pids_.empty() && std::all_of(pids_.begin(), pids_.end(), [](int pid) { return kill(pid, 0) != 0; });
   }
 
   void note_in_log(const ErrorRecord& record) {
@@ -216,8 +227,9 @@ class Attempt {
   Leftovers leftovers_;
   int mpirun_pid_ = 0;
   std::string job_;
+  std::vector<int> pids_;
   bool in_block_ = false, forwarded_ = false, terminated_ = false;
-  double stop_since_ = 0, error_since_ = 0, looked_ = 0;
+  double stop_since_ = 0, error_since_ = 0, looked_ = 0, dead_since_ = 0;
 };
 
 }  // namespace

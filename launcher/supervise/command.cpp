@@ -38,12 +38,12 @@ int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t co
   return std::max<int64_t>(1, cores / nproc);
 }
 
-LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& log_dir, int64_t restart, int columns) {
+LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir, int64_t restart, int columns) {
   LaunchCommand out;
   int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   int64_t threads = threads_per_rank(options, nproc, cores);
   out.variables = {{"OMP_NUM_THREADS", str(threads)},
-                   {"LOCKSTEP_RUN_DIR", std::filesystem::absolute(options.run_dir).lexically_normal().string()},
+                   {"LOCKSTEP_RUN_DIR", std::filesystem::absolute(run_dir).lexically_normal().string()},
                    {"LOCKSTEP_LOG_DIR", std::filesystem::absolute(log_dir).lexically_normal().string()},
                    {"LOCKSTEP_RESTART", str(restart)},
                    {"LOCKSTEP_TERMINAL", str(columns)}};

@@ -7,7 +7,6 @@
 
 #include "core/base/error.h"
 #include "launcher/supervise/attempt.h"
-#include "launcher/supervise/run_folder.h"
 
 namespace lockstep {
 
@@ -36,15 +35,14 @@ bool wait_unless_stopped(double seconds) {
 }
 }  // namespace
 
-int supervise(const LaunchOptions& options) {
-  RunFolder folder(options.run_dir);
+int supervise(const LaunchOptions& options, const RunFolder& folder) {
   Console console;
   install_signals();
   int64_t nproc = options.nproc;
   std::string first_cause;
   for (int64_t restart = 0;; ++restart) {
     std::string log_dir = folder.new_attempt();
-    auto command = launch_command(options, nproc, log_dir, restart, console.columns());
+    auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
     Outcome outcome = diagnose(run_attempt(command, nproc, log_dir, options.grace, console));
     if (outcome.cause.empty()) {
       if (outcome.exit_code == kExitStopped) console.notice(str("stopped on request, saved; the same command continues the run"));

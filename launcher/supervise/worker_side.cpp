@@ -34,11 +34,13 @@ void on_signal(int signal) {
   if (g_stop.exchange(true)) _exit(128 + signal);
 }
 
-void handle_signals() {
+// Under mpirun a stop is asked for by SIGUSR1; SIGTERM is mpirun ending the group after a failure, when there is nobody left to agree with.
+void handle_signals(bool ended_by_mpirun) {
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  for (int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1})
+    if (signal != SIGTERM || !ended_by_mpirun) sigaction(signal, &action, nullptr);
 }
 
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
@@ -123,7 +125,7 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
     g_place = worker_place();
     export_place(g_place);
     log::set_rank(static_cast<int>(g_place.rank));
-    handle_signals();
+    handle_signals(g_place.supervised() && g_place.world_size > 1);
     if (g_place.supervised()) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() == 1) return kExitPeer;  // the parent was gone before the kernel was asked

@@ -8,7 +8,6 @@
 int main(int argc, char** argv) {
   if (argc < 7) return 64;
   lockstep::LaunchOptions options;
-  options.run_dir = argv[1];
   options.nproc = std::atoll(argv[2]);
   options.max_restarts = std::atoll(argv[3]);
   options.min_nproc = std::atoll(argv[4]);
@@ -16,7 +15,7 @@ int main(int argc, char** argv) {
   options.restart_delay = 0.05;
   options.worker.assign(argv + 6, argv + argc);
   try {
-    return lockstep::supervise(options);
+    return lockstep::supervise(options, lockstep::RunFolder(argv[1]));
   } catch (const lockstep::Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();

@@ -20,7 +20,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 
-namespace lockstep::testing {
+namespace lockstep {
 
 inline std::string file_text(const std::string& path) {
   std::ifstream file(path);
@@ -81,9 +81,9 @@ class Process {
 };
 
 // A run folder with fake workers in it.
-class Run {
+class RunRecord {
  public:
-  explicit Run(std::string folder) : folder_(std::move(folder)) {}
+  explicit RunRecord(std::string folder) : folder_(std::move(folder)) {}
   std::string log_dir(int attempt = 1) const { return str(folder_, "/logs/attempt-", attempt); }
   std::string log(int rank, int attempt = 1) const { return file_text(str(log_dir(attempt), "/rank-", rank, ".log")); }
   // pid of a rank; 0 when it has not announced itself in time.
@@ -115,4 +115,4 @@ inline bool all_gone(const std::vector<int>& pids, double seconds) {
   });
 }
 
-}  // namespace lockstep::testing
+}  // namespace lockstep

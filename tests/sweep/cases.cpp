@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 
 #include "core/base/error.h"
@@ -42,33 +43,57 @@ std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const st
   return made;
 }
 
-Case make_case(const Op& op, size_t number) {
-  Case made;
-  made.op = &op;
-  made.sample = &op.samples[number];
-  made.title = str(op.name, ", sample ", number, ":");
-  for (const TypedShape& type : made.sample->in) made.title += " " + shape_text(type.dtype, type.shape);
+std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < sample.in.size(); ++i)
+    if (sample.in[i].dtype == DType::f32) places.push_back(i);
+  std::optional<Sample> best;
+  int most = 0;
+  for (unsigned chosen = 1; chosen < 1u << places.size(); ++chosen) {
+    if (std::popcount(chosen) <= most) continue;
+    Sample made = sample;
+    for (size_t b = 0; b < places.size(); ++b)
+      if (chosen >> b & 1) made.in[places[b]].dtype = dtype;
+    try {
+      op.infer({op.name, made.in, made.attrs, {}});
+    } catch (const UserError&) {
+      continue;
+    }
+    best = made;
+    most = std::popcount(chosen);
+  }
+  return best;
+}
+
+Case make_case(const Op& op, size_t number, const Sample& sample) {
+  Case made{&op, sample, str(op.name, ", sample ", number, ":"), {}, {}};
+  for (const TypedShape& type : sample.in) made.title += " " + shape_text(type.dtype, type.shape);
   auto builder = std::make_shared<Builder>();
-  std::vector<Tensor> in = add_inputs(builder, made.sample->in);
-  for (const Tensor& out : apply(std::string(op.name), in, made.sample->attrs, Here::current(), builder)) builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
+  std::vector<Tensor> in = add_inputs(builder, sample.in);
+  for (const Tensor& out : apply(std::string(op.name), in, sample.attrs, Here::current(), builder)) builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
   made.graph = builder->graph;
-  for (size_t i = 0; i < in.size(); ++i) made.inputs.push_back(random_tensor(made.sample->in[i], *made.sample, 1000 * number + i + 1));
+  for (size_t i = 0; i < in.size(); ++i) made.inputs.push_back(random_tensor(sample.in[i], sample, 1000 * number + i + 1));
   return made;
 }
 
 bool swept(const Op& op) { return op.kind != OpKind::lanes && op.kind != OpKind::collective && op.kind != OpKind::structural; }
 
-void for_each_case(const std::function<void(const Case&)>& law) {
+void for_each_case(const std::function<void(const Case&)>& law, const std::vector<DType>& others) {
   for (const Op* op : all_ops()) {
     if (!swept(*op)) continue;
     for (size_t i = 0; i < op->samples.size(); ++i) {
-      std::string title = str(op->name, ", sample ", i);
-      try {
-        Case made = make_case(*op, i);
-        title = made.title;
-        law(made);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << title << ": " << error.what();
+      std::vector<Sample> variants{op->samples[i]};
+      for (DType dtype : others)
+        if (auto variant = in_dtype(*op, op->samples[i], dtype)) variants.push_back(*variant);
+      for (const Sample& sample : variants) {
+        std::string title = str(op->name, ", sample ", i);
+        try {
+          Case made = make_case(*op, i, sample);
+          title = made.title;
+          law(made);
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << title << ": " << error.what();
+        }
       }
     }
   }

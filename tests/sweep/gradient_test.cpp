@@ -18,18 +18,27 @@ double inner(const HostTensor& a, const HostTensor& b) {
 struct Gradient {
   Graph graph;                  // node 0 is the op; outputs: the gradients that exist
   std::vector<size_t> of;       // input of the op that each graph output belongs to
-  std::vector<Tensor> in;
 };
+
+// Outputs that a gradient flows into: floats that are not statistics.
+std::vector<size_t> moving_outputs(const Case& made) {
+  std::vector<size_t> moving;
+  std::vector<TypedShape> out = types_of(made.graph, made.node().outputs);
+  for (size_t o = 0; o + static_cast<size_t>(made.op->statistics) < out.size(); ++o)
+    if (is_float(out[o].dtype)) moving.push_back(o);
+  return moving;
+}
 
 Gradient differentiate(const Case& made) {
   auto builder = std::make_shared<Builder>();
-  std::vector<Tensor> in = add_inputs(builder, made.sample->in);
-  std::vector<Tensor> out = apply(std::string(made.op->name), in, made.sample->attrs, Here::current(), builder);
+  std::vector<Tensor> in = add_inputs(builder, made.sample.in);
+  std::vector<Tensor> out = apply(std::string(made.op->name), in, made.sample.attrs, Here::current(), builder);
   std::vector<Tensor> cotangents(out.size());
-  cotangents[0] = Tensor(builder, builder->graph.add_input(InputKind::value, "cotangent", out[0].dtype(), out[0].shape()));
+  for (size_t o : moving_outputs(made))
+    cotangents[o] = Tensor(builder, builder->graph.add_input(InputKind::value, str("cotangent", o), out[o].dtype(), out[o].shape()));
   std::vector<bool> wants;
   for (const Tensor& x : in) wants.push_back(is_float(x.dtype()));
-  std::vector<Tensor> grads = made.op->vjp({in, out, cotangents, wants, made.sample->attrs});
+  std::vector<Tensor> grads = made.op->vjp({in, out, cotangents, wants, made.sample.attrs});
   EXPECT_EQ(grads.size(), in.size()) << made.title;
   Gradient result;
   for (size_t i = 0; i < grads.size(); ++i) {
@@ -46,17 +55,19 @@ Gradient differentiate(const Case& made) {
 TEST(Sweep, GradientEqualsFiniteDifference) {
   size_t differentiated = 0;
   for_each_case([&](const Case& made) {
-    if (!made.op->vjp || !is_float(made.graph[made.node().outputs[0]].dtype)) return;
+    std::vector<size_t> moving = moving_outputs(made);
+    if (!made.op->vjp || moving.empty()) return;
     Gradient gradient = differentiate(made);
     const Node& node = gradient.graph.nodes[0];
-    TypedShape out = types_of(gradient.graph, node.outputs)[0];
     const Sample unit{{}, {}, -1, 1, 0, 1};
-    HostTensor cotangent = random_tensor(out, unit, 91);
+    std::vector<TypedShape> out = types_of(gradient.graph, node.outputs);
+    std::vector<HostTensor> cotangents;
+    for (size_t o : moving) cotangents.push_back(random_tensor(out[o], unit, 91 + o));
 
     std::vector<HostTensor> at, direction;
     for (size_t i = 0; i < made.inputs.size(); ++i) {
       TypedShape type = types_of(gradient.graph, {gradient.graph.inputs[i].value})[0];
-      at.push_back(is_float(type.dtype) ? random_tensor(type, *made.sample, 17 * i + 3) : made.inputs[i]);
+      at.push_back(is_float(type.dtype) ? random_tensor(type, made.sample, 17 * i + 3) : made.inputs[i]);
       direction.push_back(random_tensor(type, unit, 400 + i));
     }
     auto loss = [&](double step) {
@@ -67,19 +78,23 @@ TEST(Sweep, GradientEqualsFiniteDifference) {
         moved[i] = make_tensor(DType::f64, at[i].shape);
         for (int64_t k = 0; k < at[i].size(); ++k) moved[i].set(k, at[i].at(k) + step * direction[i].at(k));
       }
-      return inner(evaluate_node(gradient.graph, node, moved)[0], cotangent);
+      std::vector<HostTensor> ran = evaluate_node(gradient.graph, node, moved);
+      double sum = 0;
+      for (size_t m = 0; m < moving.size(); ++m) sum += inner(ran[moving[m]], cotangents[m]);
+      return sum;
     };
     const double h = 1e-4;
     double right = (8 * (loss(h) - loss(-h)) - (loss(2 * h) - loss(-2 * h))) / (12 * h);
 
     std::vector<HostTensor> inputs = at;
-    inputs.push_back(cotangent);
+    inputs.insert(inputs.end(), cotangents.begin(), cotangents.end());
     std::vector<HostTensor> grads = evaluate(gradient.graph, inputs);
     double given = 0;
     for (size_t i = 0; i < grads.size(); ++i) given += inner(grads[i], direction[gradient.of[i]]);
     EXPECT_TRUE(testing::near(given, right, testing::difference_tolerance())) << made.title << ": vjp " << given << ", finite difference " << right;
     ++differentiated;
   });
+  std::cout << "gradients checked: " << differentiated << "\n";
   EXPECT_GE(differentiated, 30u);
 }
 

@@ -132,11 +132,12 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
   size_t splits = 0;
   for_each_case([&](const Case& made) {
     std::vector<TypedShape> in = types_of(made.graph, made.node().inputs), out = types_of(made.graph, made.node().outputs);
-    SplitRule rule = parse_split_rule(made.op->split ? made.op->split({made.op->name, in, made.sample->attrs, made.node().at}) : "", in, out);
+    SplitRule rule = parse_split_rule(made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in, out);
     bool exact = exact_on_integers(made.op->kind);
-    std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; else f64
-    for (size_t i = 0; i < in.size(); ++i) inputs.push_back(exact ? random_tensor(in[i], *made.sample, 50 + i, true) : widened(made.inputs[i]));
-    Graph graph = exact ? made.graph : widened(made.graph);
+    bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
+    std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
+    for (size_t i = 0; i < in.size(); ++i) inputs.push_back(exact ? random_tensor(in[i], made.sample, 50 + i, true) : composite ? widened(made.inputs[i]) : made.inputs[i]);
+    Graph graph = composite ? widened(made.graph) : made.graph;
     for (char letter : free_letters(rule))
       for (const auto& parts : partitions(size_of_letter(rule, in, out, letter))) {
         SCOPED_TRACE(str(made.title, ", letter ", letter, " of ", join(rule.in, ","), "->", join(rule.out, ","), " in parts ", parts));
@@ -144,7 +145,46 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
         ++splits;
       }
   });
+  std::cout << "splits checked: " << splits << "\n";
   EXPECT_GE(splits, 300u);
+}
+
+// What lets a Partial(sum) through a node: f(a + b) = f(a) + f(b) in each linear argument alone, or in all of them when the row is joint.
+TEST(Sweep, LinearArgumentsAreLinear) {
+  size_t checked = 0;
+  for_each_case([&](const Case& made) {
+    std::vector<std::vector<int>> groups;
+    if (made.op->joint) groups.push_back(made.op->linear);
+    else
+      for (int argument : made.op->linear) groups.push_back({argument});
+    Graph graph = widened(made.graph);
+    const Node& node = graph.nodes[0];
+    for (const auto& group : groups) {
+      std::vector<HostTensor> first, second, both;
+      bool real = true;
+      for (size_t i = 0; i < made.inputs.size(); ++i) {
+        HostTensor a = widened(made.inputs[i]), b = a, sum = a;
+        bool linear = std::find(group.begin(), group.end(), static_cast<int>(i)) != group.end();
+        if (linear && !is_float(a.dtype)) real = false;
+        if (linear && real) {
+          b = random_tensor({DType::f64, a.shape}, made.sample, 700 + i);
+          sum = make_tensor(DType::f64, a.shape);
+          for (int64_t k = 0; k < a.size(); ++k) sum.set(k, a.at(k) + b.at(k));
+        }
+        first.push_back(a);
+        second.push_back(b);
+        both.push_back(sum);
+      }
+      if (!real) continue;
+      std::vector<HostTensor> x = evaluate_node(graph, node, first), y = evaluate_node(graph, node, second), right = evaluate_node(graph, node, both);
+      for (size_t o = 0; o < right.size(); ++o) {
+        if (!is_float(right[o].dtype)) continue;
+        EXPECT_EQ(testing::difference(reduced({x[o], y[o]}, "sum"), right[o]), "") << made.title << ": not linear in arguments " << str(group) << ", output " << o;
+      }
+      ++checked;
+    }
+  });
+  EXPECT_GE(checked, 20u);
 }
 
 }  // namespace

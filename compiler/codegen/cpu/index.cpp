@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 
 #include "core/base/error.h"
 
@@ -101,6 +100,21 @@ std::pair<Expr, Expr> parted(const Expr& a, int64_t n) {
 }
 }  // namespace
 
+// a = big + small with big a multiple of a factor of n that small stays below (factor 1: there is none): r * 384 + c by 768 is r by 2.
+Indexer::Separated Indexer::separated(const Expr& a, int64_t n) const {
+  Separated best;
+  for (auto [unused, coefficient] : a.terms) {
+    int64_t factor = std::gcd(n, coefficient);
+    if (factor <= best.factor) continue;
+    Expr big, small;
+    for (auto [id, k] : a.terms) (k % factor == 0 ? big : small).terms[id] = k;
+    small.constant = a.constant % factor;
+    big.constant = a.constant - small.constant;
+    if (a.constant >= 0 && low(small) >= 0 && high(small) < factor && low(big) >= 0) best = {big, small, factor};
+  }
+  return best;
+}
+
 Expr Indexer::divide(const Expr& a, int64_t n) {
   if (n == 1) return a;
   auto [whole, rest] = parted(a, n);
@@ -108,6 +122,7 @@ Expr Indexer::divide(const Expr& a, int64_t n) {
   if (low(rest) >= 0 && high(rest) < n) return whole;
   int64_t g = common_factor(rest, n);
   if (g > 1) return add(whole, divide(divided(rest, g), n / g));
+  if (auto [big, small, factor] = separated(rest, n); factor > 1) return add(whole, divide(divided(big, factor), n / factor));
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
     const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
     if (atom.kind == Kind::divide) return add(whole, divide(atom.inside, atom.n * n));
@@ -123,6 +138,7 @@ Expr Indexer::remainder(const Expr& a, int64_t n) {
   if (low(rest) >= 0 && high(rest) < n) return rest;
   int64_t g = common_factor(rest, n);
   if (g > 1) return scale(remainder(divided(rest, g), n / g), g);
+  if (auto [big, small, factor] = separated(rest, n); factor > 1) return add(scale(remainder(divided(big, factor), n / factor), factor), small);
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
     const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
     if (atom.kind == Kind::remainder && atom.n % n == 0) return remainder(atom.inside, n);

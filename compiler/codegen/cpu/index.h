@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/types/shape.h"
@@ -69,6 +70,11 @@ class Indexer {
     int64_t low = 0, high = 0;
     auto key() const { return std::tie(kind, inside, n, m, item); }
   };
+  struct Separated {
+    Expr big, small;
+    int64_t factor = 1;
+  };
+  Separated separated(const Expr& a, int64_t n) const;
   Expr intern(Atom atom);
   Expr recombined(Expr a);
 

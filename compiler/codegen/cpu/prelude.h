@@ -1,0 +1,31 @@
+// The prelude: vector types and ls_* functions as text, of which each translation unit gets the ones it uses.
+#pragma once
+
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/types/dtype.h"
+
+namespace lockstep::cpu {
+
+struct PreludePart {
+  std::string_view name;  // "ls_exp": the functions (overloads) that this text defines
+  std::string_view text;
+  int cost = 1;           // vector instructions per call, for f32
+};
+// In an order in which every part stands after the parts it uses.
+std::span<const PreludePart> prelude_parts();
+std::span<const PreludePart> math_parts();
+
+// Types and the parts named in `source`, with all that they use.
+std::string prelude_for(std::string_view source);
+
+// Names of a dtype in generated text: the vector in a register ("vf"; bf16 and f16 compute in f32), the element in memory ("u16"), and
+// the element of the register ("float").
+std::string_view register_type(DType dtype);
+std::string_view memory_type(DType dtype);
+std::string_view lane_type(DType dtype);
+
+}  // namespace lockstep::cpu

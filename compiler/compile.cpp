@@ -1,0 +1,88 @@
+// compile(): pipeline, phases, kernels, broadcast.
+#include "compiler/compile.h"
+
+#include "compiler/pipeline.h"
+#include "compiler/run/update.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ir/print.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+Backend parse_backend(const std::string& word) {
+  if (word == "native") return Backend::native;
+  if (word == "eager") return Backend::eager;
+  if (word == "reference") return Backend::reference;
+  throw UserError(str("compile.backend \"", word, "\" is none of native, eager, reference"));
+}
+
+StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+  if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
+    throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro, "; choose a divisor"));
+  StepPlan plan;
+  plan.options = options;
+  plan.micro_batches = shape.global / shape.micro;
+  plan.lanes = shape.lanes ? shape.lanes : default_lanes(plan.micro_batches);
+  if (plan.micro_batches % plan.lanes)
+    throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ", shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
+  for (const auto& field : batch) {
+    LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ", shape.micro);
+    plan.fields.push_back({field.name, field.dtype, field.shape});
+  }
+  PassContext context{mesh, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
+  Graph traced = trace(batch, function);
+  if (log::enabled("trace")) log::topic("trace", print(traced));
+  verify(traced, "trace");
+  plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context));
+  auto lower = [&](const Graph& graph) { return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context); };
+  plan.count = lower(plan.phases.count.graph);
+  plan.seed = lower(plan.phases.seed.graph);
+  plan.body = lower(plan.phases.body.graph);
+  for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
+  return plan;
+}
+
+namespace {
+std::shared_ptr<const KernelLibrary> build_kernels(const StepPlan& plan) {
+  std::vector<KernelSource> sources;
+  auto add = [&](std::vector<KernelSource> more) {
+    for (auto& source : more) {
+      bool known = false;
+      for (const auto& have : sources) known = known || have.name == source.name;
+      if (!known) sources.push_back(std::move(source));
+    }
+  };
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(kernels_of(*graph));
+  for (const auto& fragment : plan.fragments) add(kernels_of(fragment));
+  add(update_kernels(plan.phases));
+  KernelOptions options;
+  options.cache_dir = plan.options.cache_dir;
+  return std::make_shared<const KernelLibrary>(compile_kernels(std::move(sources), options));
+}
+}  // namespace
+
+Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+  const LiveMesh& mesh = state.mesh();
+  StepPlan plan = plan_step(state, mesh.words, batch, shape, function, options);
+  if (options.backend != Backend::reference) {
+    std::string error, binary;
+    if (mesh.world->rank() == 0) {
+      try {
+        plan.kernels = build_kernels(plan);
+        if (mesh.world->size() > 1) binary = plan.kernels->binary();
+      } catch (const Error& e) {
+        error = e.what();
+      }
+    }
+    agree(*mesh.world, error);
+    if (mesh.world->size() > 1) {
+      binary = broadcast_text(*mesh.world, binary);
+      if (mesh.world->rank() != 0) plan.kernels = std::make_shared<const KernelLibrary>(KernelLibrary::from_binary(binary));
+    }
+  }
+  state.allocate();
+  return Step(std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); });
+}
+
+}  // namespace lockstep

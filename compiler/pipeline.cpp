@@ -1,0 +1,80 @@
+// READ THIS FIRST: the order of the compiler.
+#include "compiler/pipeline.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/autodiff/autodiff.h"
+#include "compiler/lower/decompose.h"
+#include "compiler/lower/join.h"
+#include "compiler/lower/simplify.h"
+#include "compiler/partition/data.h"
+#include "compiler/partition/placements.h"
+#include "compiler/schedule/bucket.h"
+#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/views.h"
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ir/print.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+Graph fuse_phase(Graph graph, const PassContext& context) {
+  FuseOptions options;
+  options.enabled = context.options.fusion && context.options.backend == Backend::native;
+  return fuse(graph, options);
+}
+
+const PassRow kStepPasses[] = {
+    {"differentiate", differentiate, false, false, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
+    {"simplify", simplify, true, false, "simplify", "before expansion, so that equal composites expand once"},
+    {"decompose", decompose, false, false, "lower", "after differentiation; claimed composites stay"},
+    {"simplify_primitives", simplify, true, false, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
+    {"join_pads", join_pads, true, false, "lower", "gradients of splits are now sums of pads"},
+    {"partition_data", partition_data, false, true, "partition", "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, whatever is inserted behind it"},
+    {"bucket", bucket, false, true, "overlap", "after partition, which makes the collectives; before phases are cut at them"},
+};
+const PassRow kPhasePasses[] = {
+    {"mark_views", mark_views, true, false, "fusion", "before fusion, which would make copies of them"},
+    {"fuse", fuse_phase, false, false, "fusion", "last: what is left is what runs"},
+};
+}  // namespace
+
+std::span<const PassRow> step_passes() { return kStepPasses; }
+std::span<const PassRow> phase_passes() { return kPhasePasses; }
+
+Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context) {
+  auto skips = context.options.skip_passes;
+  for (auto& word : split(env("LOCKSTEP_SKIP_PASSES"), ','))
+    if (!trim(word).empty()) skips.push_back(trim(word));
+  std::vector<std::string> known;
+  for (auto table : {step_passes(), phase_passes()})
+    for (const auto& row : table) known.push_back(row.name);
+  for (const auto& name : skips) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known), "; passes: ", join(known, ", ")));
+    for (auto table : {step_passes(), phase_passes()})
+      for (const auto& row : table)
+        if (row.name == name && !row.may_skip) throw UserError(str("compile.skip_passes: pass \"", name, "\" may not be skipped: the program would be incomplete"));
+  }
+#ifdef NDEBUG
+  bool check = env_flag("LOCKSTEP_VERIFY");
+#else
+  bool check = true;
+#endif
+  for (const auto& row : rows) {
+    if (std::find(skips.begin(), skips.end(), row.name) != skips.end()) continue;
+    auto start = std::chrono::steady_clock::now();
+    graph = row.pass(std::move(graph), context);
+    if (row.placed) place_values(graph, context);
+    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    if (log::enabled("passes")) log::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
+    if (log::enabled(row.topic)) log::topic(row.topic, str("after ", row.name, ":\n", print(graph)));
+    if (check) verify(graph, row.name);
+  }
+  return graph;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,317 @@
+// The native executable: kernels and library calls in order, every value at a fixed offset of one arena.
+// The eager backend is the same with a buffer per value and no sharing.
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "compiler/codegen/library/library.h"
+#include "compiler/run/executable.h"
+#include "compiler/schedule/arena.h"
+#include "compiler/schedule/strides.h"
+#include "core/base/error.h"
+#include "core/device/buffer.h"
+#include "core/ir/walk.h"
+
+namespace lockstep {
+
+namespace {
+// Where a value lies: inside the buffer of a root value (an arena buffer or a graph input).
+struct Place {
+  ValueId root = kNoValue;
+  int64_t offset = 0;  // bytes
+  std::vector<int64_t> strides;
+};
+// A pointer of a call: graph input `base`, or the arena (-1).
+struct Slot {
+  int base = -1;
+  int64_t offset = 0;
+};
+struct Call {
+  KernelFn kernel = nullptr;
+  std::string kernel_name;
+  std::unique_ptr<LibraryCall> library;
+  std::vector<Slot> args;
+  size_t inputs = 0;
+  int64_t workspace = 0;  // offset in the arena
+  NodeId node = -1;
+};
+
+class Native : public Executable {
+ public:
+  Native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options)
+      : graph_(source.graph), groups_(source.groups), kernels_(std::move(kernels)), options_(options) {
+    place();
+    make_calls();
+    plan();
+  }
+
+  void run(const std::vector<void*>& inputs, const AfterGroup& after) override {
+    LS_CHECK(inputs.size() == graph_.inputs.size(), inputs.size(), " inputs for ", graph_.inputs.size());
+    inputs_ = inputs;
+    std::byte* arena = arena_.data();
+    size_t group = 0;
+    auto reached = [&](int done) {
+      while (group < groups_.size() && ready_[group] <= done) {
+        if (after) after(static_cast<int>(group));
+        ++group;
+      }
+    };
+    reached(-1);
+    std::vector<void*> args;
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      args.clear();
+      for (const Slot& slot : call.args) args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
+      auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+      if (call.kernel) call.kernel(args.data(), options_.threads);
+      else call.library->run(args.data(), arena + call.workspace, options_.threads);
+      if (timing()) {
+        times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        ++times_[c].runs;
+      }
+      reached(static_cast<int>(c));
+    }
+  }
+
+  const void* output(size_t index) const override {
+    Slot slot = outputs_[index];
+    return (slot.base < 0 ? arena_.data() : static_cast<std::byte*>(inputs_[static_cast<size_t>(slot.base)])) + slot.offset;
+  }
+  int64_t arena_bytes() const override { return static_cast<int64_t>(arena_.bytes()); }
+  std::string algorithms() const override {
+    std::string out;
+    for (const Call& call : calls_) out += (call.kernel ? call.kernel_name : call.library->algorithm()) + "\n";
+    return out;
+  }
+  std::string describe() const override {
+    std::string out = str("arena ", arena_.bytes(), " bytes (floor ", floor_, ")\n");
+    for (const Call& call : calls_) {
+      const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
+      out += call.kernel ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
+      for (size_t i = 0; i < call.args.size(); ++i) out += str(i == 0 ? " (" : i == call.inputs ? " -> " : ", ", call.args[i].base < 0 ? "arena" : str("in", call.args[i].base), "+", call.args[i].offset);
+      out += str(") @ ", node.at.text(), "\n");
+    }
+    return out;
+  }
+  std::vector<CallTime> times() const override { return times_; }
+
+ private:
+  static std::string fused_text(const Graph& body) {
+    std::vector<std::string> ops;
+    for (const Node& node : body.nodes)
+      if (node.op != "broadcast" && node.op != "reshape" && node.op != "full") ops.push_back(node.op);
+    if (ops.size() > 12) ops.resize(12), ops.push_back("...");
+    return join(ops, ",");
+  }
+
+  // Every value's place: aliases first to their roots, concat parts into the concat.
+  void place() {
+    places_.resize(graph_.values.size());
+    for (size_t v = 0; v < graph_.values.size(); ++v) places_[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph_.values[v].shape)};
+    for (const Node& node : graph_.nodes) {
+      bool reshape = node.op == "reshape" && !node.body;
+      bool slice = node.op == "slice" && node.attrs.flag("alias");
+      if (!reshape && !slice) continue;
+      Place& out = places_[static_cast<size_t>(node.outputs[0])];
+      const Place& in = places_[static_cast<size_t>(node.inputs[0])];
+      const Value& from = graph_[node.inputs[0]];
+      out.root = in.root;
+      out.offset = in.offset;
+      if (reshape) {
+        auto strides = reshape_strides(from.shape, in.strides, graph_[node.outputs[0]].shape);
+        LS_CHECK(strides.has_value(), "reshape of a strided value at ", node.at.text());
+        out.strides = *strides;
+      } else {
+        out.strides = in.strides;
+        const auto& start = node.attrs.list("start");
+        for (size_t d = 0; d < start.size(); ++d) out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
+      }
+    }
+    // Concat parts, last concat first: the part's producer writes into the whole.
+    for (size_t n = graph_.nodes.size(); n-- > 0;) {
+      const Node& node = graph_.nodes[n];
+      if (node.op != "concat" || !node.attrs.flag("alias")) continue;
+      const Place whole = places_[static_cast<size_t>(node.outputs[0])];
+      auto dim = static_cast<size_t>(node.attrs.integer("dim"));
+      int64_t at = 0;
+      for (ValueId part : node.inputs) {
+        Place place{whole.root, whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph_[part].dtype)), whole.strides};
+        at += graph_[part].shape[dim];
+        move_to(part, place);
+      }
+    }
+  }
+  void move_to(ValueId v, const Place& place) {
+    places_[static_cast<size_t>(v)] = place;
+    const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
+    if (node.op == "reshape" && !node.body) {
+      auto strides = reshape_strides(graph_[v].shape, place.strides, graph_[node.inputs[0]].shape);
+      LS_CHECK(strides.has_value(), "reshape into a strided value at ", node.at.text());
+      move_to(node.inputs[0], {place.root, place.offset, *strides});
+    }
+  }
+
+  void make_calls() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
+      if (alias) continue;
+      Call call;
+      call.node = static_cast<NodeId>(n);
+      call.inputs = node.inputs.size();
+      CallTime time;
+      if (node.body) {
+        call.kernel_name = generate_kernel(*node.body).name;
+        call.kernel = kernels_->find(call.kernel_name);
+        time.what = fused_text(*node.body);
+        time.kind = "kernel";
+      } else {
+        std::vector<Operand> in, out;
+        for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
+        for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
+        LS_CHECK(is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ", node.at.text());
+        call.library = make_library_call(node, in, out);
+        time.what = call.library->algorithm();
+        time.kind = node.op.rfind("sdpa", 0) == 0 ? "attention" : node.op == "dot" || node.op == "linear" ? "contraction" : "rows";
+        time.flops = call.library->flops();
+      }
+      for (ValueId v : node.inputs) time.bytes += numel(graph_[v].shape) * static_cast<int64_t>(size_of(graph_[v].dtype));
+      for (ValueId v : node.outputs) time.bytes += numel(graph_[v].shape) * static_cast<int64_t>(size_of(graph_[v].dtype));
+      times_.push_back(time);
+      calls_.push_back(std::move(call));
+    }
+  }
+
+  void plan() {
+    // Lifetimes of roots in calls.
+    int end = static_cast<int>(calls_.size());
+    std::vector<int> first(graph_.values.size(), -1), last(graph_.values.size(), -1);
+    auto root = [&](ValueId v) { return static_cast<size_t>(places_[static_cast<size_t>(v)].root); };
+    std::vector<int> made(graph_.values.size(), -1);  // call that makes a value; aliases follow their source
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+      for (ValueId v : node.inputs) last[root(v)] = std::max(last[root(v)], static_cast<int>(c));
+      for (ValueId v : node.outputs) {
+        made[static_cast<size_t>(v)] = static_cast<int>(c);
+        if (first[root(v)] < 0) first[root(v)] = static_cast<int>(c);
+        last[root(v)] = std::max(last[root(v)], static_cast<int>(c));
+      }
+    }
+    for (const Node& node : graph_.nodes) {
+      bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
+      if (alias)
+        for (ValueId v : node.inputs) made[static_cast<size_t>(node.outputs[0])] = std::max(made[static_cast<size_t>(node.outputs[0])], made[static_cast<size_t>(v)]);
+    }
+    // Groups, in order: each ready when its outputs and all earlier groups are.
+    std::set<int> grouped;
+    int before = -1;
+    for (const auto& group : groups_) {
+      for (int o : group) before = std::max(before, made[static_cast<size_t>(graph_.outputs[static_cast<size_t>(o)].value)]), grouped.insert(o);
+      ready_.push_back(before);
+    }
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for (int o : groups_[g]) {
+        size_t r = root(graph_.outputs[static_cast<size_t>(o)].value);
+        last[r] = std::max(last[r], ready_[g]);
+      }
+    for (size_t o = 0; o < graph_.outputs.size(); ++o)
+      if (!grouped.count(static_cast<int>(o))) last[root(graph_.outputs[o].value)] = end;
+
+    std::vector<int> base(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) base[static_cast<size_t>(graph_.inputs[i].value)] = static_cast<int>(i);
+    bool share = options_.backend == Backend::native;
+    // A kernel's output takes over the buffer of an input that dies in this call, where the kernel allows it.
+    std::vector<ValueId> home(graph_.values.size());
+    for (size_t v = 0; v < home.size(); ++v) home[v] = static_cast<ValueId>(v);
+    if (share)
+      for (size_t c = 0; c < calls_.size(); ++c) {
+        const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+        if (!node.body) continue;
+        std::set<size_t> taken;
+        for (size_t o = 0; o < node.outputs.size(); ++o) {
+          ValueId out = node.outputs[o];
+          if (root(out) != static_cast<size_t>(out)) continue;
+          for (size_t i = 0; i < node.inputs.size(); ++i) {
+            size_t r = root(node.inputs[i]);
+            bool whole = places_[static_cast<size_t>(node.inputs[i])].offset == 0 && numel(graph_.values[r].shape) == numel(graph_[out].shape) && graph_.values[r].dtype == graph_[out].dtype;
+            bool readers_once = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return root(v) == r; }) == 1;
+            if (base[r] >= 0 || !whole || !readers_once || taken.count(r) || last[r] != static_cast<int>(c) || !can_alias(*node.body, o, i)) continue;
+            taken.insert(r);
+            home[static_cast<size_t>(out)] = home[r];
+            size_t h = static_cast<size_t>(home[r]);
+            last[h] = std::max(last[h], last[static_cast<size_t>(out)]);
+            break;
+          }
+        }
+        // The lifetime of a shared home reaches to its newest tenant.
+        for (ValueId out : node.outputs)
+          if (home[static_cast<size_t>(out)] != out) last[static_cast<size_t>(out)] = std::max(last[static_cast<size_t>(out)], last[static_cast<size_t>(home[static_cast<size_t>(out)])]);
+      }
+    std::vector<Lifetime> lifetimes;
+    std::vector<int> index(graph_.values.size(), -1);
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      if (root(static_cast<ValueId>(v)) != v || first[v] < 0 || base[v] >= 0 || home[v] != static_cast<ValueId>(v)) continue;
+      index[v] = static_cast<int>(lifetimes.size());
+      int64_t bytes = numel(graph_.values[v].shape) * static_cast<int64_t>(size_of(graph_.values[v].dtype));
+      lifetimes.push_back({share ? first[v] : 0, share ? last[v] : end, bytes});
+    }
+    std::vector<int> workspace(calls_.size(), -1);
+    for (size_t c = 0; c < calls_.size(); ++c)
+      if (calls_[c].library && calls_[c].library->workspace(options_.threads)) {
+        workspace[c] = static_cast<int>(lifetimes.size());
+        lifetimes.push_back({static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].library->workspace(options_.threads))});
+      }
+    ArenaPlan arena = plan_arena(lifetimes);
+    floor_ = arena.floor;
+    arena_ = Buffer(static_cast<size_t>(arena.bytes));
+    auto slot = [&](ValueId v) {
+      size_t r = root(v);
+      if (base[r] >= 0) return Slot{base[r], places_[static_cast<size_t>(v)].offset};
+      size_t h = static_cast<size_t>(home[r]);
+      LS_CHECK(index[h] >= 0, "value %", v, " has no buffer");
+      return Slot{-1, arena.offsets[static_cast<size_t>(index[h])] + places_[static_cast<size_t>(v)].offset};
+    };
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+      for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v));
+      for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v));
+      if (workspace[c] >= 0) calls_[c].workspace = arena.offsets[static_cast<size_t>(workspace[c])];
+    }
+    for (const auto& output : graph_.outputs) {
+      LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[static_cast<size_t>(output.value)].strides}), "output ", output.name, " is strided");
+      outputs_.push_back(slot(output.value));
+    }
+  }
+
+  Graph graph_;
+  std::vector<std::vector<int>> groups_;
+  std::vector<int> ready_;  // per group: the call after which it is ready
+  std::shared_ptr<const KernelLibrary> kernels_;
+  CompileOptions options_;
+  std::vector<Place> places_;
+  std::vector<Call> calls_;
+  std::vector<CallTime> times_;
+  std::vector<Slot> outputs_;
+  std::vector<void*> inputs_;
+  Buffer arena_;
+  int64_t floor_ = 0;
+};
+
+bool g_timing = false;
+}  // namespace
+
+void set_timing(bool on) { g_timing = on; }
+bool timing() { return g_timing; }
+
+std::vector<KernelSource> kernels_of(const Graph& graph) {
+  std::vector<KernelSource> out;
+  for (const Node& node : graph.nodes)
+    if (node.body) out.push_back(generate_kernel(*node.body));
+  return out;
+}
+
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options) {
+  return std::make_unique<Native>(source, std::move(kernels), options);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,246 @@
+// One step on one rank.
+#include "compiler/run/step.h"
+
+#include <chrono>
+#include <cstring>
+
+#include "compiler/codegen/library/library.h"
+#include "compiler/run/tail.h"
+#include "compiler/run/update.h"
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/ir/print.h"
+
+namespace lockstep {
+
+namespace {
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+}  // namespace
+
+struct Step::Impl {
+  Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays)
+      : plan(std::move(given)), mesh(live), seed(seed_in), array_of(std::move(arrays)) {
+    lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank()};
+    const Graph& whole = plan.phases.whole;
+    table.at.assign(whole.values.size(), nullptr);
+    for (const auto& input : whole.inputs) {
+      const Value& value = whole[input.value];
+      if (input.kind == InputKind::state) {
+        Array* array = array_of(input.name);
+        LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
+        table.at[static_cast<size_t>(input.value)] = array->data.data();
+      } else if (input.kind == InputKind::scalar) {
+        table.own(input.value, size_of(value.dtype));
+      }
+    }
+    count = executable(plan.count, {});
+    seed_values = executable(plan.seed, {});
+    body = executable(plan.body, plan.phases.buckets);
+    for (const Graph& fragment : plan.fragments) fragments.push_back(executable(fragment, {}));
+    for (const auto& bucket : plan.phases.buckets) {
+      std::vector<Shape> shapes;
+      for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+      reducers.emplace_back(shapes, lanes, plan.options.threads);
+    }
+    auto [first, number] = lanes.micro_batch_range(lanes.rank);
+    first_micro = first;
+    micro_count = number;
+    for (int64_t j = 0; j < number; ++j) {
+      batch.emplace_back();
+      for (const auto& field : plan.fields) batch.back().emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
+    }
+    for (NodeId n : plan.phases.counts) {
+      const Node& node = whole.nodes[static_cast<size_t>(n)];
+      LS_CHECK(numel(whole[node.outputs[0]].shape) == 1 && whole[node.outputs[0]].dtype == DType::i64, "a count is one i64");
+    }
+    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, fragments, plan.kernels, plan.options, array_of, [this](const Phase& phase) { return inputs_of(phase, -1); }});
+    certificate = certify();
+  }
+
+  std::unique_ptr<Executable> executable(const Graph& graph, const std::vector<std::vector<int>>& groups) {
+    if (plan.options.backend == Backend::reference) return make_reference({graph, groups});
+    return make_native({graph, groups}, plan.kernels, plan.options);
+  }
+
+  // Which bits a step computes: kernels, library algorithms, tree, micro-batches and precision. No rank count, thread count or bucket size.
+  std::string certify() const {
+    std::string text = str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
+    if (plan.options.backend == Backend::reference) {
+      text += "reference\n" + print(plan.body, {.source_lines = false});
+    } else {
+      text += library_version() + "\n" + count->algorithms() + seed_values->algorithms() + body->algorithms();
+      for (const auto& fragment : fragments) text += fragment->algorithms();
+      for (const auto& kernel : update_kernels(plan.phases)) text += kernel.name + "\n";
+    }
+    return hash_hex(text);
+  }
+
+  // Pointers of a phase's inputs; `micro` is the local index of the micro-batch for batch fields.
+  std::vector<void*> inputs_of(const Phase& phase, int64_t micro) {
+    std::vector<void*> out;
+    for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
+      const GraphInput& input = phase.graph.inputs[i];
+      if (input.kind == InputKind::batch) {
+        LS_CHECK(micro >= 0, "batch field ", input.name, " is read outside a micro-batch");
+        size_t f = 0;
+        while (f < plan.fields.size() && plan.fields[f].name != input.name) ++f;
+        LS_CHECK(f < plan.fields.size(), "no batch field ", input.name);
+        out.push_back(batch[static_cast<size_t>(micro)][f].data());
+      } else {
+        void* pointer = table.at[static_cast<size_t>(phase.inputs[i])];
+        LS_CHECK(pointer, "input ", input.name, " of a phase has no value");
+        out.push_back(pointer);
+      }
+    }
+    return out;
+  }
+
+  void set_scalar(ValueId id, double number, int64_t integer) {
+    const Value& value = plan.phases.whole[id];
+    if (is_float(value.dtype)) set_double(value.dtype, table.at[static_cast<size_t>(id)], 0, number);
+    else set_int(value.dtype, table.at[static_cast<size_t>(id)], 0, integer);
+  }
+
+  void set_scalars(const StepInput& input) {
+    for (const auto& in : plan.phases.whole.inputs) {
+      if (in.kind != InputKind::scalar) continue;
+      if (in.name == "rng.seed") set_scalar(in.value, 0, static_cast<int64_t>(seed));
+      else if (in.name == "rng.step") set_scalar(in.value, 0, input.step);
+      else if (in.name == "rng.sample") sample = in.value;
+      else {
+        auto found = input.scalars.find(in.name);
+        LS_CHECK(found != input.scalars.end(), "no value for the scalar ", in.name);
+        set_scalar(in.value, found->second, static_cast<int64_t>(found->second));
+      }
+    }
+  }
+
+  void set_sample(int64_t local) {
+    if (sample != kNoValue) set_scalar(sample, 0, (first_micro + local) * plan.fields[0].shape[0]);
+  }
+
+  // Token counts of all micro-batches, summed as integers over the ranks, before any backward is seeded.
+  void run_counts(int64_t vote) {
+    const Graph& whole = plan.phases.whole;
+    size_t n = plan.phases.counts.size();
+    std::vector<int64_t> totals(n + 1, 0);
+    totals[n] = vote;
+    for (int64_t j = 0; j < micro_count; ++j) {
+      set_sample(j);
+      count->run(inputs_of(plan.phases.count, j));
+      for (size_t c = 0; c < n; ++c) totals[c] += *static_cast<const int64_t*>(count->output(c));
+    }
+    if (mesh.data->size() > 1) {
+      double start = now();
+      all_reduce(*mesh.data, {totals.data(), totals.data(), static_cast<int64_t>(n) + 1, DType::i64, ReduceOp::sum}, "count");
+      times.wait_s += now() - start;
+    }
+    votes = totals[n];
+    for (size_t c = 0; c < n; ++c) {
+      // The count's value after its all_reduce: the wait that follows.
+      ValueId local = whole.nodes[static_cast<size_t>(plan.phases.counts[c])].outputs[0];
+      for (const Node& start : whole.nodes)
+        if (start.op == "all_reduce_start" && start.inputs[0] == local)
+          for (const Node& wait : whole.nodes)
+            if (wait.op == "wait" && wait.inputs[0] == start.outputs[0]) {
+              void* at = table.at[static_cast<size_t>(wait.outputs[0])];
+              if (!at) at = table.own(wait.outputs[0], sizeof(int64_t));
+              std::memcpy(at, &totals[c], sizeof(int64_t));
+            }
+    }
+    seed_values->run(inputs_of(plan.phases.seed, -1));
+    for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o) table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(seed_values->output(o));
+  }
+
+  void run_bodies() {
+    for (auto& reducer : reducers) reducer.begin();
+    for (int64_t j = 0; j < micro_count; ++j) {
+      set_sample(j);
+      bool last = j + 1 == micro_count;
+      body->run(inputs_of(plan.phases.body, j), [&](int g) {
+        auto& reducer = reducers[static_cast<size_t>(g)];
+        std::vector<const void*> gradients;
+        for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(body->output(static_cast<size_t>(output)));
+        reducer.push(first_micro + j, gradients);
+        // The last micro-batch's gradients travel while the rest of its backward runs.
+        if (last) reducer.start(*mesh.data, *compute, str("exchange ", g));
+      });
+    }
+    if (micro_count == 0)
+      for (size_t g = 0; g < reducers.size(); ++g) reducers[g].start(*mesh.data, *compute, str("exchange ", g));
+  }
+
+  StepResult run(const StepInput& input) {
+    times = {};
+    double start = now();
+    set_scalars(input);
+    int64_t per = plan.fields[0].shape[0];
+    for (int64_t j = 0; j < micro_count; ++j) {
+      std::vector<void*> fields;
+      for (auto& buffer : batch[static_cast<size_t>(j)]) fields.push_back(buffer.data());
+      input.fill((first_micro + j) * per, per, fields);
+    }
+    run_counts(input.vote);
+    double counted = now();
+    run_bodies();
+    double done = now();
+    tail->run();
+    times.count_s = counted - start;
+    times.body_s = done - counted;
+    times.tail_s = now() - done;
+    times.wait_s += tail->wait_s();
+    StepResult result;
+    result.votes = votes;
+    for (const auto& output : plan.phases.whole.outputs)
+      if (output.kind == OutputKind::metric) {
+        const Value& value = plan.phases.whole[output.value];
+        LS_CHECK(numel(value.shape) == 1, "metric ", output.name, " is ", shape_text(value.dtype, value.shape));
+        result.metrics[output.name] = get_double(value.dtype, table.at[static_cast<size_t>(output.value)], 0);
+      }
+    return result;
+  }
+
+  StepPlan plan;
+  LiveMesh mesh;
+  uint64_t seed;
+  std::function<Array*(const std::string&)> array_of;
+  LanePlan lanes;
+  ValueTable table;
+  std::unique_ptr<Executable> count, seed_values, body;
+  std::vector<std::unique_ptr<Executable>> fragments;
+  std::vector<LaneReducer> reducers;
+  std::vector<std::vector<Buffer>> batch;  // per local micro-batch, per field
+  int64_t first_micro = 0, micro_count = 0;
+  ValueId sample = kNoValue;
+  std::unique_ptr<Stream> compute = inline_stream();
+  std::unique_ptr<Tail> tail;
+  std::string certificate;
+  StepTimes times;
+  int64_t votes = 0;
+};
+
+Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of)
+    : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of))) {}
+Step::~Step() = default;
+Step::Step(Step&&) noexcept = default;
+
+StepResult Step::run(const StepInput& input) { return impl_->run(input); }
+const std::string& Step::certificate() const { return impl_->certificate; }
+const StepPlan& Step::plan() const { return impl_->plan; }
+const LanePlan& Step::lane_plan() const { return impl_->lanes; }
+int64_t Step::arena_bytes() const {
+  int64_t bytes = impl_->count->arena_bytes() + impl_->seed_values->arena_bytes() + impl_->body->arena_bytes();
+  for (const auto& fragment : impl_->fragments) bytes += fragment->arena_bytes();
+  return bytes;
+}
+int64_t Step::reduction_bytes() const {
+  int64_t bytes = impl_->tail->bytes();
+  for (const auto& reducer : impl_->reducers) bytes += reducer.bytes();
+  return bytes;
+}
+std::string Step::describe() const { return impl_->body->describe(); }
+StepTimes Step::times() const { return impl_->times; }
+std::vector<CallTime> Step::call_times() const { return impl_->body->times(); }
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// Step: a compiled training (or evaluation) step on this rank. Runs the count, the seed, the bodies of this rank's micro-batches and the tail.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/run/executable.h"
+#include "compiler/run/lanes.h"
+#include "compiler/schedule/phases.h"
+#include "core/mesh/array.h"
+
+namespace lockstep {
+
+// One field of a micro-batch as the step function reads it.
+struct FieldType {
+  std::string name;
+  DType dtype = DType::i32;
+  Shape shape;  // dim 0 counts the sequences of a micro-batch
+};
+
+// What a step is built from: data only, made by compile().
+struct StepPlan {
+  Phases phases;
+  Graph count, seed, body;        // lowered for the backend
+  std::vector<Graph> fragments;
+  std::shared_ptr<const KernelLibrary> kernels;  // null for the reference backend
+  CompileOptions options;
+  std::vector<FieldType> fields;
+  int64_t micro_batches = 1;      // per step, over all ranks
+  int64_t lanes = 1;
+};
+
+// What changes from step to step.
+struct StepInput {
+  int64_t step = 0;                       // counted from 1
+  // Fills `count` sequences from global index `first` of this step, one pointer per field. Called on the thread that runs the step.
+  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill;
+  std::map<std::string, double> scalars;  // "optim.lr", ...
+  int64_t vote = 0;                       // summed over the ranks with the token counts: how ranks agree to stop
+};
+
+struct StepResult {
+  std::map<std::string, double> metrics;  // "loss", "tokens", "grad_norm": whole values, equal on every rank
+  int64_t votes = 0;
+};
+
+struct StepTimes {
+  double count_s = 0, body_s = 0, tail_s = 0;   // of the last step
+  double wait_s = 0;                            // spent waiting for collectives
+};
+
+class Step {
+ public:
+  // `array_of` gives this rank's arrays of the state by FQN; they are updated in place.
+  Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of);
+  ~Step();
+  Step(Step&&) noexcept;
+
+  // Runs one step. PeerError when a peer is lost.
+  StepResult run(const StepInput& input);
+
+  const std::string& certificate() const;   // equal certificates promise equal bits
+  const StepPlan& plan() const;
+  const LanePlan& lane_plan() const;
+  int64_t arena_bytes() const;              // activations and workspaces
+  int64_t reduction_bytes() const;          // lanes, buckets and shards of gradients
+  std::string describe() const;             // the body's plan as text
+  StepTimes times() const;
+  std::vector<CallTime> call_times() const; // where timing is on
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,218 @@
+// The tail, node by node, on this rank's rows.
+#include "compiler/run/tail.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "compiler/run/exact_norm.h"
+#include "compiler/run/update.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+}  // namespace
+
+struct Tail::Impl {
+  explicit Impl(Parts given) : parts(std::move(given)), whole(parts.phases.whole), ranks(parts.mesh.data->size()), rank(parts.mesh.data->rank()) {
+    for (size_t b = 0; b < parts.phases.exchanges.size(); ++b) {
+      ValueId handle = whole.nodes[static_cast<size_t>(parts.phases.exchanges[b])].outputs[0];
+      exchange_of[handle] = static_cast<int>(b);
+    }
+    for (const auto& step : parts.phases.tail)
+      if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
+    batcher = make_update_batcher(parts.kernels, parts.options);
+  }
+
+  // Rows of dim 0 that this rank owns, in elements: {offset, count}.
+  std::pair<int64_t, int64_t> owned(const Shape& shape) const { return owned_by(shape, rank); }
+  std::pair<int64_t, int64_t> owned_by(const Shape& shape, int of) const {
+    int64_t rows = shape[0], row = rows ? numel(shape) / rows : 0;
+    auto [first, count] = balanced(rows, ranks, of);
+    return {first * row, count * row};
+  }
+  bool split(ValueId v) const {
+    for (const auto& [dim, placement] : whole[v].layout.splits)
+      if (placement.kind == Placement::Kind::shard) return true;
+    return false;
+  }
+  int64_t local_count(ValueId v) const { return split(v) ? owned(whole[v].shape).second : numel(whole[v].shape); }
+  void*& at(ValueId v) { return parts.table.at[static_cast<size_t>(v)]; }
+  void* own(ValueId v, int64_t elements) {
+    owned_bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
+    return parts.table.own(v, static_cast<size_t>(elements) * size_of(whole[v].dtype));
+  }
+
+  // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of gathered values.
+  void prepare(const Node& node) {
+    if (node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs")
+      for (ValueId v : node.outputs) own(v, std::max<int64_t>(1, local_count(v)));
+    if (op_row(node.op).kind == OpKind::update) {
+      // Output i replaces the i-th tensor input that is not the gradient (input 1): in place.
+      for (size_t o = 0; o < node.outputs.size(); ++o) replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
+    }
+    if (node.op == "all_gather_start") {
+      int64_t mine = 0, all = 0;
+      for (ValueId v : node.inputs) mine += owned(whole[v].shape).second, all += numel(whole[v].shape);
+      if (ranks > 1) {
+        size_t element = size_of(whole[node.inputs[0]].dtype);
+        auto& gather = gathers[node.outputs[0]];
+        gather.send = Buffer(static_cast<size_t>(mine) * element);
+        gather.receive = Buffer(static_cast<size_t>(all) * element);
+        owned_bytes += static_cast<int64_t>(gather.send.bytes() + gather.receive.bytes());
+      }
+    }
+    if (node.op == "wait" && whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)].op == "all_gather_start") {
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        // New weights go home into the state; other values get a buffer.
+        std::string state = state_output(node.outputs[i]);
+        Array* array = state.empty() ? nullptr : parts.array_of(state);
+        if (array) at(node.outputs[i]) = array->data.data();
+        else own(node.outputs[i], numel(whole[node.outputs[i]].shape));
+      }
+    }
+  }
+  std::string state_output(ValueId v) const {
+    for (const auto& output : whole.outputs)
+      if (output.value == v && output.kind == OutputKind::state) return output.name;
+    return "";
+  }
+
+  void run() {
+    wait_s = 0;
+    for (const auto& step : parts.phases.tail) {
+      if (step.node < 0) {
+        batcher->flush();
+        const Phase& phase = parts.phases.fragments[static_cast<size_t>(step.fragment)];
+        Executable& fragment = *parts.fragments[static_cast<size_t>(step.fragment)];
+        fragment.run(parts.inputs_of(phase));
+        for (size_t o = 0; o < phase.outputs.size(); ++o) at(phase.outputs[o]) = const_cast<void*>(fragment.output(o));
+      } else {
+        run_node(whole.nodes[static_cast<size_t>(step.node)]);
+      }
+    }
+    batcher->flush();
+  }
+
+  void run_node(const Node& node) {
+    if (node.op == "local_rows") {
+      at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) + owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
+    } else if (op_row(node.op).kind == OpKind::update) {
+      UpdateCall call;
+      call.node = &node;
+      call.graph = &whole;
+      call.count = local_count(node.inputs[0]);
+      for (ValueId v : node.inputs) call.inputs.push_back(at(v));
+      for (ValueId v : node.outputs) call.outputs.push_back(at(v) = at(replaces[v]));
+      batcher->add(call);
+    } else if (node.op == "lane_sum") {
+      auto [b, tensor] = exchanged(node.inputs[0]);
+      parts.reducers[static_cast<size_t>(b)].sum(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])), static_cast<double*>(at(node.outputs[1])));
+    } else if (node.op == "norm_limbs") {
+      Limbs limbs{};
+      for (ValueId v : node.inputs) {
+        const double* squares = static_cast<const double*>(at(v));
+        for (int64_t i = 0; i < local_count(v); ++i) limbs.add(squares[i]);
+      }
+      limbs.normalise();
+      std::memcpy(at(node.outputs[0]), limbs.words, sizeof limbs.words);
+    } else if (node.op == "norm_of_limbs") {
+      Limbs limbs{};
+      std::memcpy(limbs.words, at(node.inputs[0]), sizeof limbs.words);
+      *static_cast<float*>(at(node.outputs[0])) = limbs.norm();
+    } else if (node.op == "all_reduce_start") {
+      // In place: nothing else reads the local term.
+      const Value& value = whole[node.inputs[0]];
+      auto work = parts.mesh.data->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
+      flights[node.outputs[0]] = work;
+    } else if (node.op == "all_gather_start") {
+      batcher->flush();
+      start_gather(node);
+    } else if (node.op == "wait") {
+      wait(node);
+    } else {
+      throw InternalError(str("the tail cannot run ", node.op, " at ", node.at.text()));
+    }
+  }
+
+  // Which bucket and which tensor of it a waited-for gradient is.
+  std::pair<int, int> exchanged(ValueId v) const {
+    const Node& wait = whole.nodes[static_cast<size_t>(whole[v].producer)];
+    return {exchange_of.at(wait.inputs[0]), whole[v].index};
+  }
+
+  void start_gather(const Node& node) {
+    if (ranks == 1) return;
+    auto& gather = gathers[node.outputs[0]];
+    size_t element = size_of(whole[node.inputs[0]].dtype);
+    std::byte* to = gather.send.data();
+    std::vector<int64_t> counts(static_cast<size_t>(ranks), 0);
+    for (ValueId v : node.inputs) {
+      size_t bytes = static_cast<size_t>(owned(whole[v].shape).second) * element;
+      std::memcpy(to, at(v), bytes);
+      to += bytes;
+      for (int r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += owned_by(whole[v].shape, r).second;
+    }
+    flights[node.outputs[0]] = parts.mesh.data->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype}, str("gather ", node.attrs.integer("bucket")), *stream);
+  }
+
+  void wait(const Node& node) {
+    ValueId handle = node.inputs[0];
+    double start = now();
+    if (auto found = exchange_of.find(handle); found != exchange_of.end()) {
+      parts.reducers[static_cast<size_t>(found->second)].wait(*stream);
+      wait_s += now() - start;
+      return;
+    }
+    const Node& from = whole.nodes[static_cast<size_t>(whole[handle].producer)];
+    if (auto flight = flights.find(handle); flight != flights.end()) {
+      flight->second->wait(*stream);
+      flights.erase(flight);
+    }
+    wait_s += now() - start;
+    if (from.op == "all_reduce_start") {
+      at(node.outputs[0]) = at(from.inputs[0]);
+      return;
+    }
+    size_t element = size_of(whole[from.inputs[0]].dtype);
+    if (ranks == 1) {
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        if (at(node.outputs[i]) != at(from.inputs[i])) std::memcpy(at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element);
+      return;
+    }
+    const std::byte* part = gathers[handle].receive.data();
+    for (int r = 0; r < ranks; ++r)
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        auto [offset, count] = owned_by(whole[from.inputs[i]].shape, r);
+        std::memcpy(static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part, static_cast<size_t>(count) * element);
+        part += static_cast<size_t>(count) * element;
+      }
+  }
+
+  struct Gather {
+    Buffer send, receive;
+  };
+  Parts parts;
+  const Graph& whole;
+  int ranks, rank;
+  int64_t owned_bytes = 0;
+  double wait_s = 0;
+  std::unique_ptr<Stream> stream = inline_stream();
+  std::unique_ptr<UpdateBatcher> batcher;
+  std::map<ValueId, int> exchange_of;
+  std::map<ValueId, ValueId> replaces;
+  std::map<ValueId, Gather> gathers;
+  std::map<ValueId, std::shared_ptr<Work>> flights;
+};
+
+Tail::Tail(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
+Tail::~Tail() = default;
+void Tail::run() { impl_->run(); }
+double Tail::wait_s() const { return impl_->wait_s; }
+int64_t Tail::bytes() const { return impl_->owned_bytes; }
+
+}  // namespace lockstep

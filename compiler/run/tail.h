@@ -1,0 +1,53 @@
+// The tail of a step: sums over lanes, the exact norm, updates of this rank's rows, gathers of new weights. Run node by node.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/run/executable.h"
+#include "compiler/run/lane_reducer.h"
+#include "compiler/schedule/phases.h"
+#include "core/mesh/array.h"
+
+namespace lockstep {
+
+// Pointers of the values of the whole program, for those that exist outside an executable.
+struct ValueTable {
+  std::vector<void*> at;
+  std::vector<Buffer> owned;
+  void* own(ValueId id, size_t bytes) {
+    owned.emplace_back(bytes);
+    return at[static_cast<size_t>(id)] = owned.back().data();
+  }
+};
+
+class Tail {
+ public:
+  struct Parts {
+    const Phases& phases;
+    const LiveMesh& mesh;
+    ValueTable& table;
+    std::vector<LaneReducer>& reducers;                     // one per exchange
+    std::vector<std::unique_ptr<Executable>>& fragments;
+    std::shared_ptr<const KernelLibrary> kernels;           // null: updates by the reference evaluator
+    const CompileOptions& options;
+    std::function<Array*(const std::string&)> array_of;
+    std::function<std::vector<void*>(const Phase&)> inputs_of;  // of a fragment
+  };
+  explicit Tail(Parts parts);
+  ~Tail();
+  // Everything after the exchanges were started.
+  void run();
+  double wait_s() const;      // of the last run
+  int64_t bytes() const;      // buffers of the tail
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+
+}  // namespace lockstep

@@ -1,0 +1,63 @@
+// The layers.
+#include "core/nn/layers.h"
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+InLayer::InLayer(const Tensor& x, const std::string& fqn, Here at) : builder_(x.builder()), line_(line_of(at, fqn)), at_line_(line_) {
+  if (!builder_) throw UserError(str("[layer] ", line_.text(), ": the input is an empty Tensor"));
+  before_ = std::exchange(builder_->scope, fqn);
+}
+InLayer::~InLayer() { builder_->scope = before_; }
+
+namespace {
+thread_local bool evaluating = false;
+}  // namespace
+Evaluation::Evaluation(bool on) : before_(std::exchange(evaluating, on)) {}
+Evaluation::~Evaluation() { evaluating = before_; }
+bool Evaluation::active() { return evaluating; }
+
+Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, Init weight_init, Here line)
+    : weight(at.parameter("weight", {out, in}, weight_init, line)), path_(at.path()) {
+  if (with_bias) bias = at.parameter("bias", {out}, init::zeros(), line);
+}
+Tensor Linear::operator()(Tensor x, Here at) const {
+  InLayer layer(x, path_, at);
+  return linear(x, weight(x), bias ? bias(x) : Tensor(), at);
+}
+
+Embedding::Embedding(Scope at, int64_t rows, int64_t width, Init weight_init, Here line)
+    : weight(at.parameter("weight", {rows, width}, weight_init, line)), path_(at.path()) {}
+Tensor Embedding::operator()(Tensor ids, Here at) const {
+  InLayer layer(ids, path_, at);
+  return embedding(weight(ids), ids, at);
+}
+Tensor Embedding::logits(Tensor x, Here at) const {
+  InLayer layer(x, path_, at);
+  return linear(x, weight(x), {}, at);
+}
+
+LayerNorm::LayerNorm(Scope at, int64_t width, double eps, Here line)
+    : weight(at.parameter("weight", {width}, init::ones(), line)), bias(at.parameter("bias", {width}, init::zeros(), line)), path_(at.path()), eps_(eps) {}
+Tensor LayerNorm::operator()(Tensor x, Here at) const {
+  InLayer layer(x, path_, at);
+  return layer_norm(x, weight(x), bias(x), eps_, at);
+}
+
+RmsNorm::RmsNorm(Scope at, int64_t width, double eps, Here line) : weight(at.parameter("weight", {width}, init::ones(), line)), path_(at.path()), eps_(eps) {}
+Tensor RmsNorm::operator()(Tensor x, Here at) const {
+  InLayer layer(x, path_, at);
+  return rms_norm(x, weight(x), eps_, at);
+}
+
+Dropout::Dropout(Scope at, double p, Here line) : path_(at.path()), p_(p) {
+  if (!(p >= 0 && p < 1)) throw UserError(str("[dropout] ", line_of(line, path_).text(), ": p is ", number_text(p), "; it must be at least 0 and less than 1"));
+}
+Tensor Dropout::operator()(Tensor x, Here at) const {
+  if (p_ == 0 || Evaluation::active()) return x;
+  InLayer layer(x, path_, at);
+  return dropout(x, p_, at);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// Activation rows: gelu (tanh and erf forms), silu and their gradients. They compute in f32 (f64 for f64) and round once.
+#include "core/base/error.h"
+#include "core/ops/composites.h"
+#include "core/ops/functions.h"
+#include "core/ops/rules.h"
+
+namespace lockstep {
+
+namespace {
+using namespace rules;
+constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715, kSqrtHalf = 0.70710678118654752440, kInvSqrt2Pi = 0.39894228040143267794;
+
+Types infer_activation(const InferContext& c) {
+  expect_count(c, 1);
+  expect_float(c, 0);
+  return {c.in[0]};
+}
+Types infer_activation_grad(const InferContext& c) {  // dy, x -> dx
+  expect_count(c, 2);
+  expect_float(c, 0);
+  expect_like(c, 0, 1);
+  return {c.in[1]};
+}
+void expect_form(const InferContext& c) {
+  if (const auto& form = c.attrs.word("form"); form != "tanh" && form != "erf") c.fail(str("form is \"", form, "\"; known: \"tanh\", \"erf\""));
+}
+Types infer_gelu(const InferContext& c) {
+  expect_form(c);
+  return infer_activation(c);
+}
+Types infer_gelu_grad(const InferContext& c) {
+  expect_form(c);
+  return infer_activation_grad(c);
+}
+
+Tensor inner_tanh(Tensor x) { return tanh((x + x * x * x * kCubic) * kSqrt2OverPi); }
+
+std::vector<Tensor> gelu_expand(const ExpandContext& c) {
+  Tensor x = wide(c.in[0]);
+  Tensor gate = c.attrs.word("form") == "tanh" ? inner_tanh(x) : erf(x * kSqrtHalf);
+  return {convert(x * 0.5 * (gate + 1.0), c.in[0].dtype())};
+}
+std::vector<Tensor> gelu_grad_expand(const ExpandContext& c) {
+  Tensor dy = wide(c.in[0]), x = wide(c.in[1]), slope;
+  if (c.attrs.word("form") == "tanh") {
+    Tensor t = inner_tanh(x);
+    slope = (t + 1.0) * 0.5 + x * 0.5 * (1.0 - t * t) * ((x * x * (3 * kCubic) + 1.0) * kSqrt2OverPi);
+  } else {
+    slope = (erf(x * kSqrtHalf) + 1.0) * 0.5 + x * (exp(x * x * -0.5) * kInvSqrt2Pi);
+  }
+  return {convert(dy * slope, c.in[1].dtype())};
+}
+std::vector<Tensor> silu_expand(const ExpandContext& c) {
+  Tensor x = wide(c.in[0]);
+  return {convert(x * sigmoid(x), c.in[0].dtype())};
+}
+std::vector<Tensor> silu_grad_expand(const ExpandContext& c) {
+  Tensor dy = wide(c.in[0]), x = wide(c.in[1]), s = sigmoid(x);
+  return {convert(dy * (s * (x * (1.0 - s) + 1.0)), c.in[1].dtype())};
+}
+std::vector<Tensor> gelu_vjp(const VjpContext& c) { return apply("gelu_grad", {c.grad[0], c.in[0]}, c.attrs); }
+std::vector<Tensor> silu_vjp(const VjpContext& c) { return apply("silu_grad", {c.grad[0], c.in[0]}); }
+
+std::vector<Sample> samples(size_t count, bool forms) {
+  std::vector<Sample> out;
+  for (const char* form : {"tanh", "erf"}) {
+    Attrs attrs;
+    if (forms) attrs.set("form", form);
+    out.push_back(floats(Types(count, f32({3, 5})), attrs, -4, 4));
+    out.push_back(floats(Types(count, f32({2, 1, 17})), attrs, -9, 9));
+    if (!forms) break;
+  }
+  return out;
+}
+}  // namespace
+
+std::vector<Op> activation_rows() {
+  constexpr auto kind = OpKind::composite;
+  return {
+      {.name = "gelu", .kind = kind, .infer = infer_gelu, .split = same_dims, .vjp = gelu_vjp, .expand = gelu_expand, .samples = samples(1, true)},
+      {.name = "gelu_grad", .kind = kind, .infer = infer_gelu_grad, .split = same_dims, .expand = gelu_grad_expand, .linear = {0}, .samples = samples(2, true)},
+      {.name = "silu", .kind = kind, .infer = infer_activation, .split = same_dims, .vjp = silu_vjp, .expand = silu_expand, .samples = samples(1, false)},
+      {.name = "silu_grad", .kind = kind, .infer = infer_activation_grad, .split = same_dims, .expand = silu_grad_expand, .linear = {0}, .samples = samples(2, false)},
+  };
+}
+
+}  // namespace lockstep

@@ -1,0 +1,15 @@
+// Rows of composites by theme, which composite_ops() and contract_ops() join.
+#pragma once
+
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+std::vector<Op> attention_rows();   // sdpa and its gradient
+std::vector<Op> norm_rows();        // softmax, layer_norm, rms_norm and their gradients
+std::vector<Op> activation_rows();  // gelu, silu and their gradients
+std::vector<Op> loss_rows();        // cross_entropy and its gradient
+std::vector<Op> embedding_rows();   // embedding and its gradient, rope, dropout
+std::vector<Op> clip_rows();        // global_norm, clip_scale
+
+}  // namespace lockstep

@@ -1,0 +1,87 @@
+// Rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait), structure (grad, fused). Types only:
+// partition, autodiff and run give them their meaning.
+#include "core/base/error.h"
+#include "core/ops/rules.h"
+
+namespace lockstep {
+
+namespace {
+using namespace rules;
+
+constexpr int64_t kLimbs = 8;  // a norm as one fixed-point integer
+const TypedShape kHandle{DType::u8, {0}};
+
+Types infer_same_type(const InferContext& c) {
+  expect_count(c, 1);
+  return {c.in[0]};
+}
+Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, sums of squares per row of dim 0
+  expect_count(c, 1);
+  expect_float(c, 0);
+  return {c.in[0], {DType::f64, {c.in[0].shape.empty() ? 1 : c.in[0].shape[0]}}};
+}
+Types infer_lane_count(const InferContext& c) {
+  expect_count(c, 1);
+  expect_scalar(c, 0, DType::i64, "the count");
+  return {c.in[0]};
+}
+Types infer_norm_limbs(const InferContext& c) {
+  for (size_t i = 0; i < c.in.size(); ++i) {
+    expect_dtype(c, i, DType::f64, "a sum of squares");
+    expect_rank(c, i, 1, "sums of squares");
+  }
+  return {{DType::i64, {kLimbs}}};
+}
+Types infer_norm_of_limbs(const InferContext& c) {
+  expect_count(c, 1);
+  if (c.in[0] != TypedShape{DType::i64, {kLimbs}}) c.fail(str("limbs are ", in_text(c, 0), ", need i64[", kLimbs, "]"));
+  return {{DType::f32, {}}};
+}
+Types infer_start(const InferContext& c) {
+  expect_count(c, 1, size_t(-1));
+  if (c.op == "all_reduce_start") {
+    const auto& op = c.attrs.word("op");
+    if (op != "sum" && op != "max" && op != "min") c.fail(str("op is \"", op, "\"; known: \"sum\", \"max\", \"min\""));
+  } else {
+    (void)c.attrs.integer("bucket");
+  }
+  return {kHandle};
+}
+Types infer_wait(const InferContext& c) {
+  expect_count(c, 1);
+  if (c.in[0] != kHandle) c.fail(str("input 0 is ", in_text(c, 0), ", needs the handle of a start"));
+  return parse_types(c.attrs.word("types"));
+}
+Types infer_grad(const InferContext& c) {  // sum, count, params... -> one gradient per param
+  expect_count(c, 2, size_t(-1));
+  expect_float(c, 0);
+  expect_rank(c, 0, 0, "the loss");
+  expect_scalar(c, 1, DType::i64, "the count");
+  for (size_t i = 2; i < c.in.size(); ++i) expect_float(c, i);
+  return Types(c.in.begin() + 2, c.in.end());
+}
+Types infer_fused(const InferContext& c) { c.fail("a fused node has a body, and types from it alone"); }
+
+}  // namespace
+
+std::span<const Op> lane_ops() {
+  constexpr auto lanes = OpKind::lanes, collective = OpKind::collective, structural = OpKind::structural;
+  const Attrs bucket{{"bucket", 0}};
+  static const std::vector<Op> rows{
+      {.name = "sum_lanes", .kind = lanes, .infer = infer_same_type, .split = unsplit, .samples = {floats({f32({3, 5})}), floats({f32({})}), integers({i64({})})}},
+      {.name = "lane_sum", .kind = lanes, .infer = infer_lane_sum, .split = unsplit, .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})})}},
+      {.name = "lane_count", .kind = lanes, .infer = infer_lane_count, .split = unsplit, .samples = {integers({i64({})})}},
+      {.name = "local_rows", .kind = lanes, .infer = infer_same_type, .split = unsplit, .samples = {floats({f32({3, 5})}), floats({f32({7})})}},
+      {.name = "norm_limbs", .kind = lanes, .infer = infer_norm_limbs, .split = unsplit, .samples = {floats({{DType::f64, {3}}, {DType::f64, {1}}}, {}, 0, 2), floats({{DType::f64, {17}}}, {}, 0, 1e6)}},
+      {.name = "norm_of_limbs", .kind = lanes, .infer = infer_norm_of_limbs, .split = unsplit, .samples = {integers({i64({kLimbs})}, {}, 0, 9)}},
+      {.name = "lane_exchange_start", .kind = collective, .infer = infer_start, .split = unsplit, .samples = {floats({f32({3, 5}), f32({7})}, bucket)}},
+      {.name = "all_reduce_start", .kind = collective, .infer = infer_start, .split = unsplit, .samples = {floats({f32({3, 5})}, {{"op", "sum"}}), integers({i64({8})}, {{"op", "max"}})}},
+      {.name = "all_gather_start", .kind = collective, .infer = infer_start, .split = unsplit, .samples = {floats({f32({3, 5}), f32({7})}, bucket)}},
+      {.name = "wait", .kind = collective, .infer = infer_wait, .split = unsplit, .samples = {floats({kHandle}, {{"types", "f32[3,5];f32[7]"}})}},
+      {.name = "grad", .kind = structural, .infer = infer_grad, .split = unsplit, .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},
+      {.name = "fused", .kind = structural, .infer = infer_fused, .split = unsplit},
+  };
+  return rows;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// Update rows: AdamW and SGD. The order of operations is part of their meaning: every backend gives the same bits.
+#include "core/base/error.h"
+#include "core/ops/functions.h"
+#include "core/ops/rules.h"
+
+namespace lockstep {
+
+namespace {
+using namespace rules;
+
+// `states` tensors like the parameter, then `scalars` of rank 0, all in its dtype.
+auto infer_update(size_t states, std::vector<std::string> scalars, std::vector<std::string> attrs) {
+  return [=](const InferContext& c) -> Types {
+    expect_count(c, states + scalars.size());
+    if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::f64) c.fail(str("the parameter is ", in_text(c, 0), ", needs f32: masters are not rounded"));
+    for (size_t i = 1; i < states; ++i) expect_like(c, 0, i);
+    for (size_t i = 0; i < scalars.size(); ++i) expect_scalar(c, states + i, c.in[0].dtype, scalars[i]);
+    for (const auto& name : attrs) (void)c.attrs.number(name);
+    Types out(states - 1, c.in[0]);  // all but the gradient
+    return out;
+  };
+}
+Tensor over(Tensor scalar, Tensor like) { return broadcast_to(scalar, like.shape()); }
+
+// p, g, m, v, lr, bias1, bias2, scale -> p, m, v
+std::vector<Tensor> adamw_expand(const ExpandContext& c) {
+  double beta1 = c.attrs.number("beta1"), beta2 = c.attrs.number("beta2");
+  Tensor lr = c.in[4], bias1 = c.in[5], bias2 = c.in[6];
+  Tensor g = c.in[1] * over(c.in[7], c.in[1]);
+  Tensor p = c.in[0] * over(1.0 - lr * c.attrs.number("weight_decay"), c.in[0]);
+  Tensor m = c.in[2] * beta1 + g * (1 - beta1);
+  Tensor v = c.in[3] * beta2 + g * (1 - beta2) * g;
+  Tensor root = sqrt(v) / over(sqrt(bias2), v) + c.attrs.number("eps");
+  return {p - over(lr / bias1, m) * m / root, m, v};
+}
+// p, g, m, lr, scale -> p, m
+std::vector<Tensor> sgd_expand(const ExpandContext& c) {
+  Tensor g = c.in[1] * over(c.in[4], c.in[1]) + c.in[0] * c.attrs.number("weight_decay");
+  Tensor m = c.in[2] * c.attrs.number("momentum") + g;
+  return {c.in[0] - over(c.in[3], m) * m, m};
+}
+std::string split_adamw(const InferContext&) { return "...,...,...,...,,,,->...,...,..."; }
+std::string split_sgd(const InferContext&) { return "...,...,...,,->...,..."; }
+
+Sample adamw_sample(Shape shape, double weight_decay) {
+  Types in(4, f32(std::move(shape)));
+  in.insert(in.end(), 4, f32({}));
+  return floats(in, {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", weight_decay}}, 0.01, 1);
+}
+Sample sgd_sample(Shape shape, double momentum, double weight_decay) {
+  Types in(3, f32(std::move(shape)));
+  in.insert(in.end(), 2, f32({}));
+  return floats(in, {{"momentum", momentum}, {"weight_decay", weight_decay}}, -1, 1);
+}
+}  // namespace
+
+std::span<const Op> update_ops() {
+  constexpr auto kind = OpKind::update;
+  static const std::vector<Op> rows{
+      {.name = "adamw", .kind = kind, .infer = infer_update(4, {"lr", "bias1", "bias2", "scale"}, {"beta1", "beta2", "eps", "weight_decay"}), .split = split_adamw, .expand = adamw_expand,
+       .samples = {adamw_sample({3, 5}, 0.1), adamw_sample({17}, 0), adamw_sample({2, 1, 7}, 0.01)}},
+      {.name = "sgd", .kind = kind, .infer = infer_update(3, {"lr", "scale"}, {"momentum", "weight_decay"}), .split = split_sgd, .expand = sgd_expand,
+       .samples = {sgd_sample({3, 5}, 0.9, 0.1), sgd_sample({17}, 0, 0), sgd_sample({2, 1, 7}, 0.9, 0)}},
+  };
+  return rows;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// The `grad` node.
+#include "core/optim/gradients.h"
+
+#include "core/base/error.h"
+#include "core/nn/scope.h"
+
+namespace lockstep {
+
+Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here at) {
+  auto fail = [&](const std::string& what) { throw UserError(str("[grad] ", line_of(at).text(), ": ", what)); };
+  if (!loss.sum || !loss.count) fail("the loss has no sum or no count; pass what cross_entropy gives");
+  if (parameters.empty()) fail("there are no parameters; construct the model before, and pass state.parameters()");
+  std::vector<Tensor> inputs{loss.sum, loss.count};
+  for (const Parameter& parameter : parameters) inputs.push_back(parameter(loss.sum));
+  return {parameters, apply("grad", inputs, {}, at)};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+// What the optimizers share: norm, clipping, moments, outputs.
+#include "core/optim/optimizer.h"
+
+#include "core/base/error.h"
+#include "core/nn/metric.h"
+#include "core/optim/clip.h"
+
+namespace lockstep {
+
+void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok, std::string_view range) {
+  if (!ok) throw UserError(str("[", kind, "] ", at.text(), ": ", name, " is ", number_text(value), "; it must be ", range));
+}
+
+Optimizer::Optimizer(const Scope& at, const SourceLine& line) : state_(&at.state()), path_(at.path()), line_(line) {
+  if (path_.empty()) throw UserError(str("[optimizer] ", line.text(), ": an optimizer needs a path of its own; pass state / \"optim\""));
+}
+
+Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here at) const {
+  LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(), " parameters, ", gradients.values.size(), " gradients");
+  Tensor norm = global_norm(gradients, at);
+  metric(path_ == "optim" ? "grad_norm" : path_ + ".grad_norm", norm, at);
+  return {scalar(norm, path_ + ".lr"), clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
+}
+
+Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, const Tensor& beside, Here at) const {
+  Parameter found = state_->find_spec(moment_fqn(parameter, name));
+  if (!found)
+    throw UserError(str("[", path_, "] ", line_of(at).text(), ": the state has no \"", moment_fqn(parameter, name), "\": \"", parameter.fqn(), "\" (", parameter.spec().at.text(),
+                        ") was recorded after the optimizer (", line_.text(), "); construct the optimizer after the model"));
+  return found(beside);
+}
+
+void Optimizer::replace(const Parameter& parameter, const Tensor& value, Here at) const {
+  Graph& graph = value.builder()->graph;
+  if (graph.find_output(parameter.fqn()) != kNoValue)
+    throw UserError(str("[", path_, "] ", line_of(at).text(), ": \"", parameter.fqn(), "\" is updated twice in one step; pass each parameter to one update"));
+  graph.add_output(OutputKind::state, parameter.fqn(), value.id());
+}
+
+void Optimizer::replace(const Parameter& parameter, std::string_view name, const Tensor& moment, Here at) const {
+  Parameter found = state_->find_spec(moment_fqn(parameter, name));
+  replace(found, moment, at);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,52 @@
+// Optimizer: what the kinds share. Construct it after the model; it records its moments for every parameter of the state.
+// Its path (`state / "optim"`) names its moments "optim.FQN.exp_avg", its host scalars "optim.lr" and, unless the path is "optim", its
+// metric "PATH.grad_norm".
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/nn/state.h"
+#include "core/optim/gradients.h"
+
+namespace lockstep {
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // Emits the update of every parameter in `gradients`, as outputs that replace the state, and the metric "grad_norm" (before clipping).
+  // Called once while a step is traced. UserError when a parameter has no moments (recorded after the optimizer), is updated twice in one
+  // step, or there are no gradients.
+  virtual void update(const Gradients& gradients, Here at = Here::current()) = 0;
+  // The host scalars of update `step`, counted from 1. The state knows them too: State::scalars.
+  virtual std::map<std::string, double> scalars(int64_t step) const = 0;
+  const std::string& path() const { return path_; }
+
+ protected:
+  Optimizer(const Scope& at, const SourceLine& line);  // UserError at the root of the state: an optimizer needs a path
+
+  // What every update starts with: the metric, and the scalars lr and scale (1 without clipping), both f32 [].
+  struct Rates {
+    Tensor lr, scale;
+  };
+  Rates begin(const Gradients& gradients, double clip, Here at) const;
+  // The moment `name` of a parameter, in the graph of its gradient.
+  Tensor moment(const Parameter& parameter, std::string_view name, const Tensor& beside, Here at) const;
+  void replace(const Parameter& parameter, const Tensor& value, Here at) const;
+  void replace(const Parameter& parameter, std::string_view name, const Tensor& moment, Here at) const;
+
+  State* state_;
+  std::string path_;
+  SourceLine line_;
+
+ private:
+  std::string moment_fqn(const Parameter& parameter, std::string_view name) const { return path_ + "." + parameter.fqn() + "." + std::string(name); }
+};
+
+// UserError "[KIND] LINE: NAME is VALUE; it must be RANGE" unless ok.
+void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok, std::string_view range);
+
+}  // namespace lockstep

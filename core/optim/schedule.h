@@ -1,0 +1,37 @@
+// Schedules of the learning rate: host arithmetic in double, one number per step, so that a schedule never recompiles.
+#pragma once
+
+#include <cstdint>
+
+namespace lockstep {
+
+// The learning rate of update t, counted from 1:
+//   t <= warmup:          lr * t / warmup               (so update `warmup` has lr, and update 1 already moves)
+//   constant:             lr
+//   cosine:               lr * (m + (1 - m) * (1 + cos(pi * p)) / 2)
+//   linear:               lr * (m + (1 - m) * (1 - p))
+// with m = min_ratio and p = (t - warmup) / (steps - warmup): the last update, t = steps, has exactly lr * m, and so has every later one.
+// With steps <= warmup the run ends within or right after the warm-up.
+class Schedule {
+ public:
+  enum class Kind { constant, cosine, linear };
+  Schedule(double lr) : lr_(lr) { check(); }  // NOLINT: a number is a constant schedule
+  // UserError when lr, warmup or steps is negative or no number, or min_ratio is outside [0, 1].
+  Schedule(Kind kind, double lr, int64_t warmup, int64_t steps, double min_ratio);
+  double at(int64_t step) const;  // step >= 1: InternalError otherwise
+  bool operator==(const Schedule&) const = default;
+
+ private:
+  void check() const;
+  Kind kind_ = Kind::constant;
+  double lr_ = 0;
+  int64_t warmup_ = 0;
+  int64_t steps_ = 0;
+  double min_ratio_ = 0;
+};
+
+inline Schedule constant(double lr, int64_t warmup = 0) { return {Schedule::Kind::constant, lr, warmup, 0, 0}; }
+inline Schedule warmup_cosine(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) { return {Schedule::Kind::cosine, lr, warmup, steps, min_ratio}; }
+inline Schedule warmup_linear(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) { return {Schedule::Kind::linear, lr, warmup, steps, min_ratio}; }
+
+}  // namespace lockstep

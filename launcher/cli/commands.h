@@ -1,0 +1,66 @@
+// The subcommands of trainrun: what each is given, and the function that does it. Each returns the exit code.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "launcher/config/config.h"
+#include "launcher/supervise/options.h"
+
+namespace lockstep::cli {
+
+// trainrun [run] [flags] CONFIG.json|PROGRAM [--a.b=VALUE ...]
+struct RunArguments {
+  LaunchOptions launch;           // worker is filled by run()
+  bool dry_run = false;           // print the command and the environment, start nothing, write nothing
+  std::string self;               // path of trainrun, which is the worker's program for a config
+  std::string target;             // a config, or a program of the user
+  std::vector<std::string> rest;  // overrides; for a program, its arguments
+  std::vector<std::string> flags;  // names of the flags of this command, for advice
+};
+int run(const RunArguments& arguments, std::ostream& out);
+
+// trainrun plan [--nproc N] CONFIG.json [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one.
+struct PlanArguments {
+  RunConfig config;
+  int64_t nproc = 1;
+};
+int plan(const PlanArguments& arguments, std::ostream& out);
+
+// trainrun generate RUN [flags]: text from a checkpoint.
+struct GenerateArguments {
+  std::string path;           // runs/NAME, its ckpt folder, or one step-N folder
+  std::string prompt;         // the text to go on from; "" starts from a newline
+  int64_t tokens = 200;       // how many to add
+  double temperature = 0.8;   // 0 takes the likeliest token
+  int64_t top_k = 0;          // choose among the k likeliest; 0: among all
+  int64_t seed = 1337;
+};
+int generate(const GenerateArguments& arguments, std::ostream& out);
+
+// The resolved config, which reruns the run.
+int show(const RunConfig& config, std::ostream& out);
+// The reference of all config keys, Markdown.
+int show_reference(std::ostream& out);
+
+// What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a log topic. UserError with the nearest word.
+int explain(const std::string& word, std::ostream& out);
+
+// Checkpoints of a run folder, a ckpt folder or one step-N folder. UserError when there is none.
+int ckpt_ls(const std::string& path, std::ostream& out);
+int ckpt_show(const std::string& path, std::ostream& out);    // one checkpoint (the newest of a folder): its manifest as a table
+int ckpt_verify(const std::string& path, std::ostream& out);  // every byte; kExitUser when anything is damaged
+
+// Versions, processor, every LOCKSTEP_* variable, every log topic.
+int env(std::ostream& out);
+
+// The command line. Catches every error, prints it to `err`, and returns the exit code.
+int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+// The first screen of --help.
+std::string help_text();
+// Names of the launcher's own flags ("nproc", "max-restarts", ...): none is a config key, so that neither hides the other.
+std::vector<std::string> launcher_flags();
+
+}  // namespace lockstep::cli

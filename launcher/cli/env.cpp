@@ -1,0 +1,56 @@
+// trainrun env: what this machine and this environment say to Lockstep.
+#include <cstdlib>
+#include <fstream>
+#include <ostream>
+#include <thread>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "launcher/cli/commands.h"
+#include "launcher/cli/version.h"
+
+namespace lockstep::cli {
+
+namespace {
+
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind("model name", 0) == 0) return trim(line.substr(line.find(':') + 1));
+  return "unknown";
+}
+
+std::string instruction_sets() {
+  std::vector<std::string> out;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2")) out.push_back("avx2");
+  if (__builtin_cpu_supports("fma")) out.push_back("fma");
+  if (__builtin_cpu_supports("avx512f")) out.push_back("avx512f");
+  if (__builtin_cpu_supports("avx512bw")) out.push_back("avx512bw");
+  if (__builtin_cpu_supports("avx512vnni")) out.push_back("avx512vnni");
+#endif
+  return out.empty() ? "none beyond the base" : join(out, ", ");
+}
+
+void row(std::ostream& out, const std::string& name, const std::string& value, const std::string& help) {
+  out << "  " << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ') << value << std::string(value.size() < 12 ? 12 - value.size() : 1, ' ') << help << "\n";
+}
+
+}  // namespace
+
+int env(std::ostream& out) {
+  out << "lockstep " << kVersion << ", built with g++ " << __VERSION__ << "\n"
+      << "processor: " << processor() << ", " << std::thread::hardware_concurrency() << " cores, " << instruction_sets() << "\n\n"
+      << "Variables (value, meaning):\n";
+  for (const auto& variable : env_vars()) {
+    std::string value = lockstep::env(variable.name);
+    row(out, variable.name, value.empty() ? "-" : value, variable.help);
+  }
+  out << "\nTopics of LOCKSTEP_LOGS (\"+fusion,overlap,-plan\"; \"all\" is every one):\n";
+  for (const auto& topic : log::topics()) row(out, topic.name, "", topic.help);
+  return kExitOk;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,93 @@
+// trainrun explain: one word, looked up in every table that a user can meet.
+#include <ostream>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ops/op.h"
+#include "launcher/cli/commands.h"
+
+namespace lockstep::cli {
+
+namespace {
+
+struct Word {
+  std::string name, text;
+};
+
+const std::vector<Word>& fixed_words() {
+  static const std::vector<Word> words = {
+      {"UserError", "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never restarted. Exit code 2."},
+      {"PeerError", "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same command. Exit code 75."},
+      {"InternalError", "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. Exit code 70."},
+      {"0", "Exit code 0: the run is complete."},
+      {"2", "Exit code 2: UserError. The input is wrong; the message names it and the way out."},
+      {"70", "Exit code 70: InternalError, or a rank that died of SIGSEGV, SIGBUS, SIGABRT, SIGILL or SIGFPE."},
+      {"75", "Exit code 75: PeerError, or a rank that was killed. The same command continues from the last checkpoint."},
+      {"80", "Exit code 80: stopped by SIGTERM or SIGINT; the step was finished and the state saved. The same command continues."},
+      {"130", "Exit code 130: killed by a second SIGINT, or when the grace after SIGINT was over. The last checkpoint holds."},
+      {"143", "Exit code 143: killed by a second SIGTERM, or when the grace after SIGTERM was over. The last checkpoint holds."},
+  };
+  return words;
+}
+
+void explain_key(const ConfigKey& row, std::ostream& out) {
+  out << row.path << ": " << row.help << "\n  " << row.type << ", default " << row.fallback.dump() << "\n";
+  if (!row.rule.choices.empty()) out << "  one of: " << join(row.rule.choices, ", ") << "\n";
+  out << "  on the command line: --" << row.path << "=" << (row.fallback.is_string() ? row.fallback.get<std::string>() : row.fallback.dump()) << "\n";
+}
+
+const char* kind_text(OpKind kind) {
+  switch (kind) {
+    case OpKind::pointwise: return "pointwise: each element from the elements at its own index";
+    case OpKind::creation: return "creation: made from attributes alone";
+    case OpKind::random: return "random: Philox by global element index";
+    case OpKind::reduce: return "reduction over dims, which vanish";
+    case OpKind::view: return "view: the same elements elsewhere";
+    case OpKind::index: return "index: elements chosen by another tensor";
+    case OpKind::contract: return "contraction";
+    case OpKind::composite: return "composite: kept whole until it is decomposed or claimed by a library kernel";
+    case OpKind::update: return "update: writes state";
+    case OpKind::lanes: return "lanes: the reduction over micro-batches";
+    case OpKind::collective: return "collective";
+    case OpKind::structural: return "structural";
+  }
+  return "";
+}
+
+}  // namespace
+
+int explain(const std::string& word, std::ostream& out) {
+  std::vector<std::string> known;
+  bool found = false;
+  for (const auto& row : config_keys()) {
+    if (row.path == word || row.path.rfind(word + ".", 0) == 0) explain_key(row, out), found = true;
+    known.push_back(row.path);
+  }
+  for (const auto& entry : fixed_words()) {
+    if (entry.name == word) out << entry.text << "\n", found = true;
+    known.push_back(entry.name);
+  }
+  for (const auto& variable : env_vars()) {
+    if (variable.name == word) out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
+    known.push_back(variable.name);
+  }
+  for (const auto& topic : log::topics()) {
+    if (topic.name == word) out << "LOCKSTEP_LOGS=" << topic.name << ": " << topic.help << "\n", found = true;
+    known.push_back(topic.name);
+  }
+  for (const auto& op : all_ops()) {
+    if (op.name == word) {
+      out << "op " << op.name << "\n  " << kind_text(op.kind) << "\n  " << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
+          << (op.expand ? "expands into primitives" : "a primitive") << "\n";
+      found = true;
+    }
+    known.emplace_back(op.name);
+  }
+  if (found) return kExitOk;
+  auto near = nearest(word, known);
+  throw UserError(str("explain: nothing is called \"", word, "\"", near.empty() ? "" : str("; did you mean ", near, "?"),
+                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables and log topics"));
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,30 @@
+// The first screen of trainrun --help: what people type, then what there is.
+#include "launcher/cli/commands.h"
+
+namespace lockstep::cli {
+
+std::string help_text() {
+  return R"(trainrun: train a model on a mesh of ranks; stop it, resume it on any number of ranks, with the same bits.
+
+  trainrun --nproc 2 configs/quickstart.json               train on 2 ranks; writes runs/quickstart
+  trainrun --nproc 3 configs/quickstart.json               the same command continues it, on 3 ranks
+  trainrun --nproc auto config.json --optim.lr=3e-4 --name=other
+                                                           one rank per core; any config key is an option
+  trainrun --nproc 4 --max-restarts 3 --min-nproc 2 config.json
+                                                           goes on when a rank dies
+  trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config
+
+  trainrun plan --nproc 8 config.json                      memory, collectives and time, before any rank is started
+  trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference   all keys
+  trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
+  trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
+  trainrun explain optim.clip                              a config key, an op, an exit code, a log topic
+  trainrun env                                             versions, processor, LOCKSTEP_* variables
+
+Flags of run (trainrun run --help):  --nproc N|auto   --max-restarts N   --min-nproc N   --grace SECONDS   --dry-run
+Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
+Exit codes: 0 done, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
+)";
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,6 @@
+// trainrun.
+#include <iostream>
+
+#include "launcher/cli/commands.h"
+
+int main(int argc, char** argv) { return lockstep::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr); }

@@ -1,0 +1,70 @@
+// trainrun run: checks everything that can be checked before a process is started, then supervises.
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "launcher/cli/commands.h"
+#include "launcher/supervise/command.h"
+#include "launcher/supervise/run_folder.h"
+#include "launcher/supervise/supervisor.h"
+
+namespace lockstep::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_program(const std::string& path) {
+  return path.find('/') != std::string::npos && !path.ends_with(".json") && fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0;
+}
+
+// --name=X among a program's arguments, else the program's own name.
+std::string name_of_program(const RunArguments& arguments) {
+  for (const auto& word : arguments.rest)
+    if (word.rfind("--name=", 0) == 0 && word.size() > 7) return word.substr(7);
+  return fs::path(arguments.target).stem();
+}
+
+void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
+  validate(config, launch.nproc);
+  if (launch.min_nproc <= 0) return;
+  for (int64_t nproc = launch.nproc - 1; nproc >= launch.min_nproc; --nproc) try {
+      validate(config, nproc);
+    } catch (const UserError& error) {
+      throw UserError(str("--min-nproc ", launch.min_nproc, " lets the run go on with ", nproc, " ranks, which the config does not fit: ", error.what()));
+    }
+}
+
+}  // namespace
+
+int run(const RunArguments& arguments, std::ostream& out) {
+  LaunchOptions launch = arguments.launch;
+  if (arguments.target.empty()) throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
+  if (launch.min_nproc > launch.nproc) throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
+  std::string run_dir, config;
+  if (is_program(arguments.target)) {
+    run_dir = "runs/" + name_of_program(arguments);
+    launch.worker = {arguments.target};
+    launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
+  } else {
+    RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
+    check_meshes(resolved, launch);
+    run_dir = "runs/" + resolved.name;
+    config = config_text(resolved);
+    launch.threads = resolved.compile.threads;
+    launch.worker = {arguments.self, "worker", run_dir + "/config.json"};
+  }
+  if (arguments.dry_run) {
+    out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
+    return kExitOk;
+  }
+  RunFolder folder(run_dir);
+  if (!config.empty()) write_whole(run_dir + "/config.json", config);
+  return supervise(launch, folder);
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,174 @@
+// The command line: flags and subcommands, and what is printed for each error.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <functional>
+#include <ostream>
+#include <thread>
+
+#include "core/base/error.h"
+#include "launcher/cli/commands.h"
+#include "launcher/cli/version.h"
+#include "launcher/supervise/worker_side.h"
+#include "launcher/worker/worker.h"
+
+namespace lockstep::cli {
+
+namespace {
+
+const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "env", "worker"};
+
+int64_t parse_nproc(const std::string& text) {
+  if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
+  size_t end = 0;
+  long long value = 0;
+  try {
+    value = std::stoll(text, &end);
+  } catch (const std::exception&) {
+    end = 0;  // no number; refused below
+  }
+  if (end == 0 || end != text.size() || value < 1) throw UserError(str("--nproc is \"", text, "\"; give a number of ranks, 1 or more, or auto (one per core)"));
+  return value;
+}
+
+struct Flags {
+  std::string nproc = "1", target, word, path;
+  RunArguments run;
+  GenerateArguments generate;
+  bool reference = false;
+};
+
+CLI::Option* add_nproc(CLI::App& app, Flags& flags) {
+  return app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc, "ranks on this host: a number, or auto (one per core)")->type_name("N|auto");
+}
+
+void add_run_flags(CLI::App& app, Flags& flags) {
+  LaunchOptions& launch = flags.run.launch;
+  add_nproc(app, flags);
+  app.add_option("--max-restarts,--max_restarts", launch.max_restarts, "restarts after a rank died, from the last checkpoint")->check(CLI::NonNegativeNumber)->type_name("N");
+  app.add_option("--min-nproc,--min_nproc", launch.min_nproc, "restart without the ranks that died, down to N; default: always --nproc")->check(CLI::PositiveNumber)->type_name("N");
+  app.add_option("--grace", launch.grace, "seconds to finish and save after SIGTERM or SIGINT; default 30")->check(CLI::NonNegativeNumber)->type_name("SECONDS");
+  app.add_flag("--dry-run,--dry_run", flags.run.dry_run, "print the command and the environment, start nothing");
+  app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")->type_name("CONFIG|PROGRAM");
+}
+
+// Every flag's long names, without dashes and with '-' for '_', each once.
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const auto* option : app.get_options())
+    for (const auto& name : option->get_lnames()) out.push_back(name);
+  return out;
+}
+
+// The first word that is no flag decides: a subcommand's name, or else the command is `run`.
+std::vector<std::string> with_subcommand(std::vector<std::string> words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" || words[0] == "help") return words;
+  if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end()) words.insert(words.begin(), "run");
+  return words;
+}
+
+RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command) {
+  if (flags.target.empty()) throw UserError(str("no config given; name one, as in: trainrun ", command, " configs/quickstart.json"));
+  return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)));
+}
+
+int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err) {
+  words = with_subcommand(std::move(words));
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+    (words.empty() ? err : out) << help_text();
+    return words.empty() ? kExitUser : kExitOk;
+  }
+  if (words[0] == "--version") {
+    out << "lockstep " << kVersion << "\n";
+    return kExitOk;
+  }
+  Flags flags;
+  std::function<int()> act;
+  CLI::App app("", "trainrun");
+  app.require_subcommand(1);
+
+  auto* run_app = app.add_subcommand("run", "train (the default command)")->allow_extras();
+  add_run_flags(*run_app, flags);
+  run_app->callback([&] {
+    flags.run.launch.nproc = parse_nproc(flags.nproc);
+    flags.run.self = std::filesystem::read_symlink("/proc/self/exe");
+    flags.run.target = flags.target;
+    flags.run.rest = run_app->remaining();
+    flags.run.flags = names_of(*run_app);
+    act = [&] { return run(flags.run, out); };
+  });
+  auto* plan_app = app.add_subcommand("plan", "bytes, collectives and predicted time of a run, before it is started")->allow_extras();
+  add_nproc(*plan_app, flags);
+  plan_app->add_option("config", flags.target)->type_name("CONFIG");
+  plan_app->callback([&] {
+    act = [&] {
+      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc)};
+      validate(arguments.config, arguments.nproc);
+      return plan(arguments, out);
+    };
+  });
+  auto* show_app = app.add_subcommand("show", "the resolved config; --reference: all keys")->allow_extras();
+  show_app->add_option("config", flags.target)->type_name("CONFIG");
+  show_app->add_flag("--reference", flags.reference, "every key with type, default, values and meaning, as Markdown");
+  show_app->callback([&] { act = [&] { return flags.reference ? show_reference(out) : show(config_of(flags, *show_app, "show"), out); }; });
+  auto* explain_app = app.add_subcommand("explain", "what a config key, an op, an exit code, an error kind or a log topic means");
+  explain_app->add_option("word", flags.word)->required()->type_name("WORD");
+  explain_app->callback([&] { act = [&] { return explain(flags.word, out); }; });
+  auto* ckpt_app = app.add_subcommand("ckpt", "checkpoints: ls, show, verify");
+  ckpt_app->require_subcommand(1);
+  struct {
+    const char *name, *help;
+    int (*body)(const std::string&, std::ostream&);
+  } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls}, {"show", "the tensors of one checkpoint", ckpt_show}, {"verify", "read every byte and compare every checksum", ckpt_verify}};
+  for (const auto& verb : verbs) {
+    auto* verb_app = ckpt_app->add_subcommand(verb.name, verb.help);
+    verb_app->add_option("path", flags.path, "runs/NAME, its ckpt folder, or one step-N folder")->required()->type_name("PATH");
+    verb_app->callback([&flags, &act, &out, body = verb.body] { act = [&flags, &out, body] { return body(flags.path, out); }; });
+  }
+  auto* generate_app = app.add_subcommand("generate", "text from a checkpoint");
+  auto& g = flags.generate;
+  generate_app->add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")->required()->type_name("PATH");
+  generate_app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
+  generate_app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")->check(CLI::NonNegativeNumber)->type_name("N");
+  generate_app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")->check(CLI::NonNegativeNumber)->type_name("T");
+  generate_app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")->check(CLI::NonNegativeNumber)->type_name("K");
+  generate_app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
+  generate_app->callback([&] { act = [&] { return generate(flags.generate, out); }; });
+  app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
+  auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("");
+  worker_app->add_option("config", flags.target)->required();
+  worker_app->callback([&] { act = [&] { return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(flags.target), at); }); }; });
+
+  try {
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+    app.parse(words);
+  } catch (const CLI::CallForHelp&) {
+    out << app.help();
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    throw UserError(str(error.what(), "; trainrun ", words.empty() ? "" : words.back(), " --help lists the flags"));
+  }
+  return act();
+}
+
+}  // namespace
+
+std::vector<std::string> launcher_flags() {
+  CLI::App app;
+  Flags flags;
+  add_run_flags(app, flags);
+  return names_of(app);
+}
+
+int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  try {
+    return dispatch(arguments, out, err);
+  } catch (const Error& error) {
+    err << "trainrun: " << (std::string(error.kind()) == "UserError" ? "" : str(error.kind(), ": ")) << error.what() << std::endl;
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    err << "trainrun: InternalError: " << error.what() << std::endl;
+    return kExitInternal;
+  }
+}
+
+}  // namespace lockstep::cli

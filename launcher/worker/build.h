@@ -1,0 +1,42 @@
+// From a config to the objects of a run: options of the compiler and the data, model, optimizer, compiled steps.
+#pragma once
+
+#include <memory>
+
+#include "compiler/compile.h"
+#include "core/nn/models.h"
+#include "core/optim/optimizer.h"
+#include "launcher/config/config.h"
+#include "launcher/data/dataset.h"
+
+namespace lockstep {
+
+models::ModelOptions model_options(const RunConfig& config);
+data::DataOptions data_options(const RunConfig& config);
+// Threads: compile.threads, or this host's cores over its ranks.
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks);
+
+// The model and optimizer of a config, recorded in a state.
+class Trainer {
+ public:
+  // UserError from the model, the optimizer and the placement rules.
+  Trainer(const RunConfig& config, int64_t local_ranks, State& state);
+  // Collective over the state's mesh; allocates the state.
+  Step compile_training();
+  Step compile_evaluation(int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
+  StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
+  const CompileOptions& options() const { return options_; }
+  const models::Model& model() const { return model_; }
+
+ private:
+  std::vector<BatchField> fields() const;
+  StepFunction training_function() const;
+
+  const RunConfig& config_;
+  State& state_;
+  CompileOptions options_;
+  models::Model model_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace lockstep

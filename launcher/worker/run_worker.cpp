@@ -1,0 +1,191 @@
+// The training run of a config: build, resume, loop, save.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/checkpoint.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "distributed/mesh/device_mesh.h"
+#include "launcher/report/metrics.h"
+#include "launcher/report/progress.h"
+#include "launcher/supervise/worker_side.h"
+#include "launcher/worker/build.h"
+#include "launcher/worker/worker.h"
+
+namespace lockstep {
+
+namespace {
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+class Run {
+ public:
+  Run(const RunConfig& config, const WorkerPlace& at)
+      : config_(config),
+        at_(at),
+        dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
+        world_(open_world()),
+        live_(live_mesh(world_, validate(config, world_->size()))),
+        state_(live_, static_cast<uint64_t>(config.train.seed)),
+        trainer_(config, at.local_world_size, state_),
+        data_(data_options(config)) {}
+
+  int run() {
+    std::filesystem::create_directories(dir_ + "/ckpt");
+    double start = now();
+    Step step = trainer_.compile_training();
+    std::unique_ptr<Step> evaluation;
+    if (int64_t sequences = validation_sequences()) evaluation = std::make_unique<Step>(trainer_.compile_evaluation(sequences));
+    double compiled = now() - start;
+    std::shared_ptr<FolderLock> lock;
+    std::string refused;
+    if (rank() == 0) {
+      try {
+        lock = lock_checkpoints(checkpoints());
+      } catch (const UserError& error) {
+        refused = error.what();
+      }
+    }
+    agree(*live_.world, refused);
+    int64_t done = resume(step);
+    introduce(step, compiled, done);
+    if (rank() == 0) {
+      std::ofstream(dir_ + "/config.json") << config_text(config_);
+      metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", done);
+    }
+    if (done >= config_.train.steps) {
+      log::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
+      return end(kExitOk);
+    }
+    ProgressLine progress(terminal_fd(), rank() == 0 ? terminal_columns() : 0, config_.train.steps, config_.log.every);
+    for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
+      report_step(i);
+      double began = now();
+      auto result = step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) { data_.fill(i - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1])); },
+                              state_.scalars(i), stop_requested() ? 1 : 0});
+      double seconds = now() - began;
+      float loss = static_cast<float>(result.metrics.at("loss"));
+      bool last = i == config_.train.steps || result.votes > 0;
+      if (!std::isfinite(loss))
+        throw UserError(str("step ", i, ": the loss is ", loss, "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
+      report(i, last, seconds, result.metrics, step, evaluation.get());
+      if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
+      bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
+      if (save) {
+        Json extra = {{"data", data_.fingerprint()}};
+        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_, static_cast<int>(config_.checkpoint.keep));
+      }
+      if (result.votes > 0 && i < config_.train.steps) {
+        log::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
+        return end(kExitStopped);
+      }
+    }
+    log::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+    return end(kExitOk);
+  }
+
+ private:
+  int rank() const { return live_.world->rank(); }
+  std::string checkpoints() const { return dir_ + "/ckpt"; }
+  int64_t validation_sequences() const { return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences()); }
+
+  int end(int code) {
+    metrics_.reset();
+    world_->finish();
+    return code;
+  }
+
+  // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
+  int64_t resume(const Step& step) {
+    auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
+    if (loaded) {
+      log::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
+      if (loaded->certificate != step.certificate())
+        log::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate, ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
+      if (loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint()) log::warn("the data changed since the checkpoint: samples are not the same as before");
+      if (!config_.train.init_from.empty()) log::info("train.init_from is ignored: the run folder holds a checkpoint");
+      return loaded->step;
+    }
+    state_.materialize();
+    if (!config_.train.init_from.empty()) {
+      load_safetensors(config_.train.init_from, parameters(), live_);
+      log::info(str("initial weights from ", config_.train.init_from));
+    }
+    return 0;
+  }
+  std::vector<Array*> parameters() {
+    std::vector<Array*> out;
+    for (const auto& spec : state_.specs())
+      if (spec.role == Role::parameter) out.push_back(&state_.array(spec.fqn));
+    return out;
+  }
+
+  void introduce(const Step& step, double compiled, int64_t done) {
+    int64_t elements = 0;
+    for (const auto& spec : state_.specs())
+      if (spec.role == Role::parameter) elements += numel(spec.shape);
+    const auto& lanes = step.lane_plan();
+    log::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
+    log::info(str("data ", data_.tokens(), " tokens (", data_.sequences(), " sequences), validation ", data_.validation_tokens()));
+    log::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+                  bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads, trainer_.options().threads == 1 ? " thread" : " threads"));
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
+    log::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
+  }
+
+  void report(int64_t i, bool last, double seconds, const std::map<std::string, double>& values, Step&, Step* evaluation) {
+    bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
+    bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
+    if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval)) return;
+    MetricsRow row(i);
+    row.add("loss", static_cast<float>(values.at("loss")));
+    if (auto found = values.find("grad_norm"); found != values.end()) row.add("grad_norm", static_cast<float>(found->second));
+    row.add("lr", state_.scalars(i).at("optim.lr"));
+    row.add("step_ms", static_cast<float>(seconds * 1e3));
+    row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
+    if (eval) {
+      float loss = evaluate(*evaluation, i);
+      row.add("val_loss", loss);
+      log::info(str("step ", i, ": validation loss ", number_text(loss)));
+    }
+    if (hash) {
+      std::string text = state_hash(std::as_const(state_).arrays(), live_);
+      row.add("state_hash", text);
+      if (last) log::info(str("step ", i, ": state ", text));
+    }
+    if (rank() == 0) metrics_->write(row);
+  }
+
+  float evaluate(Step& evaluation, int64_t i) {
+    int64_t sequences = validation_sequences(), context = config_.model.context;
+    auto result = evaluation.run({i,
+                                  [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+                                    auto* ids = static_cast<int32_t*>(fields[0]);
+                                    auto* targets = static_cast<int32_t*>(fields[1]);
+                                    int64_t real = std::clamp<int64_t>(sequences - first, 0, count);
+                                    if (real) data_.fill_validation(first, real, ids, targets);
+                                    // The last micro-batch is filled up with sequences that count nothing.
+                                    std::fill(ids + real * context, ids + count * context, 0);
+                                    std::fill(targets + real * context, targets + count * context, static_cast<int32_t>(kIgnoreIndex));
+                                  },
+                                  {}, 0});
+    return static_cast<float>(result.metrics.at("loss"));
+  }
+
+  const RunConfig& config_;
+  const WorkerPlace& at_;
+  std::string dir_;
+  std::shared_ptr<World> world_;
+  LiveMesh live_;
+  State state_;
+  Trainer trainer_;
+  data::Dataset data_;
+  std::unique_ptr<MetricsWriter> metrics_;
+};
+}  // namespace
+
+int run_worker(const RunConfig& config, const WorkerPlace& at) { return Run(config, at).run(); }
+
+}  // namespace lockstep

@@ -1,0 +1,257 @@
+// The checkpoint folder over time: retention, the lock, fallback, rewinding, `latest`, and a step saved twice.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint/checkpoint.h"
+#include "distributed/local/local_world.h"
+#include "tests/support/fault_storage.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/state_arrays.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}}, {"b", DType::bf16, {3}}};
+
+SavedInfo save(const std::string& dir, int64_t step, uint64_t salt, int keep = 0, Storage& storage = file_storage()) {
+  auto state = solo_state(kSpecs, salt);
+  return save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state), solo_mesh(), keep, storage);
+}
+struct Found {
+  int64_t step = -1;
+  uint64_t salt = 0;
+  bool operator==(const Found&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Found& f) { return out << "step " << f.step << " salt " << f.salt; }
+
+// Loads, and gives step and salt (0 when the elements are of none of 1..9).
+Found load(const std::string& dir, int ranks = 1) {
+  Found out;
+  local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) { Layout l; l.set(0, Shard(0)); return l; });
+    auto loaded = load_latest(dir, writable(state), live);
+    Found mine;
+    if (loaded) mine.step = loaded->step;
+    for (uint64_t salt = 1; salt < 10; ++salt)
+      if (loaded && difference(state, salt).empty()) mine.salt = salt;
+    if (live.rank == 0) out = mine;
+  });
+  return out;
+}
+std::vector<std::string> names(const std::string& dir) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(dir)) out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+void flip_byte(const std::string& path, int64_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(at);
+  char byte = static_cast<char>(file.get() ^ 0x10);
+  file.seekp(at);
+  file.put(byte);
+}
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Folder, EmptyOrAbsentHoldsNothing) {
+  ScratchFolder folder;
+  EXPECT_EQ(load(folder.path("ckpt")), Found{});
+  fs::create_directories(folder.path("ckpt/step-5.tmp"));
+  fs::create_directories(folder.path("ckpt/step-x"));
+  fs::create_directories(folder.path("ckpt/step-007"));
+  EXPECT_EQ(load(folder.path("ckpt")), Found{});
+  EXPECT_TRUE(list_checkpoints(folder.path("ckpt")).empty());
+  EXPECT_TRUE(list_checkpoints(folder.path("nowhere")).empty());
+}
+
+TEST(Folder, WhatASaveLeaves) {
+  ScratchFolder folder;
+  std::string dir = folder.path("runs/a/ckpt");
+  auto saved = save(dir, 20, 1);
+  EXPECT_EQ(saved.path, dir + "/step-20");
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-20"}));
+  EXPECT_EQ(names(dir + "/step-20"), (std::vector<std::string>{"manifest.json", "rank-0.safetensors"}));
+  EXPECT_EQ(text_of(dir + "/latest"), "step-20\n");
+  EXPECT_EQ(saved.bytes, static_cast<int64_t>(fs::file_size(dir + "/step-20/rank-0.safetensors")));
+  auto rows = list_checkpoints(dir);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].step, 20);
+  EXPECT_EQ(rows[0].tensors, 2);
+  EXPECT_EQ(rows[0].elements, 21);
+  EXPECT_EQ(rows[0].mesh, "[dp_replicate=1]");
+  EXPECT_EQ(rows[0].certificate, "cert");
+  EXPECT_EQ(rows[0].state_hash, saved.state_hash);
+  EXPECT_TRUE(rows[0].latest);
+  EXPECT_EQ(rows[0].problem, "");
+  Manifest manifest = read_manifest(dir + "/step-20");
+  EXPECT_EQ(manifest.config["lr"], 0.5);
+  EXPECT_EQ(manifest.extra["best"], 1.25);
+}
+
+TEST(Folder, KeepsTheNewestN) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  for (int64_t step = 1; step <= 6; ++step) save(dir, step * 10, static_cast<uint64_t>(step), 3);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-40", "step-50", "step-60"}));
+  save(dir, 70, 7, 0);  // keeps all
+  EXPECT_EQ(names(dir).size(), 6u);
+  save(dir, 80, 8, 1);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-80"}));
+  EXPECT_EQ(load(dir), (Found{80, 8}));
+}
+
+// A damaged one is neither counted among the N nor removed.
+TEST(Folder, RetentionNeverCountsADamagedOne) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  save(dir, 20, 2);
+  fs::resize_file(dir + "/step-20/rank-0.safetensors", 100);
+  save(dir, 30, 3, 2);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-10", "step-20", "step-30"}));
+}
+
+TEST(Folder, StaleLeftoversAreRemovedByTheNextSave) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  folder.write("ckpt/step-15.tmp/rank-0.safetensors", "half");
+  folder.write("ckpt/latest.tmp", "x");
+  folder.write("ckpt/notes.tmp", "the user's own");
+  fs::copy(dir + "/step-10", dir + "/step-10.old", fs::copy_options::recursive);
+  save(dir, 20, 2);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "notes.tmp", "step-10", "step-20"}));
+}
+
+// step-N set aside by a save that died between its two renames: readers see it, and the next save gives its name back.
+TEST(Folder, AStepSetAsideStillCounts) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  save(dir, 20, 2);
+  fs::rename(dir + "/step-20", dir + "/step-20.old");
+  EXPECT_EQ(load(dir), (Found{20, 2}));
+  save(dir, 30, 3);
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-10", "step-20", "step-30"}));
+}
+
+TEST(Folder, FallsBackToTheNewestWholeOne) {
+  for (int ranks : {1, 3}) {
+    ScratchFolder folder;
+    std::string dir = folder.path("ckpt");
+    for (int64_t step = 1; step <= 4; ++step) save(dir, step * 10, static_cast<uint64_t>(step));
+    flip_byte(dir + "/step-40/rank-0.safetensors", static_cast<int64_t>(fs::file_size(dir + "/step-40/rank-0.safetensors")) - 3);
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(load(dir, ranks), (Found{30, 3}));
+    std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("step-40 is damaged"), std::string::npos) << said;
+    EXPECT_NE(said.find("rank-0.safetensors: tensor b"), std::string::npos) << said;
+    EXPECT_NE(said.find("resuming from " + dir + "/step-30"), std::string::npos) << said;
+    fs::remove(dir + "/step-30/manifest.json");
+    EXPECT_EQ(load(dir, ranks), (Found{20, 2}));
+    fs::remove(dir + "/step-20/rank-0.safetensors");
+    EXPECT_EQ(load(dir, ranks), (Found{10, 1}));
+    EXPECT_EQ(names(dir).size(), 6u) << "a load changes nothing";
+  }
+}
+
+TEST(Folder, LatestThatNamesNothingIsReported) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  folder.write("ckpt/latest", "step-99\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(load(dir), (Found{10, 1}));
+  std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("latest names step-99, which is not there"), std::string::npos) << said;
+  fs::remove(dir + "/latest");
+  EXPECT_EQ(load(dir), (Found{10, 1}));
+}
+
+// The same bits again: nothing is written. Other bits, or the same with a damaged file: replaced.
+TEST(Folder, AStepSavedTwice) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  save(dir, 10, 1);
+  std::string before = text_of(dir + "/step-10/manifest.json");
+  auto again = save(dir, 10, 1);
+  EXPECT_TRUE(again.kept);
+  EXPECT_GT(again.bytes, 0);
+  EXPECT_EQ(text_of(dir + "/step-10/manifest.json"), before);
+  auto other = save(dir, 10, 2);
+  EXPECT_FALSE(other.kept);
+  EXPECT_EQ(load(dir), (Found{10, 2}));
+  for (const char* file : {"rank-0.safetensors", "manifest.json"}) {
+    flip_byte(dir + "/step-10/" + file, 20);
+    EXPECT_FALSE(verify_checkpoint(dir + "/step-10").empty());
+    EXPECT_FALSE(save(dir, 10, 2).kept) << file;
+    EXPECT_TRUE(verify_checkpoint(dir + "/step-10").empty());
+  }
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-10"}));
+}
+
+// A run taken back to step 10 with other settings: its small steps are newer than the large ones of before.
+TEST(Folder, ARewoundRunIsNewerThanWhatItLeft) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  for (int64_t step = 1; step <= 3; ++step) save(dir, step * 10, static_cast<uint64_t>(step));
+  save(dir, 15, 5);
+  EXPECT_EQ(load(dir), (Found{15, 5}));
+  save(dir, 20, 6, 2);
+  EXPECT_EQ(load(dir), (Found{20, 6}));
+  EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "step-15", "step-20"}));
+}
+
+// Runs `work` in a child process; true when it ended with `code`.
+template <class Work>
+int in_child(Work work) {
+  pid_t child = ::fork();
+  if (child == 0) ::_exit(work());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Folder, TwoJobsNeverWriteOneFolder) {
+  ScratchFolder folder;
+  std::string dir = folder.path("ckpt");
+  auto lock = lock_checkpoints(dir);
+  save(dir, 10, 1);  // the holder itself may
+  std::string message = folder.path("message");
+  auto other_job = [&] {
+    try {
+      // A fork carries this process's table of held locks along; a second job has one of its own, so it looks through another name of the folder.
+      std::string copy = folder.path("fresh");
+      FaultStorage storage;
+      std::ofstream(message) << "";
+      save(dir, 20, 2, 0, storage);
+    } catch (const UserError& e) {
+      std::ofstream(message) << e.what();
+      return 2;
+    } catch (...) { return 3; }
+    return 0;
+  };
+  // exec'ed helpers are not needed: the child releases nothing of the parent's, and the table is cleared by dropping the copy of the lock.
+  EXPECT_EQ(in_child([&] {
+              lock.reset();
+              return other_job();
+            }), 2);
+  std::string said = text_of(message);
+  EXPECT_NE(said.find("is in use by process " + std::to_string(::getpid())), std::string::npos) << said;
+  EXPECT_NE(said.find("two jobs never write one folder"), std::string::npos) << said;
+  EXPECT_EQ(load(dir), (Found{10, 1}));
+  lock.reset();
+  EXPECT_EQ(in_child(other_job), 0);
+  EXPECT_EQ(load(dir), (Found{20, 2}));
+}
+
+}  // namespace
+}  // namespace lockstep
