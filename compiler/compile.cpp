@@ -1,6 +1,7 @@
 // compile(): pipeline, phases, kernels, broadcast.
 #include "compiler/compile.h"
 
+#include "compiler/codegen/kernel_library.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -82,7 +83,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
     }
   }
   state.allocate();
-  return Step(std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); });
+  return Step(std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); }, [&state](int64_t step) { return state.scalars(step); });
 }
 
 }  // namespace lockstep

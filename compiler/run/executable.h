@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/kernel.h"
 #include "compiler/pass.h"
 
 namespace lockstep {
+
+struct KernelSource;
+class KernelLibrary;
 
 struct CallTime {
   std::string what;   // "dot 4096x384x1152", "fused add,tanh", ...
@@ -32,6 +34,7 @@ class Executable {
   virtual int64_t arena_bytes() const = 0;
   virtual std::string algorithms() const = 0;          // kernels and library algorithms in order, for the numerics certificate
   virtual std::string describe() const = 0;            // the plan as text
+  virtual double flops() const { return 0; }           // of the library calls of one run
   virtual std::vector<CallTime> times() const { return {}; }
 };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <set>
 
+#include "compiler/codegen/kernel_library.h"
 #include "compiler/codegen/library/library.h"
 #include "compiler/run/executable.h"
 #include "compiler/schedule/arena.h"
@@ -46,6 +47,7 @@ class Native : public Executable {
   }
 
   void run(const std::vector<void*>& inputs, const AfterGroup& after) override {
+    LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
     LS_CHECK(inputs.size() == graph_.inputs.size(), inputs.size(), " inputs for ", graph_.inputs.size());
     inputs_ = inputs;
     std::byte* arena = arena_.data();
@@ -63,7 +65,7 @@ class Native : public Executable {
       args.clear();
       for (const Slot& slot : call.args) args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
       auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-      if (call.kernel) call.kernel(args.data(), options_.threads);
+      if (!call.library) call.kernel(args.data(), options_.threads);
       else call.library->run(args.data(), arena + call.workspace, options_.threads);
       if (timing()) {
         times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -77,21 +79,26 @@ class Native : public Executable {
     Slot slot = outputs_[index];
     return (slot.base < 0 ? arena_.data() : static_cast<std::byte*>(inputs_[static_cast<size_t>(slot.base)])) + slot.offset;
   }
-  int64_t arena_bytes() const override { return static_cast<int64_t>(arena_.bytes()); }
+  int64_t arena_bytes() const override { return arena_bytes_; }
   std::string algorithms() const override {
     std::string out;
-    for (const Call& call : calls_) out += (call.kernel ? call.kernel_name : call.library->algorithm()) + "\n";
+    for (const Call& call : calls_) out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
     return out;
   }
   std::string describe() const override {
-    std::string out = str("arena ", arena_.bytes(), " bytes (floor ", floor_, ")\n");
+    std::string out = str("arena ", arena_bytes_, " bytes (floor ", floor_, ")\n");
     for (const Call& call : calls_) {
       const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
-      out += call.kernel ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
+      out += !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
       for (size_t i = 0; i < call.args.size(); ++i) out += str(i == 0 ? " (" : i == call.inputs ? " -> " : ", ", call.args[i].base < 0 ? "arena" : str("in", call.args[i].base), "+", call.args[i].offset);
       out += str(") @ ", node.at.text(), "\n");
     }
     return out;
+  }
+  double flops() const override {
+    double sum = 0;
+    for (const Call& call : calls_) sum += call.library ? call.library->flops() : 0;
+    return sum;
   }
   std::vector<CallTime> times() const override { return times_; }
 
@@ -162,7 +169,7 @@ class Native : public Executable {
       CallTime time;
       if (node.body) {
         call.kernel_name = generate_kernel(*node.body).name;
-        call.kernel = kernels_->find(call.kernel_name);
+        if (kernels_) call.kernel = kernels_->find(call.kernel_name);
         time.what = fused_text(*node.body);
         time.kind = "kernel";
       } else {
@@ -263,7 +270,8 @@ class Native : public Executable {
       }
     ArenaPlan arena = plan_arena(lifetimes);
     floor_ = arena.floor;
-    arena_ = Buffer(static_cast<size_t>(arena.bytes));
+    arena_bytes_ = arena.bytes;
+    if (kernels_) arena_ = Buffer(static_cast<size_t>(arena.bytes));
     auto slot = [&](ValueId v) {
       size_t r = root(v);
       if (base[r] >= 0) return Slot{base[r], places_[static_cast<size_t>(v)].offset};
@@ -294,7 +302,7 @@ class Native : public Executable {
   std::vector<Slot> outputs_;
   std::vector<void*> inputs_;
   Buffer arena_;
-  int64_t floor_ = 0;
+  int64_t arena_bytes_ = 0, floor_ = 0;
 };
 
 bool g_timing = false;

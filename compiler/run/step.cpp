@@ -4,13 +4,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "compiler/codegen/library/library.h"
+#include "compiler/run/certificate.h"
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
-#include "core/base/hash.h"
-#include "core/base/log.h"
-#include "core/ir/print.h"
 
 namespace lockstep {
 
@@ -19,8 +16,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }  // namespace
 
 struct Step::Impl {
-  Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays)
-      : plan(std::move(given)), mesh(live), seed(seed_in), array_of(std::move(arrays)) {
+  Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays, std::function<Scalars(int64_t)> scalars)
+      : plan(std::move(given)), mesh(live), seed(seed_in), array_of(std::move(arrays)), scalars_of(std::move(scalars)) {
     lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank()};
     const Graph& whole = plan.phases.whole;
     table.at.assign(whole.values.size(), nullptr);
@@ -34,10 +31,7 @@ struct Step::Impl {
         table.own(input.value, size_of(value.dtype));
       }
     }
-    count = executable(plan.count, {});
-    seed_values = executable(plan.seed, {});
-    body = executable(plan.body, plan.phases.buckets);
-    for (const Graph& fragment : plan.fragments) fragments.push_back(executable(fragment, {}));
+    parts = make_executables(plan);
     for (const auto& bucket : plan.phases.buckets) {
       std::vector<Shape> shapes;
       for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
@@ -54,26 +48,8 @@ struct Step::Impl {
       const Node& node = whole.nodes[static_cast<size_t>(n)];
       LS_CHECK(numel(whole[node.outputs[0]].shape) == 1 && whole[node.outputs[0]].dtype == DType::i64, "a count is one i64");
     }
-    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, fragments, plan.kernels, plan.options, array_of, [this](const Phase& phase) { return inputs_of(phase, -1); }});
-    certificate = certify();
-  }
-
-  std::unique_ptr<Executable> executable(const Graph& graph, const std::vector<std::vector<int>>& groups) {
-    if (plan.options.backend == Backend::reference) return make_reference({graph, groups});
-    return make_native({graph, groups}, plan.kernels, plan.options);
-  }
-
-  // Which bits a step computes: kernels, library algorithms, tree, micro-batches and precision. No rank count, thread count or bucket size.
-  std::string certify() const {
-    std::string text = str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
-    if (plan.options.backend == Backend::reference) {
-      text += "reference\n" + print(plan.body, {.source_lines = false});
-    } else {
-      text += library_version() + "\n" + count->algorithms() + seed_values->algorithms() + body->algorithms();
-      for (const auto& fragment : fragments) text += fragment->algorithms();
-      for (const auto& kernel : update_kernels(plan.phases)) text += kernel.name + "\n";
-    }
-    return hash_hex(text);
+    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, plan.options, array_of, [this](const Phase& phase) { return inputs_of(phase, -1); }});
+    certificate = certificate_of(plan, parts);
   }
 
   // Pointers of a phase's inputs; `micro` is the local index of the micro-batch for batch fields.
@@ -103,14 +79,15 @@ struct Step::Impl {
   }
 
   void set_scalars(const StepInput& input) {
+    Scalars scalars = scalars_of(input.step);
     for (const auto& in : plan.phases.whole.inputs) {
       if (in.kind != InputKind::scalar) continue;
       if (in.name == "rng.seed") set_scalar(in.value, 0, static_cast<int64_t>(seed));
       else if (in.name == "rng.step") set_scalar(in.value, 0, input.step);
       else if (in.name == "rng.sample") sample = in.value;
       else {
-        auto found = input.scalars.find(in.name);
-        LS_CHECK(found != input.scalars.end(), "no value for the scalar ", in.name);
+        auto found = scalars.find(in.name);
+        LS_CHECK(found != scalars.end(), "no value for the scalar ", in.name);
         set_scalar(in.value, found->second, static_cast<int64_t>(found->second));
       }
     }
@@ -128,8 +105,8 @@ struct Step::Impl {
     totals[n] = vote;
     for (int64_t j = 0; j < micro_count; ++j) {
       set_sample(j);
-      count->run(inputs_of(plan.phases.count, j));
-      for (size_t c = 0; c < n; ++c) totals[c] += *static_cast<const int64_t*>(count->output(c));
+      parts.count->run(inputs_of(plan.phases.count, j));
+      for (size_t c = 0; c < n; ++c) totals[c] += *static_cast<const int64_t*>(parts.count->output(c));
     }
     if (mesh.data->size() > 1) {
       double start = now();
@@ -149,8 +126,8 @@ struct Step::Impl {
               std::memcpy(at, &totals[c], sizeof(int64_t));
             }
     }
-    seed_values->run(inputs_of(plan.phases.seed, -1));
-    for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o) table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(seed_values->output(o));
+    parts.seed->run(inputs_of(plan.phases.seed, -1));
+    for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o) table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
   }
 
   void run_bodies() {
@@ -158,10 +135,10 @@ struct Step::Impl {
     for (int64_t j = 0; j < micro_count; ++j) {
       set_sample(j);
       bool last = j + 1 == micro_count;
-      body->run(inputs_of(plan.phases.body, j), [&](int g) {
+      parts.body->run(inputs_of(plan.phases.body, j), [&](int g) {
         auto& reducer = reducers[static_cast<size_t>(g)];
         std::vector<const void*> gradients;
-        for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(body->output(static_cast<size_t>(output)));
+        for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
         reducer.push(first_micro + j, gradients);
         // The last micro-batch's gradients travel while the rest of its backward runs.
         if (last) reducer.start(*mesh.data, *compute, str("exchange ", g));
@@ -205,10 +182,10 @@ struct Step::Impl {
   LiveMesh mesh;
   uint64_t seed;
   std::function<Array*(const std::string&)> array_of;
+  std::function<Scalars(int64_t)> scalars_of;
   LanePlan lanes;
   ValueTable table;
-  std::unique_ptr<Executable> count, seed_values, body;
-  std::vector<std::unique_ptr<Executable>> fragments;
+  StepExecutables parts;
   std::vector<LaneReducer> reducers;
   std::vector<std::vector<Buffer>> batch;  // per local micro-batch, per field
   int64_t first_micro = 0, micro_count = 0;
@@ -220,8 +197,8 @@ struct Step::Impl {
   int64_t votes = 0;
 };
 
-Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of)
-    : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of))) {}
+Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t)> scalars_of)
+    : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of))) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
@@ -229,18 +206,14 @@ StepResult Step::run(const StepInput& input) { return impl_->run(input); }
 const std::string& Step::certificate() const { return impl_->certificate; }
 const StepPlan& Step::plan() const { return impl_->plan; }
 const LanePlan& Step::lane_plan() const { return impl_->lanes; }
-int64_t Step::arena_bytes() const {
-  int64_t bytes = impl_->count->arena_bytes() + impl_->seed_values->arena_bytes() + impl_->body->arena_bytes();
-  for (const auto& fragment : impl_->fragments) bytes += fragment->arena_bytes();
-  return bytes;
-}
+int64_t Step::arena_bytes() const { return impl_->parts.arena_bytes(); }
 int64_t Step::reduction_bytes() const {
   int64_t bytes = impl_->tail->bytes();
   for (const auto& reducer : impl_->reducers) bytes += reducer.bytes();
   return bytes;
 }
-std::string Step::describe() const { return impl_->body->describe(); }
+std::string Step::describe() const { return impl_->parts.body->describe(); }
 StepTimes Step::times() const { return impl_->times; }
-std::vector<CallTime> Step::call_times() const { return impl_->body->times(); }
+std::vector<CallTime> Step::call_times() const { return impl_->parts.body->times(); }
 
 }  // namespace lockstep

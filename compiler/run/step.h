@@ -38,7 +38,6 @@ struct StepInput {
   int64_t step = 0;                       // counted from 1
   // Fills `count` sequences from global index `first` of this step, one pointer per field. Called on the thread that runs the step.
   std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill;
-  std::map<std::string, double> scalars;  // "optim.lr", ...
   int64_t vote = 0;                       // summed over the ranks with the token counts: how ranks agree to stop
 };
 
@@ -54,13 +53,15 @@ struct StepTimes {
 
 class Step {
  public:
-  // `array_of` gives this rank's arrays of the state by FQN; they are updated in place.
-  Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of);
+  using Scalars = std::map<std::string, double>;  // host scalars of a step: "optim.lr", ...
+  // `array_of` gives this rank's arrays of the state by FQN; they are updated in place. `scalars_of` is asked once per step.
+  Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t step)> scalars_of);
   ~Step();
   Step(Step&&) noexcept;
 
   // Runs one step. PeerError when a peer is lost.
   StepResult run(const StepInput& input);
+  float operator()(const StepInput& input) { return static_cast<float>(run(input).metrics.at("loss")); }  // the mean loss of the step
 
   const std::string& certificate() const;   // equal certificates promise equal bits
   const StepPlan& plan() const;

@@ -4,11 +4,13 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/codegen/kernel.h"
 #include "compiler/pass.h"
 #include "compiler/schedule/phases.h"
 
 namespace lockstep {
+
+struct KernelSource;
+class KernelLibrary;
 
 // One update node on this rank's rows: `count` elements per tensor. Outputs may be the storage of inputs.
 struct UpdateCall {

@@ -26,7 +26,8 @@ class Attention {
 class LlamaAttention {
  public:
   // UserError when width is not a multiple of heads, heads not one of kv_heads, or D is odd.
-  LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads, double rope_theta, Init out_init = init::normal(kInitStd), Here line = Here::current());
+  LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads, double rope_theta, Init out_init = init::normal(kInitStd),
+                 Here line = Here::current());
   Tensor operator()(Tensor x, Here at = Here::current()) const;  // [B, T, C] -> [B, T, C]; UserError for another number of dims
 
  private:

@@ -34,8 +34,10 @@ void fill(Array& array, const Init& init, uint64_t seed) {
     for_each_run(piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
       float* f32 = array.dtype == DType::f32 ? array.data.as<float>() + local : nullptr;
       auto put = [&](int64_t i, float value) {
-        if (f32) f32[i] = value;
-        else set_double(array.dtype, array.data.data(), local + i, value);
+        if (f32)
+          f32[i] = value;
+        else
+          set_double(array.dtype, array.data.data(), local + i, value);
       };
       if (init.kind == Init::Kind::normal) return each_normal(seed, stream, init.std, global, count, put);
       for (int64_t i = 0; i < count; ++i) put(i, init.kind == Init::Kind::ones ? 1.0f : 0.0f);

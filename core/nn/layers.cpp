@@ -1,4 +1,4 @@
-// The layers.
+// The layers. State enters the graph in statements of its own: the order of inputs must not follow the compiler's order of arguments.
 #include "core/nn/layers.h"
 
 #include "core/base/error.h"
@@ -24,7 +24,8 @@ Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, Init weight_in
 }
 Tensor Linear::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  return linear(x, weight(x), bias ? bias(x) : Tensor(), at);
+  Tensor w = weight(x), b = bias ? bias(x) : Tensor();
+  return linear(x, w, b, at);
 }
 
 Embedding::Embedding(Scope at, int64_t rows, int64_t width, Init weight_init, Here line)
@@ -39,20 +40,26 @@ Tensor Embedding::logits(Tensor x, Here at) const {
 }
 
 LayerNorm::LayerNorm(Scope at, int64_t width, double eps, Here line)
-    : weight(at.parameter("weight", {width}, init::ones(), line)), bias(at.parameter("bias", {width}, init::zeros(), line)), path_(at.path()), eps_(eps) {}
+    : weight(at.parameter("weight", {width}, init::ones(), line)),
+      bias(at.parameter("bias", {width}, init::zeros(), line)),
+      path_(at.path()),
+      eps_(eps) {}
 Tensor LayerNorm::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  return layer_norm(x, weight(x), bias(x), eps_, at);
+  Tensor w = weight(x), b = bias(x);
+  return layer_norm(x, w, b, eps_, at);
 }
 
-RmsNorm::RmsNorm(Scope at, int64_t width, double eps, Here line) : weight(at.parameter("weight", {width}, init::ones(), line)), path_(at.path()), eps_(eps) {}
+RmsNorm::RmsNorm(Scope at, int64_t width, double eps, Here line)
+    : weight(at.parameter("weight", {width}, init::ones(), line)), path_(at.path()), eps_(eps) {}
 Tensor RmsNorm::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
   return rms_norm(x, weight(x), eps_, at);
 }
 
 Dropout::Dropout(Scope at, double p, Here line) : path_(at.path()), p_(p) {
-  if (!(p >= 0 && p < 1)) throw UserError(str("[dropout] ", line_of(line, path_).text(), ": p is ", number_text(p), "; it must be at least 0 and less than 1"));
+  if (!(p >= 0 && p < 1))
+    throw UserError(str("[dropout] ", line_of(line, path_).text(), ": p is ", number_text(p), "; it must be at least 0 and less than 1"));
 }
 Tensor Dropout::operator()(Tensor x, Here at) const {
   if (p_ == 0 || Evaluation::active()) return x;

@@ -54,8 +54,8 @@ class Linear {
 class Embedding {
  public:
   Embedding(Scope at, int64_t rows, int64_t width, Init weight_init = init::normal(kInitStd), Here line = Here::current());
-  Tensor operator()(Tensor ids, Here at = Here::current()) const;   // i32 [...] -> [..., width]
-  Tensor logits(Tensor x, Here at = Here::current()) const;         // the tied head: [..., width] -> [..., rows]
+  Tensor operator()(Tensor ids, Here at = Here::current()) const;  // i32 [...] -> [..., width]
+  Tensor logits(Tensor x, Here at = Here::current()) const;        // the tied head: [..., width] -> [..., rows]
   Parameter weight;
 
  private:

@@ -43,7 +43,7 @@ struct LlamaOptions {
   int64_t hidden = 0;    // 0: 8/3 of the width, rounded up to a multiple of 64
   double rope_theta = 10000;
   double eps = 1e-5;
-  double dropout = 0;    // after the embedding, attn.out and mlp.down; in training only
+  double dropout = 0;  // after the embedding, attn.out and mlp.down; in training only
 };
 
 // Pre-norm block: x + attn(norm1(x)), then x + down(gelu(up(norm2(x)))), gelu in its tanh form. [B,T,C] -> [B,T,C]

@@ -18,7 +18,7 @@ std::string_view name(Role role);
 struct Spec {
   std::string fqn;
   DType dtype = DType::f32;
-  Shape shape;             // global
+  Shape shape;  // global
   Init init;
   Role role = Role::parameter;
   bool trainable = false;  // a parameter that State::parameters() lists
@@ -37,7 +37,9 @@ class Parameter {
   const Shape& shape() const { return spec_->shape; }
   DType dtype() const { return spec_->dtype; }
   // The value at the start of the step, in the graph that `beside` belongs to: global shape.
-  Tensor operator()(const Tensor& beside) const { return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)}; }
+  Tensor operator()(const Tensor& beside) const {
+    return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)};
+  }
 
  private:
   const Spec* spec_ = nullptr;

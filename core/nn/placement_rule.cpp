@@ -16,14 +16,16 @@ void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns)
   const std::vector<std::string> dims(std::begin(kMeshDims), std::end(kMeshDims));
   if (std::find(dims.begin(), dims.end(), rule.dim) == dims.end()) {
     std::string near = nearest(rule.dim, dims);
-    throw UserError(str("[place] ", text(rule), ": no mesh dim is called \"", rule.dim, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"), " Names: ", join(dims, ", ")));
+    throw UserError(str("[place] ", text(rule), ": no mesh dim is called \"", rule.dim, "\"",
+                        near.empty() ? "" : str("; did you mean \"", near, "\"?"), " Names: ", join(dims, ", ")));
   }
   if (rule.place.kind != Placement::Kind::replicate && rule.place.kind != Placement::Kind::shard)
     throw UserError(str("[place] ", text(rule), ": state is Replicate or Shard; ", text(rule.place), " exists only within a step"));
   if (std::any_of(fqns.begin(), fqns.end(), [&](const std::string& fqn) { return glob_match(rule.params, fqn); })) return;
   std::string near = nearest(rule.params, fqns);
   if (near.empty() && !fqns.empty()) near = fqns.front();
-  throw UserError(str("[place] ", text(rule), ": no tensor has a name like \"", rule.params, "\"; ", near.empty() ? "the state is empty: construct the model first" : str("nearest: \"", near, "\"")));
+  throw UserError(str("[place] ", text(rule), ": no tensor has a name like \"", rule.params, "\"; ",
+                      near.empty() ? "the state is empty: construct the model first" : str("nearest: \"", near, "\"")));
 }
 
 namespace {
@@ -49,10 +51,12 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
   if (place.kind != Placement::Kind::shard) return;
   int dims = static_cast<int>(spec.shape.size());
   if (place.dim < 0 || place.dim >= dims)
-    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ", shape_text(spec.dtype, spec.shape), " and has no dim ", place.dim, "; its dims are 0 .. ", dims - 1));
+    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ", shape_text(spec.dtype, spec.shape), " and has no dim ",
+                        place.dim, "; its dims are 0 .. ", dims - 1));
   int64_t size = spec.shape[static_cast<size_t>(place.dim)];
   if (place.groups < 1 || size % place.groups)
-    throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ", shape_text(spec.dtype, spec.shape), " has size ", size, ", which does not divide into ", place.groups, " groups"));
+    throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ", shape_text(spec.dtype, spec.shape),
+                        " has size ", size, ", which does not divide into ", place.groups, " groups"));
 }
 }  // namespace
 

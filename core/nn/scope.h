@@ -14,8 +14,8 @@ class State;
 class Scope {
  public:
   Scope(State& state, std::string path) : state_(&state), path_(std::move(path)) {}
-  Scope operator/(std::string_view part) const;  // "blocks" / "attn" is "blocks.attn". UserError for a part that is no name
-  Scope operator/(int64_t index) const;          // "blocks" / 3 is "blocks.3"
+  Scope operator/(std::string_view part) const;      // "blocks" / "attn" is "blocks.attn". UserError for a part that is no name
+  Scope operator/(int64_t index) const;              // "blocks" / 3 is "blocks.3"
   const std::string& path() const { return path_; }  // "" at the root
   State& state() const { return *state_; }
 

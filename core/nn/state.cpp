@@ -9,9 +9,12 @@ namespace lockstep {
 
 std::string_view name(Role role) {
   switch (role) {
-    case Role::parameter: return "parameter";
-    case Role::moment: return "moment";
-    case Role::buffer: return "buffer";
+    case Role::parameter:
+      return "parameter";
+    case Role::moment:
+      return "moment";
+    case Role::buffer:
+      return "buffer";
   }
   return "?";
 }
@@ -21,7 +24,8 @@ SourceLine line_of(Here at, std::string scope) { return {at.file_name(), static_
 Scope Scope::operator/(std::string_view part) const {
   auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
   if (part.empty() || !std::all_of(part.begin(), part.end(), allowed))
-    throw UserError(str("[scope] \"", part, "\" under \"", path_, "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" for a path of two parts"));
+    throw UserError(str("[scope] \"", part, "\" under \"", path_,
+                        "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" for a path of two parts"));
   return {*state_, path_.empty() ? std::string(part) : str(path_, ".", part)};
 }
 Scope Scope::operator/(int64_t index) const { return *this / std::string_view(str(index)); }
@@ -36,18 +40,22 @@ Parameter Scope::buffer(std::string_view name, DType dtype, Shape shape, Init in
   return state_->record({(*this / name).path(), dtype, std::move(shape), init, Role::buffer, false, "", line_of(at)});
 }
 Parameter Scope::moment(const Parameter& of, std::string_view name, Here at) const {
-  return state_->record({str(path_.empty() ? "" : path_ + ".", of.fqn(), ".", name), of.dtype(), of.shape(), init::zeros(), Role::moment, false, of.fqn(), line_of(at)});
+  return state_->record({str(path_.empty() ? "" : path_ + ".", of.fqn(), ".", name), of.dtype(), of.shape(), init::zeros(), Role::moment,
+                         false, of.fqn(), line_of(at)});
 }
 
 Parameter State::record(Spec spec) {
   if (allocated_)
-    throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": the state is already materialised; construct models and optimizers before materialize() or resume()"));
+    throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
+                        ": the state is already materialised; construct models and optimizers before materialize() or resume()"));
   for (int64_t size : spec.shape)
-    if (size < 1) throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ", shape_text(spec.dtype, spec.shape), " has a size of ", size, "; every size must be at least 1"));
+    if (size < 1)
+      throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ", shape_text(spec.dtype, spec.shape), " has a size of ", size,
+                          "; every size must be at least 1"));
   if (auto found = index_.find(spec.fqn); found != index_.end()) {
     const Spec& first = specs_[found->second];
-    throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape), " at ", first.at.text(), " and ", shape_text(spec.dtype, spec.shape), " at ",
-                        spec.at.text(), "; give one of the two another path"));
+    throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape), " at ", first.at.text(),
+                        " and ", shape_text(spec.dtype, spec.shape), " at ", spec.at.text(), "; give one of the two another path"));
   }
   index_.emplace(spec.fqn, specs_.size());
   return Parameter(&specs_.emplace_back(std::move(spec)));
@@ -70,11 +78,13 @@ size_t State::index_of(std::string_view fqn) const {
   std::vector<std::string> known;
   for (const Spec& spec : specs_) known.push_back(spec.fqn);
   std::string near = nearest(fqn, known);
-  throw UserError(str("state has no tensor \"", fqn, "\" among its ", known.size(), near.empty() ? "" : str("; did you mean \"", near, "\"?")));
+  throw UserError(
+      str("state has no tensor \"", fqn, "\" among its ", known.size(), near.empty() ? "" : str("; did you mean \"", near, "\"?")));
 }
 
 void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at) {
-  if (allocated_) throw UserError(str("[place] ", line_of(at).text(), ": the state is already materialised; place it before materialize() or resume()"));
+  if (allocated_)
+    throw UserError(str("[place] ", line_of(at).text(), ": the state is already materialised; place it before materialize() or resume()"));
   std::vector<std::string> fqns;
   for (const Spec& spec : specs_) fqns.push_back(spec.fqn);
   for (auto& rule : rules) {
@@ -98,7 +108,8 @@ Layout State::layout(std::string_view fqn) const { return layout_for(specs_[inde
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
-    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, spec.shape)) * static_cast<int64_t>(size_of(spec.dtype));
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, spec.shape)) *
+             static_cast<int64_t>(size_of(spec.dtype));
   return bytes;
 }
 
@@ -140,14 +151,17 @@ Array* State::find(std::string_view fqn) {
 
 void State::add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars) {
   for (const auto& other : optimizers_)
-    if (other.path == path) throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(), " and ", at.text(), "; give one of them another path"));
+    if (other.path == path)
+      throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(), " and ", at.text(),
+                          "; give one of them another path"));
   optimizers_.push_back({path, at, std::move(scalars)});
 }
 
 State::Scalars State::scalars(int64_t step) const {
   Scalars out;
   for (const auto& optimizer : optimizers_)
-    for (const auto& [name, value] : optimizer.scalars(step)) LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
+    for (const auto& [name, value] : optimizer.scalars(step))
+      LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
   return out;
 }
 

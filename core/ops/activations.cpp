@@ -8,7 +8,8 @@ namespace lockstep {
 
 namespace {
 using namespace rules;
-constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715, kSqrtHalf = 0.70710678118654752440, kInvSqrt2Pi = 0.39894228040143267794;
+constexpr double kSqrt2OverPi = 0.79788456080286535588, kCubic = 0.044715, kSqrtHalf = 0.70710678118654752440,
+                 kInvSqrt2Pi = 0.39894228040143267794;
 
 Types infer_activation(const InferContext& c) {
   expect_count(c, 1);
@@ -22,7 +23,8 @@ Types infer_activation_grad(const InferContext& c) {  // dy, x -> dx
   return {c.in[1]};
 }
 void expect_form(const InferContext& c) {
-  if (const auto& form = c.attrs.word("form"); form != "tanh" && form != "erf") c.fail(str("form is \"", form, "\"; known: \"tanh\", \"erf\""));
+  if (const auto& form = c.attrs.word("form"); form != "tanh" && form != "erf")
+    c.fail(str("form is \"", form, "\"; known: \"tanh\", \"erf\""));
 }
 Types infer_gelu(const InferContext& c) {
   expect_form(c);
@@ -77,10 +79,34 @@ std::vector<Sample> samples(size_t count, bool forms) {
 std::vector<Op> activation_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "gelu", .kind = kind, .infer = infer_gelu, .split = same_dims, .vjp = gelu_vjp, .expand = gelu_expand, .samples = samples(1, true)},
-      {.name = "gelu_grad", .kind = kind, .infer = infer_gelu_grad, .split = same_dims, .expand = gelu_grad_expand, .linear = {0}, .samples = samples(2, true)},
-      {.name = "silu", .kind = kind, .infer = infer_activation, .split = same_dims, .vjp = silu_vjp, .expand = silu_expand, .samples = samples(1, false)},
-      {.name = "silu_grad", .kind = kind, .infer = infer_activation_grad, .split = same_dims, .expand = silu_grad_expand, .linear = {0}, .samples = samples(2, false)},
+      {.name = "gelu",
+       .kind = kind,
+       .infer = infer_gelu,
+       .split = same_dims,
+       .vjp = gelu_vjp,
+       .expand = gelu_expand,
+       .samples = samples(1, true)},
+      {.name = "gelu_grad",
+       .kind = kind,
+       .infer = infer_gelu_grad,
+       .split = same_dims,
+       .expand = gelu_grad_expand,
+       .linear = {0},
+       .samples = samples(2, true)},
+      {.name = "silu",
+       .kind = kind,
+       .infer = infer_activation,
+       .split = same_dims,
+       .vjp = silu_vjp,
+       .expand = silu_expand,
+       .samples = samples(1, false)},
+      {.name = "silu_grad",
+       .kind = kind,
+       .infer = infer_activation_grad,
+       .split = same_dims,
+       .expand = silu_grad_expand,
+       .linear = {0},
+       .samples = samples(2, false)},
   };
 }
 

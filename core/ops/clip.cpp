@@ -41,9 +41,17 @@ std::vector<Tensor> clip_scale_expand(const ExpandContext& c) {
 std::vector<Op> clip_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "global_norm", .kind = kind, .infer = infer_global_norm, .split = unsplit, .expand = global_norm_expand,
+      {.name = "global_norm",
+       .kind = kind,
+       .infer = infer_global_norm,
+       .split = unsplit,
+       .expand = global_norm_expand,
        .samples = {floats({f32({3, 5}), f32({7}), f32({2, 1, 4})}), floats({f32({17})}), floats({f32({}), f32({3, 0})})}},
-      {.name = "clip_scale", .kind = kind, .infer = infer_clip_scale, .split = unsplit, .expand = clip_scale_expand,
+      {.name = "clip_scale",
+       .kind = kind,
+       .infer = infer_clip_scale,
+       .split = unsplit,
+       .expand = clip_scale_expand,
        .samples = {floats({f32({})}, {{"max", 1.0}}, 0, 1), floats({f32({})}, {{"max", 1.0}}, 2, 9)}},
   };
 }
@@ -51,7 +59,8 @@ std::vector<Op> clip_rows() {
 std::span<const Op> composite_ops() {
   static const std::vector<Op> rows = [] {
     std::vector<Op> out;
-    for (auto& part : {norm_rows(), activation_rows(), loss_rows(), embedding_rows(), clip_rows()}) out.insert(out.end(), part.begin(), part.end());
+    for (auto& part : {norm_rows(), activation_rows(), loss_rows(), embedding_rows(), clip_rows()})
+      out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
   return rows;

@@ -31,27 +31,34 @@ Attrs dot_attrs(List lhs_batch, List rhs_batch, List lhs_contract, List rhs_cont
 Types infer_dot(const InferContext& c) {
   expect_count(c, 2);
   expect_float(c, 0);
-  const auto &[lhs, rhs] = std::tie(c.in[0], c.in[1]);
+  const auto& [lhs, rhs] = std::tie(c.in[0], c.in[1]);
   std::string types = str("lhs ", text(lhs), ", rhs ", text(rhs));
   if (lhs.dtype != rhs.dtype) c.fail(str("dtypes differ: ", types, "; convert one side?"));
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
+             &rc = c.attrs.list("rhs_contract");
   checked_dims(c, both(lb, lc), lhs.shape.size(), "lhs dims");
   checked_dims(c, both(rb, rc), rhs.shape.size(), "rhs dims");
-  if (lb.size() != rb.size() || lc.size() != rc.size()) c.fail(str("batch dims ", lb, " and ", rb, ", contracted dims ", lc, " and ", rc, ": the numbers of dims differ"));
+  if (lb.size() != rb.size() || lc.size() != rc.size())
+    c.fail(str("batch dims ", lb, " and ", rb, ", contracted dims ", lc, " and ", rc, ": the numbers of dims differ"));
   Shape out;
   for (size_t i = 0; i < lb.size(); ++i) {
-    if (lhs.shape[u(lb[i])] != rhs.shape[u(rb[i])]) c.fail(str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[u(lb[i])], ", dim ", rb[i], " has ", rhs.shape[u(rb[i])]));
+    if (lhs.shape[u(lb[i])] != rhs.shape[u(rb[i])])
+      c.fail(
+          str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[u(lb[i])], ", dim ", rb[i], " has ", rhs.shape[u(rb[i])]));
     out.push_back(lhs.shape[u(lb[i])]);
   }
   for (size_t i = 0; i < lc.size(); ++i)
-    if (lhs.shape[u(lc[i])] != rhs.shape[u(rc[i])]) c.fail(str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[u(lc[i])], ", dim ", rc[i], " has ", rhs.shape[u(rc[i])]));
+    if (lhs.shape[u(lc[i])] != rhs.shape[u(rc[i])])
+      c.fail(
+          str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[u(lc[i])], ", dim ", rc[i], " has ", rhs.shape[u(rc[i])]));
   for (int64_t d : free_dims(lhs.shape.size(), both(lb, lc))) out.push_back(lhs.shape[u(d)]);
   for (int64_t d : free_dims(rhs.shape.size(), both(rb, rc))) out.push_back(rhs.shape[u(d)]);
   return {{lhs.dtype, out}};
 }
 
 std::string split_dot(const InferContext& c) {
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
+             &rc = c.attrs.list("rhs_contract");
   Letters letters;
   std::string lhs(c.in[0].shape.size(), ' '), rhs(c.in[1].shape.size(), ' '), out;
   for (size_t i = 0; i < lb.size(); ++i) out += lhs[u(lb[i])] = rhs[u(rb[i])] = letters.next();
@@ -69,9 +76,11 @@ List ranks(const List& of) {
   return out;
 }
 
-// d/da of dot(a, b) is dot(dy, b) over b's free dims: dims come as (batch, a's free, a's contracted in b's order), and go back to a's order.
+// d/da of dot(a, b) is dot(dy, b) over b's free dims: dims come as (batch, a's free, a's contracted in b's order), and go back to a's
+// order.
 Grads dot_vjp(const VjpContext& c) {
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
+             &rc = c.attrs.list("rhs_contract");
   Tensor a = c.in[0], b = c.in[1], dy = c.grad[0];
   auto batch = static_cast<int64_t>(lb.size());
   List a_free = free_dims(a.shape().size(), both(lb, lc)), b_free = free_dims(b.shape().size(), both(rb, rc));
@@ -102,12 +111,15 @@ Types infer_linear(const InferContext& c) {
   if (c.in[0].shape.empty()) c.fail(str("input is ", in_text(c, 0), ", needs 1 or more dims"));
   expect_rank(c, 1, 2, "weight");
   for (size_t i = 1; i < c.in.size(); ++i)
-    if (c.in[i].dtype != c.in[0].dtype) c.fail(str("dtypes differ: input ", in_text(c, 0), ", ", i == 1 ? "weight " : "bias ", in_text(c, i), "; convert one side?"));
+    if (c.in[i].dtype != c.in[0].dtype)
+      c.fail(str("dtypes differ: input ", in_text(c, 0), ", ", i == 1 ? "weight " : "bias ", in_text(c, i), "; convert one side?"));
   const Shape& weight = c.in[1].shape;
   int64_t inner = c.in[0].shape.back();
   if (inner != weight[1])
-    c.fail(str("inner dims differ: input ", in_text(c, 0), " has ", inner, ", weight ", in_text(c, 1), " has ", weight[1], weight[0] == inner ? "; weights are [out, in]: transpose the weight?" : "; weights are [out, in]"));
-  if (c.in.size() == 3 && c.in[2].shape != Shape{weight[0]}) c.fail(str("bias is ", in_text(c, 2), ", needs [", weight[0], "], the rows of weight ", in_text(c, 1)));
+    c.fail(str("inner dims differ: input ", in_text(c, 0), " has ", inner, ", weight ", in_text(c, 1), " has ", weight[1],
+               weight[0] == inner ? "; weights are [out, in]: transpose the weight?" : "; weights are [out, in]"));
+  if (c.in.size() == 3 && c.in[2].shape != Shape{weight[0]})
+    c.fail(str("bias is ", in_text(c, 2), ", needs [", weight[0], "], the rows of weight ", in_text(c, 1)));
   Shape out = c.in[0].shape;
   out.back() = weight[0];
   return {{c.in[0].dtype, out}};
@@ -135,11 +147,24 @@ std::span<const Op> contract_ops() {
   constexpr auto kind = OpKind::contract;
   static const std::vector<Op> rows = [] {
     std::vector<Op> out{
-        {.name = "dot", .kind = kind, .infer = infer_dot, .split = split_dot, .vjp = dot_vjp, .linear = {0, 1},
-         .samples = {floats({f32({3, 5}), f32({5, 7})}, dot_attrs({}, {}, {1}, {0})), floats({f32({2, 3, 1, 5}), f32({2, 7, 3, 5})}, dot_attrs({0, 1}, {0, 2}, {3}, {3})),
-                     floats({f32({4, 3, 2}), f32({2, 5, 4})}, dot_attrs({}, {}, {0, 2}, {2, 0})), floats({f32({3}), f32({5})}, dot_attrs({}, {}, {}, {}))}},
-        {.name = "linear", .kind = OpKind::composite, .infer = infer_linear, .split = split_linear, .vjp = linear_vjp, .expand = linear_expand,
-         .samples = {floats({f32({2, 3, 5}), f32({7, 5}), f32({7})}), floats({f32({4, 6}), f32({3, 6})}), floats({f32({5}), f32({1, 5}), f32({1})})}},
+        {.name = "dot",
+         .kind = kind,
+         .infer = infer_dot,
+         .split = split_dot,
+         .vjp = dot_vjp,
+         .linear = {0, 1},
+         .samples = {floats({f32({3, 5}), f32({5, 7})}, dot_attrs({}, {}, {1}, {0})),
+                     floats({f32({2, 3, 1, 5}), f32({2, 7, 3, 5})}, dot_attrs({0, 1}, {0, 2}, {3}, {3})),
+                     floats({f32({4, 3, 2}), f32({2, 5, 4})}, dot_attrs({}, {}, {0, 2}, {2, 0})),
+                     floats({f32({3}), f32({5})}, dot_attrs({}, {}, {}, {}))}},
+        {.name = "linear",
+         .kind = OpKind::composite,
+         .infer = infer_linear,
+         .split = split_linear,
+         .vjp = linear_vjp,
+         .expand = linear_expand,
+         .samples = {floats({f32({2, 3, 5}), f32({7, 5}), f32({7})}), floats({f32({4, 6}), f32({3, 6})}),
+                     floats({f32({5}), f32({1, 5}), f32({1})})}},
     };
     for (Op& row : attention_rows()) out.push_back(std::move(row));
     return out;

@@ -40,7 +40,8 @@ auto infer_random(DType dtype) {
 std::string split_made(const InferContext& c) {
   Letters letters;
   std::string out;
-  for (size_t d = 0; d < c.attrs.list("shape").size(); ++d) out += c.attrs.has("dim") && c.attrs.integer("dim") == static_cast<int64_t>(d) ? '#' : letters.next();
+  for (size_t d = 0; d < c.attrs.list("shape").size(); ++d)
+    out += c.attrs.has("dim") && c.attrs.integer("dim") == static_cast<int64_t>(d) ? '#' : letters.next();
   return "->" + out;
 }
 std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor>(c.in.size()); }
@@ -49,15 +50,37 @@ std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor
 std::span<const Op> creation_ops() {
   static const Types scalars{i64({}), i64({}), i64({})};
   static const std::vector<Op> rows{
-      {.name = "full", .kind = OpKind::creation, .infer = infer_full, .split = split_made, .vjp = no_gradient,
-       .samples = {{{}, {{"shape", Shape{3, 5}}, {"value", -1.5}, {"dtype", DType::f32}}}, {{}, {{"shape", Shape{2, 1, 7}}, {"value", 3.0}, {"dtype", DType::i64}}}, {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
-      {.name = "iota", .kind = OpKind::creation, .infer = infer_iota, .split = split_made, .vjp = no_gradient,
-       .samples = {{{}, {{"shape", Shape{3, 5}}, {"dim", 1}, {"dtype", DType::i32}}}, {{}, {{"shape", Shape{7, 1, 2}}, {"dim", 0}, {"dtype", DType::f32}}}, {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
+      {.name = "full",
+       .kind = OpKind::creation,
+       .infer = infer_full,
+       .split = split_made,
+       .vjp = no_gradient,
+       .samples = {{{}, {{"shape", Shape{3, 5}}, {"value", -1.5}, {"dtype", DType::f32}}},
+                   {{}, {{"shape", Shape{2, 1, 7}}, {"value", 3.0}, {"dtype", DType::i64}}},
+                   {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
+      {.name = "iota",
+       .kind = OpKind::creation,
+       .infer = infer_iota,
+       .split = split_made,
+       .vjp = no_gradient,
+       .samples = {{{}, {{"shape", Shape{3, 5}}, {"dim", 1}, {"dtype", DType::i32}}},
+                   {{}, {{"shape", Shape{7, 1, 2}}, {"dim", 0}, {"dtype", DType::f32}}},
+                   {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
       // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits philox::bits(seed, stream, step, index).
-      {.name = "rng_bits", .kind = OpKind::random, .infer = infer_random(DType::u32), .split = unsplit, .vjp = no_gradient,
-       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}), integers(scalars, {{"shape", Shape{2, 1, 7}}, {"stream", -1}})}},
-      {.name = "rng_uniform", .kind = OpKind::random, .infer = infer_random(DType::f32), .split = unsplit, .vjp = no_gradient,
-       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}), integers(scalars, {{"shape", Shape{17}}, {"stream", 99}})}},
+      {.name = "rng_bits",
+       .kind = OpKind::random,
+       .infer = infer_random(DType::u32),
+       .split = unsplit,
+       .vjp = no_gradient,
+       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}),
+                   integers(scalars, {{"shape", Shape{2, 1, 7}}, {"stream", -1}})}},
+      {.name = "rng_uniform",
+       .kind = OpKind::random,
+       .infer = infer_random(DType::f32),
+       .split = unsplit,
+       .vjp = no_gradient,
+       .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}),
+                   integers(scalars, {{"shape", Shape{17}}, {"stream", 99}})}},
   };
   return rows;
 }

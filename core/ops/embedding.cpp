@@ -54,7 +54,9 @@ std::vector<Tensor> rope_expand(const ExpandContext& c) {
   Tensor second = c.attrs.flag("inverse") ? high * cosine - low * sine : high * cosine + low * sine;
   return {convert(concat({first, second}, 3), c.in[0].dtype())};
 }
-Grads rope_vjp(const VjpContext& c) { return {apply1("rope", {c.grad[0]}, {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})}; }
+Grads rope_vjp(const VjpContext& c) {
+  return {apply1("rope", {c.grad[0]}, {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};
+}
 
 Types infer_dropout(const InferContext& c) {  // x, seed, step, sample
   expect_count(c, 4);
@@ -77,22 +79,49 @@ std::vector<Tensor> dropout_expand(const ExpandContext& c) {
 Grads dropout_vjp(const VjpContext& c) { return {apply1("dropout", {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}}; }
 
 Attrs turn(double theta, bool inverse) { return {{"theta", theta}, {"inverse", inverse}}; }
-Sample drop(Shape shape, double p, int64_t stream) { return floats({f32(std::move(shape)), i64({}), i64({}), i64({})}, {{"p", p}, {"stream", stream}}); }
+Sample drop(Shape shape, double p, int64_t stream) {
+  return floats({f32(std::move(shape)), i64({}), i64({}), i64({})}, {{"p", p}, {"stream", stream}});
+}
 }  // namespace
 
 std::vector<Op> embedding_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "embedding", .kind = kind, .infer = infer_embedding, .split = split_embedding, .vjp = embedding_vjp,
-       .expand = [](const ExpandContext& c) { return std::vector<Tensor>{take(c.in[0], c.in[1])}; }, .linear = {0},
+      {.name = "embedding",
+       .kind = kind,
+       .infer = infer_embedding,
+       .split = split_embedding,
+       .vjp = embedding_vjp,
+       .expand = [](const ExpandContext& c) { return std::vector<Tensor>{take(c.in[0], c.in[1])}; },
+       .linear = {0},
        .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 6}), i32({1, 9})})}},
-      {.name = "embedding_grad", .kind = kind, .infer = infer_embedding_grad, .split = split_embedding_grad,
-       .expand = [](const ExpandContext& c) { return std::vector<Tensor>{apply1("index_add", {c.in[1], c.in[0]}, c.attrs)}; }, .linear = {0},
+      {.name = "embedding_grad",
+       .kind = kind,
+       .infer = infer_embedding_grad,
+       .split = split_embedding_grad,
+       .expand =
+           [](const ExpandContext& c) {
+             return std::vector<Tensor>{apply1("index_add", {c.in[1], c.in[0]}, c.attrs)};
+           },
+       .linear = {0},
        .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}), integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})}},
-      {.name = "rope", .kind = kind, .infer = infer_rope, .split = [](const InferContext&) { return "bThD->bThD"; }, .vjp = rope_vjp, .expand = rope_expand, .linear = {0},
-       .samples = {floats({f32({2, 5, 3, 4})}, turn(10000, false)), floats({f32({1, 17, 1, 6})}, turn(100, true)), floats({f32({3, 1, 2, 2})}, turn(10000, false))}},
+      {.name = "rope",
+       .kind = kind,
+       .infer = infer_rope,
+       .split = [](const InferContext&) { return "bThD->bThD"; },
+       .vjp = rope_vjp,
+       .expand = rope_expand,
+       .linear = {0},
+       .samples = {floats({f32({2, 5, 3, 4})}, turn(10000, false)), floats({f32({1, 17, 1, 6})}, turn(100, true)),
+                   floats({f32({3, 1, 2, 2})}, turn(10000, false))}},
       // Elements are numbered over the whole tensor, so a rank holds all of it.
-      {.name = "dropout", .kind = kind, .infer = infer_dropout, .split = unsplit, .vjp = dropout_vjp, .expand = dropout_expand, .linear = {0},
+      {.name = "dropout",
+       .kind = kind,
+       .infer = infer_dropout,
+       .split = unsplit,
+       .vjp = dropout_vjp,
+       .expand = dropout_expand,
+       .linear = {0},
        .samples = {drop({3, 5}, 0.5, 12345), drop({2, 1, 17}, 0.1, -7), drop({7}, 1, 3)}},
   };
 }

@@ -13,7 +13,8 @@ namespace lockstep {
 
 namespace {
 [[noreturn]] void refuse(std::string_view op, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
-  SourceLine line = !inputs.empty() && inputs[0] ? source_line(*inputs[0].builder(), at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+  SourceLine line =
+      !inputs.empty() && inputs[0] ? source_line(*inputs[0].builder(), at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
   const std::vector<TypedShape> none;
   const Attrs no_attrs;
   InferContext{op, none, no_attrs, line}.fail(what);
@@ -100,7 +101,9 @@ Tensor iota_like(Tensor like, int dim, Here at) {
   need("iota", {like}, at);
   return iota(like, like.shape(), dim, DType::i32, at);
 }
-Tensor scalar(Tensor beside, const std::string& name, DType dtype) { return {beside.builder(), beside.builder()->scalar_input(name, dtype)}; }
+Tensor scalar(Tensor beside, const std::string& name, DType dtype) {
+  return {beside.builder(), beside.builder()->scalar_input(name, dtype)};
+}
 
 Tensor sum(Tensor x, std::vector<int64_t> dims, bool keep, Here at) { return reduce("sum", x, std::move(dims), keep, at); }
 Tensor max(Tensor x, std::vector<int64_t> dims, bool keep, Here at) { return reduce("max", x, std::move(dims), keep, at); }
@@ -118,12 +121,16 @@ Tensor reshape(Tensor x, Shape shape, Here at) {
   need("reshape", {x}, at);
   int64_t known = 1, open = -1;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] != -1) known *= shape[i];
-    else if (open < 0) open = static_cast<int64_t>(i);
-    else refuse("reshape", {x}, at, str(x.text(), " to ", shape, ": only one size may be -1"));
+    if (shape[i] != -1)
+      known *= shape[i];
+    else if (open < 0)
+      open = static_cast<int64_t>(i);
+    else
+      refuse("reshape", {x}, at, str(x.text(), " to ", shape, ": only one size may be -1"));
   }
   if (open >= 0) {
-    if (known == 0 || numel(x.shape()) % known != 0) refuse("reshape", {x}, at, str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
+    if (known == 0 || numel(x.shape()) % known != 0)
+      refuse("reshape", {x}, at, str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
     shape[static_cast<size_t>(open)] = numel(x.shape()) / known;
   }
   return shape == x.shape() ? x : apply1("reshape", {x}, {{"shape", shape}}, at);
@@ -146,7 +153,9 @@ Tensor broadcast_to(Tensor x, Shape shape, Here at) {
   need("broadcast", {x}, at);
   if (x.shape() == shape) return x;
   Shape common;
-  if (!rules::broadcast_shape(x.shape(), shape, common) || common != shape) refuse("broadcast", {x}, at, str(x.text(), " does not broadcast to ", shape, "; dims are matched from the last, and must be equal or 1"));
+  if (!rules::broadcast_shape(x.shape(), shape, common) || common != shape)
+    refuse("broadcast", {x}, at,
+           str(x.text(), " does not broadcast to ", shape, "; dims are matched from the last, and must be equal or 1"));
   std::vector<int64_t> dims(x.shape().size());
   std::iota(dims.begin(), dims.end(), static_cast<int64_t>(shape.size() - dims.size()));
   return broadcast_dims(x, shape, dims, at);
@@ -164,7 +173,9 @@ Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at) {
   limits[d] = limit;
   return apply1("slice", {x}, {{"start", starts}, {"limit", limits}, {"step", steps}}, at);
 }
-Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value, Here at) { return apply1("pad", {x}, {{"lo", lo}, {"hi", hi}, {"value", value}}, at); }
+Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value, Here at) {
+  return apply1("pad", {x}, {{"lo", lo}, {"hi", hi}, {"value", value}}, at);
+}
 Tensor concat(std::vector<Tensor> xs, int dim, Here at) {
   if (xs.empty()) refuse("concat", {}, at, "takes 1 or more inputs, got 0");
   need("concat", xs, at);
@@ -174,7 +185,9 @@ Tensor concat(std::vector<Tensor> xs, int dim, Here at) {
 std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at) {
   need("split", {x}, at);
   int64_t d = dim_of("split", x, dim, at), total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  if (total != x.shape()[static_cast<size_t>(d)]) refuse("split", {x}, at, str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ", x.shape()[static_cast<size_t>(d)]));
+  if (total != x.shape()[static_cast<size_t>(d)])
+    refuse("split", {x}, at,
+           str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ", x.shape()[static_cast<size_t>(d)]));
   std::vector<Tensor> out;
   int64_t start = 0;
   for (int64_t size : sizes) {
@@ -193,16 +206,24 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
   if (a.ndim() < 2 || b.ndim() < 2) refuse("matmul", {a}, at, str(types(), ": both need 2 or more dims"));
   if (a.dtype() != b.dtype()) refuse("matmul", {a}, at, str("dtypes differ: ", types(), "; convert one side?"));
   if (a.size(-1) != b.size(-2))
-    refuse("matmul", {a}, at, str("inner dims differ: lhs ", a.text(), " has ", a.size(-1), ", rhs ", b.text(), " has ", b.size(-2), "; transpose one side?"));
+    refuse("matmul", {a}, at,
+           str("inner dims differ: lhs ", a.text(), " has ", a.size(-1), ", rhs ", b.text(), " has ", b.size(-2), "; transpose one side?"));
   int rank = a.ndim();
   Shape lhs = a.shape(), rhs = b.shape();
   if (b.ndim() != rank || !std::equal(lhs.begin(), lhs.end() - 2, rhs.begin()))
     refuse("matmul", {a}, at, str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
   std::vector<int64_t> batch(static_cast<size_t>(rank - 2));
   std::iota(batch.begin(), batch.end(), int64_t{0});
-  return apply1("dot", {a, b}, {{"lhs_batch", batch}, {"rhs_batch", batch}, {"lhs_contract", std::vector<int64_t>{rank - 1}}, {"rhs_contract", std::vector<int64_t>{rank - 2}}}, at);
+  return apply1("dot", {a, b},
+                {{"lhs_batch", batch},
+                 {"rhs_batch", batch},
+                 {"lhs_contract", std::vector<int64_t>{rank - 1}},
+                 {"rhs_contract", std::vector<int64_t>{rank - 2}}},
+                at);
 }
-Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) { return apply1("linear", bias ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {}, at); }
+Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) {
+  return apply1("linear", bias ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {}, at);
+}
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
   need("sdpa", {q, k, v}, at);
   double head_dim = q.ndim() == 4 ? static_cast<double>(q.size(-1)) : 1;
@@ -211,7 +232,9 @@ Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
 Tensor rope(Tensor x, double theta, Here at) { return apply1("rope", {x}, {{"theta", theta}, {"inverse", false}}, at); }
 
 Tensor softmax(Tensor x, Here at) { return apply1("softmax", {x}, {}, at); }
-Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double eps, Here at) { return apply("layer_norm", {x, weight, bias}, {{"eps", eps}}, at)[0]; }
+Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double eps, Here at) {
+  return apply("layer_norm", {x, weight, bias}, {{"eps", eps}}, at)[0];
+}
 Tensor rms_norm(Tensor x, Tensor weight, double eps, Here at) { return apply("rms_norm", {x, weight}, {{"eps", eps}}, at)[0]; }
 Tensor dropout(Tensor x, double p, Here at) {
   need("dropout", {x}, at);
@@ -220,7 +243,8 @@ Tensor dropout(Tensor x, double p, Here at) {
   int64_t made = 0;  // dropouts of this graph so far: the same trace gives the same streams
   for (const Node& node : builder->graph.nodes) made += node.op == "dropout";
   auto stream = static_cast<int64_t>(hash64(str(builder->scope, "/dropout.", made)));
-  return apply1("dropout", {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64), scalar(x, "rng.sample", DType::i64)}, {{"p", p}, {"stream", stream}}, at);
+  return apply1("dropout", {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64), scalar(x, "rng.sample", DType::i64)},
+                {{"p", p}, {"stream", stream}}, at);
 }
 
 Loss cross_entropy(Tensor logits, Tensor targets, Here at) {

@@ -51,7 +51,8 @@ Tensor reshape(Tensor x, Shape shape, Here at = Here::current());               
 Tensor permute(Tensor x, std::vector<int64_t> order, Here at = Here::current());
 Tensor transpose(Tensor x, int a, int b, Here at = Here::current());
 Tensor broadcast_to(Tensor x, Shape shape, Here at = Here::current());                           // NumPy's rule
-Tensor broadcast_dims(Tensor x, Shape shape, std::vector<int64_t> dims, Here at = Here::current());  // input dim i becomes output dim dims[i]
+// Input dim i becomes output dim dims[i].
+Tensor broadcast_dims(Tensor x, Shape shape, std::vector<int64_t> dims, Here at = Here::current());
 Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at = Here::current());
 Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value, Here at = Here::current());
 Tensor concat(std::vector<Tensor> xs, int dim, Here at = Here::current());
@@ -67,7 +68,8 @@ Tensor linear(Tensor x, Tensor weight, Tensor bias = {}, Here at = Here::current
 // Attention over q [batch, tokens, heads, head_dim], k and v [batch, tokens, kv_heads, head_dim] -> like q. heads % kv_heads == 0.
 // Scores are scaled by 1 / sqrt(head_dim).
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
-Tensor rope(Tensor x, double theta, Here at = Here::current());         // [batch, tokens, heads, head_dim]; half-split pairs (i, i + head_dim / 2)
+// Rotary positions over [batch, tokens, heads, head_dim], in half-split pairs (i, i + head_dim / 2).
+Tensor rope(Tensor x, double theta, Here at = Here::current());
 
 // Norms and probabilities over the last dim.
 Tensor softmax(Tensor x, Here at = Here::current());

@@ -15,7 +15,8 @@ void expect_targets(const InferContext& c, size_t logits, size_t targets) {
   const Shape& shape = c.in[logits].shape;
   if (shape.empty() || shape.back() == 0) c.fail(str("logits are ", in_text(c, logits), ", need [..., vocab]"));
   if (c.in[targets].dtype != DType::i32 || c.in[targets].shape != Shape(shape.begin(), shape.end() - 1))
-    c.fail(str("logits are ", in_text(c, logits), ", targets are ", in_text(c, targets), ", need ", shape_text(DType::i32, Shape(shape.begin(), shape.end() - 1))));
+    c.fail(str("logits are ", in_text(c, logits), ", targets are ", in_text(c, targets), ", need ",
+               shape_text(DType::i32, Shape(shape.begin(), shape.end() - 1))));
   (void)c.attrs.integer("ignore_index");
 }
 Types infer_cross_entropy(const InferContext& c) {  // logits, targets -> sum, count, lse
@@ -40,7 +41,9 @@ List leading(const Tensor& x) {
 }
 Tensor over_rows(Tensor statistic, Tensor like) { return broadcast_dims(statistic, like.shape(), leading(like)); }
 Tensor is_target(Tensor targets, Tensor x) { return equal(iota_like(x, -1), over_rows(targets, x)); }
-Tensor counted(Tensor targets, const Attrs& attrs) { return not_equal(targets, full_like(targets, static_cast<double>(attrs.integer("ignore_index")))); }
+Tensor counted(Tensor targets, const Attrs& attrs) {
+  return not_equal(targets, full_like(targets, static_cast<double>(attrs.integer("ignore_index"))));
+}
 
 std::vector<Tensor> cross_entropy_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]), targets = c.in[1];
@@ -54,10 +57,14 @@ std::vector<Tensor> cross_entropy_expand(const ExpandContext& c) {
 std::vector<Tensor> cross_entropy_grad_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[1]), targets = c.in[2];
   Tensor p = exp(x - over_rows(c.in[3], x));
-  Tensor dx = (p - convert(is_target(targets, x), x.dtype())) * over_rows(where(counted(targets, c.attrs), broadcast_to(c.in[0], targets.shape()), full(x, targets.shape(), 0, x.dtype())), x);
+  Tensor dx =
+      (p - convert(is_target(targets, x), x.dtype())) *
+      over_rows(where(counted(targets, c.attrs), broadcast_to(c.in[0], targets.shape()), full(x, targets.shape(), 0, x.dtype())), x);
   return {convert(dx, c.in[1].dtype())};
 }
-std::vector<Tensor> cross_entropy_vjp(const VjpContext& c) { return {apply1("cross_entropy_grad", {c.grad[0], c.in[0], c.in[1], c.out[2]}, c.attrs), {}}; }
+std::vector<Tensor> cross_entropy_vjp(const VjpContext& c) {
+  return {apply1("cross_entropy_grad", {c.grad[0], c.in[0], c.in[1], c.out[2]}, c.attrs), {}};
+}
 }  // namespace
 
 std::vector<Op> loss_rows() {
@@ -66,10 +73,23 @@ std::vector<Op> loss_rows() {
   const Attrs none{{"ignore_index", -100}}, some{{"ignore_index", 2}};
   return {
       // Rows may be sharded: sum and count are then Partial, lse is not.
-      {.name = "cross_entropy", .kind = kind, .infer = infer_cross_entropy, .split = [](const InferContext&) { return "...V,...->,,..."; }, .vjp = cross_entropy_vjp, .expand = cross_entropy_expand,
-       .samples = {floats({f32({3, 5}), i32({3})}, none), floats({f32({2, 9, 17}), i32({2, 9})}, some, -20, 20), floats({f32({7, 1, 4}), i32({7, 1})}, none)}, .statistics = 1},
-      {.name = "cross_entropy_grad", .kind = kind, .infer = infer_cross_entropy_grad, .split = [](const InferContext&) { return ",...V,...,...->...V"; }, .expand = cross_entropy_grad_expand, .linear = {0},
-       .samples = {floats({f32({}), f32({3, 5}), i32({3}), f32({3})}, none), floats({f32({}), f32({2, 9, 17}), i32({2, 9}), f32({2, 9})}, some)}},
+      {.name = "cross_entropy",
+       .kind = kind,
+       .infer = infer_cross_entropy,
+       .split = [](const InferContext&) { return "...V,...->,,..."; },
+       .vjp = cross_entropy_vjp,
+       .expand = cross_entropy_expand,
+       .samples = {floats({f32({3, 5}), i32({3})}, none), floats({f32({2, 9, 17}), i32({2, 9})}, some, -20, 20),
+                   floats({f32({7, 1, 4}), i32({7, 1})}, none)},
+       .statistics = 1},
+      {.name = "cross_entropy_grad",
+       .kind = kind,
+       .infer = infer_cross_entropy_grad,
+       .split = [](const InferContext&) { return ",...V,...,...->...V"; },
+       .expand = cross_entropy_grad_expand,
+       .linear = {0},
+       .samples = {floats({f32({}), f32({3, 5}), i32({3}), f32({3})}, none),
+                   floats({f32({}), f32({2, 9, 17}), i32({2, 9}), f32({2, 9})}, some)}},
   };
 }
 

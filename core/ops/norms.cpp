@@ -1,4 +1,5 @@
-// Rows over the last dim: softmax, layer_norm, rms_norm and their gradients. Statistics are f32 (f64 for f64); values are rounded once, at the end.
+// Rows over the last dim: softmax, layer_norm, rms_norm and their gradients. Statistics are f32 (f64 for f64); values are rounded once, at
+// the end.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -22,8 +23,10 @@ Types infer_softmax(const InferContext& c) {
 }
 // Per-feature weights: [width of x], in x's dtype or that of the statistics.
 void expect_weight(const InferContext& c, size_t i, const TypedShape& x, std::string_view role) {
-  if (c.in[i].shape != Shape{x.shape.back()}) c.fail(str(role, " is ", in_text(c, i), ", input ", text(x), " needs [", x.shape.back(), "]"));
-  if (c.in[i].dtype != x.dtype && c.in[i].dtype != statistic(x.dtype)) c.fail(str("dtypes differ: input ", text(x), ", ", role, " ", in_text(c, i), "; convert one side?"));
+  if (c.in[i].shape != Shape{x.shape.back()})
+    c.fail(str(role, " is ", in_text(c, i), ", input ", text(x), " needs [", x.shape.back(), "]"));
+  if (c.in[i].dtype != x.dtype && c.in[i].dtype != statistic(x.dtype))
+    c.fail(str("dtypes differ: input ", text(x), ", ", role, " ", in_text(c, i), "; convert one side?"));
 }
 TypedShape statistics_of(const TypedShape& x) { return {statistic(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)}; }
 void expect_statistic(const InferContext& c, size_t i, const TypedShape& x, std::string_view role) {
@@ -135,15 +138,42 @@ std::vector<Op> norm_rows() {
   constexpr auto kind = OpKind::composite;
   const Attrs eps{{"eps", 1e-5}};
   return {
-      {.name = "softmax", .kind = kind, .infer = infer_softmax, .split = [](const InferContext&) { return "...D->...D"; }, .vjp = softmax_vjp, .expand = softmax_expand,
+      {.name = "softmax",
+       .kind = kind,
+       .infer = infer_softmax,
+       .split = [](const InferContext&) { return "...D->...D"; },
+       .vjp = softmax_vjp,
+       .expand = softmax_expand,
        .samples = {floats({f32({3, 5})}), floats({f32({2, 1, 17})}, {}, -30, 30), floats({f32({4, 1})})}},
-      {.name = "layer_norm", .kind = kind, .infer = infer_layer_norm, .split = [](const InferContext&) { return "...D,D,D->...D,...,..."; }, .vjp = layer_norm_vjp, .expand = layer_norm_expand,
-       .samples = norm_samples(true, eps), .statistics = 2},
-      {.name = "layer_norm_grad", .kind = kind, .infer = infer_layer_norm_grad, .split = [](const InferContext&) { return "...D,...D,D,...,...->...D,D,D"; }, .expand = layer_norm_grad_expand, .linear = {0},
+      {.name = "layer_norm",
+       .kind = kind,
+       .infer = infer_layer_norm,
+       .split = [](const InferContext&) { return "...D,D,D->...D,...,..."; },
+       .vjp = layer_norm_vjp,
+       .expand = layer_norm_expand,
+       .samples = norm_samples(true, eps),
+       .statistics = 2},
+      {.name = "layer_norm_grad",
+       .kind = kind,
+       .infer = infer_layer_norm_grad,
+       .split = [](const InferContext&) { return "...D,...D,D,...,...->...D,D,D"; },
+       .expand = layer_norm_grad_expand,
+       .linear = {0},
        .samples = norm_grad_samples(2)},
-      {.name = "rms_norm", .kind = kind, .infer = infer_rms_norm, .split = [](const InferContext&) { return "...D,D->...D,..."; }, .vjp = rms_norm_vjp, .expand = rms_norm_expand,
-       .samples = norm_samples(false, eps), .statistics = 1},
-      {.name = "rms_norm_grad", .kind = kind, .infer = infer_rms_norm_grad, .split = [](const InferContext&) { return "...D,...D,D,...->...D,D"; }, .expand = rms_norm_grad_expand, .linear = {0},
+      {.name = "rms_norm",
+       .kind = kind,
+       .infer = infer_rms_norm,
+       .split = [](const InferContext&) { return "...D,D->...D,..."; },
+       .vjp = rms_norm_vjp,
+       .expand = rms_norm_expand,
+       .samples = norm_samples(false, eps),
+       .statistics = 1},
+      {.name = "rms_norm_grad",
+       .kind = kind,
+       .infer = infer_rms_norm_grad,
+       .split = [](const InferContext&) { return "...D,...D,D,...->...D,D"; },
+       .expand = rms_norm_grad_expand,
+       .linear = {0},
        .samples = norm_grad_samples(1)},
   };
 }

@@ -14,7 +14,8 @@ void InferContext::fail(const std::string& what) const { throw UserError(str("["
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> rows = [] {
     std::vector<const Op*> out;
-    for (auto family : {pointwise_ops(), creation_ops(), reduce_ops(), view_ops(), contract_ops(), composite_ops(), update_ops(), lane_ops()})
+    for (auto family :
+         {pointwise_ops(), creation_ops(), reduce_ops(), view_ops(), contract_ops(), composite_ops(), update_ops(), lane_ops()})
       for (const Op& row : family) out.push_back(&row);
     return out;
   }();
@@ -57,18 +58,17 @@ void verify(const Graph& graph, std::string_view after) {
       verify(*node.body, after);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const Value &given = graph[node.inputs[i]], &taken = (*node.body)[node.body->inputs[i].value];
-        LS_CHECK(given.dtype == taken.dtype && given.shape == taken.shape, "after ", after, ": ", node.op, " at ", node.at.text(), " gives its body ", shape_text(given.dtype, given.shape), " for ",
-                 shape_text(taken.dtype, taken.shape));
+        LS_CHECK(given.dtype == taken.dtype && given.shape == taken.shape, "after ", after, ": ", node.op, " at ", node.at.text(),
+                 " gives its body ", shape_text(given.dtype, given.shape), " for ", shape_text(taken.dtype, taken.shape));
       }
     }
     std::vector<TypedShape> types, held;
     try {
       types = infer(graph, node);
-    } catch (const UserError& error) {
-      throw InternalError(str("after ", after, ": ", error.what()));
-    }
+    } catch (const UserError& error) { throw InternalError(str("after ", after, ": ", error.what())); }
     for (ValueId id : node.outputs) held.push_back({graph[id].dtype, graph[id].shape});
-    LS_CHECK(types == held, "after ", after, ": ", node.op, " at ", node.at.text(), " makes ", rules::types_text(types), ", the graph says ", rules::types_text(held));
+    LS_CHECK(types == held, "after ", after, ": ", node.op, " at ", node.at.text(), " makes ", rules::types_text(types),
+             ", the graph says ", rules::types_text(held));
   }
 }
 

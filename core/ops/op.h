@@ -70,15 +70,17 @@ struct Op {
   OpKind kind = OpKind::pointwise;
   // Output types; throws UserError through context.fail.
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
-  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the output may be sharded, a letter
-  // that vanishes leaves Partial; "..." is any number of leading dims, equal in all. "" = may not be split. A letter written upper-case may not be sharded,
-  // nor may a dim written '#', which has no name. A letter that stands in outputs only may be sharded: each rank makes its own part.
+  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the output may be sharded, a
+  // letter that vanishes leaves Partial(sum); "..." is any number of leading dims, equal in all. "" = may not be split. A letter written
+  // upper-case may not be sharded, nor may a dim written '#', which has no name. A letter that stands in outputs only may be sharded: each
+  // rank makes its own part.
   std::function<std::string(const InferContext&)> split = {};
   // One gradient per input (empty Tensor: none). Unset: not differentiable.
   std::function<std::vector<Tensor>(const VjpContext&)> vjp = {};
   // The op in terms of primitives (composites and updates). Unset: a primitive.
   std::function<std::vector<Tensor>(const ExpandContext&)> expand = {};
-  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike, in terms of the prelude's ls_* functions.
+  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike, in terms of the prelude's
+  // ls_* functions. A comparison gives a mask, and ls_where, ls_not, &, | and ^ take masks.
   std::string_view scalar = {};
   // Arguments in which the op is linear: a Partial(sum) may pass through them. One at a time (mul: the other argument is whole), or, when
   // `joint`, all of them together (add: all are Partial, or none is).

@@ -16,21 +16,31 @@ enum class Takes { floats, numbers, integers, bits, any };  // bits: integers an
 
 bool takes(Takes what, DType dtype) {
   switch (what) {
-    case Takes::floats: return is_float(dtype);
-    case Takes::numbers: return dtype != DType::boolean;
-    case Takes::integers: return is_integer(dtype);
-    case Takes::bits: return !is_float(dtype);
-    case Takes::any: return true;
+    case Takes::floats:
+      return is_float(dtype);
+    case Takes::numbers:
+      return dtype != DType::boolean;
+    case Takes::integers:
+      return is_integer(dtype);
+    case Takes::bits:
+      return !is_float(dtype);
+    case Takes::any:
+      return true;
   }
   return false;
 }
 const char* words(Takes what) {
   switch (what) {
-    case Takes::floats: return "floats";
-    case Takes::numbers: return "numbers";
-    case Takes::integers: return "integers";
-    case Takes::bits: return "integers or bool";
-    case Takes::any: return "any dtype";
+    case Takes::floats:
+      return "floats";
+    case Takes::numbers:
+      return "numbers";
+    case Takes::integers:
+      return "integers";
+    case Takes::bits:
+      return "integers or bool";
+    case Takes::any:
+      return "any dtype";
   }
   return "";
 }
@@ -62,7 +72,8 @@ Types infer_convert(const InferContext& c) {
 Types infer_bitcast(const InferContext& c) {
   expect_count(c, 1);
   DType to = c.attrs.dtype("dtype");
-  if (size_of(to) != size_of(c.in[0].dtype)) c.fail(str(in_text(c, 0), " to ", name(to), ": elements of ", size_of(c.in[0].dtype), " and ", size_of(to), " bytes"));
+  if (size_of(to) != size_of(c.in[0].dtype))
+    c.fail(str(in_text(c, 0), " to ", name(to), ": elements of ", size_of(c.in[0].dtype), " and ", size_of(to), " bytes"));
   return {{to, c.in[0].shape}};
 }
 Types infer_clamp(const InferContext& c) {
@@ -86,13 +97,32 @@ std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi 
 }
 
 Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows, std::vector<int> linear = {}) {
-  return {.name = name, .infer = infer_same(1, what), .split = same_dims, .vjp = std::move(vjp), .scalar = scalar, .linear = std::move(linear), .samples = std::move(rows)};
+  return {.name = name,
+          .infer = infer_same(1, what),
+          .split = same_dims,
+          .vjp = std::move(vjp),
+          .scalar = scalar,
+          .linear = std::move(linear),
+          .samples = std::move(rows)};
 }
-Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows, std::vector<int> linear = {}, bool joint = false) {
-  return {.name = name, .infer = infer_same(2, what), .split = same_dims, .vjp = std::move(vjp), .scalar = scalar, .linear = std::move(linear), .samples = std::move(rows), .joint = joint};
+Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows, std::vector<int> linear = {},
+       bool joint = false) {
+  return {.name = name,
+          .infer = infer_same(2, what),
+          .split = same_dims,
+          .vjp = std::move(vjp),
+          .scalar = scalar,
+          .linear = std::move(linear),
+          .samples = std::move(rows),
+          .joint = joint};
 }
 Op compare(std::string_view name, std::string_view scalar, Takes what) {
-  return {.name = name, .infer = infer_compare(what), .split = same_dims, .vjp = [](const VjpContext&) { return Grads(2); }, .scalar = scalar, .samples = samples(2, what, -2, 2, 0, 3)};
+  return {.name = name,
+          .infer = infer_compare(what),
+          .split = same_dims,
+          .vjp = [](const VjpContext&) { return Grads(2); },
+          .scalar = scalar,
+          .samples = samples(2, what, -2, 2, 0, 3)};
 }
 
 Vjp flat(size_t count) {  // piecewise constant: the gradient is zero wherever it exists
@@ -112,24 +142,39 @@ std::vector<Op> unary_rows() {
   auto all = samples(1, Takes::numbers), real = samples(1, Takes::floats), positive = samples(1, Takes::floats, 0.25, 4);
   return {
       unary("neg", "-{0}", Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all, {0}),
-      unary("abs", "ls_abs({0})", Takes::numbers, [](C c) { return Grads{c.grad[0] * f("sign", {c.in[0]})}; }, all),
+      unary(
+          "abs", "ls_abs({0})", Takes::numbers, [](C c) { return Grads{c.grad[0] * f("sign", {c.in[0]})}; }, all),
       unary("sign", "ls_sign({0})", Takes::numbers, flat(1), all),
       unary("floor", "ls_floor({0})", Takes::floats, flat(1), real),
       unary("ceil", "ls_ceil({0})", Takes::floats, flat(1), real),
       unary("round", "ls_round({0})", Takes::floats, flat(1), real),
       unary("trunc", "ls_trunc({0})", Takes::floats, flat(1), real),
-      unary("sqrt", "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; }, positive),
-      unary("rsqrt", "ls_rsqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
-      unary("reciprocal", "ls_reciprocal({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
-      unary("exp", "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
-      unary("expm1", "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; }, real),
-      unary("log", "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
-      unary("log1p", "ls_log1p({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; }, samples(1, Takes::floats, -0.5, 3)),
-      unary("sin", "ls_sin({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; }, real),
-      unary("cos", "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
-      unary("tanh", "ls_tanh({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
-      unary("erf", "ls_erf({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; }, real),
-      unary("sigmoid", "ls_sigmoid({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
+      unary(
+          "sqrt", "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; }, positive),
+      unary(
+          "rsqrt", "ls_rsqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
+      unary(
+          "reciprocal", "ls_reciprocal({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
+      unary(
+          "exp", "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
+      unary(
+          "expm1", "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; }, real),
+      unary(
+          "log", "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
+      unary(
+          "log1p", "ls_log1p({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; },
+          samples(1, Takes::floats, -0.5, 3)),
+      unary(
+          "sin", "ls_sin({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; }, real),
+      unary(
+          "cos", "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
+      unary(
+          "tanh", "ls_tanh({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
+      unary(
+          "erf", "ls_erf({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; },
+          real),
+      unary(
+          "sigmoid", "ls_sigmoid({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
       unary("not", "ls_not({0})", Takes::bits, flat(1), samples(1, Takes::bits)),
   };
 }
@@ -145,16 +190,40 @@ std::vector<Op> binary_rows() {
     return out;
   };
   return {
-      two("add", "{0} + {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1}, true),
-      two("sub", "{0} - {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}}; }, all, {0, 1}, true),
-      two("mul", "{0} * {1}", Takes::numbers, [](C c) { return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}}; }, all, {0, 1}),
-      two("div", "{0} / {1}", Takes::numbers,  // integers: towards zero
-          [](C c) { return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{}, c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}}; }, divisors),
+      two(
+          "add", "{0} + {1}", Takes::numbers,
+          [](C c) {
+            return Grads{c.grad[0], c.grad[0]};
+          },
+          all, {0, 1}, true),
+      two(
+          "sub", "{0} - {1}", Takes::numbers,
+          [](C c) {
+            return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}};
+          },
+          all, {0, 1}, true),
+      two("mul", "{0} * {1}", Takes::numbers,
+          [](C c) {
+            return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}};
+          },
+          all, {0, 1}),
+      two(
+          "div", "{0} / {1}", Takes::numbers,  // integers: towards zero
+          [](C c) {
+            return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{}, c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}};
+          },
+          divisors),
       two("pow", "ls_pow({0}, {1})", Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
-      two("maximum", "ls_maximum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "maximum"); }, all),
-      two("minimum", "ls_minimum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "minimum"); }, all),
-      two("remainder", "ls_remainder({0}, {1})", Takes::numbers,  // a - floor(a / b) b: the sign of b
-          [](C c) { return Grads{c.grad[0], c.wants[1] ? -(c.grad[0] * f("floor", {c.in[0] / c.in[1]})) : Tensor{}}; }, divisors),
+      two(
+          "maximum", "ls_maximum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "maximum"); }, all),
+      two(
+          "minimum", "ls_minimum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "minimum"); }, all),
+      two(
+          "remainder", "ls_remainder({0}, {1})", Takes::numbers,  // a - floor(a / b) b: the sign of b
+          [](C c) {
+            return Grads{c.grad[0], c.wants[1] ? -(c.grad[0] * f("floor", {c.in[0] / c.in[1]})) : Tensor{}};
+          },
+          divisors),
       two("and", "{0} & {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
       two("or", "{0} | {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
       two("xor", "{0} ^ {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
@@ -173,7 +242,9 @@ std::vector<Op> other_rows() {
     Tensor none = full_like(c.grad[0], 0);
     return Grads{{}, c.wants[1] ? where(c.in[0], c.grad[0], none) : Tensor{}, c.wants[2] ? where(c.in[0], none, c.grad[0]) : Tensor{}};
   };
-  auto fused = [](C c) { return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}, c.grad[0]}; };
+  auto fused = [](C c) {
+    return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}, c.grad[0]};
+  };
   auto inside = [](C c) {  // the bounds belong to the inside, as in PyTorch
     Tensor x = c.in[0], dy = c.grad[0];
     Tensor in_range = f("and", {less_equal(full_like(x, c.attrs.number("lo")), x), less_equal(x, full_like(x, c.attrs.number("hi")))});
@@ -181,15 +252,41 @@ std::vector<Op> other_rows() {
   };
   auto back = [](C c) { return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}}; };
   return {
-      {.name = "where", .infer = infer_where, .split = same_dims, .vjp = choose, .scalar = "ls_where({0}, {1}, {2})", .linear = {1, 2},
-       .samples = {{{boolean(kA), f32(kA), f32(kA)}, {}, -2, 2, 0, 2}, {{boolean(kB), f32(kB), f32(kB)}, {}, -2, 2, 0, 2}, {{boolean(kC), i32(kC), i32(kC)}, {}, -2, 2, 0, 2}}, .joint = true},
-      {.name = "fma", .infer = infer_same(3, Takes::floats), .split = same_dims, .vjp = fused, .scalar = "ls_fma({0}, {1}, {2})", .samples = samples(3, Takes::floats)},
-      {.name = "clamp", .infer = infer_clamp, .split = same_dims, .vjp = inside, .scalar = "ls_clamp({0}, {lo}, {hi})",
-       .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}), floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}), integers({i32(kC)}, {{"lo", -1.0}, {"hi", 2.0}}, -4, 5)}},
-      {.name = "convert", .infer = infer_convert, .split = same_dims, .vjp = back, .scalar = "ls_convert<{dtype}>({0})",
-       .samples = {floats({f32(kA)}, {{"dtype", DType::f64}}), floats({f32(kB)}, {{"dtype", DType::bf16}}), floats({f32(kC)}, {{"dtype", DType::i32}}),
-                   integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5), integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2), integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
-      {.name = "bitcast", .infer = infer_bitcast, .split = same_dims, .scalar = "ls_bitcast<{dtype}>({0})",
+      {.name = "where",
+       .infer = infer_where,
+       .split = same_dims,
+       .vjp = choose,
+       .scalar = "ls_where({0}, {1}, {2})",
+       .linear = {1, 2},
+       .samples = {{{boolean(kA), f32(kA), f32(kA)}, {}, -2, 2, 0, 2},
+                   {{boolean(kB), f32(kB), f32(kB)}, {}, -2, 2, 0, 2},
+                   {{boolean(kC), i32(kC), i32(kC)}, {}, -2, 2, 0, 2}},
+       .joint = true},
+      {.name = "fma",
+       .infer = infer_same(3, Takes::floats),
+       .split = same_dims,
+       .vjp = fused,
+       .scalar = "ls_fma({0}, {1}, {2})",
+       .samples = samples(3, Takes::floats)},
+      {.name = "clamp",
+       .infer = infer_clamp,
+       .split = same_dims,
+       .vjp = inside,
+       .scalar = "ls_clamp({0}, {lo}, {hi})",
+       .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}), floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}),
+                   integers({i32(kC)}, {{"lo", -1.0}, {"hi", 2.0}}, -4, 5)}},
+      {.name = "convert",
+       .infer = infer_convert,
+       .split = same_dims,
+       .vjp = back,
+       .scalar = "ls_convert<{dtype}>({0})",
+       .samples = {floats({f32(kA)}, {{"dtype", DType::f64}}), floats({f32(kB)}, {{"dtype", DType::bf16}}),
+                   floats({f32(kC)}, {{"dtype", DType::i32}}), integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
+                   integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2), integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
+      {.name = "bitcast",
+       .infer = infer_bitcast,
+       .split = same_dims,
+       .scalar = "ls_bitcast<{dtype}>({0})",
        .samples = {floats({f32(kA)}, {{"dtype", DType::u32}}), integers({i32(kB)}, {{"dtype", DType::u32}}, -4, 5)}},
   };
 }

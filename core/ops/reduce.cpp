@@ -25,7 +25,8 @@ auto infer_reduce(bool takes_bool) {
       if (dims[i] < dims[i - 1]) c.fail(str("dims ", dims, " are not in ascending order"));
     if (takes_bool)
       for (int64_t d : dims)
-        if (c.in[0].shape[static_cast<size_t>(d)] == 0) c.fail(str("dim ", d, " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
+        if (c.in[0].shape[static_cast<size_t>(d)] == 0)
+          c.fail(str("dim ", d, " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
     return {{c.in[0].dtype, reduced(c, dims)}};
   };
 }
@@ -33,7 +34,8 @@ Types infer_arg(const InferContext& c) {
   expect_count(c, 1);
   if (c.in[0].dtype == DType::boolean) c.fail(str("input 0 is ", in_text(c, 0), ", needs numbers"));
   auto dims = checked_dims(c, {c.attrs.integer("dim")}, c.in[0].shape.size(), "dim");
-  if (c.in[0].shape[static_cast<size_t>(dims[0])] == 0) c.fail(str("dim ", dims[0], " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
+  if (c.in[0].shape[static_cast<size_t>(dims[0])] == 0)
+    c.fail(str("dim ", dims[0], " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
   return {{DType::i32, reduced(c, dims)}};
 }
 
@@ -54,7 +56,9 @@ std::string split_dims(const InferContext& c) { return split_reduce(c, c.attrs.l
 std::string split_dim(const InferContext& c) { return split_reduce(c, {c.attrs.integer("dim")}, false); }
 
 // A reduced tensor back over the dims it lost.
-Tensor spread(const VjpContext& c, Tensor reduced) { return broadcast_dims(reduced, c.in[0].shape(), free_dims(c.in[0].shape().size(), c.attrs.list("dims"))); }
+Tensor spread(const VjpContext& c, Tensor reduced) {
+  return broadcast_dims(reduced, c.in[0].shape(), free_dims(c.in[0].shape().size(), c.attrs.list("dims")));
+}
 
 Grads sum_vjp(const VjpContext& c) { return {spread(c, c.grad[0])}; }
 Grads prod_vjp(const VjpContext& c) {  // product of the others: exact with zeros, too
@@ -76,19 +80,34 @@ Attrs over(std::vector<int64_t> dims) { return {{"dims", dims}}; }
 Attrs along(int64_t dim) { return {{"dim", dim}}; }
 
 std::vector<Sample> reduce_samples(double lo, double hi) {
-  return {floats({f32({3, 5})}, over({1}), lo, hi), floats({f32({4, 1, 7})}, over({0, 2}), lo, hi), floats({f32({5, 3, 2})}, over({0, 1, 2}), lo, hi), integers({i32({3, 5})}, over({0}), -3, 4)};
+  return {floats({f32({3, 5})}, over({1}), lo, hi), floats({f32({4, 1, 7})}, over({0, 2}), lo, hi),
+          floats({f32({5, 3, 2})}, over({0, 1, 2}), lo, hi), integers({i32({3, 5})}, over({0}), -3, 4)};
 }
-std::vector<Sample> arg_samples() { return {floats({f32({3, 5})}, along(1)), floats({f32({7, 1, 2})}, along(0)), integers({i32({3, 17})}, along(1), -3, 4)}; }
+std::vector<Sample> arg_samples() {
+  return {floats({f32({3, 5})}, along(1)), floats({f32({7, 1, 2})}, along(0)), integers({i32({3, 17})}, along(1), -3, 4)};
+}
 }  // namespace
 
 std::span<const Op> reduce_ops() {
   constexpr auto kind = OpKind::reduce;
   static const std::vector<Op> rows{
-      {.name = "sum", .kind = kind, .infer = infer_reduce(false), .split = split_sum, .vjp = sum_vjp, .linear = {0}, .samples = reduce_samples(-2, 2)},
-      {.name = "prod", .kind = kind, .infer = infer_reduce(false), .split = split_dims, .vjp = prod_vjp, .samples = reduce_samples(0.5, 1.5)},
+      {.name = "sum",
+       .kind = kind,
+       .infer = infer_reduce(false),
+       .split = split_sum,
+       .vjp = sum_vjp,
+       .linear = {0},
+       .samples = reduce_samples(-2, 2)},
+      {.name = "prod",
+       .kind = kind,
+       .infer = infer_reduce(false),
+       .split = split_dims,
+       .vjp = prod_vjp,
+       .samples = reduce_samples(0.5, 1.5)},
       {.name = "max", .kind = kind, .infer = infer_reduce(true), .split = split_dims, .vjp = extreme_vjp, .samples = reduce_samples(-2, 2)},
       {.name = "min", .kind = kind, .infer = infer_reduce(true), .split = split_dims, .vjp = extreme_vjp, .samples = reduce_samples(-2, 2)},
-      {.name = "argmax", .kind = kind, .infer = infer_arg, .split = split_dim, .vjp = no_gradient, .samples = arg_samples()},  // the first of equals
+      {.name = "argmax", .kind = kind, .infer = infer_arg, .split = split_dim, .vjp = no_gradient, .samples = arg_samples()},  // the first
+                                                                                                                               // of equals
       {.name = "argmin", .kind = kind, .infer = infer_arg, .split = split_dim, .vjp = no_gradient, .samples = arg_samples()},
   };
   return rows;

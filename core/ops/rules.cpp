@@ -15,7 +15,11 @@ std::string in_text(const InferContext& c, size_t i) { return text(c.in[i]); }
 
 void expect_count(const InferContext& c, size_t least, size_t most) {
   if (c.in.size() < least || c.in.size() > most)
-    c.fail(str("takes ", least == most ? str(least) : most == size_t(-1) ? str(least, " or more") : str(least, " to ", most), " inputs, got ", c.in.size()));
+    c.fail(str("takes ",
+               least == most        ? str(least)
+               : most == size_t(-1) ? str(least, " or more")
+                                    : str(least, " to ", most),
+               " inputs, got ", c.in.size()));
 }
 void expect_count(const InferContext& c, size_t count) { expect_count(c, count, count); }
 
@@ -30,7 +34,8 @@ void expect_rank(const InferContext& c, size_t i, size_t rank, std::string_view 
 }
 void expect_like(const InferContext& c, size_t i, size_t j) {
   if (c.in[i].shape != c.in[j].shape) c.fail(str("shapes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j)));
-  if (c.in[i].dtype != c.in[j].dtype) c.fail(str("dtypes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j), "; convert one?"));
+  if (c.in[i].dtype != c.in[j].dtype)
+    c.fail(str("dtypes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j), "; convert one?"));
 }
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role) {
   if (c.in[i] != TypedShape{dtype, {}}) c.fail(str(role, " is ", in_text(c, i), ", needs ", name(dtype), "[]"));
@@ -38,8 +43,10 @@ void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_vie
 
 std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank, std::string_view role) {
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(rank)) c.fail(str(role, " ", dims, ": ", dims[i], " is not a dim of a tensor of ", rank, " dims"));
-    if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) != dims.begin() + static_cast<std::ptrdiff_t>(i)) c.fail(str(role, " ", dims, " names ", dims[i], " twice"));
+    if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(rank))
+      c.fail(str(role, " ", dims, ": ", dims[i], " is not a dim of a tensor of ", rank, " dims"));
+    if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) != dims.begin() + static_cast<std::ptrdiff_t>(i))
+      c.fail(str(role, " ", dims, " names ", dims[i], " twice"));
   }
   return dims;
 }
@@ -88,7 +95,9 @@ Tensor binary(const std::string& op, Tensor a, Tensor b, Here at) {
   SourceLine line = source_line(*a.builder(), at);
   InferContext context{op, in, {}, line};
   Shape shape;
-  if (!broadcast_shape(a.shape(), b.shape(), shape)) context.fail(str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(), "; dims are matched from the last, and must be equal or 1"));
+  if (!broadcast_shape(a.shape(), b.shape(), shape))
+    context.fail(
+        str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(), "; dims are matched from the last, and must be equal or 1"));
   if (a.dtype() != b.dtype()) context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
   return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
 }
@@ -99,7 +108,9 @@ char Letters::next() {
   LS_CHECK(next_ <= 'z', "a placement rule over more than 26 dims");
   return next_++;
 }
-std::string join_rule(const std::vector<std::string>& in, const std::vector<std::string>& out) { return join(in, ",") + "->" + join(out, ","); }
+std::string join_rule(const std::vector<std::string>& in, const std::vector<std::string>& out) {
+  return join(in, ",") + "->" + join(out, ",");
+}
 
 std::string same_dims(const InferContext& c) { return join_rule(std::vector<std::string>(c.in.size(), "..."), {"..."}); }
 std::string unsplit(const InferContext&) { return ""; }

@@ -18,10 +18,11 @@ void expect_dtype(const InferContext& c, size_t i, DType dtype, std::string_view
 void expect_rank(const InferContext& c, size_t i, size_t rank, std::string_view role);
 void expect_like(const InferContext& c, size_t i, size_t j);  // equal dtype and shape
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role);
-std::string in_text(const InferContext& c, size_t i);         // "f32[2,3]"
+std::string in_text(const InferContext& c, size_t i);  // "f32[2,3]"
 std::string text(const TypedShape& type);
 // Dim `name` of attrs, negative from the end; fails when out of range of input i.
-std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank, std::string_view role);  // distinct, in range
+std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,
+                                  std::string_view role);                        // distinct, in range
 std::vector<int64_t> free_dims(size_t rank, const std::vector<int64_t>& taken);  // ascending, those not in `taken`
 std::vector<TypedShape> parse_types(std::string_view text);                      // "f32[4,8];f32[4]"
 std::string types_text(const std::vector<TypedShape>& types);

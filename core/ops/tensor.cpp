@@ -16,14 +16,16 @@ ValueId Builder::state_input(const std::string& fqn, DType dtype, const Shape& s
   ValueId id = graph.find_input(fqn);
   if (id == kNoValue) return graph.add_input(InputKind::state, fqn, dtype, shape);
   if (graph[id].dtype != dtype || graph[id].shape != shape)
-    throw UserError(str("state \"", fqn, "\" is used as ", shape_text(dtype, shape), " and as ", shape_text(graph[id].dtype, graph[id].shape), "; give one of them another name"));
+    throw UserError(str("state \"", fqn, "\" is used as ", shape_text(dtype, shape), " and as ",
+                        shape_text(graph[id].dtype, graph[id].shape), "; give one of them another name"));
   return id;
 }
 
 ValueId Builder::scalar_input(const std::string& name, DType dtype) {
   ValueId id = graph.find_input(name);
   if (id == kNoValue) return graph.add_input(InputKind::scalar, name, dtype, {});
-  LS_CHECK(graph[id].dtype == dtype && graph[id].shape.empty(), "scalar \"", name, "\" is ", shape_text(graph[id].dtype, graph[id].shape), ", not ", lockstep::name(dtype), "[]");
+  LS_CHECK(graph[id].dtype == dtype && graph[id].shape.empty(), "scalar \"", name, "\" is ", shape_text(graph[id].dtype, graph[id].shape),
+           ", not ", lockstep::name(dtype), "[]");
   return id;
 }
 
@@ -41,7 +43,8 @@ SourceLine source_line(const Builder& builder, Here at) {
   return {at.file_name(), static_cast<int>(at.line()), builder.scope};
 }
 
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at, std::shared_ptr<Builder> builder) {
+std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at,
+                             std::shared_ptr<Builder> builder) {
   const Op& row = op_row(op);
   std::vector<TypedShape> types;
   std::vector<ValueId> ids;
@@ -50,7 +53,8 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
     const Tensor& input = inputs[i];
     if (!input) context.fail(str("input ", i, " is an empty Tensor"));
     if (!builder) builder = input.builder();
-    if (input.builder() != builder) context.fail(str("input ", i, " ", input.text(), " belongs to another graph; tensors of one step cannot be kept for the next"));
+    if (input.builder() != builder)
+      context.fail(str("input ", i, " ", input.text(), " belongs to another graph; tensors of one step cannot be kept for the next"));
     types.push_back({input.dtype(), input.shape()});
     ids.push_back(input.id());
   }
@@ -62,10 +66,11 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
   return out;
 }
 
-std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at, std::shared_ptr<Builder> builder) {
+std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
+                          std::shared_ptr<Builder> builder) {
   if (!builder)
     for (const Tensor& input : inputs)
-      if (input) builder = input.builder();
+      if (input && !builder) builder = input.builder();
   SourceLine line = builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
   return apply_at(op, inputs, attrs, line, builder);
 }

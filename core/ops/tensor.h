@@ -47,8 +47,10 @@ using Here = std::source_location;
 std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
                           std::shared_ptr<Builder> builder = nullptr);
 // The same for ops with one output, and with the source line of another node (autodiff, expansions).
-Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
+Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
+              std::shared_ptr<Builder> builder = nullptr);
+std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at,
+                             std::shared_ptr<Builder> builder = nullptr);
 
 // While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run under it).
 class AtLine {

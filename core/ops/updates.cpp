@@ -12,7 +12,8 @@ using namespace rules;
 auto infer_update(size_t states, std::vector<std::string> scalars, std::vector<std::string> attrs) {
   return [=](const InferContext& c) -> Types {
     expect_count(c, states + scalars.size());
-    if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::f64) c.fail(str("the parameter is ", in_text(c, 0), ", needs f32: masters are not rounded"));
+    if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::f64)
+      c.fail(str("the parameter is ", in_text(c, 0), ", needs f32: masters are not rounded"));
     for (size_t i = 1; i < states; ++i) expect_like(c, 0, i);
     for (size_t i = 0; i < scalars.size(); ++i) expect_scalar(c, states + i, c.in[0].dtype, scalars[i]);
     for (const auto& name : attrs) (void)c.attrs.number(name);
@@ -57,9 +58,17 @@ Sample sgd_sample(Shape shape, double momentum, double weight_decay) {
 std::span<const Op> update_ops() {
   constexpr auto kind = OpKind::update;
   static const std::vector<Op> rows{
-      {.name = "adamw", .kind = kind, .infer = infer_update(4, {"lr", "bias1", "bias2", "scale"}, {"beta1", "beta2", "eps", "weight_decay"}), .split = split_adamw, .expand = adamw_expand,
+      {.name = "adamw",
+       .kind = kind,
+       .infer = infer_update(4, {"lr", "bias1", "bias2", "scale"}, {"beta1", "beta2", "eps", "weight_decay"}),
+       .split = split_adamw,
+       .expand = adamw_expand,
        .samples = {adamw_sample({3, 5}, 0.1), adamw_sample({17}, 0), adamw_sample({2, 1, 7}, 0.01)}},
-      {.name = "sgd", .kind = kind, .infer = infer_update(3, {"lr", "scale"}, {"momentum", "weight_decay"}), .split = split_sgd, .expand = sgd_expand,
+      {.name = "sgd",
+       .kind = kind,
+       .infer = infer_update(3, {"lr", "scale"}, {"momentum", "weight_decay"}),
+       .split = split_sgd,
+       .expand = sgd_expand,
        .samples = {sgd_sample({3, 5}, 0.9, 0.1), sgd_sample({17}, 0, 0), sgd_sample({2, 1, 7}, 0.9, 0)}},
   };
   return rows;

@@ -12,7 +12,8 @@ Tensor global_norm(const Gradients& gradients, Here at) {
 }
 
 Tensor clip_scale(Tensor norm, double max, Here at) {
-  if (!(max > 0)) throw UserError(str("[clip_scale] ", line_of(at).text(), ": the largest norm is ", number_text(max), "; it must be above 0"));
+  if (!(max > 0))
+    throw UserError(str("[clip_scale] ", line_of(at).text(), ": the largest norm is ", number_text(max), "; it must be above 0"));
   return apply1("clip_scale", {norm}, {{"max", Attr(max)}}, at);
 }
 

@@ -16,7 +16,8 @@ Optimizer::Optimizer(const Scope& at, const SourceLine& line) : state_(&at.state
 }
 
 Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here at) const {
-  LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(), " parameters, ", gradients.values.size(), " gradients");
+  LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(), " parameters, ", gradients.values.size(),
+           " gradients");
   Tensor norm = global_norm(gradients, at);
   metric(path_ == "optim" ? "grad_norm" : path_ + ".grad_norm", norm, at);
   return {scalar(norm, path_ + ".lr"), clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
@@ -25,15 +26,17 @@ Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here 
 Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, const Tensor& beside, Here at) const {
   Parameter found = state_->find_spec(moment_fqn(parameter, name));
   if (!found)
-    throw UserError(str("[", path_, "] ", line_of(at).text(), ": the state has no \"", moment_fqn(parameter, name), "\": \"", parameter.fqn(), "\" (", parameter.spec().at.text(),
-                        ") was recorded after the optimizer (", line_.text(), "); construct the optimizer after the model"));
+    throw UserError(str("[", path_, "] ", line_of(at).text(), ": the state has no \"", moment_fqn(parameter, name), "\": \"",
+                        parameter.fqn(), "\" (", parameter.spec().at.text(), ") was recorded after the optimizer (", line_.text(),
+                        "); construct the optimizer after the model"));
   return found(beside);
 }
 
 void Optimizer::replace(const Parameter& parameter, const Tensor& value, Here at) const {
   Graph& graph = value.builder()->graph;
   if (graph.find_output(parameter.fqn()) != kNoValue)
-    throw UserError(str("[", path_, "] ", line_of(at).text(), ": \"", parameter.fqn(), "\" is updated twice in one step; pass each parameter to one update"));
+    throw UserError(str("[", path_, "] ", line_of(at).text(), ": \"", parameter.fqn(),
+                        "\" is updated twice in one step; pass each parameter to one update"));
   graph.add_output(OutputKind::state, parameter.fqn(), value.id());
 }
 

@@ -43,7 +43,9 @@ class Optimizer {
   SourceLine line_;
 
  private:
-  std::string moment_fqn(const Parameter& parameter, std::string_view name) const { return path_ + "." + parameter.fqn() + "." + std::string(name); }
+  std::string moment_fqn(const Parameter& parameter, std::string_view name) const {
+    return path_ + "." + parameter.fqn() + "." + std::string(name);
+  }
 };
 
 // UserError "[KIND] LINE: NAME is VALUE; it must be RANGE" unless ok.

@@ -31,7 +31,11 @@ class Schedule {
 };
 
 inline Schedule constant(double lr, int64_t warmup = 0) { return {Schedule::Kind::constant, lr, warmup, 0, 0}; }
-inline Schedule warmup_cosine(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) { return {Schedule::Kind::cosine, lr, warmup, steps, min_ratio}; }
-inline Schedule warmup_linear(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) { return {Schedule::Kind::linear, lr, warmup, steps, min_ratio}; }
+inline Schedule warmup_cosine(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) {
+  return {Schedule::Kind::cosine, lr, warmup, steps, min_ratio};
+}
+inline Schedule warmup_linear(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) {
+  return {Schedule::Kind::linear, lr, warmup, steps, min_ratio};
+}
 
 }  // namespace lockstep

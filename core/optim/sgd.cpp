@@ -10,8 +10,11 @@ Sgd::Sgd(Scope at, SgdOptions options, Here line) : Optimizer(at, line_of(line))
   check_option("sgd", line_, "weight_decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
   check_option("sgd", line_, "clip", options.clip, options.clip >= 0, "at least 0; 0 means no clipping");
   auto parameters = state_->parameters();
-  if (parameters.empty()) throw UserError(str("[sgd] ", line_.text(), ": the state has no parameters; construct the optimizer after the model"));
-  state_->add_optimizer(path_, line_, [path = path_, lr = options.lr](int64_t step) { return State::Scalars{{path + ".lr", lr.at(step)}}; });
+  if (parameters.empty())
+    throw UserError(str("[sgd] ", line_.text(), ": the state has no parameters; construct the optimizer after the model"));
+  state_->add_optimizer(path_, line_, [path = path_, lr = options.lr](int64_t step) {
+    return State::Scalars{{path + ".lr", lr.at(step)}};
+  });
   for (const Parameter& parameter : parameters) at.moment(parameter, "momentum", line);
 }
 

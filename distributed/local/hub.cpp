@@ -9,11 +9,11 @@
 
 namespace lockstep {
 
-std::shared_ptr<Channel> Hub::channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks) {
+std::shared_ptr<LocalChannel> LocalHub::channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks) {
   std::lock_guard lock(mutex_);
   auto& channel = channels_[key];
   if (!channel) {
-    channel = std::make_shared<Channel>();
+    channel = std::make_shared<LocalChannel>();
     channel->name = name;
     channel->world_ranks = world_ranks;
     channel->next.assign(world_ranks.size(), 0);
@@ -21,24 +21,24 @@ std::shared_ptr<Channel> Hub::channel(const std::string& key, const std::string&
   return channel;
 }
 
-void Hub::fail(int world_rank, const std::string& text) {
+void LocalHub::fail(int world_rank, const std::string& text) {
   if (failure_.empty()) failure_ = text, culprit_ = world_rank;
   changed_.notify_all();
 }
 
-int Hub::culprit() {
+int LocalHub::culprit() {
   std::lock_guard lock(mutex_);
   return culprit_;
 }
 
-void Hub::leave(int world_rank, const std::string& error) {
+void LocalHub::leave(int world_rank, const std::string& error) {
   std::lock_guard lock(mutex_);
   left_[world_rank] = true;
   if (!error.empty()) fail(world_rank, str("rank ", world_rank, " failed: ", error));
   changed_.notify_all();
 }
 
-std::string Hub::missing_text(const Channel& channel, const Meeting& meeting) const {
+std::string LocalHub::missing_text(const LocalChannel& channel, const LocalMeeting& meeting) const {
   std::string missing, gone;
   for (size_t p = 0; p < meeting.parties.size(); ++p) {
     if (meeting.parties[p].present) continue;
@@ -49,7 +49,7 @@ std::string Hub::missing_text(const Channel& channel, const Meeting& meeting) co
   return missing.empty() ? "all ranks have started it" : str("not started by rank ", missing);
 }
 
-void Hub::check_party(const Channel& channel, const Meeting& meeting, int party, int64_t number) {
+void LocalHub::check_party(const LocalChannel& channel, const LocalMeeting& meeting, int party, int64_t number) {
   const auto& mine = meeting.parties[party];
   for (size_t p = 0; p < meeting.parties.size(); ++p) {
     const auto& other = meeting.parties[p];
@@ -58,20 +58,20 @@ void Hub::check_party(const Channel& channel, const Meeting& meeting, int party,
     const auto& a = mine_first ? mine : other;
     const auto& b = mine_first ? other : mine;
     int rank_a = meeting.ranks[std::min<int>(party, p)], rank_b = meeting.ranks[std::max<int>(party, p)];
-    std::string what = mismatch(a.what, rank_a, b.what, rank_b);
+    std::string what = difference(a.what, rank_a, b.what, rank_b);
     bool pair = std::holds_alternative<Send>(a.what);
     if (what.empty() && !pair && a.label != b.label) what = "label";
     if (what.empty()) continue;
-    std::string text = str("group \"", channel.name, "\": ", pair ? "message " : "collective ", number, " differs in its ", what, ": rank ", rank_a,
-                           " started ", site_text(a.what, a.label), ", rank ", rank_b, " started ", site_text(b.what, b.label),
+    std::string text = str("group \"", channel.name, "\": ", pair ? "message " : "collective ", number, " differs in its ", what, ": rank ",
+                           rank_a, " started ", site_text(a.what, a.label), ", rank ", rank_b, " started ", site_text(b.what, b.label),
                            "; all ranks must start the same collectives in the same order");
     fail(channel.world_ranks[meeting.ranks[party]], text);
     throw PeerError(text);
   }
 }
 
-void Hub::close_full(Channel& channel, Meeting& meeting) {
-  meeting.state = Meeting::State::full;
+void LocalHub::close_full(LocalChannel& channel, LocalMeeting& meeting) {
+  meeting.state = LocalMeeting::State::full;
   int64_t bytes = 0;
   for (const auto& party : meeting.parties) bytes = std::max(bytes, sent_bytes(party.what));
   double seconds = options_.latency_s + (options_.bytes_per_s > 0 ? static_cast<double>(bytes) / options_.bytes_per_s : 0);
@@ -80,19 +80,20 @@ void Hub::close_full(Channel& channel, Meeting& meeting) {
     meeting.ready_at = now;
     return;
   }
-  meeting.ready_at = std::max(now, channel.link_free) + std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(seconds));
+  meeting.ready_at =
+      std::max(now, channel.link_free) + std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(seconds));
   channel.link_free = meeting.ready_at;
 }
 
-Seat Hub::join(Channel& channel, int rank, const Collective& what, const std::string& label) {
+LocalSeat LocalHub::join(LocalChannel& channel, int rank, const Collective& what, const std::string& label) {
   Lock lock(mutex_);
   if (!failure_.empty()) throw PeerError(str("group \"", channel.name, "\": ", site_text(what, label), " cannot start: ", failure_));
-  Seat seat;
+  LocalSeat seat;
   int64_t number = 0;
   auto open = [&](auto& meetings, const auto& key, std::vector<int> ranks) {
     auto& meeting = meetings[key];
     if (!meeting) {
-      meeting = std::make_shared<Meeting>();
+      meeting = std::make_shared<LocalMeeting>();
       meeting->parties.resize(ranks.size());
       meeting->ranks = std::move(ranks);
     }
@@ -102,7 +103,7 @@ Seat Hub::join(Channel& channel, int rank, const Collective& what, const std::st
   auto* send = std::get_if<Send>(&what);
   auto* recv = std::get_if<Recv>(&what);
   if (send || recv) {
-    Channel::Pair pair = send ? Channel::Pair{rank, send->to, send->tag} : Channel::Pair{recv->from, rank, recv->tag};
+    LocalChannel::Pair pair = send ? LocalChannel::Pair{rank, send->to, send->tag} : LocalChannel::Pair{recv->from, rank, recv->tag};
     auto& next = channel.pair_next[pair];
     number = send ? next.first++ : next.second++;
     seat.party = send ? 0 : 1;
@@ -114,7 +115,7 @@ Seat Hub::join(Channel& channel, int rank, const Collective& what, const std::st
     for (size_t r = 0; r < ranks.size(); ++r) ranks[r] = static_cast<int>(r);
     open(channel.open, number, std::move(ranks));
   }
-  Meeting& meeting = *seat.meeting;
+  LocalMeeting& meeting = *seat.meeting;
   meeting.parties[seat.party] = {true, false, what, label};
   check_party(channel, meeting, seat.party, number);
   if (meeting.arrived == static_cast<int>(meeting.parties.size())) {
@@ -126,32 +127,32 @@ Seat Hub::join(Channel& channel, int rank, const Collective& what, const std::st
 }
 
 // The state `moving` keeps every other thread away from the parties' buffers and from withdrawing them.
-void Hub::hold(Meeting& meeting, Lock& lock) {
-  meeting.state = Meeting::State::moving;
+void LocalHub::hold(LocalMeeting& meeting, Lock& lock) {
+  meeting.state = LocalMeeting::State::moving;
   std::vector<const Collective*> by_rank;
   for (const auto& party : meeting.parties) by_rank.push_back(&party.what);
   lock.unlock();
   move_data(by_rank);
   lock.lock();
-  meeting.state = Meeting::State::done;
+  meeting.state = LocalMeeting::State::done;
   changed_.notify_all();
 }
 
-bool Hub::try_hold(Meeting& meeting, Lock& lock) {
-  if (meeting.state == Meeting::State::full && LocalClock::now() >= meeting.ready_at &&
+bool LocalHub::try_hold(LocalMeeting& meeting, Lock& lock) {
+  if (meeting.state == LocalMeeting::State::full && LocalClock::now() >= meeting.ready_at &&
       std::none_of(meeting.parties.begin(), meeting.parties.end(), [](const auto& party) { return party.withdrawn; }))
     hold(meeting, lock);
-  return meeting.state == Meeting::State::done;
+  return meeting.state == LocalMeeting::State::done;
 }
 
-bool Hub::done(Seat& seat) {
+bool LocalHub::done(LocalSeat& seat) {
   Lock lock(mutex_);
   return try_hold(*seat.meeting, lock);
 }
 
-void Hub::wait(Channel& channel, int rank, Seat& seat, double deadline_s) {
+void LocalHub::wait(LocalChannel& channel, int rank, LocalSeat& seat, double deadline_s) {
   Lock lock(mutex_);
-  Meeting& meeting = *seat.meeting;
+  LocalMeeting& meeting = *seat.meeting;
   auto deadline = LocalClock::now() + std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(deadline_s));
   while (!try_hold(meeting, lock)) {
     auto& mine = meeting.parties[seat.party];
@@ -161,7 +162,7 @@ void Hub::wait(Channel& channel, int rank, Seat& seat, double deadline_s) {
       fail(channel.world_ranks[rank], text);
       throw PeerError(text);
     };
-    if (meeting.state != Meeting::State::moving) {
+    if (meeting.state != LocalMeeting::State::moving) {
       if (!failure_.empty()) {
         mine.withdrawn = true;
         throw PeerError(str("group \"", channel.name, "\": ", site, " cannot complete on rank ", rank, ": ", failure_));
@@ -172,21 +173,25 @@ void Hub::wait(Channel& channel, int rank, Seat& seat, double deadline_s) {
       if (LocalClock::now() >= deadline)
         give_up(deadline_text(channel.name, rank, channel.size(), mine.what, mine.label, deadline_s, missing_text(channel, meeting)));
     }
-    if (meeting.state == Meeting::State::full) changed_.wait_until(lock, std::min(deadline, meeting.ready_at));
-    else if (meeting.state == Meeting::State::moving) changed_.wait(lock);  // a copy by a running thread: it ends
-    else changed_.wait_until(lock, deadline);
+    if (meeting.state == LocalMeeting::State::full)
+      changed_.wait_until(lock, std::min(deadline, meeting.ready_at));
+    else if (meeting.state == LocalMeeting::State::moving)
+      changed_.wait(lock);  // a copy by a running thread: it ends
+    else
+      changed_.wait_until(lock, deadline);
   }
 }
 
-void Hub::withdraw(Channel& channel, int rank, Seat& seat) {
+void LocalHub::withdraw(LocalChannel& channel, int rank, LocalSeat& seat) {
   Lock lock(mutex_);
-  Meeting& meeting = *seat.meeting;
-  changed_.wait(lock, [&] { return meeting.state != Meeting::State::moving; });
-  if (meeting.state == Meeting::State::done) return;
+  LocalMeeting& meeting = *seat.meeting;
+  changed_.wait(lock, [&] { return meeting.state != LocalMeeting::State::moving; });
+  if (meeting.state == LocalMeeting::State::done) return;
   auto& mine = meeting.parties[seat.party];
   if (mine.withdrawn) return;
   mine.withdrawn = true;
-  fail(channel.world_ranks[rank], str("group \"", channel.name, "\": ", site_text(mine.what, mine.label), " was dropped on rank ", rank, " before its wait"));
+  fail(channel.world_ranks[rank],
+       str("group \"", channel.name, "\": ", site_text(mine.what, mine.label), " was dropped on rank ", rank, " before its wait"));
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Hub: where the threads of one process meet. One lock for all groups of a world, since a failure of one rank concerns every group.
+// LocalHub: where the threads of one process meet. One lock for all groups of a world, since a failure of one rank concerns every group.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace lockstep {
 using LocalClock = std::chrono::steady_clock;
 
 // One collective of one group, filled as its parties arrive. A collective has one party per rank; send and recv are two parties.
-struct Meeting {
+struct LocalMeeting {
   enum class State { gathering, full, moving, done };
   struct Party {
     bool present = false;
@@ -35,35 +35,35 @@ struct Meeting {
 };
 
 // The part of a group that its ranks share.
-struct Channel {
+struct LocalChannel {
   std::string name;
   std::vector<int> world_ranks;
-  std::vector<int64_t> next;                          // per rank: number of its next collective
-  std::map<int64_t, std::shared_ptr<Meeting>> open;   // collectives that not every rank has joined
-  using Pair = std::tuple<int, int, int>;             // from, to, tag
-  std::map<Pair, std::pair<int64_t, int64_t>> pair_next;                    // number of the next send and recv
-  std::map<std::pair<Pair, int64_t>, std::shared_ptr<Meeting>> open_pairs;
+  std::vector<int64_t> next;                              // per rank: number of its next collective
+  std::map<int64_t, std::shared_ptr<LocalMeeting>> open;  // collectives that not every rank has joined
+  using Pair = std::tuple<int, int, int>;                 // from, to, tag
+  std::map<Pair, std::pair<int64_t, int64_t>> pair_next;  // number of the next send and recv
+  std::map<std::pair<Pair, int64_t>, std::shared_ptr<LocalMeeting>> open_pairs;
   LocalClock::time_point link_free{};
   int size() const { return static_cast<int>(world_ranks.size()); }
 };
 
-struct Seat {  // a rank's place in a meeting
-  std::shared_ptr<Meeting> meeting;
+struct LocalSeat {  // a rank's place in a meeting
+  std::shared_ptr<LocalMeeting> meeting;
   int party = 0;
   int64_t group_seq = -1;
 };
 
-class Hub {
+class LocalHub {
  public:
-  Hub(int world_size, const LocalOptions& options) : options_(options), left_(world_size, false) {}
+  LocalHub(int world_size, const LocalOptions& options) : options_(options), left_(world_size, false) {}
 
   // The channel of these ranks; the same object for each of them. `key` tells apart groups made by different splits.
-  std::shared_ptr<Channel> channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks);
+  std::shared_ptr<LocalChannel> channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks);
   // Joins the next meeting of a rank. The last one to arrive moves the data, unless there is latency. PeerError on a difference.
-  Seat join(Channel& channel, int rank, const Collective& what, const std::string& label);
-  bool done(Seat& seat);  // moves the data when it is time; never blocks
-  void wait(Channel& channel, int rank, Seat& seat, double deadline_s);
-  void withdraw(Channel& channel, int rank, Seat& seat);
+  LocalSeat join(LocalChannel& channel, int rank, const Collective& what, const std::string& label);
+  bool done(LocalSeat& seat);  // moves the data when it is time; never blocks
+  void wait(LocalChannel& channel, int rank, LocalSeat& seat, double deadline_s);
+  void withdraw(LocalChannel& channel, int rank, LocalSeat& seat);
   // A rank ended: with an error text, or in peace.
   void leave(int world_rank, const std::string& error);
   int culprit();  // world rank whose failure came first and made all others fail; -1: none
@@ -72,12 +72,12 @@ class Hub {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
-  void hold(Meeting& meeting, Lock& lock);  // moves the data of a full meeting, outside the lock
-  bool try_hold(Meeting& meeting, Lock& lock);
-  void check_party(const Channel& channel, const Meeting& meeting, int party, int64_t number);
-  void close_full(Channel& channel, Meeting& meeting);
+  void hold(LocalMeeting& meeting, Lock& lock);  // moves the data of a full meeting, outside the lock
+  bool try_hold(LocalMeeting& meeting, Lock& lock);
+  void check_party(const LocalChannel& channel, const LocalMeeting& meeting, int party, int64_t number);
+  void close_full(LocalChannel& channel, LocalMeeting& meeting);
   void fail(int world_rank, const std::string& text);  // with the lock held; the first call counts
-  std::string missing_text(const Channel& channel, const Meeting& meeting) const;
+  std::string missing_text(const LocalChannel& channel, const LocalMeeting& meeting) const;
 
   LocalOptions options_;
   std::mutex mutex_;
@@ -85,7 +85,7 @@ class Hub {
   std::vector<bool> left_;
   std::string failure_;  // why no collective can complete any more; empty: all is well
   int culprit_ = -1;
-  std::map<std::string, std::shared_ptr<Channel>> channels_;
+  std::map<std::string, std::shared_ptr<LocalChannel>> channels_;
 };
 
 }  // namespace lockstep

@@ -18,12 +18,17 @@ namespace {
 // State of a started collective, shared by its Work and by what it has enqueued on streams.
 class LocalFlight {
  public:
-  LocalFlight(std::shared_ptr<Hub> hub, std::shared_ptr<Channel> channel, GroupIdentity identity, Collective what, std::string label)
-      : hub_(std::move(hub)), channel_(std::move(channel)), identity_(std::move(identity)), what_(std::move(what)), label_(std::move(label)) {}
+  LocalFlight(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, GroupIdentity identity, Collective what,
+              std::string label)
+      : hub_(std::move(hub)),
+        channel_(std::move(channel)),
+        identity_(std::move(identity)),
+        what_(std::move(what)),
+        label_(std::move(label)) {}
 
   // Runs on the stream; its failure also ends a wait on another stream.
   void join() {
-    Seat seat;
+    LocalSeat seat;
     try {
       seat = hub_->join(*channel_, identity_.rank, what_, label_);
     } catch (...) {
@@ -49,7 +54,8 @@ class LocalFlight {
     {
       std::unique_lock lock(mutex_);
       if (!joined_.wait_for(lock, std::chrono::duration<double>(deadline_s), [&] { return seat_.meeting || failure_; }))
-        throw PeerError(deadline_text(identity_.name, identity_.rank, identity_.size, what_, label_, deadline_s, "its own stream has not reached it"));
+        throw PeerError(
+            deadline_text(identity_.name, identity_.rank, identity_.size, what_, label_, deadline_s, "its own stream has not reached it"));
       if (failure_) std::rethrow_exception(failure_);
     }
     try {
@@ -72,14 +78,14 @@ class LocalFlight {
     std::lock_guard lock(mutex_);
     flight_.end(state);
   }
-  std::shared_ptr<Hub> hub_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<LocalHub> hub_;
+  std::shared_ptr<LocalChannel> channel_;
   GroupIdentity identity_;
   Collective what_;
   std::string label_;
   std::mutex mutex_;
   std::condition_variable joined_;
-  Seat seat_;
+  LocalSeat seat_;
   Flight flight_;
   std::exception_ptr failure_;
 };
@@ -104,7 +110,7 @@ class LocalWork : public Work {
 
 class LocalGroup : public Group {
  public:
-  LocalGroup(std::shared_ptr<Hub> hub, std::shared_ptr<Channel> channel, int rank)
+  LocalGroup(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, int rank)
       : hub_(std::move(hub)), channel_(std::move(channel)), identity_(identify_group(channel_->name, channel_->world_ranks, rank)) {
     deadline_s_ = hub_->options().deadline_s > 0 ? hub_->options().deadline_s : default_deadline();
   }
@@ -119,14 +125,14 @@ class LocalGroup : public Group {
   }
 
  private:
-  std::shared_ptr<Hub> hub_;
-  std::shared_ptr<Channel> channel_;
+  std::shared_ptr<LocalHub> hub_;
+  std::shared_ptr<LocalChannel> channel_;
   GroupIdentity identity_;
 };
 
 class LocalWorld : public World {
  public:
-  LocalWorld(std::shared_ptr<Hub> hub, int rank, int size) : hub_(std::move(hub)), rank_(rank), size_(size) {
+  LocalWorld(std::shared_ptr<LocalHub> hub, int rank, int size) : hub_(std::move(hub)), rank_(rank), size_(size) {
     std::vector<int> all(size);
     for (int r = 0; r < size; ++r) all[r] = r;
     group_ = std::make_shared<LocalGroup>(hub_, hub_->channel("world", "world", all), rank);
@@ -150,7 +156,7 @@ class LocalWorld : public World {
   void finish() override { barrier(*group_, "finish"); }
 
  private:
-  std::shared_ptr<Hub> hub_;
+  std::shared_ptr<LocalHub> hub_;
   int rank_, size_;
   std::shared_ptr<Group> group_;
   int splits_ = 0;
@@ -159,7 +165,7 @@ class LocalWorld : public World {
 
 void with_world(int n, const std::function<void(std::shared_ptr<World>)>& fn, const LocalOptions& options) {
   LS_CHECK(n >= 1, "a world of ", n, " ranks");
-  auto hub = std::make_shared<Hub>(n, options);
+  auto hub = std::make_shared<LocalHub>(n, options);
   std::vector<std::exception_ptr> errors(n);
   auto body = [&](int rank) {
     std::string error;
@@ -184,15 +190,19 @@ void with_world(int n, const std::function<void(std::shared_ptr<World>)>& fn, co
 }
 
 void with_ranks(int n, const std::function<void(Group&)>& fn, const LocalOptions& options) {
-  with_world(n, [&](std::shared_ptr<World> world) { fn(*world->group()); }, options);
+  with_world(
+      n, [&](std::shared_ptr<World> world) { fn(*world->group()); }, options);
 }
 
 void local_mesh(int n, const Mesh& words, const std::function<void(LiveMesh&)>& fn, const LocalOptions& options) {
   LS_CHECK(words.size() == n, "mesh ", text(words), " on ", n, " ranks");
-  with_world(n, [&](std::shared_ptr<World> world) {
-    LiveMesh mesh = live_mesh(world, words);
-    fn(mesh);
-  }, options);
+  with_world(
+      n,
+      [&](std::shared_ptr<World> world) {
+        LiveMesh mesh = live_mesh(world, words);
+        fn(mesh);
+      },
+      options);
 }
 
 void with_ranks(int n, const std::function<void(LiveMesh&)>& fn, const LocalOptions& options) {

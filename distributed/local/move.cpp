@@ -25,9 +25,18 @@ void copy(void* out, const void* in, int64_t count, DType dtype) {
 int64_t before(const std::vector<int64_t>& counts, int rank) { return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}); }
 
 // How a stored element is held while it is reduced.
-template <class T> struct Held { using type = T; };
-template <> struct Held<bf16> { using type = float; };
-template <> struct Held<f16> { using type = float; };
+template <class T>
+struct Held {
+  using type = T;
+};
+template <>
+struct Held<bf16> {
+  using type = float;
+};
+template <>
+struct Held<f16> {
+  using type = float;
+};
 
 template <class T, class Op>
 void reduce_as(const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count, Op op) {
@@ -46,34 +55,51 @@ void reduce_as(const std::vector<const void*>& ins, const std::vector<void*>& ou
 
 template <class H>
 H add(H a, H b) {
-  if constexpr (std::is_same_v<H, bool>) return a || b;
-  else if constexpr (std::is_integral_v<H>) return static_cast<H>(static_cast<std::make_unsigned_t<H>>(a) + static_cast<std::make_unsigned_t<H>>(b));
-  else return a + b;
+  if constexpr (std::is_same_v<H, bool>)
+    return a || b;
+  else if constexpr (std::is_integral_v<H>)
+    return static_cast<H>(static_cast<std::make_unsigned_t<H>>(a) + static_cast<std::make_unsigned_t<H>>(b));
+  else
+    return a + b;
 }
 
 template <class T>
 void reduce_typed(ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count) {
   using H = typename Held<T>::type;
   switch (op) {
-    case ReduceOp::sum: return reduce_as<T>(ins, outs, count, [](H a, H b) { return add<H>(a, b); });
-    case ReduceOp::max: return reduce_as<T>(ins, outs, count, [](H a, H b) { return std::max(a, b); });
-    case ReduceOp::min: return reduce_as<T>(ins, outs, count, [](H a, H b) { return std::min(a, b); });
+    case ReduceOp::sum:
+      return reduce_as<T>(ins, outs, count, [](H a, H b) { return add<H>(a, b); });
+    case ReduceOp::max:
+      return reduce_as<T>(ins, outs, count, [](H a, H b) { return std::max(a, b); });
+    case ReduceOp::min:
+      return reduce_as<T>(ins, outs, count, [](H a, H b) { return std::min(a, b); });
   }
 }
 
 void reduce(DType dtype, ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count) {
   switch (dtype) {
-    case DType::f32: return reduce_typed<float>(op, ins, outs, count);
-    case DType::f64: return reduce_typed<double>(op, ins, outs, count);
-    case DType::bf16: return reduce_typed<bf16>(op, ins, outs, count);
-    case DType::f16: return reduce_typed<f16>(op, ins, outs, count);
-    case DType::i32: return reduce_typed<int32_t>(op, ins, outs, count);
-    case DType::i64: return reduce_typed<int64_t>(op, ins, outs, count);
-    case DType::u8: return reduce_typed<uint8_t>(op, ins, outs, count);
-    case DType::u16: return reduce_typed<uint16_t>(op, ins, outs, count);
-    case DType::u32: return reduce_typed<uint32_t>(op, ins, outs, count);
-    case DType::u64: return reduce_typed<uint64_t>(op, ins, outs, count);
-    case DType::boolean: return reduce_typed<bool>(op, ins, outs, count);
+    case DType::f32:
+      return reduce_typed<float>(op, ins, outs, count);
+    case DType::f64:
+      return reduce_typed<double>(op, ins, outs, count);
+    case DType::bf16:
+      return reduce_typed<bf16>(op, ins, outs, count);
+    case DType::f16:
+      return reduce_typed<f16>(op, ins, outs, count);
+    case DType::i32:
+      return reduce_typed<int32_t>(op, ins, outs, count);
+    case DType::i64:
+      return reduce_typed<int64_t>(op, ins, outs, count);
+    case DType::u8:
+      return reduce_typed<uint8_t>(op, ins, outs, count);
+    case DType::u16:
+      return reduce_typed<uint16_t>(op, ins, outs, count);
+    case DType::u32:
+      return reduce_typed<uint32_t>(op, ins, outs, count);
+    case DType::u64:
+      return reduce_typed<uint64_t>(op, ins, outs, count);
+    case DType::boolean:
+      return reduce_typed<bool>(op, ins, outs, count);
   }
 }
 
@@ -147,7 +173,7 @@ std::string compare(const Broadcast& a, const Broadcast& b) {
 std::string compare(const Barrier&, const Barrier&) { return ""; }
 }  // namespace
 
-std::string mismatch(const Collective& a, int rank_a, const Collective& b, int rank_b) {
+std::string difference(const Collective& a, int rank_a, const Collective& b, int rank_b) {
   if (auto* send = std::get_if<Send>(&a)) {
     auto* recv = std::get_if<Recv>(&b);
     return !recv ? "verb" : send->dtype != recv->dtype ? "dtype" : send->count != recv->count ? "counts" : "";
@@ -158,11 +184,15 @@ std::string mismatch(const Collective& a, int rank_a, const Collective& b, int r
     bool agree = one->send_counts[rank_b] == other.recv_counts[rank_a] && other.send_counts[rank_a] == one->recv_counts[rank_b];
     return one->dtype != other.dtype ? "dtype" : agree ? "" : "counts";
   }
-  return std::visit([&](const auto& one) -> std::string {
-    using C = std::decay_t<decltype(one)>;
-    if constexpr (std::is_same_v<C, Send> || std::is_same_v<C, Recv> || std::is_same_v<C, AllToAll>) return "verb";
-    else return compare(one, std::get<C>(b));
-  }, a);
+  return std::visit(
+      [&](const auto& one) -> std::string {
+        using C = std::decay_t<decltype(one)>;
+        if constexpr (std::is_same_v<C, Send> || std::is_same_v<C, Recv> || std::is_same_v<C, AllToAll>)
+          return "verb";
+        else
+          return compare(one, std::get<C>(b));
+      },
+      a);
 }
 
 }  // namespace lockstep

@@ -75,8 +75,8 @@ std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, cons
   if (!group) {
     auto [key, color] = key_and_color(live_.words, live_.rank, wide);
     group = world_->split(color, key, name);
-    LS_CHECK(group->size() == ranks && group->rank() == key, "group \"", name, "\": rank ", group->rank(), " of ", group->size(), ", expected ", key,
-             " of ", ranks);
+    LS_CHECK(group->size() == ranks && group->rank() == key, "group \"", name, "\": rank ", group->rank(), " of ", group->size(),
+             ", expected ", key, " of ", ranks);
   }
   return group;
 }
@@ -104,7 +104,8 @@ LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
   for (const auto& dim_name : dim_names) {
     int d = live_.words.dim(dim_name);
     if (d <= last)
-      throw UserError(str("mesh slice [", join(dim_names, ", "), "] is out of order; the mesh is ", text(live_.words), ": name its dims in that order, each once"));
+      throw UserError(str("mesh slice [", join(dim_names, ", "), "] is out of order; the mesh is ", text(live_.words),
+                          ": name its dims in that order, each once"));
     last = d;
     out.words.shape.push_back(live_.words.shape[d]);
     out.words.dim_names.push_back(dim_name);

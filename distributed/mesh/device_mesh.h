@@ -18,8 +18,8 @@ class DeviceMesh {
   // the mesh does not have as many places as the world has ranks. PeerError from the world.
   DeviceMesh(std::shared_ptr<World> world, const Mesh& words);
 
-  const LiveMesh& live() const { return live_; }             // not collective
-  const Mesh& words() const { return live_.words; }          // not collective
+  const LiveMesh& live() const { return live_; }     // not collective
+  const Mesh& words() const { return live_.words; }  // not collective
   // The group of a dim. Not collective. UserError listing the dims for an unknown name.
   std::shared_ptr<Group> group(const std::string& dim_name) const;
   // The ranks that differ from this one in `dim_names` only, as one group, row-major in mesh order; reused when it exists. UserError for

@@ -67,7 +67,8 @@ void MpiFlight::issue(const AllGather& c) {
     offsets_.resize(counts_.size());
     std::exclusive_scan(counts_.begin(), counts_.end(), offsets_.begin(), 0);
     const void* in = c.in == mine ? MPI_IN_PLACE : c.in;
-    check(MPI_Iallgatherv(in, counts_[group_.rank], mpi_type(c.dtype), c.out, counts_.data(), offsets_.data(), mpi_type(c.dtype), comm_, request()));
+    check(MPI_Iallgatherv(in, counts_[group_.rank], mpi_type(c.dtype), c.out, counts_.data(), offsets_.data(), mpi_type(c.dtype), comm_,
+                          request()));
     return;
   }
   copy(mine, c.in, c.counts[group_.rank], c.dtype);
@@ -100,7 +101,8 @@ void MpiFlight::issue(const AllToAll& c) {
     int to = (me + step) % n;
     send_parts(offset(c.in, before(c.send_counts, to), c.dtype), c.send_counts[to], c.dtype, to, kAllToAllTag);
   }
-  LS_CHECK(c.send_counts[me] == c.recv_counts[me], site(), ": rank ", me, " sends ", c.send_counts[me], " to itself and receives ", c.recv_counts[me]);
+  LS_CHECK(c.send_counts[me] == c.recv_counts[me], site(), ": rank ", me, " sends ", c.send_counts[me], " to itself and receives ",
+           c.recv_counts[me]);
   copy(offset(c.out, before(c.recv_counts, me), c.dtype), offset(c.in, before(c.send_counts, me), c.dtype), c.send_counts[me], c.dtype);
 }
 
@@ -138,7 +140,8 @@ bool MpiFlight::test() {
     MPI_Get_count(&statuses_[expected.request], expected.type, &got);
     if (got != expected.count)
       throw PeerError(str(site(), ": rank ", group_.rank, " expected ", expected.count, " elements from rank ", expected.from, " and got ",
-                          got == MPI_UNDEFINED ? "a part of one" : str(got), "; all ranks must start the same collectives in the same order"));
+                          got == MPI_UNDEFINED ? "a part of one" : str(got),
+                          "; all ranks must start the same collectives in the same order"));
   }
   return true;
 }

@@ -53,7 +53,8 @@ class MpiFlight {
   void recv_parts(void* data, int64_t count, DType dtype, int from, int tag);
   void broadcast_parts(void* data, int64_t count, DType dtype, int root);
   // Calls part(offset, count) for parts of at most max_count_ elements; once with (0, 0) when count is 0.
-  template <class Part> void for_parts(int64_t count, Part part);
+  template <class Part>
+  void for_parts(int64_t count, Part part);
   MPI_Request* request();
   void check(int code) const;
 

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 namespace {
-constexpr int kBurst = 32;                                    // tests with a yield after something happened
+constexpr int kBurst = 32;                                        // tests with a yield after something happened
 constexpr std::chrono::microseconds kShortest{5}, kLongest{200};  // sleeps between tests after that, doubling
 }  // namespace
 
@@ -70,26 +70,20 @@ void MpiProgress::run() {
       flight.finish(std::current_exception());
       try {
         throw;
-      } catch (const std::exception& error) {
-        halt(error.what());
-      }
+      } catch (const std::exception& error) { halt(error.what()); }
     };
     for (auto& flight : taken) {
       try {
         flight->issue();
         flying.push_back(flight);
-      } catch (...) {
-        failed(*flight);
-      }
+      } catch (...) { failed(*flight); }
     }
     taken.clear();
     std::erase_if(flying, [&](auto& flight) {
       try {
         if (!flight->test()) return false;
         flight->finish(nullptr);
-      } catch (...) {
-        failed(*flight);
-      }
+      } catch (...) { failed(*flight); }
       event = true;
       return true;
     });

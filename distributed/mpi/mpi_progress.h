@@ -23,8 +23,8 @@ class MpiProgress {
   void stop(const std::string& reason);
   // Hands over a collective; it is issued in the order of these calls. PeerError after halt().
   void submit(std::shared_ptr<MpiFlight> flight);
-  // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in flight fails with `reason`, MPI is
-  // not called again by this thread, and the process must end by World::leave. The first call counts.
+  // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in flight fails with `reason`, MPI
+  // is not called again by this thread, and the process must end by World::leave. The first call counts.
   void halt(const std::string& reason);
   bool halted();
 

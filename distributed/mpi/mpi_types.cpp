@@ -32,14 +32,25 @@ void make_mpi_ops() {
 
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return MPI_FLOAT;
-    case DType::f64: return MPI_DOUBLE;
-    case DType::bf16: case DType::f16: case DType::u16: return MPI_UINT16_T;
-    case DType::i32: return MPI_INT32_T;
-    case DType::i64: return MPI_INT64_T;
-    case DType::u8: case DType::boolean: return MPI_UINT8_T;
-    case DType::u32: return MPI_UINT32_T;
-    case DType::u64: return MPI_UINT64_T;
+    case DType::f32:
+      return MPI_FLOAT;
+    case DType::f64:
+      return MPI_DOUBLE;
+    case DType::bf16:
+    case DType::f16:
+    case DType::u16:
+      return MPI_UINT16_T;
+    case DType::i32:
+      return MPI_INT32_T;
+    case DType::i64:
+      return MPI_INT64_T;
+    case DType::u8:
+    case DType::boolean:
+      return MPI_UINT8_T;
+    case DType::u32:
+      return MPI_UINT32_T;
+    case DType::u64:
+      return MPI_UINT64_T;
   }
   throw InternalError(str("no MPI type for dtype ", static_cast<int>(dtype)));
 }

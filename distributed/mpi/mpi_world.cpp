@@ -22,13 +22,15 @@ class MpiWork : public Work {
       : progress_(std::move(progress)), flight_(std::move(flight)), deadline_s_(deadline_s) {}
   // The caller's buffers may be gone after this, so nothing more may be written to them.
   ~MpiWork() override {
-    if (!waited_ && !flight_->finished()) progress_->halt(str(flight_->site(), " was dropped on rank ", flight_->group().rank, " before its wait"));
+    if (!waited_ && !flight_->finished())
+      progress_->halt(str(flight_->site(), " was dropped on rank ", flight_->group().rank, " before its wait"));
   }
   bool done() override { return flight_->finished(); }
   void wait(Stream& stream) override {
     waited_ = true;
     stream.run([progress = progress_, flight = flight_, seconds = deadline_s_] {
-      auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+      auto deadline = std::chrono::steady_clock::now() +
+                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
       if (flight->wait_until(deadline)) return;
       auto& group = flight->group();
       std::string text = deadline_text(group.name, group.rank, group.size, flight->what(), flight->label(), seconds,
@@ -135,7 +137,8 @@ class MpiWorld : public World {
       throw PeerError(text);
     }
     Answer out = answer.get();
-    if (out.code != MPI_SUCCESS) throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
+    if (out.code != MPI_SUCCESS)
+      throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
     return std::make_shared<MpiGroup>(progress_, out.comm, name, options_);
   }
 

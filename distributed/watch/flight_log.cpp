@@ -15,7 +15,9 @@ namespace ipc = boost::interprocess;
 
 namespace {
 template <size_t n>
-std::string get_text(const char (&text)[n]) { return {text, strnlen(text, n)}; }
+std::string get_text(const char (&text)[n]) {
+  return {text, strnlen(text, n)};
+}
 
 template <class Read>
 auto with_file(const std::string& path, Read read) {
@@ -24,7 +26,8 @@ auto with_file(const std::string& path, Read read) {
   auto bytes = std::filesystem::file_size(path, error);
   if (error) throw UserError(str("flight record ", path, ": ", error.message(), "; a worker writes it when it starts"));
   if (bytes != sizeof(FlightFile))
-    throw UserError(str("flight record ", path, " has ", bytes, " bytes instead of ", sizeof(FlightFile), "; it is not a flight record of this version"));
+    throw UserError(str("flight record ", path, " has ", bytes, " bytes instead of ", sizeof(FlightFile),
+                        "; it is not a flight record of this version"));
   try {
     region = ipc::mapped_region(ipc::file_mapping(path.c_str(), ipc::read_only), ipc::read_only);
   } catch (const ipc::interprocess_exception& failed) {
@@ -32,12 +35,13 @@ auto with_file(const std::string& path, Read read) {
   }
   const FlightFile& file = *static_cast<const FlightFile*>(region.get_address());
   if (file.magic.load(std::memory_order_acquire) != kFlightMagic || file.version != kFlightVersion || file.slot_count != kFlightSlots)
-    throw UserError(str("flight record ", path, " is not one of version ", kFlightVersion, "; it was written by another program or not yet begun"));
+    throw UserError(
+        str("flight record ", path, " is not one of version ", kFlightVersion, "; it was written by another program or not yet begun"));
   return read(file);
 }
 
-Progress get_progress(const FlightFile& file) {
-  Progress out;
+WorkerProgress get_progress(const FlightFile& file) {
+  WorkerProgress out;
   out.rank = file.rank;
   out.pid = file.pid;
   out.updated_ns = file.updated_ns.load(std::memory_order_acquire);
@@ -54,7 +58,7 @@ std::string ms(int64_t ns) {
 }
 }  // namespace
 
-Progress read_progress(const std::string& path) { return with_file(path, get_progress); }
+WorkerProgress read_progress(const std::string& path) { return with_file(path, get_progress); }
 
 FlightLog read_flight_log(const std::string& path) {
   return with_file(path, [](const FlightFile& file) {
@@ -79,14 +83,15 @@ FlightLog read_flight_log(const std::string& path) {
 
 std::string text(const FlightLog& log) {
   int64_t now = flight_clock_ns();
-  const Progress& at = log.progress;
-  std::string out = str("rank ", at.rank, " (pid ", at.pid, "): step ", at.step, ", op ", at.op, at.phase.empty() ? "" : ", phase ", at.phase, ", ",
-                        ms(now - at.updated_ns), " ms ago\n");
+  const WorkerProgress& at = log.progress;
+  std::string out = str("rank ", at.rank, " (pid ", at.pid, "): step ", at.step, ", op ", at.op, at.phase.empty() ? "" : ", phase ",
+                        at.phase, ", ", ms(now - at.updated_ns), " ms ago\n");
   for (const FlightEntry& e : log.entries) {
     std::string group_seq = e.group_seq < 0 ? "-" : str(e.group_seq);
     bool flying = e.state == FlightState::started;
-    out += str("  ", e.seq, "  ", e.group.name, "[", e.group.rank, "/", e.group.size, "] #", group_seq, "  ", e.verb, " \"", e.label, "\"  ", e.bytes,
-               " bytes  ", name(e.state), "  ", flying ? str("for ", ms(now - e.start_ns)) : ms(e.end_ns - e.start_ns), " ms\n");
+    out +=
+        str("  ", e.seq, "  ", e.group.name, "[", e.group.rank, "/", e.group.size, "] #", group_seq, "  ", e.verb, " \"", e.label, "\"  ",
+            e.bytes, " bytes  ", name(e.state), "  ", flying ? str("for ", ms(now - e.start_ns)) : ms(e.end_ns - e.start_ns), " ms\n");
   }
   return out;
 }

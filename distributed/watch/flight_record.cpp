@@ -88,7 +88,8 @@ void FlightRecorder::phase(std::string_view phase) {
   file.updated_ns.store(flight_clock_ns(), std::memory_order_release);
 }
 
-uint64_t FlightRecorder::started(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes) {
+uint64_t FlightRecorder::started(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label,
+                                 int64_t bytes) {
   FlightFile& file = mapped_->get();
   uint64_t seq = file.count.fetch_add(1) + 1;
   FlightSlot& slot = file.slots[(seq - 1) % kFlightSlots];
@@ -132,7 +133,8 @@ std::shared_ptr<FlightRecorder> flight_recorder() {
   return recorder_slot();
 }
 
-Flight::Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label) : recorder_(flight_recorder()) {
+Flight::Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label)
+    : recorder_(flight_recorder()) {
   if (recorder_) seq_ = recorder_->started(group, group_seq, lockstep::name(what), label, sent_bytes(what));
 }
 void Flight::end(FlightState state) {

@@ -29,28 +29,28 @@ GroupIdentity identify_group(const std::string& name, const std::vector<int>& wo
 
 // One collective as recorded. Times are nanoseconds of the host's steady clock, comparable between the processes of one host.
 struct FlightEntry {
-  uint64_t seq = 0;         // counts the collectives of the process from 1
-  GroupIdentity group;      // name cut to 31 bytes
-  int64_t group_seq = -1;   // counts the collectives of the group from 0; -1 for send and recv
-  std::string verb;         // "all_reduce", ...
-  std::string label;        // cut to 63 bytes
-  int64_t bytes = 0;        // handed over by this rank
+  uint64_t seq = 0;        // counts the collectives of the process from 1
+  GroupIdentity group;     // name cut to 31 bytes
+  int64_t group_seq = -1;  // counts the collectives of the group from 0; -1 for send and recv
+  std::string verb;        // "all_reduce", ...
+  std::string label;       // cut to 63 bytes
+  int64_t bytes = 0;       // handed over by this rank
   int64_t start_ns = 0;
-  int64_t end_ns = 0;       // 0 while in flight
+  int64_t end_ns = 0;  // 0 while in flight
   FlightState state = FlightState::empty;
 };
 
-struct Progress {
+struct WorkerProgress {
   int rank = 0;
   int64_t pid = 0;
-  int64_t step = -1;        // -1 before the first step
-  int64_t op = -1;          // id of the node or phase that the worker last entered
-  std::string phase;        // "compile", "step", "save", ...; cut to 31 bytes
-  int64_t updated_ns = 0;   // steady clock
+  int64_t step = -1;       // -1 before the first step
+  int64_t op = -1;         // id of the node or phase that the worker last entered
+  std::string phase;       // "compile", "step", "save", ...; cut to 31 bytes
+  int64_t updated_ns = 0;  // steady clock
 };
 
 struct FlightLog {
-  Progress progress;
+  WorkerProgress progress;
   std::vector<FlightEntry> entries;  // oldest first, at most kFlightSlots
 };
 
@@ -91,7 +91,7 @@ class Flight {
 };
 
 // Readers. UserError naming the path when the file is missing, short, or not a flight record of this version.
-Progress read_progress(const std::string& path);
+WorkerProgress read_progress(const std::string& path);
 FlightLog read_flight_log(const std::string& path);
 
 // A table for people: the progress line, then one line per collective with its age or its duration in ms.

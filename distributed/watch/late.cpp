@@ -21,7 +21,8 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     for (const FlightEntry& entry : log.entries) {
       if (entry.group_seq < 0) continue;
       Site& site = sites[{entry.group.key, entry.group_seq}];
-      if (site.arrived.empty()) site.report = {entry.group, entry.group_seq, entry.verb, entry.label, 0, {}, {}}, site.first_ns = entry.start_ns;
+      if (site.arrived.empty())
+        site.report = {entry.group, entry.group_seq, entry.verb, entry.label, 0, {}, {}}, site.first_ns = entry.start_ns;
       site.first_ns = std::min(site.first_ns, entry.start_ns);
       site.arrived.insert(entry.group.rank);
       site.in_flight |= entry.state == FlightState::started;
@@ -43,8 +44,9 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
 std::string text(const LateReport& report) {
   std::vector<std::string> ranks;
   for (int r : report.missing) ranks.push_back(str(r));
-  std::string waits_for = report.missing.empty() ? "its transfer, all ranks are in"
-                                                 : str(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "), " of ", report.group.size);
+  std::string waits_for = report.missing.empty()
+                              ? "its transfer, all ranks are in"
+                              : str(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "), " of ", report.group.size);
   return str("group \"", report.group.name, "\": ", report.verb, " \"", report.label, "\" (#", report.group_seq, ") has waited ",
              number_text(static_cast<double>(static_cast<int64_t>(report.waited_s * 10)) / 10), " s for ", waits_for);
 }

@@ -26,8 +26,8 @@ std::string site_text(const Collective& what, const std::string& label) {
 
 std::string deadline_text(const std::string& group, int rank, int size, const Collective& what, const std::string& label, double seconds,
                           const std::string& more) {
-  return str("group \"", group, "\": ", site_text(what, label), " did not complete within ", number_text(seconds), " s on rank ", rank, " of ", size, "; ",
-             more, "; if the step is this slow, raise LOCKSTEP_DEADLINE");
+  return str("group \"", group, "\": ", site_text(what, label), " did not complete within ", number_text(seconds), " s on rank ", rank,
+             " of ", size, "; ", more, "; if the step is this slow, raise LOCKSTEP_DEADLINE");
 }
 
 double default_deadline() {

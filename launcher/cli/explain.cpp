@@ -76,7 +76,8 @@ int explain(const std::string& word, std::ostream& out) {
     if (topic.name == word) out << "LOCKSTEP_LOGS=" << topic.name << ": " << topic.help << "\n", found = true;
     known.push_back(topic.name);
   }
-  for (const auto& op : all_ops()) {
+  for (const Op* row : all_ops()) {
+    const Op& op = *row;
     if (op.name == word) {
       out << "op " << op.name << "\n  " << kind_text(op.kind) << "\n  " << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
           << (op.expand ? "expands into primitives" : "a primitive") << "\n";

@@ -1,12 +1,12 @@
 // The command line: flags and subcommands, and what is printed for each error.
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <ostream>
-#include <thread>
 
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/flags.h"
 #include "launcher/cli/version.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/worker.h"
@@ -16,48 +16,6 @@ namespace lockstep::cli {
 namespace {
 
 const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "env", "worker"};
-
-int64_t parse_nproc(const std::string& text) {
-  if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
-  size_t end = 0;
-  long long value = 0;
-  try {
-    value = std::stoll(text, &end);
-  } catch (const std::exception&) {
-    end = 0;  // no number; refused below
-  }
-  if (end == 0 || end != text.size() || value < 1) throw UserError(str("--nproc is \"", text, "\"; give a number of ranks, 1 or more, or auto (one per core)"));
-  return value;
-}
-
-struct Flags {
-  std::string nproc = "1", target, word, path;
-  RunArguments run;
-  GenerateArguments generate;
-  bool reference = false;
-};
-
-CLI::Option* add_nproc(CLI::App& app, Flags& flags) {
-  return app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc, "ranks on this host: a number, or auto (one per core)")->type_name("N|auto");
-}
-
-void add_run_flags(CLI::App& app, Flags& flags) {
-  LaunchOptions& launch = flags.run.launch;
-  add_nproc(app, flags);
-  app.add_option("--max-restarts,--max_restarts", launch.max_restarts, "restarts after a rank died, from the last checkpoint")->check(CLI::NonNegativeNumber)->type_name("N");
-  app.add_option("--min-nproc,--min_nproc", launch.min_nproc, "restart without the ranks that died, down to N; default: always --nproc")->check(CLI::PositiveNumber)->type_name("N");
-  app.add_option("--grace", launch.grace, "seconds to finish and save after SIGTERM or SIGINT; default 30")->check(CLI::NonNegativeNumber)->type_name("SECONDS");
-  app.add_flag("--dry-run,--dry_run", flags.run.dry_run, "print the command and the environment, start nothing");
-  app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")->type_name("CONFIG|PROGRAM");
-}
-
-// Every flag's long names, without dashes and with '-' for '_', each once.
-std::vector<std::string> names_of(const CLI::App& app) {
-  std::vector<std::string> out;
-  for (const auto* option : app.get_options())
-    for (const auto& name : option->get_lnames()) out.push_back(name);
-  return out;
-}
 
 // The first word that is no flag decides: a subcommand's name, or else the command is `run`.
 std::vector<std::string> with_subcommand(std::vector<std::string> words) {
@@ -151,13 +109,6 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
 }
 
 }  // namespace
-
-std::vector<std::string> launcher_flags() {
-  CLI::App app;
-  Flags flags;
-  add_run_flags(app, flags);
-  return names_of(app);
-}
 
 int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   try {

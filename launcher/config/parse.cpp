@@ -55,17 +55,18 @@ std::vector<std::string> members(const std::string& section) {
   return out;
 }
 
-// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then a near path, then a near leaf in the section.
+// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then a near leaf in its section, then (no such section) a near path.
 std::string advice(const std::string& path) {
   for (const auto& known : all_paths())
     if (leaf(known) == leaf(path)) return str("did you mean ", known, "?");
-  if (auto near = nearest(path, all_paths()); !near.empty()) return str("did you mean ", near, "?");
   size_t dot = path.rfind('.');
   std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
-  if (!section.empty() && !is_section(section)) section = "";
-  auto near = nearest(leaf(path), members(section));
+  if (!section.empty() && !is_section(section)) {
+    if (auto near = nearest(path, all_paths()); !near.empty()) return str("did you mean ", near, "?");
+    section = "";
+  }
   std::string prefix = section.empty() ? "" : section + ".";
-  if (!near.empty()) return str("did you mean ", prefix, near, "?");
+  if (auto near = nearest(leaf(path), members(section)); !near.empty()) return str("did you mean ", prefix, near, "?");
   return str("the keys of ", section.empty() ? "a config" : section, " are ", join(members(section), ", "));
 }
 
@@ -102,12 +103,18 @@ Json bare(const std::string& text) {
 Json override_value(const ConfigKey& row, const std::string& text) {
   Json value = bare(text);
   if (row.type == "string") return value.is_string() ? value : Json(text);
+  bool words = row.type == "list of strings";
+  if (words && value.is_array()) {
+    for (auto& element : value)
+      if (!element.is_string()) element = element.dump();
+    return value;
+  }
   if (row.type.rfind("list", 0) != 0 || value.is_array()) return value;
   std::string inner = trim(text);
   if (inner.size() >= 2 && inner.front() == '[' && inner.back() == ']') inner = inner.substr(1, inner.size() - 2);
   Json list = Json::array();
   for (const auto& part : split(inner, ','))
-    if (auto word = trim(part); !word.empty()) list.push_back(row.type == "list of strings" ? Json(word) : bare(word));
+    if (auto word = trim(part); !word.empty()) list.push_back(words ? Json(word) : bare(word));
   return list;
 }
 

@@ -120,24 +120,25 @@ void report_step(int64_t step) {
   }
 }
 
-int worker_main(const std::function<int(const WorkerPlace&)>& body) {
+WorkerPlace enter_worker() {
+  g_place = worker_place();
+  export_place(g_place);
+  log::set_rank(static_cast<int>(g_place.rank));
+  handle_signals(g_place.supervised() && g_place.world_size > 1);
+  if (g_place.supervised()) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == 1) _exit(kExitPeer);  // the parent was gone before the kernel was asked
+    redirect(g_place);
+    set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
+    announce(g_place);
+  }
+  return g_place;
+}
+
+void leave_worker(std::exception_ptr failure) {
   try {
-    g_place = worker_place();
-    export_place(g_place);
-    log::set_rank(static_cast<int>(g_place.rank));
-    handle_signals(g_place.supervised() && g_place.world_size > 1);
-    if (g_place.supervised()) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() == 1) return kExitPeer;  // the parent was gone before the kernel was asked
-      redirect(g_place);
-      set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
-      announce(g_place);
-    }
-    int code = body(g_place);
-    std::fflush(nullptr);
-    if (code != kExitStopped || !g_place.supervised()) return code;
-    std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
-    return kExitOk;
+    if (failure) std::rethrow_exception(failure);
+    leave("InternalError", kExitInternal, "terminated without an exception");
   } catch (const Error& error) {
     leave(error.kind(), error.exit_code(), error.what());
   } catch (const std::bad_alloc&) {
@@ -146,6 +147,18 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
     leave("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
   } catch (...) {
     leave("InternalError", kExitInternal, "exception of unknown type");
+  }
+}
+
+int worker_main(const std::function<int(const WorkerPlace&)>& body) {
+  try {
+    int code = body(enter_worker());
+    std::fflush(nullptr);
+    if (code != kExitStopped || !g_place.supervised()) return code;
+    std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
+    return kExitOk;
+  } catch (...) {
+    leave_worker(std::current_exception());
   }
 }
 

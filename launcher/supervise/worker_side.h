@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 
 #include "launcher/supervise/contract.h"
@@ -20,6 +21,10 @@ namespace lockstep {
 // its kind, so that no destructor waits for a peer that is gone; one that is not an Error counts as InternalError.
 // A body that stopped on request exits with 0 under trainrun, which answers with kExitStopped when all ranks have left.
 int worker_main(const std::function<int(const WorkerPlace&)>& body);
+
+// The two halves of worker_main, for a program with a main of its own: steps 1 to 4, and what happens to an exception that nobody caught.
+WorkerPlace enter_worker();
+[[noreturn]] void leave_worker(std::exception_ptr failure);
 
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save, return kExitStopped.
 bool stop_requested();

@@ -63,7 +63,7 @@ class Run {
       report_step(i);
       double began = now();
       auto result = step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) { data_.fill(i - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1])); },
-                              state_.scalars(i), stop_requested() ? 1 : 0});
+                              stop_requested() ? 1 : 0});
       double seconds = now() - began;
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
@@ -169,8 +169,7 @@ class Run {
                                     // The last micro-batch is filled up with sequences that count nothing.
                                     std::fill(ids + real * context, ids + count * context, 0);
                                     std::fill(targets + real * context, targets + count * context, static_cast<int32_t>(kIgnoreIndex));
-                                  },
-                                  {}, 0});
+                                  }});
     return static_cast<float>(result.metrics.at("loss"));
   }
 

@@ -22,7 +22,8 @@ void in_flight_case(Group& group) {
   for (int k = kFlights; k-- > 0;) works[k]->wait(*stream);  // the last one first
   for (int k = 0; k < kFlights; ++k) {
     expect(works[k]->done(), "a collective that was waited for is done");
-    expect_values(data[k], [&](int64_t) { return int64_t{n} * k + n * (n - 1) / 2; }, str("flight ", k));
+    expect_values(
+        data[k], [&](int64_t) { return int64_t{n} * k + n * (n - 1) / 2; }, str("flight ", k));
   }
 }
 
@@ -53,7 +54,8 @@ void background_case(Group& group) {
   while (!work->done() && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   expect(work->done(), "a collective completes in the background");
   work->wait(*stream);
-  expect_values(data, [&](int64_t) { return group.size(); }, "background");
+  expect_values(
+      data, [&](int64_t) { return group.size(); }, "background");
 }
 
 void stream_case(Group& group) {
@@ -77,7 +79,8 @@ void stream_case(Group& group) {
 void words_case(Group& group) {
   std::string mine(static_cast<size_t>(group.rank() * 3), static_cast<char>('a' + group.rank()));
   auto all = all_gather_text(group, mine);
-  for (int r = 0; r < group.size(); ++r) expect(all[r] == std::string(static_cast<size_t>(r * 3), static_cast<char>('a' + r)), "all_gather_text");
+  for (int r = 0; r < group.size(); ++r)
+    expect(all[r] == std::string(static_cast<size_t>(r * 3), static_cast<char>('a' + r)), "all_gather_text");
   for (int root = 0; root < group.size(); ++root)
     expect(broadcast_text(group, group.rank() == root ? str("from ", root) : "", root) == str("from ", root), "broadcast_text");
   agree(group, "");
@@ -125,7 +128,8 @@ void mixed_case(Group& group) {
       f.wanted = [=](int64_t i) { return i / count * 1000 + round; };
       f.work = group.start(AllGather{f.in->data(), f.out->data(), counts, DType::i64}, f.what, *stream);
     } else if (verb == 2) {
-      f.in = std::make_unique<Values>(Values::made(DType::i64, count * n, [&](int64_t i) { return me * 1000 + i / std::max<int64_t>(count, 1); }));
+      f.in = std::make_unique<Values>(
+          Values::made(DType::i64, count * n, [&](int64_t i) { return me * 1000 + i / std::max<int64_t>(count, 1); }));
       f.out = std::make_unique<Values>(DType::i64, count * n);
       f.wanted = [=](int64_t i) { return i / count * 1000 + me; };
       f.work = group.start(AllToAll{f.in->data(), f.out->data(), counts, counts, DType::i64}, f.what, *stream);

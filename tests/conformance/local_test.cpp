@@ -15,13 +15,18 @@ TEST_P(LocalConformance, Passes) {
 
 INSTANTIATE_TEST_SUITE_P(Local, LocalConformance,
                          testing::Combine(testing::Values(1, 2, 3, 4, 7), testing::Range<size_t>(0, conformance::group_cases().size())),
-                         [](const auto& info) { return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" + std::to_string(std::get<0>(info.param)); });
+                         [](const auto& info) {
+                           return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" +
+                                  std::to_string(std::get<0>(info.param));
+                         });
 
 // Data that arrives late, at the wait or at done(): the same values.
 TEST(LocalConformanceWithLatency, Passes) {
   for (const auto& one : conformance::group_cases())
-    if (one.name == "several_in_flight" || one.name == "background" || one.name == "queue_stream" || one.name == "mixed_sequence" || one.name == "words")
-      for (int ranks : {1, 3}) with_ranks(ranks, [&](Group& group) { one.run(group); }, {.latency_s = 5e-4, .bytes_per_s = 1e9, .deadline_s = 60});
+    if (one.name == "several_in_flight" || one.name == "background" || one.name == "queue_stream" || one.name == "mixed_sequence" ||
+        one.name == "words")
+      for (int ranks : {1, 3})
+        with_ranks(ranks, [&](Group& group) { one.run(group); }, {.latency_s = 5e-4, .bytes_per_s = 1e9, .deadline_s = 60});
 }
 
 TEST(SoloConformance, Passes) {

@@ -14,7 +14,8 @@ namespace lockstep::conformance {
 // Elements of one dtype, read and written as integers.
 class Values {
  public:
-  Values(DType dtype, int64_t count, int64_t fill = 77) : dtype_(dtype), count_(count), bytes_(static_cast<size_t>(count) * size_of(dtype) + 1) {
+  Values(DType dtype, int64_t count, int64_t fill = 77)
+      : dtype_(dtype), count_(count), bytes_(static_cast<size_t>(count) * size_of(dtype) + 1) {
     for (int64_t i = 0; i < count; ++i) set(i, fill);
   }
   template <class Fn>
@@ -24,8 +25,10 @@ class Values {
     return out;
   }
   void set(int64_t i, int64_t value) {
-    if (is_float(dtype_)) set_double(dtype_, bytes_.data(), i, static_cast<double>(value));
-    else set_int(dtype_, bytes_.data(), i, value);
+    if (is_float(dtype_))
+      set_double(dtype_, bytes_.data(), i, static_cast<double>(value));
+    else
+      set_int(dtype_, bytes_.data(), i, value);
   }
   int64_t at(int64_t i) const {
     return is_float(dtype_) ? static_cast<int64_t>(get_double(dtype_, bytes_.data(), i)) : get_int(dtype_, bytes_.data(), i);
@@ -46,10 +49,12 @@ inline void expect(bool ok, const std::string& what) {
 template <class Fn>
 void expect_values(const Values& got, Fn wanted, const std::string& what) {
   for (int64_t i = 0; i < got.count(); ++i)
-    if (got.at(i) != wanted(i)) expect(false, str(what, " ", name(got.dtype()), ": element ", i, " of ", got.count(), " is ", got.at(i), ", expected ", wanted(i)));
+    if (got.at(i) != wanted(i))
+      expect(false, str(what, " ", name(got.dtype()), ": element ", i, " of ", got.count(), " is ", got.at(i), ", expected ", wanted(i)));
 }
 
 inline constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 64, 1001, 20011};
-inline constexpr DType kNumbers[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64};
+inline constexpr DType kNumbers[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
+                                     DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64};
 
 }  // namespace lockstep::conformance

@@ -12,7 +12,8 @@ namespace {
 int64_t term(int rank, int64_t i) { return (rank * 3 + i) % 5; }
 int64_t reduced(ReduceOp op, int size, int64_t i) {
   int64_t out = term(0, i);
-  for (int r = 1; r < size; ++r) out = op == ReduceOp::sum ? out + term(r, i) : op == ReduceOp::max ? std::max(out, term(r, i)) : std::min(out, term(r, i));
+  for (int r = 1; r < size; ++r)
+    out = op == ReduceOp::sum ? out + term(r, i) : op == ReduceOp::max ? std::max(out, term(r, i)) : std::min(out, term(r, i));
   return out;
 }
 
@@ -23,10 +24,13 @@ void all_reduce_case(Group& group) {
         auto in = Values::made(dtype, count, [&](int64_t i) { return term(group.rank(), i); });
         Values out(dtype, count);
         all_reduce(group, {in.data(), out.data(), count, dtype, op});
-        expect_values(out, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce ", name(op)));
-        expect_values(in, [&](int64_t i) { return term(group.rank(), i); }, "all_reduce leaves its input");
+        expect_values(
+            out, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce ", name(op)));
+        expect_values(
+            in, [&](int64_t i) { return term(group.rank(), i); }, "all_reduce leaves its input");
         all_reduce(group, {in.data(), in.data(), count, dtype, op});
-        expect_values(in, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce in place ", name(op)));
+        expect_values(
+            in, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce in place ", name(op)));
       }
 }
 
@@ -37,7 +41,8 @@ void negative_case(Group& group) {
     all_reduce(group, {data.data(), data.data(), 1, dtype});
     int64_t sum = 0;
     for (int r = 0; r < group.size(); ++r) sum += r % 2 ? 5 - 2 * r : -r;
-    expect_values(data, [&](int64_t) { return sum; }, "all_reduce of negative numbers");
+    expect_values(
+        data, [&](int64_t) { return sum; }, "all_reduce of negative numbers");
   }
 }
 
@@ -104,7 +109,8 @@ void reduce_scatter_case(Group& group) {
           Values out(dtype, counts[group.rank()]);
           reduce_scatter(group, {in.data(), out.data(), counts, dtype, op});
           int64_t at = sum(counts, group.rank());
-          expect_values(out, [&](int64_t i) { return reduced(op, group.size(), at + i); }, str("reduce_scatter ", name(op)));
+          expect_values(
+              out, [&](int64_t i) { return reduced(op, group.size(), at + i); }, str("reduce_scatter ", name(op)));
         }
 }
 
@@ -121,10 +127,19 @@ void all_to_all_case(Group& group) {
         while (k >= counts[r]) k -= counts[r++];
         return std::pair(r, k);
       };
-      auto in = Values::made(dtype, sum(send_counts), [&](int64_t k) { auto [to, i] = find(send_counts, k); return value(me, to, i); });
+      auto in = Values::made(dtype, sum(send_counts), [&](int64_t k) {
+        auto [to, i] = find(send_counts, k);
+        return value(me, to, i);
+      });
       Values out(dtype, sum(recv_counts));
       all_to_all(group, {in.data(), out.data(), send_counts, recv_counts, dtype});
-      expect_values(out, [&](int64_t k) { auto [from, i] = find(recv_counts, k); return value(from, me, i); }, "all_to_all");
+      expect_values(
+          out,
+          [&](int64_t k) {
+            auto [from, i] = find(recv_counts, k);
+            return value(from, me, i);
+          },
+          "all_to_all");
     }
 }
 
@@ -134,7 +149,8 @@ void broadcast_case(Group& group) {
       for (int64_t count : kSizes) {
         auto data = Values::made(dtype, count, [&](int64_t i) { return group.rank() == root ? code(root, i) : 1; });
         broadcast(group, {data.data(), count, dtype, root});
-        expect_values(data, [&](int64_t i) { return code(root, i); }, str("broadcast from ", root));
+        expect_values(
+            data, [&](int64_t i) { return code(root, i); }, str("broadcast from ", root));
       }
 }
 
@@ -148,13 +164,16 @@ void send_recv_case(Group& group) {
     auto recv = group.start(Recv{in.data(), count, DType::i32, (me + n - 1) % n}, "ring", *stream);
     recv->wait(*stream);
     send->wait(*stream);
-    expect_values(in, [&](int64_t i) { return code((me + n - 1) % n, i); }, "ring");
+    expect_values(
+        in, [&](int64_t i) { return code((me + n - 1) % n, i); }, "ring");
   }
   for (int other = 0; other < n; ++other) {  // blocking forms between every pair, lower rank first
     int64_t mine = me * 100 + other, theirs = -1;
     if (other == me) continue;
-    if (me < other) lockstep::send(group, {&mine, 1, DType::i64, other, 5}), lockstep::recv(group, {&theirs, 1, DType::i64, other, 6});
-    else lockstep::recv(group, {&theirs, 1, DType::i64, other, 5}), lockstep::send(group, {&mine, 1, DType::i64, other, 6});
+    if (me < other)
+      lockstep::send(group, {&mine, 1, DType::i64, other, 5}), lockstep::recv(group, {&theirs, 1, DType::i64, other, 6});
+    else
+      lockstep::recv(group, {&theirs, 1, DType::i64, other, 5}), lockstep::send(group, {&mine, 1, DType::i64, other, 6});
     expect(theirs == other * 100 + me, str("pair ", me, " ", other, " got ", theirs));
   }
 }

@@ -20,9 +20,7 @@ namespace {
 std::string refusal(const std::function<void()>& what) {
   try {
     what();
-  } catch (const UserError& e) {
-    return e.what();
-  }
+  } catch (const UserError& e) { return e.what(); }
   ADD_FAILURE() << "no UserError";
   return "";
 }
@@ -42,30 +40,37 @@ TEST(StateErrors, NamesOnce) {
   int first = __LINE__ + 1;
   Linear a(state / "head", 4, 3);
   int second = __LINE__ + 1;
-  expect_words(refusal([&] { Linear b(state / "head", 4, 5); }),
-               {"\"head.weight\" is recorded twice", "f32[3,4] at " + here(first), "f32[5,4] at " + here(second), "give one of the two another path"});
+  expect_words(refusal([&] { Linear b(state / "head", 4, 5); }), {"\"head.weight\" is recorded twice", "f32[3,4] at " + here(first),
+                                                                  "f32[5,4] at " + here(second), "give one of the two another path"});
 }
 
 TEST(StateErrors, Paths) {
   State state(solo_mesh(), 1);
-  for (const char* part : {"", "a.b", "a b", "*", "{x}"}) expect_words(refusal([&] { state / "blocks" / part; }), {str("\"", part, "\" under \"blocks\""), "letters, digits, _ and -"});
+  for (const char* part : {"", "a.b", "a b", "*", "{x}"})
+    expect_words(refusal([&] { state / "blocks" / part; }), {str("\"", part, "\" under \"blocks\""), "letters, digits, _ and -"});
 }
 
 TEST(StateErrors, Sizes) {
   State state(solo_mesh(), 1);
-  expect_words(refusal([&] { Linear(state / "head", 0, 3); }), {"\"head.weight\" at " + here(__LINE__), "f32[3,0] has a size of 0", "at least 1"});
+  expect_words(refusal([&] { Linear(state / "head", 0, 3); }),
+               {"\"head.weight\" at " + here(__LINE__), "f32[3,0] has a size of 0", "at least 1"});
 }
 
 TEST(StateErrors, OrderOfThings) {
   Small small;
   small.state.materialize();
-  expect_words(refusal([&] { Linear(small.state / "late", 4, 3); }), {"\"late.weight\" at " + here(__LINE__), "already materialised", "before materialize()"});
-  expect_words(refusal([&] { small.state.place({{"tp", "**", Replicate()}}); }), {"[place] " + here(__LINE__), "already materialised", "before materialize()"});
+  expect_words(refusal([&] { Linear(small.state / "late", 4, 3); }),
+               {"\"late.weight\" at " + here(__LINE__), "already materialised", "before materialize()"});
+  expect_words(refusal([&] {
+                 small.state.place({{"tp", "**", Replicate()}});
+               }),
+               {"[place] " + here(__LINE__), "already materialised", "before materialize()"});
 }
 
 TEST(StateErrors, UnknownNames) {
   Small small;
-  expect_words(refusal([&] { small.state.layout("blocks.0.attn.qvk.weight"); }), {"no tensor \"blocks.0.attn.qvk.weight\" among its 16", "did you mean \"blocks.0.attn.qkv.weight\"?"});
+  expect_words(refusal([&] { small.state.layout("blocks.0.attn.qvk.weight"); }),
+               {"no tensor \"blocks.0.attn.qvk.weight\" among its 16", "did you mean \"blocks.0.attn.qkv.weight\"?"});
   small.state.materialize();
   expect_words(refusal([&] { small.state.array("tokn.weight"); }), {"no tensor \"tokn.weight\"", "did you mean \"token.weight\"?"});
 }
@@ -74,9 +79,13 @@ TEST(PlaceErrors, RulesThatMatchNothing) {
   Small small;
   int line = __LINE__ + 1;
   auto message = refusal([&] { small.state.place({{"tp", "blocks.*.atn.qkv.weight", Shard(0, 3)}}); });
-  expect_words(message, {"{\"tp\", \"blocks.*.atn.qkv.weight\", Shard(0,groups=3)} at " + here(line), "no tensor has a name like", "nearest: \"blocks.0.attn.qkv.weight\""});
+  expect_words(message, {"{\"tp\", \"blocks.*.atn.qkv.weight\", Shard(0,groups=3)} at " + here(line), "no tensor has a name like",
+                         "nearest: \"blocks.0.attn.qkv.weight\""});
   // Also for a mesh dim that this mesh lacks: a typing error shows on any mesh.
-  expect_words(refusal([&] { small.state.place({{"dp_shard", "x", Shard(0)}}); }), {"no tensor has a name like \"x\"", "nearest: \"token.weight\""});
+  expect_words(refusal([&] {
+                 small.state.place({{"dp_shard", "x", Shard(0)}});
+               }),
+               {"no tensor has a name like \"x\"", "nearest: \"token.weight\""});
   State empty(solo_mesh(), 1);
   expect_words(refusal([&] { empty.place({{"tp", "**", Shard(0)}}); }), {"the state is empty", "construct the model first"});
 }
@@ -85,7 +94,8 @@ TEST(PlaceErrors, TwoRulesForOneTensor) {
   Small small;
   int line = __LINE__ + 1;
   auto message = refusal([&] { small.state.place({{"tp", "blocks.*.mlp.up.*", Shard(0)}, {"tp", "**.weight", Replicate()}}); });
-  expect_words(message, {"\"blocks.0.mlp.up.weight\" has two rules on tp", "{\"tp\", \"blocks.*.mlp.up.*\", Shard(0)} at " + here(line), "{\"tp\", \"**.weight\", Replicate} at " + here(line), "keep one"});
+  expect_words(message, {"\"blocks.0.mlp.up.weight\" has two rules on tp", "{\"tp\", \"blocks.*.mlp.up.*\", Shard(0)} at " + here(line),
+                         "{\"tp\", \"**.weight\", Replicate} at " + here(line), "keep one"});
   EXPECT_EQ(small.state.layout("blocks.0.mlp.up.weight"), Layout{});  // a refused call leaves nothing behind
   // In two calls as well.
   small.state.place({{"tp", "token.weight", Shard(1)}});
@@ -95,16 +105,29 @@ TEST(PlaceErrors, TwoRulesForOneTensor) {
 
 TEST(PlaceErrors, PlacementsThatDoNotFit) {
   Small small;
-  expect_words(refusal([&] { small.state.place({{"tpp", "**", Shard(0)}}); }), {"no mesh dim is called \"tpp\"", "did you mean \"tp\"?", "dp_replicate"});
-  expect_words(refusal([&] { small.state.place({{"tp", "**", Partial()}}); }), {"state is Replicate or Shard", "Partial(sum) exists only within a step"});
-  expect_words(refusal([&] { small.state.place({{"tp", "norm.weight", Shard(1)}}); }), {"\"norm.weight\" is f32[12] and has no dim 1", "0 .. 0"});
+  expect_words(refusal([&] {
+                 small.state.place({{"dp_shards", "**", Shard(0)}});
+               }),
+               {"no mesh dim is called \"dp_shards\"", "did you mean \"dp_shard\"?", "dp_replicate"});
+  expect_words(refusal([&] {
+                 small.state.place({{"tp", "**", Partial()}});
+               }),
+               {"state is Replicate or Shard", "Partial(sum) exists only within a step"});
+  expect_words(refusal([&] {
+                 small.state.place({{"tp", "norm.weight", Shard(1)}});
+               }),
+               {"\"norm.weight\" is f32[12] and has no dim 1", "0 .. 0"});
   expect_words(refusal([&] { small.state.place({{"tp", "token.weight", Shard(-1)}}); }), {"has no dim -1", "0 .. 1"});
-  expect_words(refusal([&] { small.state.place({{"tp", "token.weight", Shard(0, 3)}}); }), {"dim 0 of \"token.weight\" f32[16,12] has size 16", "does not divide into 3 groups"});
+  expect_words(refusal([&] {
+                 small.state.place({{"tp", "token.weight", Shard(0, 3)}});
+               }),
+               {"dim 0 of \"token.weight\" f32[16,12] has size 16", "does not divide into 3 groups"});
 }
 
 TEST(LayerErrors, Heads) {
   State state(solo_mesh(), 1);
-  expect_words(refusal([&] { Attention(state / "attn", 130, 4); }), {"[attention] " + here(__LINE__) + " (attn)", "width 130 is not divisible by heads 4", "128 and 132"});
+  expect_words(refusal([&] { Attention(state / "attn", 130, 4); }),
+               {"[attention] " + here(__LINE__) + " (attn)", "width 130 is not divisible by heads 4", "128 and 132"});
   expect_words(refusal([&] { Attention(state / "attn", 3, 4); }), {"width 3 is not divisible by heads 4", "smallest width is 4"});
   expect_words(refusal([&] { LlamaAttention(state / "attn", 24, 4, 3, 1e4); }), {"heads 4 is not divisible by kv_heads 3"});
   expect_words(refusal([&] { LlamaAttention(state / "attn", 12, 4, 2, 1e4); }), {"width 12 / heads 4 gives a head dim of 3, which is odd"});
@@ -135,23 +158,27 @@ TEST(LayerErrors, DropoutShare) {
 TEST(ModelErrors, Options) {
   State state(solo_mesh(), 1);
   Scope at = state.root();
-  expect_words(refusal([&] { models::Gpt(at, {.width = 130, .heads = 4}); }), {"[gpt] " + here(__LINE__), "width 130 is not divisible by heads 4"});
+  expect_words(refusal([&] { models::Gpt(at, {.width = 130, .heads = 4}); }),
+               {"[gpt] " + here(__LINE__), "width 130 is not divisible by heads 4"});
   expect_words(refusal([&] { models::Gpt(at, {.depth = 0}); }), {"[gpt]", "depth is 0", "at least 1"});
   expect_words(refusal([&] { models::Gpt(at, {.heads = 0}); }), {"heads is 0"});
   expect_words(refusal([&] { models::Gpt(at, {.eps = 0}); }), {"eps is 0", "above 0"});
   expect_words(refusal([&] { models::Gpt(at, {.dropout = 1}); }), {"dropout is 1", "less than 1"});
-  expect_words(refusal([&] { models::Llama(at, {.width = 128, .heads = 4, .kv_heads = 3}); }), {"[llama] " + here(__LINE__), "heads 4 is not divisible by kv_heads 3"});
+  expect_words(refusal([&] { models::Llama(at, {.width = 128, .heads = 4, .kv_heads = 3}); }),
+               {"[llama] " + here(__LINE__), "heads 4 is not divisible by kv_heads 3"});
   expect_words(refusal([&] { models::Llama(at, {.width = 12, .heads = 4}); }), {"head dim of 3, which is odd"});
   expect_words(refusal([&] { models::Llama(at, {.hidden = -1}); }), {"hidden is -1", "at least 0"});
   expect_words(refusal([&] { models::Llama(at, {.rope_theta = 0}); }), {"rope_theta is 0", "above 0"});
-  expect_words(refusal([&] { models::model_from(at, {.kind = "gpt2"}); }), {"no model is called \"gpt2\"", "did you mean \"gpt\"?", "kinds: gpt, llama"});
+  expect_words(refusal([&] { models::model_from(at, {.kind = "gpt2"}); }),
+               {"no model is called \"gpt2\"", "did you mean \"gpt\"?", "kinds: gpt, llama"});
   EXPECT_TRUE(state.specs().empty());
 }
 
 TEST(ModelErrors, Ids) {
   Small small;
   Tracing tracing(2, 9), other(2, 8);
-  expect_words(refusal([&] { small.gpt(tracing.ids); }), {"[gpt] " + here(__LINE__), "sequences of 9 tokens are longer than the context of 8"});
+  expect_words(refusal([&] { small.gpt(tracing.ids); }),
+               {"[gpt] " + here(__LINE__), "sequences of 9 tokens are longer than the context of 8"});
   expect_words(refusal([&] { small.gpt(convert(other.ids, DType::i64)); }), {"the ids are i64[2,8]", "i32[sequences, tokens]"});
   expect_words(refusal([&] { small.gpt(Tensor()); }), {"the ids are an empty Tensor"});
   State state(solo_mesh(), 1);
@@ -208,7 +235,8 @@ TEST(OptimizerErrors, OrderAndPaths) {
   Tensor targets = reshape(slice(tracing.targets, 1, 0, 1), {2});
   Loss loss = cross_entropy(other(head(convert(tracing.ids, DType::f32))), targets);
   expect_words(refusal([&] { adamw.update(grad(loss, state.parameters())); }),
-               {"[optim] ", "no \"optim.late.weight.exp_avg\"", "\"late.weight\" (" + here(late) + ")", "recorded after the optimizer (" + here(first) + ")"});
+               {"[optim] ", "no \"optim.late.weight.exp_avg\"", "\"late.weight\" (" + here(late) + ")",
+                "recorded after the optimizer (" + here(first) + ")"});
 }
 
 TEST(OptimizerErrors, TwiceInOneStep) {

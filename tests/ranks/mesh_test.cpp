@@ -21,8 +21,9 @@ using Ranks = std::vector<int64_t>;
 }  // namespace
 
 TEST(DeviceMesh, GroupsFollowTheCoordinates) {
-  for (const Mesh& words : {Mesh{{2, 3}, {"dp_replicate", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}}, Mesh{{1, 3}, {"dp_shard", "tp"}},
-                            Mesh{{7}, {"dp_shard"}}, Mesh{{1}, {"tp"}}, Mesh{{3, 1, 2}, {"dp_shard", "cp", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "tp", "dp_shard"}}})
+  for (const Mesh& words : {Mesh{{2, 3}, {"dp_replicate", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}},
+                            Mesh{{1, 3}, {"dp_shard", "tp"}}, Mesh{{7}, {"dp_shard"}}, Mesh{{1}, {"tp"}},
+                            Mesh{{3, 1, 2}, {"dp_shard", "cp", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "tp", "dp_shard"}}})
     local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
       ASSERT_EQ(mesh.words, words);
       EXPECT_EQ(mesh.world->size(), words.size());
@@ -83,47 +84,62 @@ TEST(DeviceMesh, SlicesAndFlatten) {
     if (rank == 0) {
       expect_error<UserError>([&] { mesh["cp"]; }, {"no dim \"cp\"", "dp_replicate, dp_shard, tp"});
       expect_error<UserError>([&] { mesh.group("pp"); }, {"no dim \"pp\""});
-      expect_error<UserError>([&] { mesh.slice({"tp", "dp_shard"}); }, {"[tp, dp_shard] is out of order", "[dp_replicate=2, dp_shard=2, tp=2]"});
+      expect_error<UserError>(
+          [&] {
+            mesh.slice({"tp", "dp_shard"});
+          },
+          {"[tp, dp_shard] is out of order", "[dp_replicate=2, dp_shard=2, tp=2]"});
       expect_error<UserError>([&] { mesh.flatten({"tp", "tp"}); }, {"\"tp\" is named twice"});
     }
   });
 }
 
 TEST(DeviceMesh, DifferentWordsAreRefusedOnEveryRankBeforeAnySplit) {
-  for (const auto& [odd, odd_text] : std::vector<std::pair<Mesh, std::string>>{{Mesh{{2, 2}, {"dp_shard", "tp"}}, "[dp_shard=2, tp=2]"},
-                                                                               {Mesh{{4, 1}, {"dp_replicate", "tp"}}, "[dp_replicate=4, tp=1]"},
-                                                                               {Mesh{{3}, {"dp_replicate"}}, "[dp_replicate=3]"}}) {
+  for (const auto& [odd, odd_text] :
+       std::vector<std::pair<Mesh, std::string>>{{Mesh{{2, 2}, {"dp_shard", "tp"}}, "[dp_shard=2, tp=2]"},
+                                                 {Mesh{{4, 1}, {"dp_replicate", "tp"}}, "[dp_replicate=4, tp=1]"},
+                                                 {Mesh{{3}, {"dp_replicate"}}, "[dp_replicate=3]"}}) {
     std::atomic<int> refused{0};
-    with_world(4, [&, &odd = odd, &odd_text = odd_text](std::shared_ptr<World> world) {
-      Mesh words = world->rank() == 2 ? odd : Mesh{{2, 2}, {"dp_replicate", "tp"}};
-      expect_error<UserError>([&] { DeviceMesh mesh(world, words); }, {"the mesh differs between ranks", "rank 0 has [dp_replicate=2, tp=2]", "rank 2 has " + odd_text});
-      ++refused;
-    }, {.deadline_s = 60});
+    with_world(4,
+               [&, &odd = odd, &odd_text = odd_text](std::shared_ptr<World> world) {
+                 Mesh words = world->rank() == 2 ? odd : Mesh{{2, 2}, {"dp_replicate", "tp"}};
+                 expect_error<UserError>([&] { DeviceMesh mesh(world, words); },
+                                         {"the mesh differs between ranks", "rank 0 has [dp_replicate=2, tp=2]", "rank 2 has " + odd_text});
+                 ++refused;
+               },
+               {.deadline_s = 60});
     EXPECT_EQ(refused, 4);
   }
 }
 
 TEST(DeviceMesh, HasAsManyPlacesAsTheWorld) {
-  with_world(3, [](std::shared_ptr<World> world) {
-    expect_error<UserError>([&] { live_mesh(world, Mesh{{2, 2}, {"dp_shard", "tp"}}); },
-                            {"[dp_shard=2, tp=2] has 4 places", "there are 3 ranks", "--nproc 4"});
-  }, {.deadline_s = 60});
+  with_world(3,
+             [](std::shared_ptr<World> world) {
+               expect_error<UserError>(
+                   [&] {
+                     live_mesh(world, Mesh{{2, 2}, {"dp_shard", "tp"}});
+                   },
+                   {"[dp_shard=2, tp=2] has 4 places", "there are 3 ranks", "--nproc 4"});
+             },
+             {.deadline_s = 60});
 }
 
 TEST(LocalWorld, SplitOrdersByKeyThenRank) {
   for (int n : {1, 2, 3, 4, 7})
-    with_world(n, [n](std::shared_ptr<World> world) {
-      auto reversed = world->split(0, -world->rank(), "reversed");
-      EXPECT_EQ(reversed->rank(), n - 1 - world->rank());
-      auto parity = world->split(world->rank() % 2, 0, "parity");
-      EXPECT_EQ(parity->rank(), world->rank() / 2);
-      EXPECT_EQ(parity->size(), (n + 1 - world->rank() % 2) / 2);
-      EXPECT_EQ(members(*parity, world->rank())[0], world->rank() % 2);
-      auto again = world->split(world->rank() % 2, 0, "parity");
-      EXPECT_NE(again, parity);
-      int64_t sum = 1;
-      all_reduce(*again, {&sum, &sum, 1, DType::i64});
-      EXPECT_EQ(sum, again->size());
-      world->finish();
-    }, {.deadline_s = 60});
+    with_world(n,
+               [n](std::shared_ptr<World> world) {
+                 auto reversed = world->split(0, -world->rank(), "reversed");
+                 EXPECT_EQ(reversed->rank(), n - 1 - world->rank());
+                 auto parity = world->split(world->rank() % 2, 0, "parity");
+                 EXPECT_EQ(parity->rank(), world->rank() / 2);
+                 EXPECT_EQ(parity->size(), (n + 1 - world->rank() % 2) / 2);
+                 EXPECT_EQ(members(*parity, world->rank())[0], world->rank() % 2);
+                 auto again = world->split(world->rank() % 2, 0, "parity");
+                 EXPECT_NE(again, parity);
+                 int64_t sum = 1;
+                 all_reduce(*again, {&sum, &sum, 1, DType::i64});
+                 EXPECT_EQ(sum, again->size());
+                 world->finish();
+               },
+               {.deadline_s = 60});
 }

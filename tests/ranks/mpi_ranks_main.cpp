@@ -1,5 +1,5 @@
-// MPI ranks in one scene, named by the argument: mesh, finish, and the faults. Run by MPI's launcher; prints "scene NAME: ok" when all is as it
-// should be. Fault scenes end by World::leave, as a worker does after a PeerError.
+// MPI ranks in one scene, named by the argument: mesh, finish, and the faults. Run by MPI's launcher; prints "scene NAME: ok" when all is
+// as it should be. Fault scenes end by World::leave, as a worker does after a PeerError.
 #include <mpi.h>
 
 #include <chrono>
@@ -55,7 +55,8 @@ void mesh_scene(std::shared_ptr<World> world) {
   }
   Mesh odd = world->rank() == n - 1 && n > 1 ? Mesh{{1, n}, {"dp_shard", "tp"}} : Mesh{{n, 1}, {"dp_shard", "tp"}};
   if (n > 1)
-    expect_error<UserError>([&] { live_mesh(world, odd); }, {"the mesh differs between ranks", "rank 0 has [dp_shard=", str("rank ", n - 1, " has [dp_shard=1")});
+    expect_error<UserError>([&] { live_mesh(world, odd); },
+                            {"the mesh differs between ranks", "rank 0 has [dp_shard=", str("rank ", n - 1, " has [dp_shard=1")});
 }
 
 // Rank n-1 is alive and never starts.
@@ -66,8 +67,12 @@ void deadline_scene(std::shared_ptr<World> world) {
   group->set_deadline(0.5);
   auto begin = std::chrono::steady_clock::now();
   std::vector<float> data(1000, 1);
-  expect_error<PeerError>([&] { all_reduce(*group, {data.data(), data.data(), 1000, DType::f32}, "loss"); },
-                          {"group \"world\"", "all_reduce \"loss\" (f32, 1000 elements, sum)", "did not complete within 0.5 s", str("on rank ", world->rank(), " of ", world->size())});
+  expect_error<PeerError>(
+      [&] {
+        all_reduce(*group, {data.data(), data.data(), 1000, DType::f32}, "loss");
+      },
+      {"group \"world\"", "all_reduce \"loss\" (f32, 1000 elements, sum)", "did not complete within 0.5 s",
+       str("on rank ", world->rank(), " of ", world->size())});
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   expect(seconds >= 0.5 && seconds < 3, str("the deadline took ", seconds, " s"));
   expect_error<PeerError>([&] { barrier(*group, "next"); }, {"barrier \"next\"", "cannot start", "did not complete within 0.5 s"});
@@ -82,8 +87,10 @@ void short_message_scene(std::shared_ptr<World> world) {
   if (world->rank() == 0) send_counts[1] = 3;
   std::vector<float> in(4 * n), out(4 * n);
   auto run = [&] { all_to_all(*group, {in.data(), out.data(), send_counts, recv_counts, DType::f32}, "exchange"); };
-  if (world->rank() == 1) expect_error<PeerError>(run, {"all_to_all \"exchange\"", "expected 4 elements from rank 0 and got 3"});
-  else run(), sleep_s(1);
+  if (world->rank() == 1)
+    expect_error<PeerError>(run, {"all_to_all \"exchange\"", "expected 4 elements from rank 0 and got 3"});
+  else
+    run(), sleep_s(1);
 }
 
 // A message that is longer than its receiver expects is MPI's own error, in our words.
@@ -96,7 +103,11 @@ void long_message_scene(std::shared_ptr<World> world) {
     sleep_s(2);
     (void)work->done();
   } else if (world->rank() == 1) {
-    expect_error<PeerError>([&] { recv(*group, {data.data(), 4, DType::f32, 0}, "token"); }, {"recv \"token\"", "failed on rank 1", "MPI_ERR_TRUNCATE"});
+    expect_error<PeerError>(
+        [&] {
+          recv(*group, {data.data(), 4, DType::f32, 0}, "token");
+        },
+        {"recv \"token\"", "failed on rank 1", "MPI_ERR_TRUNCATE"});
   } else {
     sleep_s(2);
   }
@@ -123,7 +134,14 @@ void record_scene(std::shared_ptr<World> world) {
   expect(log.entries.size() == 3, str(log.entries.size(), " entries"));
   for (int i = 0; i < 3; ++i)
     expect(log.entries[i].state == FlightState::done && log.entries[i].label == str("sum ", i) && log.entries[i].group_seq == i &&
-               log.entries[i].group.rank == world->rank() && log.entries[i].end_ns >= log.entries[i].start_ns, text(log));
+               log.entries[i].group.rank == world->rank() && log.entries[i].end_ns >= log.entries[i].start_ns,
+           text(log));
+}
+
+void unfinished_scene(std::shared_ptr<World> world) {
+  auto group = world->group();
+  barrier(*group);
+  expect_error<UserError>([&] { agree(*group, world->rank() == 0 ? "no data at data.paths" : ""); }, {"no data at data.paths"});
 }
 
 // A rank that waits uses next to no processor time: there may be more ranks than cores.
@@ -142,9 +160,15 @@ void idle_scene(std::shared_ptr<World> world) {
 
 int main(int argc, char** argv) {
   std::string name = argc > 1 ? argv[1] : "";
-  const std::map<std::string, std::pair<Scene, bool>> scenes{  // true: the world ends well
-      {"mesh", {mesh_scene, true}}, {"record", {record_scene, true}}, {"idle", {idle_scene, true}}, {"deadline", {deadline_scene, false}},
-      {"short_message", {short_message_scene, false}}, {"long_message", {long_message_scene, false}}, {"dropped", {dropped_scene, false}}};
+  const std::map<std::string, std::pair<Scene, bool>> scenes{// true: the world ends well
+                                                             {"mesh", {mesh_scene, true}},
+                                                             {"record", {record_scene, true}},
+                                                             {"idle", {idle_scene, true}},
+                                                             {"deadline", {deadline_scene, false}},
+                                                             {"short_message", {short_message_scene, false}},
+                                                             {"long_message", {long_message_scene, false}},
+                                                             {"dropped", {dropped_scene, false}},
+                                                             {"unfinished", {unfinished_scene, false}}};
   try {
     auto world = open_world();
     int rank = world->rank(), initialized = 0;
@@ -162,6 +186,7 @@ int main(int argc, char** argv) {
     scene(world);
     if (ends_well) world->finish();
     if (rank == 0 || name.ends_with("message")) std::printf("scene %s: ok on rank %d\n", name.c_str(), rank);
+    if (name == "unfinished") return kExitUser;  // every rank has the same UserError: an ordinary return, nobody is waited for
     if (!ends_well) World::leave(kExitPeer);
   } catch (const std::exception& error) {
     std::printf("scene %s FAILED: %s\n", name.c_str(), error.what());

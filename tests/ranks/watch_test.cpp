@@ -19,7 +19,9 @@ using namespace lockstep;
 namespace {
 class Folder {
  public:
-  Folder() : path_(std::filesystem::temp_directory_path() / str("lockstep-watch-", getpid(), "-", count_++)) { std::filesystem::create_directories(path_); }
+  Folder() : path_(std::filesystem::temp_directory_path() / str("lockstep-watch-", getpid(), "-", count_++)) {
+    std::filesystem::create_directories(path_);
+  }
   ~Folder() { std::filesystem::remove_all(path_); }
   std::string file(const std::string& name) const { return (path_ / name).string(); }
 
@@ -33,7 +35,7 @@ TEST(FlightRecord, ProgressReadsBack) {
   Folder folder;
   std::string path = folder.file("rank-3.flight");
   FlightRecorder recorder(path, 3);
-  Progress before = read_progress(path);
+  WorkerProgress before = read_progress(path);
   EXPECT_EQ(before.rank, 3);
   EXPECT_EQ(before.pid, getpid());
   EXPECT_EQ(before.step, -1);
@@ -41,7 +43,7 @@ TEST(FlightRecord, ProgressReadsBack) {
   EXPECT_EQ(before.phase, "");
   recorder.phase("compile");
   recorder.progress(41, 7);
-  Progress after = read_progress(path);
+  WorkerProgress after = read_progress(path);
   EXPECT_EQ(after.step, 41);
   EXPECT_EQ(after.op, 7);
   EXPECT_EQ(after.phase, "compile");
@@ -111,8 +113,10 @@ TEST(FlightRecord, GroupsReport) {
   with_ranks(2, [](Group& group) {
     std::vector<int32_t> data(6, 1);
     all_reduce(group, {data.data(), data.data(), 6, DType::i32}, "sum of six");
-    if (group.rank() == 0) send(group, {data.data(), 2, DType::i32, 1}, "token");
-    else recv(group, {data.data(), 2, DType::i32, 0}, "token");
+    if (group.rank() == 0)
+      send(group, {data.data(), 2, DType::i32, 1}, "token");
+    else
+      recv(group, {data.data(), 2, DType::i32, 0}, "token");
     barrier(group, "end");
   });
   set_flight_recorder(nullptr);
@@ -137,11 +141,15 @@ TEST(FlightRecord, ACollectiveThatFailsIsMarked) {
   Folder folder;
   std::string path = folder.file("record");
   set_flight_recorder(std::make_shared<FlightRecorder>(path, 0));
-  expect_error<PeerError>([] {
-    with_ranks(2, [](Group& group) {
-      if (group.rank() == 0) barrier(group, "alone");
-    }, {.deadline_s = 30});
-  }, {"which has ended"});
+  expect_error<PeerError>(
+      [] {
+        with_ranks(2,
+                   [](Group& group) {
+                     if (group.rank() == 0) barrier(group, "alone");
+                   },
+                   {.deadline_s = 30});
+      },
+      {"which has ended"});
   set_flight_recorder(nullptr);
   FlightLog log = read_flight_log(path);
   ASSERT_EQ(log.entries.size(), 1u);
@@ -175,7 +183,8 @@ TEST(FlightRecord, BadFilesAreRefused) {
   auto bytes = std::filesystem::file_size(folder.file("zeros"));
   std::ofstream(folder.file("zeros"), std::ios::binary) << std::string(bytes, '\0');
   expect_error<UserError>([&] { read_flight_log(folder.file("zeros")); }, {"zeros", "is not one of version 1"});
-  expect_error<UserError>([&] { FlightRecorder recorder(folder.file("no/such/folder"), 0); }, {"no/such/folder", "cannot be written", "run folder"});
+  expect_error<UserError>([&] { FlightRecorder recorder(folder.file("no/such/folder"), 0); },
+                          {"no/such/folder", "cannot be written", "run folder"});
   std::filesystem::create_directory(folder.file("folder"));
   expect_error<UserError>([&] { read_progress(folder.file("folder")); }, {"folder"});
 }
@@ -186,8 +195,8 @@ FlightLog log_of(int rank, const GroupIdentity& group, int64_t upto, bool last_i
   log.progress.rank = rank;
   for (int64_t i = 0; i <= upto; ++i) {
     bool flying = last_in_flight && i == upto;
-    log.entries.push_back({static_cast<uint64_t>(i + 1), group, i, "all_reduce", str("bucket ", i), 4, start_ns + i, flying ? 0 : start_ns + i + 1,
-                           flying ? FlightState::started : FlightState::done});
+    log.entries.push_back({static_cast<uint64_t>(i + 1), group, i, "all_reduce", str("bucket ", i), 4, start_ns + i,
+                           flying ? 0 : start_ns + i + 1, flying ? FlightState::started : FlightState::done});
   }
   return log;
 }
@@ -215,8 +224,9 @@ TEST(Late, NamesTheRankThatIsNotThere) {
 TEST(Late, TellsGroupsOfOneDimApart) {
   int64_t now = 100'000'000'000, start = now - 9'000'000'000;
   std::vector<int> left{0, 1}, right{2, 3};
-  std::vector<FlightLog> logs{log_of(0, identify_group("tp", left, 0), 2, false, start), log_of(1, identify_group("tp", left, 1), 2, false, start),
-                              log_of(2, identify_group("tp", right, 0), 2, true, start), log_of(3, identify_group("tp", right, 1), 1, false, start)};
+  std::vector<FlightLog> logs{
+      log_of(0, identify_group("tp", left, 0), 2, false, start), log_of(1, identify_group("tp", left, 1), 2, false, start),
+      log_of(2, identify_group("tp", right, 0), 2, true, start), log_of(3, identify_group("tp", right, 1), 1, false, start)};
   auto late = find_late(logs, 1.0, now);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].group.key, identify_group("tp", right, 0).key);

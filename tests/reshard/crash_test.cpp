@@ -29,6 +29,10 @@ void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int ke
     save_checkpoint(dir, {step, nullptr, "", nullptr}, readable(state), live, keep, storage);
   });
 }
+void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep) {
+  FaultStorage storage;  // without a fault
+  save(dir, ranks, step, salt, keep, storage);
+}
 // {step, salt} of what load_latest finds; the salt is the one of `salts` whose elements are all there, else -1.
 std::pair<int64_t, int64_t> load(const std::string& dir, const std::vector<uint64_t>& salts) {
   LiveMesh live = solo_mesh();
@@ -57,7 +61,7 @@ struct Scenario {
 void crash_everywhere(const Scenario& scenario, int ranks) {
   ScratchFolder folder;
   std::string base = folder.path("base");
-  for (auto [step, salt] : scenario.before) save(base, ranks, step, salt, 0, file_storage());
+  for (auto [step, salt] : scenario.before) save(base, ranks, step, salt, 0);
   std::vector<uint64_t> salts{100};
   for (auto [step, salt] : scenario.before) salts.push_back(salt);
   auto [old_step, old_salt] = scenario.before.empty() ? std::pair<int64_t, int64_t>{-1, -1} : load(base, salts);
@@ -84,7 +88,7 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
         EXPECT_EQ(at, storage.operations());
         break;
       }
-      save(dir, ranks, scenario.step, 100, scenario.keep, file_storage());
+      save(dir, ranks, scenario.step, 100, scenario.keep);
       EXPECT_EQ(load(dir, salts), (std::pair<int64_t, int64_t>{scenario.step, 100})) << where << ": then saved again";
       EXPECT_FALSE(any_leftover(dir)) << where << ": then saved again";
       fs::remove_all(dir);
@@ -129,7 +133,7 @@ TEST(Crash, AnErrorAtEveryOperation) {
     for (int code : {EIO, ENOSPC, EROFS}) {
       ScratchFolder folder;
       std::string base = folder.path("base");
-      save(base, ranks, 10, 1, 0, file_storage());
+      save(base, ranks, 10, 1, 0);
       for (int64_t at = 0;; ++at) {
         std::string dir = folder.path(str("run-", at));
         fs::copy(base, dir, fs::copy_options::recursive);
@@ -147,7 +151,7 @@ TEST(Crash, AnErrorAtEveryOperation) {
           EXPECT_NE(error.find(std::strerror(code)), std::string::npos) << where << ": " << error;
           EXPECT_TRUE(found == (std::pair<int64_t, int64_t>{10, 1}) || found == (std::pair<int64_t, int64_t>{20, 2})) << where << ": found step " << found.first;
         }
-        save(dir, ranks, 20, 2, 1, file_storage());
+        save(dir, ranks, 20, 2, 1);
         EXPECT_EQ(load(dir, {1, 2}), (std::pair<int64_t, int64_t>{20, 2})) << where;
         EXPECT_FALSE(any_leftover(dir)) << where;
         fs::remove_all(dir);
@@ -160,7 +164,7 @@ TEST(Crash, AnErrorAtEveryOperation) {
 TEST(Crash, DiskFullAtEveryByte) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
-  save(dir, 2, 10, 1, 0, file_storage());
+  save(dir, 2, 10, 1, 0);
   int64_t needed = 0;
   for (const auto& entry : fs::recursive_directory_iterator(dir))
     if (entry.is_regular_file()) needed += static_cast<int64_t>(entry.file_size());

@@ -33,11 +33,12 @@ std::vector<Array> random_state(const std::vector<StateSpec>& specs, const Mesh&
 
 std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt, int64_t step) {
   std::string hash;
+  FaultStorage storage;  // without a fault
   local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
     auto state = random_state(specs, mesh, live.rank, seed);
     for (auto& array : state) fill(array, salt);
     SaveInfo info{step, {{"width", 64}}, "cert-1", {{"tokens", 12345}}};
-    auto saved = save_checkpoint(dir, info, readable(state), live, 0);
+    auto saved = save_checkpoint(dir, info, readable(state), live, 0, storage);
     if (live.rank == 0) hash = saved.state_hash;
   });
   return hash;

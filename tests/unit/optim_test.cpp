@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/ir/parse.h"
 #include "core/ir/print.h"
+#include "core/ir/walk.h"
 #include "core/optim/clip.h"
 #include "core/optim/sgd.h"
 #include "tests/support/nn_fixture.h"
@@ -24,7 +25,10 @@ struct Block {
   Attention attn;
   Linear up, down;
   Block(Scope at, int width, int heads)
-      : norm1(at / "norm1", width), norm2(at / "norm2", width), attn(at / "attn", width, heads), up(at / "mlp" / "up", width, 4 * width),
+      : norm1(at / "norm1", width),
+        norm2(at / "norm2", width),
+        attn(at / "attn", width, heads),
+        up(at / "mlp" / "up", width, 4 * width),
         down(at / "mlp" / "down", 4 * width, width) {}
   Tensor operator()(Tensor x) const {
     x = x + attn(norm1(x));
@@ -36,7 +40,10 @@ struct Gpt {
   Stack<Block> blocks;
   LayerNorm norm;
   Gpt(Scope at, int vocab, int context, int width, int depth, int heads)
-      : token(at / "token", vocab, width), position(at / "position", context, width), blocks(at / "blocks", depth, width, heads), norm(at / "norm", width) {}
+      : token(at / "token", vocab, width),
+        position(at / "position", context, width),
+        blocks(at / "blocks", depth, width, heads),
+        norm(at / "norm", width) {}
   Tensor operator()(Tensor ids) const { return token.logits(norm(blocks(token(ids) + position(iota_like(ids, 1))))); }
 };
 
@@ -101,8 +108,8 @@ TEST(AdamW, RecordsMomentsLikeTheirParameters) {
   Linear a(state / "a", 4, 3);
   (state / "a").frozen("mask", {3}, init::ones());
   AdamW adamw(state / "optim");
-  EXPECT_EQ(fqns(state), (std::vector<std::string>{"a.weight", "a.bias", "a.mask", "optim.a.weight.exp_avg", "optim.a.weight.exp_avg_sq", "optim.a.bias.exp_avg",
-                                                   "optim.a.bias.exp_avg_sq"}));
+  EXPECT_EQ(fqns(state), (std::vector<std::string>{"a.weight", "a.bias", "a.mask", "optim.a.weight.exp_avg", "optim.a.weight.exp_avg_sq",
+                                                   "optim.a.bias.exp_avg", "optim.a.bias.exp_avg_sq"}));
   EXPECT_EQ(state.find_spec("optim.a.weight.exp_avg_sq").shape(), (Shape{3, 4}));
   EXPECT_EQ(state.find_spec("optim.a.weight.exp_avg_sq").spec().init, init::zeros());
   EXPECT_EQ(state.find_spec("optim.a.bias.exp_avg").spec().role, Role::moment);
@@ -130,9 +137,11 @@ TEST(AdamW, WritesOneNodePerParameter) {
   adamw.update(grad(one.loss(tracing), one.state.parameters()));
   const Graph& graph = tracing.graph();
   verify(graph, "trace");
-  EXPECT_EQ(print(parse_graph(print(graph))), print(graph));
+  std::string printed = print(prune(graph));
+  EXPECT_EQ(print(parse_graph(printed)), printed);
 
-  auto grads = nodes_of(graph, "grad"), norms = nodes_of(graph, "global_norm"), clips = nodes_of(graph, "clip_scale"), updates = nodes_of(graph, "adamw");
+  auto grads = nodes_of(graph, "grad"), norms = nodes_of(graph, "global_norm"), clips = nodes_of(graph, "clip_scale"),
+       updates = nodes_of(graph, "adamw");
   ASSERT_EQ(grads.size(), 1u);
   EXPECT_EQ(grads[0]->inputs.size(), 4u);  // sum, count, weight, bias
   ASSERT_EQ(norms.size(), 1u);
@@ -143,8 +152,9 @@ TEST(AdamW, WritesOneNodePerParameter) {
   for (size_t i = 0; i < 2; ++i) {
     const Node& node = *updates[i];
     std::string fqn = i ? "head.bias" : "head.weight", moment = "optim." + fqn + ".exp_avg";
-    EXPECT_EQ(node.inputs, (std::vector<ValueId>{graph.find_input(fqn), grads[0]->outputs[i], graph.find_input(moment), graph.find_input(moment + "_sq"),
-                                                 graph.find_input("optim.lr"), graph.find_input("optim.bias1"), graph.find_input("optim.bias2"), clips[0]->outputs[0]}));
+    EXPECT_EQ(node.inputs, (std::vector<ValueId>{graph.find_input(fqn), grads[0]->outputs[i], graph.find_input(moment),
+                                                 graph.find_input(moment + "_sq"), graph.find_input("optim.lr"),
+                                                 graph.find_input("optim.bias1"), graph.find_input("optim.bias2"), clips[0]->outputs[0]}));
     EXPECT_EQ(node.attrs.number("weight_decay"), i ? 0.0 : 0.1);  // the bias has one dim
     EXPECT_EQ(node.attrs.number("beta1"), 0.9);
     EXPECT_EQ(node.attrs.number("beta2"), 0.95);
@@ -209,8 +219,10 @@ TEST(UserProgram, ReadsAsTheDesignShowsIt) {
   State state(mesh_of({2, 2}, {"dp_shard", "tp"}), /*seed=*/1337);
   Gpt gpt(state.root(), 50, 8, 12, 2, 2);
   AdamW adamw(state / "optim", {.lr = warmup_cosine(6e-4, 200, 10000), .weight_decay = 0.1});
-  state.place({{"tp", "blocks.*.attn.qkv.*", Shard(0, 3)}, {"tp", "blocks.*.mlp.up.*", Shard(0)},
-               {"tp", "blocks.*.{attn.out,mlp.down}.weight", Shard(1)}, {"dp_shard", "**", Shard(0)}});
+  state.place({{"tp", "blocks.*.attn.qkv.*", Shard(0, 3)},
+               {"tp", "blocks.*.mlp.up.*", Shard(0)},
+               {"tp", "blocks.*.{attn.out,mlp.down}.weight", Shard(1)},
+               {"dp_shard", "**", Shard(0)}});
   auto step = [&](Tensor ids, Tensor targets) {
     Loss loss = cross_entropy(gpt(ids), targets);
     adamw.update(grad(loss, state.parameters()));

@@ -292,7 +292,7 @@ std::string_view home_of(std::string_view word) {
     }
   static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
       {"ls_within", "ls_guard"}, {"ls_clamp_rows", "ls_numbers"}, {"ls_minimum", "ls_maximum"}, {"ls_shr", "ls_shl"}, {"ls_best_of", "ls_best"},
-      {"ls_uniform", "ls_random"}, {"ls_cos", "ls_sin"}, {"ls_from_bits_bf16", "ls_bits_bf16"}, {"ls_from_bits_f16", "ls_bits_f16"}};
+      {"ls_uniform", "ls_random"}, {"ls_exp_q", "ls_exp"}, {"ls_log_of", "ls_log"}, {"ls_cos", "ls_sin"}, {"ls_from_bits_bf16", "ls_bits_bf16"}, {"ls_from_bits_f16", "ls_bits_f16"}};
   for (const auto& [from, to] : kOthers)
     if (word == from) return to;
   if (word.starts_with("ls_from_bits_")) return "ls_bits";

@@ -89,7 +89,6 @@ LS_F vf ls_log1p(vf x) {
   vf near = k == 0 ? x : f;
   vf c = k == 0 ? vf{} : lost / u;
   vf r = ls_log_of(near, LS_CAST(k, vf) ) + c;
-  r = (x > -0x1p-13f) & (x < 0x1p-13f) ? ls_fma(x * x, vf{} - 0.5f, x) : r;
   r = x == 0.0f ? x : r;
   r = x == __builtin_inff() ? x : r;
   r = x == -1.0f ? vf{} - __builtin_inff() : r;
@@ -99,7 +98,7 @@ LS_F vf ls_log1p(vf x) {
 // tanh|x| = t / (t + 2) with t = exp(2|x|) - 1.
 constexpr std::string_view kTanh = R"(
 LS_F vf ls_tanh(vf x) {
-  vi sign = (vi)x & (vi)(vf{} - 0.0f);
+  vi sign = (vi)x & (vi{} + (i32)0x80000000);
   vf a = (vf)((vi)x & 0x7fffffff), y = a > 10.0f ? vf{} + 20.0f : a + a;
   vf n = ls_fma(y, vf{} + 1.44269504f, vf{} + 0x1.8p23f) - 0x1.8p23f;
   vf r = ls_fma(n, vf{} - 0.693145752f, y);
@@ -112,14 +111,14 @@ LS_F vf ls_tanh(vf x) {
 )";
 constexpr std::string_view kSigmoid = R"(
 LS_F vf ls_sigmoid(vf x) {
-  vf e = ls_exp((vf)((vi)x | (vi)(vf{} - 0.0f)));
+  vf e = ls_exp((vf)((vi)x | (vi{} + (i32)0x80000000)));
   return (x >= 0.0f ? vf{} + 1.0f : e) / (1.0f + e);
 }
 )";
 // Near 0: x + x p(x^2). Else 1 - exp(-t q(t)) with t = |x|.
 constexpr std::string_view kErf = R"(
 LS_F vf ls_erf(vf x) {
-  vi sign = (vi)x & (vi)(vf{} - 0.0f);
+  vi sign = (vi)x & (vi{} + (i32)0x80000000);
   vf a = (vf)((vi)x & 0x7fffffff), s = x * x;
   vf p = ls_fma(s, vf{} + 8.35189712e-05f, vf{} - 0.000813879247f);
   p = ls_fma(p, s, vf{} + 0.00520072971f);
@@ -208,7 +207,7 @@ LS_F vf ls_uniform(vu bits) { return LS_CAST((vi)(bits >> 8), vf) * 0x1p-24f; }
 std::span<const PreludePart> math_parts() {
   static const std::string exp = std::string(kExp) + LS_DOUBLE("exp"), expm1 = std::string(kExpm1) + LS_DOUBLE("expm1"), log = std::string(kLog) + LS_DOUBLE("log"),
                            log1p = std::string(kLog1p) + LS_DOUBLE("log1p"), tanh = std::string(kTanh) + LS_DOUBLE("tanh"), erf = std::string(kErf) + LS_DOUBLE("erf"),
-                           sigmoid = std::string(kSigmoid) + "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl)(vd{} - 0.0))); return (x >= 0.0 ? vd{} + 1.0 : e) / (1.0 + e); }\n";
+                           sigmoid = std::string(kSigmoid) + "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl{} + (i64)(1ul << 63)))); return (x >= 0.0 ? vd{} + 1.0 : e) / (1.0 + e); }\n";
   static const PreludePart parts[] = {
       {"ls_scale", kScale}, {"ls_exp", exp, 16}, {"ls_expm1", expm1, 22}, {"ls_log", log, 24}, {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24},
       {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40}, {"ls_sin", kSin, 60}, {"ls_pow", kPow, 400}, {"ls_random", kRandom, 150},

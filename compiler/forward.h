@@ -1,0 +1,29 @@
+// A compiled function without a loss: tokens in, logits out. For generation and for tests; one rank, no communication.
+#pragma once
+
+#include <memory>
+
+#include "compiler/run/executable.h"
+#include "compiler/trace/trace.h"
+#include "core/nn/state.h"
+
+namespace lockstep {
+
+class Forward {
+ public:
+  // Traces `function` on one batch of these types and compiles it for the state's rank. The state is materialised or loaded before run().
+  Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options);
+  ~Forward();
+  // One pointer per batch field; the result is dense, of result_shape(), valid until the next run.
+  const void* run(const std::vector<void*>& batch);
+  const Shape& result_shape() const { return shape_; }
+
+ private:
+  State& state_;
+  Graph graph_;
+  Shape shape_;
+  std::shared_ptr<const KernelLibrary> kernels_;
+  std::unique_ptr<Executable> executable_;
+};
+
+}  // namespace lockstep

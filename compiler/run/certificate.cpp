@@ -1,0 +1,43 @@
+// Executables of a step and its certificate.
+#include "compiler/run/certificate.h"
+
+#include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/library/library.h"
+#include "compiler/run/update.h"
+#include "core/base/hash.h"
+#include "core/ir/print.h"
+
+namespace lockstep {
+
+int64_t StepExecutables::arena_bytes() const {
+  int64_t bytes = count->arena_bytes() + seed->arena_bytes() + body->arena_bytes();
+  for (const auto& fragment : fragments) bytes += fragment->arena_bytes();
+  return bytes;
+}
+
+StepExecutables make_executables(const StepPlan& plan) {
+  auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups) {
+    return plan.options.backend == Backend::reference ? make_reference({graph, groups}) : make_native({graph, groups}, plan.kernels, plan.options);
+  };
+  StepExecutables out;
+  out.count = make(plan.count, {});
+  out.seed = make(plan.seed, {});
+  out.body = make(plan.body, plan.phases.buckets);
+  for (const Graph& fragment : plan.fragments) out.fragments.push_back(make(fragment, {}));
+  return out;
+}
+
+std::string certificate_of(const StepPlan& plan, const StepExecutables& executables) {
+  std::string text = str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
+  if (plan.options.backend == Backend::reference) {
+    text += "reference\n";
+    for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) text += print(*graph, {.source_lines = false});
+  } else {
+    text += library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() + executables.body->algorithms();
+    for (const auto& fragment : executables.fragments) text += fragment->algorithms();
+    for (const auto& kernel : update_kernels(plan.phases)) text += kernel.name + "\n";
+  }
+  return hash_hex(text);
+}
+
+}  // namespace lockstep

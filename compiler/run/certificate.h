@@ -1,0 +1,24 @@
+// The executables of a step, and the numerics certificate: a hash of everything that decides which bits a step computes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/run/step.h"
+
+namespace lockstep {
+
+struct StepExecutables {
+  std::unique_ptr<Executable> count, seed, body;
+  std::vector<std::unique_ptr<Executable>> fragments;
+  int64_t arena_bytes() const;
+};
+// Without plan.kernels the executables can be described and measured, not run.
+StepExecutables make_executables(const StepPlan& plan);
+
+// hash(kernels, library algorithms, tree, micro-batches, precision). No rank count, thread count, bucket size or instruction set of our own
+// kernels: none of them changes a bit. Equal certificates promise equal bits.
+std::string certificate_of(const StepPlan& plan, const StepExecutables& executables);
+
+}  // namespace lockstep

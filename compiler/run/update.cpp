@@ -1,0 +1,101 @@
+// Updates by generated multi-tensor kernels, or by the reference evaluator.
+#include "compiler/run/update.h"
+
+#include <cstring>
+#include <map>
+
+#include "compiler/codegen/kernel_library.h"
+#include "compiler/run/reference.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+class ReferenceUpdates : public UpdateBatcher {
+ public:
+  void add(const UpdateCall& call) override {
+    const Graph& graph = *call.graph;
+    std::vector<HostTensor> inputs;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const Value& value = graph[call.node->inputs[i]];
+      inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
+      std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
+    }
+    auto outputs = evaluate_node(graph, *call.node, inputs);
+    for (size_t o = 0; o < outputs.size(); ++o) std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
+  }
+  void flush() override {}
+};
+
+Graph body_of(const Graph& graph, const Node& node) { return multi_tensor_body(node.op, node.attrs, graph[node.inputs[0]].dtype); }
+
+// All updates of one kind (op and attributes other than the tensor's own weight decay) in one launch.
+class MultiTensorUpdates : public UpdateBatcher {
+ public:
+  MultiTensorUpdates(std::shared_ptr<const KernelLibrary> kernels, int threads) : kernels_(std::move(kernels)), threads_(threads) {}
+
+  void add(const UpdateCall& call) override {
+    Kind& kind = kind_of(call);
+    Batch& batch = batches_[kind.name];
+    batch.kernel = kind.kernel;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      bool scalar = (*call.graph)[call.node->inputs[i]].shape.empty();
+      if (!scalar) batch.table.push_back(call.inputs[i]);
+      else if (batch.numels.empty()) batch.scalars.push_back(call.inputs[i]);
+    }
+    for (void* output : call.outputs) batch.table.push_back(output);
+    batch.numels.push_back(call.count);
+    batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+  }
+  void flush() override {
+    for (auto& [name, batch] : batches_)
+      batch.kernel(batch.table.data(), batch.numels.data(), batch.per_tensor.data(), static_cast<int64_t>(batch.numels.size()), batch.scalars.data(), threads_);
+    batches_.clear();
+  }
+
+ private:
+  struct Kind {
+    std::string name;
+    MultiTensorFn kernel = nullptr;
+  };
+  struct Batch {
+    MultiTensorFn kernel = nullptr;
+    std::vector<void*> table, scalars;
+    std::vector<int64_t> numels;
+    std::vector<float> per_tensor;
+  };
+  Kind& kind_of(const UpdateCall& call) {
+    Kind& kind = kinds_[call.node];
+    if (kind.name.empty()) {
+      kind.name = generate_multi_tensor(body_of(*call.graph, *call.node)).name;
+      kind.kernel = kernels_->find_multi_tensor(kind.name);
+    }
+    return kind;
+  }
+
+  std::shared_ptr<const KernelLibrary> kernels_;
+  int threads_;
+  std::map<const Node*, Kind> kinds_;
+  std::map<std::string, Batch> batches_;
+};
+}  // namespace
+
+std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options) {
+  if (!kernels) return std::make_unique<ReferenceUpdates>();
+  return std::make_unique<MultiTensorUpdates>(std::move(kernels), options.threads);
+}
+
+std::vector<KernelSource> update_kernels(const Phases& phases) {
+  std::map<std::string, KernelSource> made;
+  for (const Node& node : phases.whole.nodes)
+    if (op_row(node.op).kind == OpKind::update) {
+      KernelSource source = generate_multi_tensor(body_of(phases.whole, node));
+      made.emplace(source.name, std::move(source));
+    }
+  std::vector<KernelSource> out;
+  for (auto& [name, source] : made) out.push_back(std::move(source));
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+// Flags of the command line, and where their values go.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/cli/commands.h"
+
+namespace lockstep::cli {
+
+struct Flags {
+  std::string nproc = "1", target, word, path;
+  RunArguments run;
+  GenerateArguments generate;
+  bool reference = false;
+};
+
+// Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.
+void add_nproc(CLI::App& app, Flags& flags);
+// Adds every flag of run, and the config or program.
+void add_run_flags(CLI::App& app, Flags& flags);
+// A rank count of 1 or more; "auto" is one per core. UserError for anything else.
+int64_t parse_nproc(const std::string& text);
+// Long names of the flags of a command, without dashes.
+std::vector<std::string> names_of(const CLI::App& app);
+
+}  // namespace lockstep::cli

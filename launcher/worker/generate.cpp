@@ -1,0 +1,84 @@
+// trainrun generate: text from a checkpoint, one token at a time.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+
+#include "checkpoint/checkpoint.h"
+#include "compiler/forward.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "launcher/cli/commands.h"
+#include "launcher/worker/build.h"
+
+namespace lockstep::cli {
+
+namespace {
+// The step folder that a run folder, its ckpt folder or a step folder names.
+std::string step_folder(const std::string& path) {
+  if (std::filesystem::exists(path + "/manifest.json")) return path;
+  for (const std::string& dir : {path + "/ckpt", path}) {
+    auto all = list_checkpoints(dir);
+    for (size_t i = all.size(); i-- > 0;)
+      if (all[i].problem.empty()) return all[i].path;
+    if (!all.empty()) throw UserError(str(dir, " holds no whole checkpoint; newest: ", all.back().path, ": ", all.back().problem));
+  }
+  throw UserError(str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
+}
+
+int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& arguments, int64_t position) {
+  if (arguments.temperature <= 0) return std::max_element(logits, logits + vocab) - logits;
+  std::vector<int64_t> order(static_cast<size_t>(vocab));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logits[a] > logits[b]; });
+  if (arguments.top_k > 0 && arguments.top_k < vocab) order.resize(static_cast<size_t>(arguments.top_k));
+  std::vector<double> weights;
+  for (int64_t id : order) weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / arguments.temperature));
+  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double at = philox::uniform(philox::bits(static_cast<uint64_t>(arguments.seed), 0, 0, static_cast<uint64_t>(position))) * total;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if ((at -= weights[i]) < 0) return order[i];
+  return order.back();
+}
+}  // namespace
+
+int generate(const GenerateArguments& arguments, std::ostream& out) {
+  std::string folder = step_folder(arguments.path);
+  Manifest manifest = read_manifest(folder);
+  RunConfig config = parse_config(manifest.config.dump(), folder + "/manifest.json");
+  if (config.data.kind == "tokens" && config.model.vocab > 256)
+    throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab, "); generate prints text for models of bytes"));
+  State state(solo_mesh(), static_cast<uint64_t>(config.train.seed));
+  auto model = models::model_from(state.root(), model_options(config));
+  state.allocate();
+  for (Array* array : state.arrays()) {
+    Array whole = read_tensor(folder, array->fqn);
+    if (whole.shape != array->shape || whole.dtype != array->dtype)
+      throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ", shape_text(array->dtype, array->shape), " in the model of its config"));
+    array->data = whole.data;
+  }
+  int64_t context = config.model.context, vocab = config.model.vocab;
+  CompileOptions options = compile_options(config, 1);
+  Forward forward(state, {{"ids", DType::i32, {1, context}}}, [&](const std::vector<Tensor>& batch) { return model.logits(batch[0], false); }, options);
+  std::vector<int32_t> tokens;
+  for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
+    if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));
+    tokens.push_back(c);
+  }
+  out << arguments.prompt << std::flush;
+  for (int64_t i = 0; i < arguments.tokens; ++i) {
+    // The window is the last `context` tokens; what stands behind the last token is not seen by it.
+    std::vector<int32_t> window(static_cast<size_t>(context), 0);
+    int64_t seen = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
+    std::copy(tokens.end() - seen, tokens.end(), window.begin());
+    const float* logits = static_cast<const float*>(forward.run({window.data()}));
+    int64_t next = choose(logits + (seen - 1) * vocab, vocab, arguments, i);
+    tokens.push_back(static_cast<int32_t>(next));
+    out << static_cast<char>(next) << std::flush;
+  }
+  out << "\n";
+  return kExitOk;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,95 @@
+// trainrun plan: what N ranks would hold, send and take, without starting one.
+#include <cstdio>
+#include <ostream>
+
+#include "compiler/codegen/library/library.h"
+#include "compiler/run/certificate.h"
+#include "compiler/run/lane_reducer.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+#include "launcher/cli/commands.h"
+#include "launcher/worker/build.h"
+
+namespace lockstep::cli {
+
+namespace {
+// The world as words alone: enough for layouts, none for messages.
+LiveMesh paper_mesh(const Mesh& words) {
+  LiveMesh mesh = solo_mesh();
+  mesh.words = words;
+  return mesh;
+}
+
+struct Traffic {
+  int64_t count = 0, bytes = 0;
+};
+
+std::string row(const std::string& name, const std::string& value) { return str("  ", name, std::string(name.size() < 26 ? 26 - name.size() : 1, ' '), value, "\n"); }
+}  // namespace
+
+int plan(const PlanArguments& arguments, std::ostream& out) {
+  const RunConfig& config = arguments.config;
+  Mesh words = validate(config, arguments.nproc);
+  State state(paper_mesh(words), static_cast<uint64_t>(config.train.seed));
+  Trainer trainer(config, arguments.nproc, state);
+  StepPlan plan = trainer.plan_training(words);
+  auto executables = make_executables(plan);
+
+  int64_t parameters = 0, elements = 0;
+  for (const auto& spec : state.specs()) {
+    elements += numel(spec.shape);
+    if (spec.role == Role::parameter) parameters += numel(spec.shape);
+  }
+  int ranks = static_cast<int>(words.data_size());
+  LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0};
+  int64_t reduction = 0;
+  for (const auto& bucket : plan.phases.buckets) {
+    std::vector<Shape> shapes;
+    for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+    reduction += LaneReducer(shapes, lanes, trainer.options().threads).bytes();
+  }
+  double flops = executables.body->flops() * static_cast<double>(plan.micro_batches);
+
+  out << config.name << " on " << arguments.nproc << (arguments.nproc == 1 ? " rank" : " ranks") << ", mesh " << text(words) << "\n\n";
+  out << "model and state\n";
+  out << row("parameters", str(parameters)) << row("state, all ranks", bytes_text(static_cast<double>(elements) * 4)) << row("state, this rank", str(state.bytes_per_rank(), " bytes (", bytes_text(static_cast<double>(state.bytes_per_rank())), ")"));
+  out << "memory per rank\n";
+  out << row("arena", str(executables.arena_bytes(), " bytes (", bytes_text(static_cast<double>(executables.arena_bytes())), ")")) << row("lanes and buckets", str(reduction, " bytes (", bytes_text(static_cast<double>(reduction)), ")"));
+  out << "step\n";
+  out << row("micro-batches", str(plan.micro_batches, " of ", config.batch.micro, " sequences, in ", plan.lanes, " lanes")) << row("contractions", str(number_text(flops / 1e9), " Gflop per step, all ranks"));
+  out << row("tokens", str(config.batch.global * config.model.context));
+
+  std::map<std::string, Traffic> traffic;
+  const Graph& whole = plan.phases.whole;
+  for (const Node& node : whole.nodes) {
+    if (op_row(node.op).kind != OpKind::collective || node.op == "wait") continue;
+    Traffic& t = traffic[node.op];
+    ++t.count;
+    for (ValueId v : node.inputs) {
+      int64_t bytes = numel(whole[v].shape) * static_cast<int64_t>(size_of(whole[v].dtype));
+      if (node.op == "lane_exchange_start") bytes = ranks > 1 ? bytes * static_cast<int64_t>(lanes.blocks(0).size()) * (ranks - 1) / ranks : 0;
+      if (node.op == "all_gather_start") bytes = ranks > 1 ? bytes * (ranks - 1) / ranks : 0;
+      if (node.op == "all_reduce_start") bytes = ranks > 1 ? 2 * bytes * (ranks - 1) / ranks : 0;
+      t.bytes += bytes;
+    }
+  }
+  out << "collectives per step on " << (words.ndim() == 1 ? words.dim_names[0] : "the data dims") << " (bytes that a rank sends)\n";
+  for (const auto& [op, t] : traffic) out << row(op.substr(0, op.size() - 6), str(t.count, " x, ", bytes_text(static_cast<double>(t.bytes))));
+
+  out << "micro-batches per rank, by number of data ranks\n";
+  for (int64_t n : {1, 2, 3, 4, 6, 8, 16, 32}) {
+    if (n > 2 * plan.lanes && n != ranks) continue;
+    LanePlan other{plan.micro_batches, plan.lanes, static_cast<int>(n), 0};
+    auto [first, most] = other.micro_batch_range(0);
+    (void)first;
+    char used[64];
+    std::snprintf(used, sizeof used, "%lld on the fullest, %.0f %% of the slots are used%s", static_cast<long long>(most), 100.0 * static_cast<double>(plan.micro_batches) / static_cast<double>(most * n), n == ranks ? "  <- this plan" : "");
+    out << row(str(n), used);
+  }
+  if (plan.micro_batches < 4 * ranks) out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro " << std::max<int64_t>(1, config.batch.global / (4 * ranks)) << " gives that\n";
+  out << "numerics certificate       " << certificate_of(plan, executables) << "\n";
+  out << "  equal certificates promise equal bits, on any number of data ranks\n";
+  return kExitOk;
+}
+
+}  // namespace lockstep::cli

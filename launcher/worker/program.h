@@ -1,0 +1,63 @@
+// What a program of the user's own is written with, beside models and optimizers: data, checkpoints, and compile() on two tensors.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "compiler/compile.h"
+#include "launcher/data/dataset.h"
+
+namespace lockstep {
+
+struct TokenFileOptions {
+  int64_t global_batch = 8;   // sequences per step, over all ranks
+  int64_t micro_batch = 1;
+  int64_t context = 128;      // tokens per sequence
+  int64_t vocab = 65536;      // every token read must be below it
+  int64_t lanes = 0;          // of the reduction; 0: default_lanes
+  std::string dtype = "uint16";
+  std::string order = "sequential";  // or "shuffle"
+  uint64_t seed = 0;
+};
+
+// Files of token ids: raw, or with the 1024-byte header of magic 20240520. Sample order is a function of the step alone.
+class TokenFile {
+ public:
+  // UserError naming file and reason when it cannot be read.
+  TokenFile(const std::string& path, TokenFileOptions options);
+  struct Spec {
+    int64_t global_batch, micro_batch, context, lanes;
+  };
+  Spec spec() const { return {options_.global_batch, options_.micro_batch, options_.context, options_.lanes}; }
+  // The data of step i, counted from 0.
+  StepInput at(int64_t i) const;
+
+ private:
+  TokenFileOptions options_;
+  data::Dataset data_;
+};
+
+// compile() for a function of ids and targets, i32 [micro, context] each. Threads: the machine's cores over `local_ranks`.
+Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options = {});
+
+struct CheckpointOptions {
+  int64_t every = 500;
+  int keep = 3;
+};
+
+// Checkpoints of a run folder: DIR/ckpt/step-N.
+class Checkpoint {
+ public:
+  Checkpoint(const std::string& dir, CheckpointOptions options = {});
+  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done. Collective over the state's mesh.
+  int64_t resume(State& state);
+  // Saves when `done` is a multiple of `every`. Collective.
+  void save(int64_t done, const State& state);
+
+ private:
+  std::string dir_;
+  CheckpointOptions options_;
+};
+
+}  // namespace lockstep

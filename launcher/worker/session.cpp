@@ -1,0 +1,68 @@
+// Session: place, mesh, and the way out.
+#include "launcher/worker/session.h"
+
+#include <cstdio>
+#include <exception>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "distributed/mesh/device_mesh.h"
+#include "launcher/supervise/worker_side.h"
+
+namespace lockstep {
+
+namespace {
+// A list as JSON or with bare words: [2,-1], ["dp_shard","tp"], [dp_shard,tp].
+std::vector<std::string> words_of(const std::string& argument, std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') throw UserError(str(argument, ": write a list, as in [2,-1] or [dp_replicate,tp]"));
+  std::vector<std::string> out;
+  for (const auto& part : split(text.substr(1, text.size() - 2), ',')) {
+    std::string word = trim(part);
+    if (word.size() >= 2 && word.front() == '"' && word.back() == '"') word = word.substr(1, word.size() - 2);
+    out.push_back(word);
+  }
+  return out;
+}
+}  // namespace
+
+Session::Session(int argc, char** argv) {
+  std::set_terminate([] { leave_worker(std::current_exception()); });
+  WorkerPlace place = enter_worker();
+  local_ranks_ = static_cast<int>(place.local_world_size);
+  Shape shape{-1};
+  std::vector<std::string> names{"dp_replicate"};
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument.rfind("--mesh.shape=", 0) == 0) {
+      shape.clear();
+      for (const auto& word : words_of(argument, argument.substr(13))) {
+        char* end = nullptr;
+        shape.push_back(std::strtoll(word.c_str(), &end, 10));
+        if (word.empty() || *end) throw UserError(str(argument, ": \"", word, "\" is no size"));
+      }
+    } else if (argument.rfind("--mesh.dim_names=", 0) == 0) {
+      names = words_of(argument, argument.substr(17));
+    } else {
+      arguments_.push_back(argument);
+    }
+  }
+  world_ = open_world();
+  live_ = live_mesh(world_, resolve_mesh(shape, names, world_->size()));
+}
+
+Session::~Session() {
+  if (std::uncaught_exceptions() == 0) world_->finish();
+}
+
+void Session::report(int64_t step, std::initializer_list<std::pair<const char*, float>> values) {
+  report_step(step);
+  if (rank() != 0) return;
+  std::string line = str("step ", step);
+  for (const auto& [name, value] : values) line += str("  ", name, " ", number_text(value));
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+bool Session::stop_requested() const { return lockstep::stop_requested(); }
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// Session: a program of the user's own as a worker. Under trainrun it takes its place among the ranks; alone it is a mesh of one rank.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distributed/world.h"
+
+namespace lockstep {
+
+class Session {
+ public:
+  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say. Those two
+  // arguments are taken out; the others are left in arguments(). An exception that leaves main is reported as trainrun expects it (message, record,
+  // exit code). At most one Session per process. UserError for a mesh that does not fit the ranks.
+  Session(int argc, char** argv);
+  ~Session();
+  Session(const Session&) = delete;
+
+  const LiveMesh& mesh() const { return live_; }
+  int rank() const { return live_.world->rank(); }
+  int local_ranks() const { return local_ranks_; }                       // ranks of this host
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
+  void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
+  bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave
+
+ private:
+  std::shared_ptr<World> world_;
+  LiveMesh live_;
+  int local_ranks_ = 1;
+  std::vector<std::string> arguments_;
+};
+
+}  // namespace lockstep

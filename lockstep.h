@@ -1,0 +1,15 @@
+// The one header that a user's program includes.
+#pragma once
+
+#include "compiler/compile.h"
+#include "compiler/forward.h"
+#include "core/nn/attention.h"
+#include "core/nn/layers.h"
+#include "core/nn/models.h"
+#include "core/nn/state.h"
+#include "core/ops/functions.h"
+#include "core/optim/adamw.h"
+#include "core/optim/schedule.h"
+#include "core/optim/sgd.h"
+#include "launcher/worker/program.h"
+#include "launcher/worker/session.h"

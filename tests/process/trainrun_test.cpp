@@ -1,0 +1,158 @@
+// trainrun's command line, end to end except for the training itself.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/process/trainrun_process.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep {
+namespace {
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
+
+class Trainrun : public ::testing::Test {
+ protected:
+  struct Result {
+    int code;
+    std::string output;
+  };
+  Result trainrun(std::vector<std::string> words) {
+    words.insert(words.begin(), TRAINRUN);
+    Process process(words, scratch_.path("out"));
+    int code = process.wait(20);
+    return {code, process.output()};
+  }
+  // Runs are made under the current folder.
+  void SetUp() override {
+    previous_ = std::filesystem::current_path();
+    std::filesystem::current_path(scratch_.path(""));
+    scratch_.write("c.json", R"({"name": "first", "data": {"paths": ["a"]}, "train": {"steps": 4}, "log": {"every": 2}})");
+  }
+  void TearDown() override { std::filesystem::current_path(previous_); }
+  ScratchFolder scratch_;
+  std::filesystem::path previous_;
+};
+
+TEST_F(Trainrun, ACommandWithoutASubcommandRuns) {
+  auto result = trainrun({"--nproc", "3", "c.json", "--optim.lr=0.25"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(file_text(str("runs/first/seen-", rank)), "0.25 of 3\n");
+  EXPECT_HAS(result.output, "step 2/4  loss 1.000");
+  EXPECT_HAS(result.output, "step 4/4  loss 1.000");
+  EXPECT_EQ(result.output.find("\033"), std::string::npos);
+  EXPECT_EQ(result.output.find("trainrun:"), std::string::npos) << result.output;
+}
+
+TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
+  EXPECT_EQ(trainrun({"c.json", "--optim.lr=0.25", "--name=other"}).code, kExitOk);
+  std::string first = file_text("runs/other/config.json");
+  EXPECT_HAS(first, "\"lr\": 0.25");
+  std::filesystem::copy_file("runs/other/config.json", "again.json");
+  EXPECT_EQ(trainrun({"run", "again.json"}).code, kExitOk);
+  EXPECT_EQ(file_text("runs/other/config.json"), first);
+  EXPECT_TRUE(std::filesystem::exists("runs/other/logs/attempt-2/rank-0.log"));
+}
+
+TEST_F(Trainrun, SpellingsOfNproc) {
+  for (auto words : std::vector<std::vector<std::string>>{{"-n", "2"}, {"--nproc=2"}, {"--nproc-per-node", "2"}, {"--nproc_per_node=2"}}) {
+    words.insert(words.end(), {"c.json", "--dry-run"});
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "mpirun -np 2 --bind-to none");
+  }
+  EXPECT_EQ(trainrun({"--nproc", "auto", "c.json", "--dry-run"}).code, kExitOk);
+  EXPECT_FALSE(std::filesystem::exists("runs")) << "a dry run writes nothing";
+  for (const char* bad : {"0", "-1", "four", "2x", "99999999999999999999"}) {
+    auto result = trainrun({str("--nproc=", bad), "c.json"});
+    EXPECT_EQ(result.code, kExitUser);
+    EXPECT_HAS(result.output, str("trainrun: --nproc is \"", bad, "\"; give a number of ranks, 1 or more, or auto (one per core)\n"));
+  }
+}
+
+TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
+  auto refused = [&](std::vector<std::string> words, const std::string& part) {
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, part);
+    EXPECT_FALSE(std::filesystem::exists("runs"));
+  };
+  refused({"c.json", "--optim.lrr=1"}, "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
+  refused({"c.json", "--nprc=2"}, "trainrun: command line: unknown flag --nprc; did you mean --nproc?\n");
+  refused({"c.json", "--batch.global=30"}, "c.json: batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are");
+  refused({"--nproc", "4", "c.json", "--mesh.shape=[3]"}, "mesh.shape [3] multiplies out to 3, but there are 4 ranks");
+  refused({"--nproc", "4", "--min-nproc", "3", "c.json", "--mesh.shape=[4]"}, "--min-nproc 3 lets the run go on with 3 ranks, which the config does not fit: mesh.shape [4]");
+  refused({"--nproc", "2", "--min-nproc", "3", "c.json"}, "--min-nproc 3 is more than --nproc 2");
+  refused({"no.json"}, "cannot read the config no.json");
+  refused({"run"}, "no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
+  refused({"plan"}, "no config given; name one, as in: trainrun plan configs/quickstart.json");
+  refused({"--max-restarts", "-1", "c.json"}, "--max-restarts");
+  refused({"ckpt"}, "trainrun --help lists the flags");
+  refused({"ckpt", "ls", "nowhere"}, "no folder nowhere; name a run (runs/NAME), its ckpt folder or one step-N folder");
+  refused({"explain", "optim.lrr"}, "explain: nothing is called \"optim.lrr\"; did you mean optim.lr?");
+  std::filesystem::create_directories("empty/ckpt");
+  refused({"ckpt", "verify", "empty"}, "empty holds no checkpoint; a run saves at its end, and every checkpoint.every steps");
+}
+
+TEST_F(Trainrun, SignalStopsWithItsCode) {
+  Process process({TRAINRUN, "--nproc", "2", "c.json", "--train.steps=100000"}, scratch_.path("out"));
+  RunRecord run("runs/first");
+  run.pids(2);
+  kill(process.pid(), SIGINT);
+  EXPECT_EQ(process.wait(10), kExitStopped) << process.output();
+}
+
+TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
+  scratch_.write("mine.sh", "#!/bin/sh\necho \"args: $@ dir: $LOCKSTEP_RUN_DIR rank $OMPI_COMM_WORLD_RANK\"\n");
+  std::filesystem::permissions("mine.sh", std::filesystem::perms::owner_all);
+  auto result = trainrun({"--nproc", "2", "./mine.sh", "--mesh.shape=[2]", "word"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, str("args: --mesh.shape=[2] word dir: ", scratch_.path("runs/mine"), " rank 1"));
+  result = trainrun({"./mine.sh", "--name=x"});
+  EXPECT_HAS(result.output, str("dir: ", scratch_.path("runs/x"), " rank \n"));
+}
+
+TEST_F(Trainrun, ShowPrintsTheResolvedConfigAndTheReference) {
+  auto result = trainrun({"show", "c.json", "--batch.micro=8"});
+  EXPECT_EQ(result.code, kExitOk);
+  EXPECT_HAS(result.output, "\"micro\": 8,");
+  result = trainrun({"show", "--reference"});
+  EXPECT_EQ(result.code, kExitOk);
+  EXPECT_HAS(result.output, "| `optim.lr` | number | `0.0003` |");
+}
+
+TEST_F(Trainrun, HelpShowsExamplesFirstAndEverySubcommand) {
+  auto result = trainrun({"--help"});
+  EXPECT_EQ(result.code, kExitOk);
+  EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 25);
+  for (const char* part : {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls", "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
+    EXPECT_HAS(result.output, part);
+  EXPECT_EQ(trainrun({}).code, kExitUser);
+  result = trainrun({"run", "--help"});
+  EXPECT_EQ(result.code, kExitOk);
+  for (const char* part : {"--nproc", "--max-restarts", "--min-nproc", "--grace", "--dry-run"}) EXPECT_HAS(result.output, part);
+  EXPECT_HAS(trainrun({"--version"}).output, "lockstep 0.");
+}
+
+TEST_F(Trainrun, PlanAndGenerateGetTheirArguments) {
+  EXPECT_EQ(trainrun({"plan", "--nproc", "8", "c.json", "--name=p"}).output, "plan of p on 8\n");
+  EXPECT_EQ(trainrun({"generate", "runs/first", "--prompt", "The ", "--tokens=5", "--top-k=3"}).output, "runs/first|The |5|0.8|3|1337\n");
+}
+
+TEST_F(Trainrun, EnvListsVariablesAndTopics) {
+  auto output = trainrun({"env"}).output;
+  for (const char* part : {"LOCKSTEP_LOGS", "LOCKSTEP_DEADLINE", "overlap", "processor: "}) EXPECT_HAS(output, part);
+}
+
+TEST_F(Trainrun, ExplainLooksEverywhere) {
+  auto said = [&](const char* word) { return trainrun({"explain", word}).output; };
+  EXPECT_HAS(said("optim.clip"), "optim.clip: largest global norm of the gradients");
+  EXPECT_HAS(said("checkpoint"), "checkpoint.keep: ");
+  EXPECT_HAS(said("80"), "stopped by SIGTERM or SIGINT");
+  EXPECT_HAS(said("PeerError"), "Exit code 75");
+  EXPECT_HAS(said("LOCKSTEP_FAULT"), "fault injection");
+  EXPECT_HAS(said("fusion"), "LOCKSTEP_LOGS=fusion");
+  EXPECT_HAS(said("softmax"), "op softmax");
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,66 @@
+// A small model trained in one process.
+#include "tests/support/tiny_run.h"
+
+#include <cmath>
+#include <mutex>
+
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/optim/adamw.h"
+#include "distributed/local/local_world.h"
+
+namespace lockstep::tests {
+
+TinyResult train_tiny(const TinyRun& run) {
+  std::mutex mutex;
+  std::vector<TinyResult> results(static_cast<size_t>(run.ranks));
+  with_ranks(run.ranks, [&](LiveMesh& mesh) {
+    State state(mesh, 7);
+    models::ModelOptions options;
+    options.kind = run.model;
+    options.vocab = run.vocab, options.context = run.context, options.width = run.width, options.depth = run.depth, options.heads = run.heads;
+    options.kv_heads = run.model == "llama" ? run.kv_heads : 0;
+    options.hidden = run.model == "llama" ? 40 : 0;
+    options.dropout = run.dropout;
+    auto model = models::model_from(state.root(), options);
+    AdamW adamw(state / "optim", {.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
+    Shape shape{run.micro, run.context};
+    Step step = compile(state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {run.global, run.micro, run.lanes},
+                        [&](const std::vector<Tensor>& batch) {
+                          Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+                          adamw.update(grad(loss, state.parameters()));
+                          return loss;
+                        },
+                        run.options);
+    state.materialize();
+    TinyResult mine;
+    for (int64_t i = 1; i <= run.steps; ++i) {
+      auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+        for (int64_t s = 0; s < count; ++s)
+          for (int64_t t = 0; t < run.context; ++t) {
+            auto token = [&](int64_t at) { return static_cast<int32_t>(philox::bits(1, 2, static_cast<uint64_t>(i), static_cast<uint64_t>((first + s) * 1000 + at / 2)) % static_cast<uint32_t>(run.vocab)); };
+            static_cast<int32_t*>(fields[0])[s * run.context + t] = token(t);
+            bool masked = run.mask_every && ((first + s) * run.context + t) % run.mask_every == 0;
+            static_cast<int32_t*>(fields[1])[s * run.context + t] = masked ? -100 : token(t + 1);
+          }
+      };
+      auto result = step.run({i, fill});
+      mine.losses.push_back(number_text(static_cast<float>(result.metrics.at("loss"))));
+      mine.norms.push_back(number_text(static_cast<float>(result.metrics.at("grad_norm"))));
+    }
+    mine.hash = state_hash(std::as_const(state).arrays(), mesh);
+    mine.certificate = step.certificate();
+    std::lock_guard guard(mutex);
+    results[static_cast<size_t>(mesh.rank)] = mine;
+  });
+  for (const auto& result : results)
+    if (!(result == results[0])) throw InternalError("ranks report different losses, hashes or certificates");
+  return results[0];
+}
+
+double relative_difference(const std::string& a, const std::string& b) {
+  double x = std::stod(a), y = std::stod(b);
+  return std::abs(x - y) / std::max(std::abs(x), 1e-30);
+}
+
+}  // namespace lockstep::tests

@@ -1,0 +1,35 @@
+// A small model trained in one process, ranks as threads: what the train tests compare as strings.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "core/nn/models.h"
+
+namespace lockstep::tests {
+
+struct TinyRun {
+  std::string model = "gpt";
+  int ranks = 1;
+  int64_t global = 24, micro = 4, lanes = 0;
+  int64_t steps = 3;
+  double dropout = 0;
+  double clip = 1.0;
+  int64_t mask_every = 0;  // every so many targets is ignored
+  int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
+  CompileOptions options;
+};
+
+struct TinyResult {
+  std::vector<std::string> losses, norms;  // one per step, shortest text
+  std::string hash, certificate;
+  bool operator==(const TinyResult&) const = default;
+};
+
+// Trains on tokens that are a function of (step, sample, position). All ranks are checked to report the same; rank 0's result is returned.
+TinyResult train_tiny(const TinyRun& run);
+// Relative difference of two numbers given as text.
+double relative_difference(const std::string& a, const std::string& b);
+
+}  // namespace lockstep::tests

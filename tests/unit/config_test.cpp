@@ -1,0 +1,139 @@
+// RunConfig: defaults, overrides, the round trip of the resolved config, lanes, and the table of keys.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/base/error.h"
+#include "launcher/config/config.h"
+
+namespace lockstep {
+namespace {
+
+const char* kSmall = R"({"data": {"paths": ["a.txt"]}})";
+
+RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) { return parse_config(text, "test.json", parse_overrides(overrides)); }
+
+TEST(Config, DefaultsAreTheStructs) {
+  RunConfig config = parse(kSmall);
+  EXPECT_EQ(config.model.kind, "gpt");
+  EXPECT_EQ(config.batch.global, 32);
+  EXPECT_EQ(config.optim.betas, (std::vector<double>{0.9, 0.95}));
+  EXPECT_EQ(config.mesh.shape, (std::vector<int64_t>{-1}));
+  EXPECT_TRUE(config.compile.fullgraph);
+  EXPECT_EQ(config.data.paths, std::vector<std::string>{"a.txt"});
+}
+
+TEST(Config, EveryKeyOfAConfigIsRead) {
+  RunConfig config = parse(R"({
+    "name": "quickstart",
+    "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200, "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
+    "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"]},
+    "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential", "validation": 0.05},
+    "batch": {"global": 24, "micro": 2, "lanes": 6},
+    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "free", "device": "cpu", "eval_every": 5, "eval_batches": 2, "init_from": "w.safetensors"},
+    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5, "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
+    "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1, "fusion": false, "skip_passes": ["simplify"]},
+    "checkpoint": {"every": 100, "keep": 5},
+    "log": {"every": 1, "hash_every": 50}})");
+  EXPECT_EQ(config.name, "quickstart");
+  EXPECT_EQ(config.model.rope_theta, 5e5);
+  EXPECT_EQ(config.optim.lr, 1.0);  // an integer is a number
+  EXPECT_EQ(config.optim.schedule.warmup, 20);
+  EXPECT_EQ(config.compile.skip_passes, std::vector<std::string>{"simplify"});
+  EXPECT_FALSE(config.compile.fusion);
+  EXPECT_EQ(config.train.init_from, "w.safetensors");
+  // Nothing was left at its default by mistake: the printed config differs from the defaults in every key but the four that cannot.
+  RunConfig fallback;
+  std::vector<std::string> same;
+  for (const auto& key : config_keys())
+    if (get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
+  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.precision", "optim.betas", "optim.eps", "compile.mode"}));
+}
+
+TEST(Config, ResolvedConfigRerunsTheRun) {
+  RunConfig config = parse(kSmall, {"--optim.lr=3e-4", "--optim.betas=[0.85,0.999]", "--name=other", "--mesh.shape=[2,4]", "--mesh.dim_names=[dp_shard,tp]", "--model.dropout=0.1"});
+  std::string text = config_text(config);
+  RunConfig again = parse(text);
+  EXPECT_EQ(config_text(again), text);
+  EXPECT_EQ(config_json(again), config_json(config));
+  EXPECT_EQ(again.optim.lr, 3e-4);
+  EXPECT_NE(text.find("\n  \"name\": \"other\",\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n    \"dim_names\": [\"dp_shard\",\"tp\"]\n"), std::string::npos) << text;
+}
+
+TEST(Config, OverridesTakeJsonOrBareText) {
+  auto with = [](const std::string& word) { return parse(kSmall, {word}); };
+  EXPECT_EQ(with("--name=123").name, "123");
+  EXPECT_EQ(with("--name=\"quoted\"").name, "quoted");
+  EXPECT_EQ(with("--init_from=null").train.init_from, "null");
+  EXPECT_EQ(with("--init_from=a=b.safetensors").train.init_from, "a=b.safetensors");
+  EXPECT_EQ(with("--train.init_from=").train.init_from, "");
+  EXPECT_EQ(with("--batch.global=1e3").batch.global, 1000);
+  EXPECT_EQ(with("--compile.fusion=false").compile.fusion, false);
+  EXPECT_EQ(with("--data.paths=one.txt").data.paths, (std::vector<std::string>{"one.txt"}));
+  EXPECT_EQ(with("--data.paths=one.txt,two.txt").data.paths, (std::vector<std::string>{"one.txt", "two.txt"}));
+  EXPECT_EQ(with("--data.paths=[one.txt, two.txt]").data.paths, (std::vector<std::string>{"one.txt", "two.txt"}));
+  EXPECT_EQ(with("--data.paths=[\"a,b\"]").data.paths, (std::vector<std::string>{"a,b"}));
+  EXPECT_EQ(with("--data.paths=[7]").data.paths, (std::vector<std::string>{"7"}));
+  EXPECT_EQ(with("--mesh.shape=1").mesh.shape, (std::vector<int64_t>{1}));
+  EXPECT_EQ(with("--compile.skip_passes=[]").compile.skip_passes.size(), 0u);
+}
+
+TEST(Config, LaterOverrideWins) { EXPECT_EQ(parse(kSmall, {"--train.steps=5", "--train.steps=7"}).train.steps, 7); }
+
+TEST(Config, TableHasEachKeyOnceWithHelp) {
+  std::set<std::string> paths;
+  std::set<size_t> offsets;
+  for (const auto& key : config_keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_TRUE(offsets.insert(key.offset).second) << key.path << " shares a field with another key";
+    EXPECT_FALSE(key.help.empty()) << key.path;
+  }
+  EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 3u);
+  EXPECT_EQ(find_key("optim"), nullptr);
+}
+
+TEST(Config, DefaultsObeyTheirOwnRules) {
+  RunConfig config;
+  config.data.paths = {"a"};
+  EXPECT_EQ(config_errors(config), std::vector<std::string>{});
+}
+
+TEST(Config, ReferenceNamesEveryKey) {
+  std::string reference = config_reference();
+  for (const auto& key : config_keys()) {
+    EXPECT_NE(reference.find("| `" + key.path + "` |"), std::string::npos) << key.path;
+    EXPECT_NE(reference.find(key.help), std::string::npos) << key.path;
+  }
+  EXPECT_NE(reference.find("## optim\n"), std::string::npos);
+  EXPECT_NE(reference.find("| `data.validation` | number | `0.0` | [0, 1) |"), std::string::npos) << reference;
+}
+
+TEST(Config, LanesAreTheLargestDivisorUpToSixteen) {
+  auto lanes = [](int64_t m, int64_t ranks) {
+    RunConfig config;
+    config.batch.global = m, config.batch.micro = 1;
+    return lane_count(config, ranks);
+  };
+  EXPECT_EQ(lanes(1, 1), 1);
+  EXPECT_EQ(lanes(8, 1), 8);
+  EXPECT_EQ(lanes(16, 1), 16);
+  EXPECT_EQ(lanes(17, 1), 1);
+  EXPECT_EQ(lanes(24, 1), 12);
+  EXPECT_EQ(lanes(24, 7), 12);
+  EXPECT_EQ(lanes(96, 1), 16);
+  EXPECT_EQ(lanes(96, 32), 32);
+  RunConfig config;
+  config.batch.lanes = 2;
+  EXPECT_EQ(lane_count(config, 64), 2);
+}
+
+TEST(Config, MeshIsResolvedForAWorld) {
+  RunConfig config = parse(kSmall);
+  for (int64_t world : {1, 2, 3, 4, 7}) EXPECT_EQ(validate(config, world).shape, Shape{world});
+  config = parse(kSmall, {"--mesh.shape=[2,-1]", "--mesh.dim_names=[dp_replicate,tp]"});
+  EXPECT_EQ(validate(config, 8).shape, (Shape{2, 4}));
+}
+
+}  // namespace
+}  // namespace lockstep

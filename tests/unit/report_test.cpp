@@ -1,0 +1,98 @@
+// metrics.jsonl and the progress line.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "launcher/report/metrics.h"
+#include "launcher/report/progress.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep {
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Metrics, RowKeepsOrderAndShortestText) {
+  MetricsRow row(10);
+  row.add("loss", 2.413f).add("lr", 3e-4).add("third", 1.0f / 3).add("tokens", int64_t{1} << 40).add("state_hash", std::string("ab\"c"));
+  EXPECT_EQ(row.text(), R"({"step": 10, "loss": 2.413, "lr": 3e-04, "third": 0.33333334, "tokens": 1099511627776, "state_hash": "ab\"c"})");
+  Json parsed = Json::parse(row.text());
+  EXPECT_EQ(parsed["third"].get<float>(), 1.0f / 3);
+  EXPECT_EQ(parsed["step"].get<int64_t>(), 10);
+}
+
+TEST(Metrics, WhatJsonHasNoNumberForIsAString) {
+  EXPECT_EQ(MetricsRow(1).add("a", std::nanf("")).add("b", INFINITY).add("c", -HUGE_VAL).text(), R"({"step": 1, "a": "nan", "b": "inf", "c": "-inf"})");
+}
+
+TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {
+  ScratchFolder folder;
+  std::string path = folder.path("metrics.jsonl");
+  {
+    MetricsWriter writer(path, 0);
+    for (int64_t step : {10, 20, 30}) writer.write(MetricsRow(step).add("loss", 1.0f));
+  }
+  EXPECT_EQ(read(path), "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 1}\n");
+  std::ofstream(path, std::ios::app) << "{\"step\": 20, \"loss\": 9}\nnot json\n{\"step\": 2";
+  {
+    MetricsWriter writer(path, 20);
+    writer.write(MetricsRow(30).add("loss", 3.0f));
+  }
+  EXPECT_EQ(read(path), "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 3}\n");
+  MetricsWriter fresh(path, 0);
+  EXPECT_EQ(read(path), "");
+}
+
+TEST(Metrics, LineIsThereWhenWriteReturns) {
+  ScratchFolder folder;
+  MetricsWriter writer(folder.path("m"), 0);
+  writer.write(MetricsRow(1));
+  EXPECT_EQ(read(folder.path("m")), "{\"step\": 1}\n");
+}
+
+TEST(Progress, Text) {
+  EXPECT_EQ(progress_text(120, 600, 2.4131, 12345, 83), "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23");
+  EXPECT_EQ(progress_text(1, 600, 5.5, 0, -1), "step 1/600  loss 5.500");
+  EXPECT_EQ(rate_text(999.4), "999");
+  EXPECT_EQ(rate_text(999.6), "1.0k");
+  EXPECT_EQ(rate_text(1.5e6), "1.50M");
+  EXPECT_EQ(time_text(0), "0:00");
+  EXPECT_EQ(time_text(7384), "2:03:04");
+}
+
+TEST(Progress, TerminalLineIsRewrittenAndTheLastStays) {
+  ScratchFolder folder;
+  int fd = open(folder.path("tty").c_str(), O_CREAT | O_RDWR, 0600);
+  {
+    ProgressLine line(fd, 16, 3, 1);
+    line.update(1, 2.0, 100);
+    line.update(3, 1.0, 100);
+  }
+  close(fd);
+  std::string text = read(folder.path("tty"));
+  EXPECT_EQ(text.substr(0, text.find('\r') + 1), "step 1/3  loss \033[K\r");
+  EXPECT_EQ(text.substr(text.rfind('\r') + 1).substr(0, 21), "step 3/3  loss 1.000 ");
+  EXPECT_EQ(text.substr(text.size() - 4), "\033[K\n");
+}
+
+TEST(Progress, PlainLinesAtEveryAndTheLast) {
+  ::testing::internal::CaptureStdout();
+  ProgressLine line(-1, 0, 7, 3);
+  for (int64_t step = 1; step <= 7; ++step) line.update(step, 1.5, 10);
+  std::string text = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);
+  EXPECT_NE(text.find("step 3/7  loss 1.500"), std::string::npos);
+  EXPECT_NE(text.find("step 6/7"), std::string::npos);
+  EXPECT_NE(text.find("step 7/7"), std::string::npos);
+  EXPECT_GT(line.tokens_per_s(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep
