@@ -1,6 +1,7 @@
 // Kernels of bodies: normal form, name, plan, text.
 #include "compiler/codegen/kernel.h"
 
+#include "compiler/codegen/cpu/evaluate.h"
 #include "compiler/codegen/cpu/loops.h"
 #include "compiler/codegen/cpu/plan.h"
 #include "core/base/error.h"
@@ -47,6 +48,8 @@ KernelCost kernel_cost(const Graph& body) {
   if (!made.plan) return {};
   return {true, made.plan->work, made.plan->irregular};
 }
+
+int kernel_cost_of(std::string_view scalar) { return cpu::cost_of(scalar); }
 
 bool can_alias(const Graph& body, int output, int input) {
   const Value& to = body[body.outputs[static_cast<size_t>(output)].value];

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "core/ir/graph.h"
 
@@ -36,6 +37,7 @@ struct KernelCost {
   int gathers = 0;
 };
 KernelCost kernel_cost(const Graph& body);
+int kernel_cost_of(std::string_view scalar);  // of one application of a row's scalar code to a vector
 
 // True when output `output` may lie in the buffer of input `input` (positions in the body): same type and size, and every element is read
 // at the index at which it is written, before it is written.

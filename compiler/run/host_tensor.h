@@ -14,19 +14,20 @@ struct HostTensor {
   Shape shape;
   Buffer data;
 
-  int64_t size() const { return numel(shape); }                       // elements
+  int64_t size() const { return numel(shape); }  // elements
   size_t bytes() const { return static_cast<size_t>(size()) * size_of(dtype); }
-  double at(int64_t i) const { return get_double(dtype, data.data(), i); }    // element i in row-major order
+  double at(int64_t i) const { return get_double(dtype, data.data(), i); }  // element i in row-major order
   int64_t int_at(int64_t i) const { return get_int(dtype, data.data(), i); }
   void set(int64_t i, double value) { set_double(dtype, data.data(), i, value); }
   void set_int_at(int64_t i, int64_t value) { set_int(dtype, data.data(), i, value); }
 };
 
-HostTensor make_tensor(DType dtype, const Shape& shape);                                     // zeroed
-HostTensor from_values(DType dtype, const Shape& shape, const std::vector<double>& values);  // rounded to dtype; InternalError when the count is not numel(shape)
-HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values);   // wrapped to dtype
+HostTensor make_tensor(DType dtype, const Shape& shape);  // zeroed
+HostTensor from_values(DType dtype, const Shape& shape,
+                       const std::vector<double>& values);  // rounded to dtype; InternalError when the count is not numel(shape)
+HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values);  // wrapped to dtype
 std::vector<double> to_doubles(const HostTensor& tensor);
 std::vector<int64_t> to_ints(const HostTensor& tensor);
-bool same_bytes(const HostTensor& a, const HostTensor& b);                                   // dtype, shape and every bit
+bool same_bytes(const HostTensor& a, const HostTensor& b);  // dtype, shape and every bit
 
 }  // namespace lockstep

@@ -13,8 +13,10 @@ namespace reference {
 Array make(DType dtype, Shape shape) {
   Array made{dtype, std::move(shape), {}, {}};
   size_t count = static_cast<size_t>(made.size());
-  if (made.real()) made.f.assign(count, 0.0);
-  else made.i.assign(count, 0);
+  if (made.real())
+    made.f.assign(count, 0.0);
+  else
+    made.i.assign(count, 0);
   return made;
 }
 
@@ -23,17 +25,22 @@ template <class T, class E>
 void widen(const HostTensor& tensor, std::vector<E>& to) {
   const T* from = tensor.data.as<T>();
   for (size_t i = 0; i < to.size(); ++i) {
-    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>) to[i] = static_cast<float>(from[i]);
-    else to[i] = static_cast<E>(from[i]);
+    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+      to[i] = static_cast<float>(from[i]);
+    else
+      to[i] = static_cast<E>(from[i]);
   }
 }
 template <class T, class E>
 void narrow(const std::vector<E>& from, HostTensor& tensor) {
   T* to = tensor.data.as<T>();
   for (size_t i = 0; i < from.size(); ++i) {
-    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>) to[i] = T(static_cast<float>(from[i]));
-    else if constexpr (std::is_same_v<T, bool>) to[i] = from[i] != 0;
-    else to[i] = static_cast<T>(from[i]);
+    if constexpr (std::is_same_v<T, bf16> || std::is_same_v<T, f16>)
+      to[i] = T(static_cast<float>(from[i]));
+    else if constexpr (std::is_same_v<T, bool>)
+      to[i] = from[i] != 0;
+    else
+      to[i] = static_cast<T>(from[i]);
   }
 }
 }  // namespace
@@ -41,17 +48,39 @@ void narrow(const std::vector<E>& from, HostTensor& tensor) {
 Array load(const HostTensor& tensor) {
   Array made = make(tensor.dtype, tensor.shape);
   switch (tensor.dtype) {
-    case DType::f32: widen<float>(tensor, made.f); break;
-    case DType::f64: widen<double>(tensor, made.f); break;
-    case DType::bf16: widen<bf16>(tensor, made.f); break;
-    case DType::f16: widen<f16>(tensor, made.f); break;
-    case DType::i32: widen<int32_t>(tensor, made.i); break;
-    case DType::i64: widen<int64_t>(tensor, made.i); break;
-    case DType::u8: widen<uint8_t>(tensor, made.i); break;
-    case DType::u16: widen<uint16_t>(tensor, made.i); break;
-    case DType::u32: widen<uint32_t>(tensor, made.i); break;
-    case DType::u64: widen<uint64_t>(tensor, made.i); break;
-    case DType::boolean: widen<uint8_t>(tensor, made.i); break;
+    case DType::f32:
+      widen<float>(tensor, made.f);
+      break;
+    case DType::f64:
+      widen<double>(tensor, made.f);
+      break;
+    case DType::bf16:
+      widen<bf16>(tensor, made.f);
+      break;
+    case DType::f16:
+      widen<f16>(tensor, made.f);
+      break;
+    case DType::i32:
+      widen<int32_t>(tensor, made.i);
+      break;
+    case DType::i64:
+      widen<int64_t>(tensor, made.i);
+      break;
+    case DType::u8:
+      widen<uint8_t>(tensor, made.i);
+      break;
+    case DType::u16:
+      widen<uint16_t>(tensor, made.i);
+      break;
+    case DType::u32:
+      widen<uint32_t>(tensor, made.i);
+      break;
+    case DType::u64:
+      widen<uint64_t>(tensor, made.i);
+      break;
+    case DType::boolean:
+      widen<uint8_t>(tensor, made.i);
+      break;
   }
   return made;
 }
@@ -59,17 +88,39 @@ Array load(const HostTensor& tensor) {
 HostTensor store(const Array& array, DType dtype) {
   HostTensor made = make_tensor(dtype, array.shape);
   switch (dtype) {
-    case DType::f32: narrow<float>(array.f, made); break;
-    case DType::f64: narrow<double>(array.f, made); break;
-    case DType::bf16: narrow<bf16>(array.f, made); break;
-    case DType::f16: narrow<f16>(array.f, made); break;
-    case DType::i32: narrow<int32_t>(array.i, made); break;
-    case DType::i64: narrow<int64_t>(array.i, made); break;
-    case DType::u8: narrow<uint8_t>(array.i, made); break;
-    case DType::u16: narrow<uint16_t>(array.i, made); break;
-    case DType::u32: narrow<uint32_t>(array.i, made); break;
-    case DType::u64: narrow<uint64_t>(array.i, made); break;
-    case DType::boolean: narrow<bool>(array.i, made); break;
+    case DType::f32:
+      narrow<float>(array.f, made);
+      break;
+    case DType::f64:
+      narrow<double>(array.f, made);
+      break;
+    case DType::bf16:
+      narrow<bf16>(array.f, made);
+      break;
+    case DType::f16:
+      narrow<f16>(array.f, made);
+      break;
+    case DType::i32:
+      narrow<int32_t>(array.i, made);
+      break;
+    case DType::i64:
+      narrow<int64_t>(array.i, made);
+      break;
+    case DType::u8:
+      narrow<uint8_t>(array.i, made);
+      break;
+    case DType::u16:
+      narrow<uint16_t>(array.i, made);
+      break;
+    case DType::u32:
+      narrow<uint32_t>(array.i, made);
+      break;
+    case DType::u64:
+      narrow<uint64_t>(array.i, made);
+      break;
+    case DType::boolean:
+      narrow<bool>(array.i, made);
+      break;
   }
   return made;
 }
@@ -93,8 +144,10 @@ Array gather(const Array& in, const Shape& shape, const std::vector<int64_t>& st
       }
     }
   };
-  if (in.real()) copy(in.f, out.f);
-  else copy(in.i, out.i);
+  if (in.real())
+    copy(in.f, out.f);
+  else
+    copy(in.i, out.i);
   return out;
 }
 
@@ -112,7 +165,8 @@ namespace {
 const std::unordered_map<std::string_view, Formula>& formulas() {
   static const auto table = [] {
     std::unordered_map<std::string_view, Formula> made;
-    for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(), composite_formulas(), attention_formulas(), update_formulas()})
+    for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(), composite_formulas(),
+                        attention_formulas(), update_formulas()})
       for (const auto& row : family) made.emplace(row.op, row.formula);
     return made;
   }();
@@ -129,19 +183,21 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node, cons
   }
   LS_CHECK(node.op != "grad", "[grad] ", node.at.text(), ": differentiate first, then evaluate");
   auto found = reference::formulas().find(node.op);
-  LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(), ": the reference evaluator runs one rank and has no formula for this op");
+  LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),
+           ": the reference evaluator runs one rank and has no formula for this op");
 
   std::vector<reference::Array> in;
   in.reserve(inputs.size());
   for (const auto& input : inputs) in.push_back(reference::load(input));
   std::vector<reference::Array> out = found->second({node, in});
-  LS_CHECK(out.size() == node.outputs.size(), "[", node.op, "] ", node.at.text(), ": ", out.size(), " outputs computed, ", node.outputs.size(), " declared");
+  LS_CHECK(out.size() == node.outputs.size(), "[", node.op, "] ", node.at.text(), ": ", out.size(), " outputs computed, ",
+           node.outputs.size(), " declared");
 
   std::vector<HostTensor> stored;
   for (size_t i = 0; i < out.size(); ++i) {
     DType declared = graph[node.outputs[i]].dtype;
-    LS_CHECK(declared == out[i].dtype || (declared == DType::f64 && out[i].real()), "[", node.op, "] ", node.at.text(), ": output ", i, " is ",
-             shape_text(out[i].dtype, out[i].shape), ", declared ", name(declared));
+    LS_CHECK(declared == out[i].dtype || (declared == DType::f64 && out[i].real()), "[", node.op, "] ", node.at.text(), ": output ", i,
+             " is ", shape_text(out[i].dtype, out[i].shape), ", declared ", name(declared));
     stored.push_back(reference::store(out[i], declared));
   }
   return stored;
@@ -168,8 +224,8 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
     std::vector<HostTensor> out = evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Value& want = graph[node.outputs[i]];
-      LS_CHECK(out[i].shape == want.shape, "[", node.op, "] ", node.at.text(), ": output ", i, " is ", shape_text(out[i].dtype, out[i].shape), ", declared ",
-               shape_text(want.dtype, want.shape));
+      LS_CHECK(out[i].shape == want.shape, "[", node.op, "] ", node.at.text(), ": output ", i, " is ",
+               shape_text(out[i].dtype, out[i].shape), ", declared ", shape_text(want.dtype, want.shape));
       values[static_cast<size_t>(node.outputs[i])] = out[i];
     }
     for (ValueId id : node.inputs)

@@ -1,7 +1,8 @@
 // The reference evaluator: slow, obviously right, and sharing no code with codegen. One direct formula per op row.
 //
-// Float rows compute in double and round once, to the dtype of the output; reductions and contractions accumulate in double and round at the
-// end; integer rows compute in int64 and wrap to their dtype. Composites have formulas of their own: they never go through their expansion.
+// Float rows compute in double and round once, to the dtype of the output; reductions and contractions accumulate in double and round at
+// the end; integer rows compute in int64 and wrap to their dtype. Composites have formulas of their own: they never go through their
+// expansion.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,8 @@ namespace lockstep {
 std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs);
 
 // Outputs of one node of `graph` for these inputs of the node. Shapes follow from the inputs and attributes; dtypes must be those of the
-// node's output values, with one exception: a float output that is declared f64 is left unrounded (the finite-difference law retypes graphs).
+// node's output values, with one exception: a float output that is declared f64 is left unrounded (the finite-difference law retypes
+// graphs).
 std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node, const std::vector<HostTensor>& inputs);
 
 }  // namespace lockstep

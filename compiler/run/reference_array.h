@@ -23,7 +23,7 @@ struct Array {
   int64_t dim(int d) const { return shape[static_cast<size_t>(d < 0 ? d + static_cast<int>(shape.size()) : d)]; }
 };
 
-Array make(DType dtype, Shape shape);       // zeros
+Array make(DType dtype, Shape shape);  // zeros
 Array load(const HostTensor& tensor);
 HostTensor store(const Array& array, DType dtype);  // rounds; `dtype` is the array's own, or f64 for a float array
 
@@ -69,8 +69,10 @@ Array permuted(const Array& in, const std::vector<int64_t>& order);
 // Applies `write` to the vector that holds the elements: f or i.
 template <class F>
 void with_elements(Array& array, F&& write) {
-  if (array.real()) write(array.f);
-  else write(array.i);
+  if (array.real())
+    write(array.f);
+  else
+    write(array.i);
 }
 
 }  // namespace lockstep::reference

@@ -33,8 +33,17 @@ struct Attention {
   const bool causal;
   const int64_t batch, queries, keys, heads, key_heads, width;
   Attention(const Call& call, size_t first)
-      : q(call.in[first]), k(call.in[first + 1]), v(call.in[first + 2]), scale(call.attrs().number("scale")), causal(call.attrs().flag("causal")),
-        batch(q.dim(0)), queries(q.dim(1)), keys(k.dim(1)), heads(q.dim(2)), key_heads(k.dim(2)), width(q.dim(3)) {}
+      : q(call.in[first]),
+        k(call.in[first + 1]),
+        v(call.in[first + 2]),
+        scale(call.attrs().number("scale")),
+        causal(call.attrs().flag("causal")),
+        batch(q.dim(0)),
+        queries(q.dim(1)),
+        keys(k.dim(1)),
+        heads(q.dim(2)),
+        key_heads(k.dim(2)),
+        width(q.dim(3)) {}
   int64_t query_at(int64_t b, int64_t t, int64_t h) const { return ((b * queries + t) * heads + h) * width; }
   int64_t key_at(int64_t b, int64_t s, int64_t h) const { return ((b * keys + s) * key_heads + h / (heads / key_heads)) * width; }
   int64_t seen(int64_t t) const { return causal ? std::min(keys, std::max<int64_t>(0, t + 1 + keys - queries)) : keys; }

@@ -136,8 +136,8 @@ std::vector<Array> rms_norm(const Call& call) {
 int64_t target_of(const Call& call, const Array& targets, int64_t r, int64_t classes) {
   int64_t target = targets.i[static_cast<size_t>(r)], ignored = call.attrs().integer("ignore_index");
   if (target != ignored && (target < 0 || target >= classes))
-    throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r, " is outside the ", classes, " classes; targets must lie in [0, ",
-                        classes, ") or be ignore_index ", ignored));
+    throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r, " is outside the ", classes,
+                        " classes; targets must lie in [0, ", classes, ") or be ignore_index ", ignored));
   return target == ignored ? -1 : target;
 }
 
@@ -196,12 +196,18 @@ std::vector<Array> dropout(const Call& call) {
 }
 
 const FormulaRow kRows[] = {
-    {"softmax", softmax},       {"gelu", gelu},
-    {"gelu_grad", gelu_grad},   {"silu", silu},
-    {"silu_grad", silu_grad},   {"layer_norm", layer_norm},
-    {"rms_norm", rms_norm},     {"layer_norm_grad", layer_norm_grad},
-    {"dropout", dropout},       {"rms_norm_grad", rms_norm_grad},
-    {"cross_entropy", cross_entropy}, {"cross_entropy_grad", cross_entropy_grad},
+    {"softmax", softmax},
+    {"gelu", gelu},
+    {"gelu_grad", gelu_grad},
+    {"silu", silu},
+    {"silu_grad", silu_grad},
+    {"layer_norm", layer_norm},
+    {"rms_norm", rms_norm},
+    {"layer_norm_grad", layer_norm_grad},
+    {"dropout", dropout},
+    {"rms_norm_grad", rms_norm_grad},
+    {"cross_entropy", cross_entropy},
+    {"cross_entropy_grad", cross_entropy_grad},
 };
 
 }  // namespace

@@ -40,7 +40,8 @@ std::vector<Array> any1(const Call& call) {
 
 void same_types(const Call& call, size_t first, size_t second) {
   const Array &a = call.in[first], &b = call.in[second];
-  LS_CHECK(a.dtype == b.dtype && a.shape == b.shape, "[", call.node.op, "] ", shape_text(a.dtype, a.shape), " and ", shape_text(b.dtype, b.shape));
+  LS_CHECK(a.dtype == b.dtype && a.shape == b.shape, "[", call.node.op, "] ", shape_text(a.dtype, a.shape), " and ",
+           shape_text(b.dtype, b.shape));
 }
 
 // F on floats, G on integers of 64 bits and less, H on u64 (where the sign bit is a digit).
@@ -71,7 +72,8 @@ std::vector<Array> compare(const Call& call) {
   same_types(call, 0, 1);
   const Array &a = call.in[0], &b = call.in[1];
   Array out = make(DType::boolean, a.shape);
-  for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = a.real() ? F(a.f[k], b.f[k]) : a.dtype == DType::u64 ? H(a.i[k], b.i[k]) : G(a.i[k], b.i[k]);
+  for (size_t k = 0; k < out.i.size(); ++k)
+    out.i[k] = a.real() ? F(a.f[k], b.f[k]) : a.dtype == DType::u64 ? H(a.i[k], b.i[k]) : G(a.i[k], b.i[k]);
   return {out};
 }
 
@@ -119,9 +121,12 @@ std::vector<Array> shift(const Call& call) {
   Array out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.i.size(); ++k) {
     bool gone = word(b.i[k]) >= width;
-    if (left) out.i[k] = gone ? 0 : wrapping(word(a.i[k]) << b.i[k]);
-    else if (words) out.i[k] = gone ? 0 : wrapping(word(a.i[k]) >> b.i[k]);
-    else out.i[k] = gone ? (a.i[k] < 0 ? -1 : 0) : a.i[k] >> b.i[k];
+    if (left)
+      out.i[k] = gone ? 0 : wrapping(word(a.i[k]) << b.i[k]);
+    else if (words)
+      out.i[k] = gone ? 0 : wrapping(word(a.i[k]) >> b.i[k]);
+    else
+      out.i[k] = gone ? (a.i[k] < 0 ? -1 : 0) : a.i[k] >> b.i[k];
   }
   return {out};
 }
@@ -129,11 +134,14 @@ std::vector<Array> shift(const Call& call) {
 std::vector<Array> where(const Call& call) {
   same_types(call, 1, 2);
   const Array &condition = call.in[0], &a = call.in[1], &b = call.in[2];
-  LS_CHECK(condition.dtype == DType::boolean && condition.shape == a.shape, "[where] condition is ", shape_text(condition.dtype, condition.shape));
+  LS_CHECK(condition.dtype == DType::boolean && condition.shape == a.shape, "[where] condition is ",
+           shape_text(condition.dtype, condition.shape));
   Array out = make(a.dtype, a.shape);
   for (size_t k = 0; k < condition.i.size(); ++k) {
-    if (out.real()) out.f[k] = condition.i[k] ? a.f[k] : b.f[k];
-    else out.i[k] = condition.i[k] ? a.i[k] : b.i[k];
+    if (out.real())
+      out.f[k] = condition.i[k] ? a.f[k] : b.f[k];
+    else
+      out.i[k] = condition.i[k] ? a.i[k] : b.i[k];
   }
   return {out};
 }
@@ -145,7 +153,8 @@ std::vector<Array> fused_multiply_add(const Call& call) {
   const Array &a = call.in[0], &b = call.in[1], &c = call.in[2];
   Array out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.f.size(); ++k)
-    out.f[k] = a.dtype == DType::f64 ? std::fma(a.f[k], b.f[k], c.f[k]) : std::fma(static_cast<float>(a.f[k]), static_cast<float>(b.f[k]), static_cast<float>(c.f[k]));
+    out.f[k] = a.dtype == DType::f64 ? std::fma(a.f[k], b.f[k], c.f[k])
+                                     : std::fma(static_cast<float>(a.f[k]), static_cast<float>(b.f[k]), static_cast<float>(c.f[k]));
   for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = wrapping(word(a.i[k]) * word(b.i[k]) + word(c.i[k]));
   return {out};
 }
@@ -177,7 +186,8 @@ int64_t saturating(double value, DType to) {
   if (std::isnan(value)) return 0;
   double whole = std::trunc(value);
   if (whole <= limit(to, false)) return to_integer(limit(to, false));
-  if (whole >= limit(to, true)) return to == DType::u64 ? -1 : to == DType::i64 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(limit(to, true)) - 1;
+  if (whole >= limit(to, true))
+    return to == DType::u64 ? -1 : to == DType::i64 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(limit(to, true)) - 1;
   return to == DType::u64 ? wrapping(static_cast<uint64_t>(whole)) : static_cast<int64_t>(whole);
 }
 
@@ -186,11 +196,16 @@ std::vector<Array> convert(const Call& call) {
   DType to = call.attrs().dtype("dtype");
   Array out = make(to, x.shape);
   for (size_t k = 0; k < static_cast<size_t>(out.size()); ++k) {
-    if (x.real() && out.real()) out.f[k] = x.f[k];
-    else if (x.real()) out.i[k] = to == DType::boolean ? x.f[k] != 0 : saturating(x.f[k], to);
-    else if (!out.real()) out.i[k] = to == DType::boolean ? x.i[k] != 0 : x.i[k];
-    else if (to == DType::f64) out.f[k] = x.dtype == DType::u64 ? static_cast<double>(word(x.i[k])) : static_cast<double>(x.i[k]);
-    else out.f[k] = x.dtype == DType::u64 ? static_cast<float>(word(x.i[k])) : static_cast<float>(x.i[k]);  // one rounding, not two
+    if (x.real() && out.real())
+      out.f[k] = x.f[k];
+    else if (x.real())
+      out.i[k] = to == DType::boolean ? x.f[k] != 0 : saturating(x.f[k], to);
+    else if (!out.real())
+      out.i[k] = to == DType::boolean ? x.i[k] != 0 : x.i[k];
+    else if (to == DType::f64)
+      out.f[k] = x.dtype == DType::u64 ? static_cast<double>(word(x.i[k])) : static_cast<double>(x.i[k]);
+    else
+      out.f[k] = x.dtype == DType::u64 ? static_cast<float>(word(x.i[k])) : static_cast<float>(x.i[k]);  // one rounding, not two
   }
   return {out};
 }
@@ -204,18 +219,19 @@ std::vector<Array> bitcast(const Call& call) {
 }
 
 #define REAL(expression) real1<[](double x) -> double { return expression; }>
-#define FORMULA2(real, integer, words)                                                                           \
+#define FORMULA2(real, integer, words)                                                                             \
   any2<[](double a, double b) -> double { return real; }, [](int64_t a, int64_t b) -> int64_t { return integer; }, \
        [](int64_t a, int64_t b) -> int64_t { return words; }>
-#define COMPARE(op)                                                                                  \
-  compare<[](double a, double b) { return a op b; }, [](int64_t a, int64_t b) { return a op b; },    \
+#define COMPARE(op)                                                                               \
+  compare<[](double a, double b) { return a op b; }, [](int64_t a, int64_t b) { return a op b; }, \
           [](int64_t a, int64_t b) { return word(a) op word(b); }>
 #define INTEGER(expression) int2<[](int64_t a, int64_t b) -> int64_t { return expression; }>
 
 const FormulaRow kRows[] = {
     {"neg", any1<[](double x) { return -x; }, [](int64_t x) { return wrapping(0 - word(x)); }>},
     {"abs", any1<[](double x) { return std::fabs(x); }, [](int64_t x) { return x < 0 ? wrapping(0 - word(x)) : x; }>},
-    {"sign", any1<[](double x) { return std::isnan(x) ? x : double(x > 0) - double(x < 0); }, [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); }>},
+    {"sign", any1<[](double x) { return std::isnan(x) ? x : double(x > 0) - double(x < 0); },
+                  [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); }>},
     {"floor", REAL(std::floor(x))},
     {"ceil", REAL(std::ceil(x))},
     {"round", REAL(std::nearbyint(x))},
@@ -235,13 +251,13 @@ const FormulaRow kRows[] = {
     {"not", logical_not},
     {"add", FORMULA2(a + b, wrapping(word(a) + word(b)), wrapping(word(a) + word(b)))},
     {"sub", FORMULA2(a - b, wrapping(word(a) - word(b)), wrapping(word(a) - word(b)))},
-    {"mul", FORMULA2(a * b, wrapping(word(a) * word(b)), wrapping(word(a) * word(b)))},
+    {"mul", FORMULA2(a* b, wrapping(word(a) * word(b)), wrapping(word(a) * word(b)))},
     {"div", FORMULA2(a / b, divide(a, b), divide_words(a, b))},
     {"pow", FORMULA2(std::pow(a, b), power(a, b), power(a, b))},
     {"maximum", FORMULA2(maximum(a, b), std::max(a, b), (word(a) < word(b) ? b : a))},
     {"minimum", FORMULA2(minimum(a, b), std::min(a, b), (word(b) < word(a) ? b : a))},
     {"remainder", FORMULA2(modulo(a, b), modulo(a, b), modulo_words(a, b))},
-    {"and", INTEGER(a & b)},
+    {"and", INTEGER(a& b)},
     {"or", INTEGER(a | b)},
     {"xor", INTEGER(a ^ b)},
     {"shl", shift},

@@ -31,11 +31,16 @@ std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& 
 // The lowest or highest value of a dtype: what an empty max or min gives.
 int64_t integer_end(DType dtype, bool lowest) {
   switch (dtype) {
-    case DType::i32: return lowest ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
-    case DType::i64: return lowest ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-    case DType::u64: return lowest ? 0 : -1;
-    case DType::boolean: return !lowest;
-    default: return lowest ? 0 : (int64_t{1} << (8 * size_of(dtype))) - 1;
+    case DType::i32:
+      return lowest ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();
+    case DType::i64:
+      return lowest ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    case DType::u64:
+      return lowest ? 0 : -1;
+    case DType::boolean:
+      return !lowest;
+    default:
+      return lowest ? 0 : (int64_t{1} << (8 * size_of(dtype))) - 1;
   }
 }
 
@@ -70,20 +75,26 @@ double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 bool less_words(int64_t a, int64_t b) { return static_cast<uint64_t>(a) < static_cast<uint64_t>(b); }
 
 std::vector<Array> sum(const Call& call) {
-  return fold(call, 0.0, 0, [](double a, double b) { return a + b; }, add_words);
+  return fold(
+      call, 0.0, 0, [](double a, double b) { return a + b; }, add_words);
 }
 std::vector<Array> prod(const Call& call) {
-  return fold(call, 1.0, 1, [](double a, double b) { return a * b; }, multiply_words);
+  return fold(
+      call, 1.0, 1, [](double a, double b) { return a * b; }, multiply_words);
 }
 std::vector<Array> max(const Call& call) {
   DType dtype = call.in[0].dtype;
-  return fold(call, -std::numeric_limits<double>::infinity(), integer_end(dtype, true), larger,
-              dtype == DType::u64 ? +[](int64_t a, int64_t b) { return less_words(a, b) ? b : a; } : +[](int64_t a, int64_t b) { return std::max(a, b); });
+  return fold(
+      call, -std::numeric_limits<double>::infinity(), integer_end(dtype, true), larger,
+      dtype == DType::u64 ? +[](int64_t a, int64_t b) { return less_words(a, b) ? b : a; }
+                          : +[](int64_t a, int64_t b) { return std::max(a, b); });
 }
 std::vector<Array> min(const Call& call) {
   DType dtype = call.in[0].dtype;
-  return fold(call, std::numeric_limits<double>::infinity(), integer_end(dtype, false), smaller,
-              dtype == DType::u64 ? +[](int64_t a, int64_t b) { return less_words(b, a) ? b : a; } : +[](int64_t a, int64_t b) { return std::min(a, b); });
+  return fold(
+      call, std::numeric_limits<double>::infinity(), integer_end(dtype, false), smaller,
+      dtype == DType::u64 ? +[](int64_t a, int64_t b) { return less_words(b, a) ? b : a; }
+                          : +[](int64_t a, int64_t b) { return std::min(a, b); });
 }
 
 // The first index of the largest (smallest) element; a NaN counts as the largest (smallest).
@@ -137,7 +148,8 @@ std::vector<Array> dot(const Call& call) {
   Array out = make(a.dtype, joined(joined(sizes(a, a_batch), sizes(a, a_free)), sizes(b, b_free)));
   const int64_t batch = numel(sizes(a, a_batch)), m = numel(sizes(a, a_free)), k = numel(sizes(a, a_contract)), n = numel(sizes(b, b_free));
   for (int64_t s = 0; s < batch; ++s) {
-    if (out.real()) multiply(left.f.data() + s * m * k, right.f.data() + s * k * n, out.f.data() + s * m * n, m, k, n);
+    if (out.real())
+      multiply(left.f.data() + s * m * k, right.f.data() + s * k * n, out.f.data() + s * m * n, m, k, n);
     else
       multiply(reinterpret_cast<const uint64_t*>(left.i.data()) + s * m * k, reinterpret_cast<const uint64_t*>(right.i.data()) + s * k * n,
                reinterpret_cast<uint64_t*>(out.i.data()) + s * m * n, m, k, n);
@@ -159,8 +171,8 @@ std::vector<Array> linear(const Call& call) {
   return {out};
 }
 
-const FormulaRow kRows[] = {{"sum", sum},           {"prod", prod},          {"max", max}, {"min", min},
-                            {"argmax", arg_extreme}, {"argmin", arg_extreme}, {"dot", dot}, {"linear", linear}};
+const FormulaRow kRows[] = {{"sum", sum}, {"prod", prod},    {"max", max}, {"min", min}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
+                            {"dot", dot}, {"linear", linear}};
 
 }  // namespace
 

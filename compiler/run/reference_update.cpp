@@ -26,7 +26,8 @@ std::vector<Array> adamw(const Call& call) {
 // sgd(p, g, m, lr, scale) -> (p, m)
 std::vector<Array> sgd(const Call& call) {
   const Array& g = call.in[1];
-  const double lr = call.in[3].f[0], scale = call.in[4].f[0], momentum = call.attrs().number("momentum"), decay = call.attrs().number("weight_decay");
+  const double lr = call.in[3].f[0], scale = call.in[4].f[0], momentum = call.attrs().number("momentum"),
+               decay = call.attrs().number("weight_decay");
   Array p = call.in[0], m = call.in[2];
   for (size_t k = 0; k < p.f.size(); ++k) {
     m.f[k] = momentum * m.f[k] + g.f[k] * scale + decay * p.f[k];
@@ -58,12 +59,13 @@ std::vector<Array> lane_sum(const Call& call) {
   const Array& x = call.in[0];
   const int64_t rows = x.shape.empty() ? 1 : x.shape[0], width = rows ? x.size() / rows : 0;
   Array squares = make(DType::f64, {rows});
-  for (int64_t k = 0; k < x.size(); ++k) squares.f[static_cast<size_t>(k / width)] += x.f[static_cast<size_t>(k)] * x.f[static_cast<size_t>(k)];
+  for (int64_t k = 0; k < x.size(); ++k)
+    squares.f[static_cast<size_t>(k / width)] += x.f[static_cast<size_t>(k)] * x.f[static_cast<size_t>(k)];
   return {x, squares};
 }
 
 const FormulaRow kRows[] = {
-    {"adamw", adamw},       {"sgd", sgd},           {"global_norm", global_norm}, {"clip_scale", clip_scale},
+    {"adamw", adamw},        {"sgd", sgd},           {"global_norm", global_norm}, {"clip_scale", clip_scale},
     {"sum_lanes", identity}, {"lane_sum", lane_sum}, {"lane_count", identity},     {"local_rows", identity},
 };
 

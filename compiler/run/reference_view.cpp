@@ -20,8 +20,10 @@ std::vector<Array> iota(const Call& call) {
   const int64_t stride = row_major_strides(out.shape)[dim], size = out.shape[dim];
   for (int64_t k = 0; k < out.size(); ++k) {
     int64_t index = k / stride % size;
-    if (out.real()) out.f[static_cast<size_t>(k)] = static_cast<double>(index);
-    else out.i[static_cast<size_t>(k)] = index;
+    if (out.real())
+      out.f[static_cast<size_t>(k)] = static_cast<double>(index);
+    else
+      out.i[static_cast<size_t>(k)] = index;
   }
   return {out};
 }
@@ -88,8 +90,10 @@ void place(const Array& part, Array& whole, const std::vector<int64_t>& offset) 
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t at = 0;
     for (size_t d = 0; d < from.size(); ++d) at += (k / from[d] % part.shape[d] + offset[d]) * to[d];
-    if (part.real()) whole.f[static_cast<size_t>(at)] = part.f[static_cast<size_t>(k)];
-    else whole.i[static_cast<size_t>(at)] = part.i[static_cast<size_t>(k)];
+    if (part.real())
+      whole.f[static_cast<size_t>(at)] = part.f[static_cast<size_t>(k)];
+    else
+      whole.i[static_cast<size_t>(at)] = part.i[static_cast<size_t>(k)];
   }
 }
 
@@ -129,10 +133,13 @@ std::vector<Array> take(const Call& call) {
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
     if (id < 0 || id >= rows)
-      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows,
+                          " rows; ids must lie in [0, ", rows, ")"));
     auto copy = [&](const auto& from, auto& to) { std::copy_n(from.begin() + id * width, width, to.begin() + k * width); };
-    if (table.real()) copy(table.f, out.f);
-    else copy(table.i, out.i);
+    if (table.real())
+      copy(table.f, out.f);
+    else
+      copy(table.i, out.i);
   }
   return {out};
 }
@@ -146,11 +153,14 @@ std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) 
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
     if (id < 0 || id >= rows)
-      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows,
+                          " rows; ids must lie in [0, ", rows, ")"));
     for (int64_t w = 0; w < width; ++w) {
       size_t to = static_cast<size_t>(id * width + w), from = static_cast<size_t>(k * width + w);
-      if (u.real()) out.f[to] += u.f[from];
-      else out.i[to] = static_cast<int64_t>(static_cast<uint64_t>(out.i[to]) + static_cast<uint64_t>(u.i[from]));
+      if (u.real())
+        out.f[to] += u.f[from];
+      else
+        out.i[to] = static_cast<int64_t>(static_cast<uint64_t>(out.i[to]) + static_cast<uint64_t>(u.i[from]));
     }
   }
   return {out};

@@ -60,7 +60,7 @@ class Bucketer {
     auto after_gather = depends_on(old_, gathered);
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (in_tail(node, tail) && node.op != "all_gather_start" && !copied(node)) {
+      if (in_tail(node, tail) && node.op != "all_gather_start" && node.op != "lane_exchange_start" && !copied(node)) {
         if (in_tail(node, after_gather)) late.push_back(static_cast<NodeId>(n));
         else copy(node);
       }

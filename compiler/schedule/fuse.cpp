@@ -1,5 +1,130 @@
-// Fusion: groups to fused nodes.
+// Fusion: groups to fused nodes, in a valid order close to the graph's own.
 #include "compiler/schedule/fuse.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+#include "compiler/schedule/fuse_groups.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ir/walk.h"
+
 namespace lockstep {
-Graph fuse(const Graph& graph, const FuseOptions&) { return graph; }
+
+namespace {
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+}  // namespace
+
+FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
+  std::set<NodeId> members(group.nodes.begin(), group.nodes.end()), all;
+  std::function<void(ValueId)> reach = [&](ValueId value) {
+    NodeId producer = graph_[value].producer;
+    if (producer < 0 || all.count(producer) || roles_[u(producer)] != FuseRole::copied) return;
+    all.insert(producer);
+    for (ValueId input : graph_.nodes[u(producer)].inputs) reach(input);
+  };
+  for (NodeId n : group.nodes)
+    for (ValueId input : graph_.nodes[u(n)].inputs) reach(input);
+  all.insert(members.begin(), members.end());
+  Body body;
+  body.graph = std::make_shared<Graph>();
+  body.graph->mesh = Mesh{{}, {}};
+  std::map<ValueId, ValueId> made;
+  for (NodeId n : all)
+    for (ValueId input : graph_.nodes[u(n)].inputs) {
+      NodeId producer = graph_[input].producer;
+      if ((producer >= 0 && all.count(producer)) || made.count(input)) continue;
+      made[input] = body.graph->add_input(InputKind::value, str("x", body.inputs.size()), graph_[input].dtype, graph_[input].shape);
+      body.inputs.push_back(input);
+    }
+  for (NodeId n : all) {
+    const Node& node = graph_.nodes[u(n)];
+    std::vector<ValueId> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(made.at(input));
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId output : node.outputs) types.emplace_back(graph_[output].dtype, graph_[output].shape);
+    auto outputs = body.graph->append(node.op, inputs, node.attrs, types, node.at);
+    for (size_t i = 0; i < outputs.size(); ++i) made[node.outputs[i]] = outputs[i];
+  }
+  const Unit& unit = units_[u(unit_of_[u(group.nodes[0])])];
+  for (NodeId n : group.nodes)
+    for (ValueId output : graph_.nodes[u(n)].outputs)
+      if (leaves(output, unit)) {
+        body.graph->add_output(OutputKind::value, str("y", body.outputs.size()), made.at(output));
+        body.outputs.push_back(output);
+      }
+  return body;
+}
+
+Graph fuse(const Graph& graph, const FuseOptions& options) {
+  FuseGroups groups(graph, options);
+  groups.join();
+
+  struct Step {
+    FuseGroups::Body body;  // empty graph: a kept node
+    NodeId node = -1;       // the kept node, or the last member
+    std::vector<ValueId> reads, makes;
+  };
+  std::vector<Step> steps;
+  size_t members = 0;
+  for (const FuseGroup& group : groups.groups()) {
+    Step step{groups.body_of(group), group.nodes.back(), {}, {}};
+    step.reads = step.body.inputs;
+    step.makes = step.body.outputs;
+    members += group.nodes.size();
+    if (log::enabled("fusion") && options.enabled) {
+      std::string names;
+      for (NodeId n : group.nodes) names += " " + graph.nodes[u(n)].op;
+      log::topic("fusion", str("group of ", group.nodes.size(), ":", names));
+    }
+    steps.push_back(std::move(step));
+  }
+  const size_t kernels = steps.size();
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (groups.needed(static_cast<NodeId>(n)) && groups.role(static_cast<NodeId>(n)) == FuseRole::kept)
+      steps.push_back({{}, static_cast<NodeId>(n), graph.nodes[n].inputs, graph.nodes[n].outputs});
+
+  // Kahn's algorithm; among the steps that are ready, the one whose last node comes first in the graph.
+  std::vector<int> maker(graph.values.size(), -1), waiting(steps.size(), 0);
+  for (size_t k = 0; k < steps.size(); ++k)
+    for (ValueId value : steps[k].makes) maker[u(value)] = static_cast<int>(k);
+  std::vector<std::vector<size_t>> next(steps.size());
+  for (size_t k = 0; k < steps.size(); ++k)
+    for (ValueId value : steps[k].reads)
+      if (maker[u(value)] >= 0) next[u(maker[u(value)])].push_back(k), ++waiting[k];
+  using Ready = std::pair<NodeId, size_t>;
+  std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+  for (size_t k = 0; k < steps.size(); ++k)
+    if (waiting[k] == 0) ready.push({steps[k].node, k});
+  Rewriter rewriter(graph);
+  size_t done = 0;
+  while (!ready.empty()) {
+    size_t k = ready.top().second;
+    ready.pop();
+    ++done;
+    const Step& step = steps[k];
+    const Node& node = graph.nodes[u(step.node)];
+    if (!step.body.graph) {
+      rewriter.copy(node);
+    } else {
+      std::vector<ValueId> inputs;
+      std::vector<std::pair<DType, Shape>> types;
+      for (ValueId value : step.reads) inputs.push_back(rewriter.at(value));
+      for (ValueId value : step.makes) types.emplace_back(graph[value].dtype, graph[value].shape);
+      auto made = rewriter.graph().append("fused", inputs, {}, types, node.at);
+      rewriter.graph().nodes.back().body = step.body.graph;
+      for (size_t i = 0; i < made.size(); ++i) {
+        rewriter.graph()[made[i]].layout = graph[step.makes[i]].layout;
+        rewriter.map(step.makes[i], made[i]);
+      }
+    }
+    for (size_t other : next[k])
+      if (--waiting[other] == 0) ready.push({steps[other].node, other});
+  }
+  LS_CHECK(done == steps.size(), "fused groups depend on each other in a circle");
+  if (log::enabled("fusion")) log::topic("fusion", str(members, " primitives in ", kernels, " kernels"));
+  return rewriter.finish();
+}
+
 }  // namespace lockstep

@@ -28,7 +28,8 @@ Shape localize_shape(const Shape& shape, const std::string& letters, const std::
   return local;
 }
 
-Attrs localize_attrs(const Op& op, const Attrs& attrs, const SplitRule& rule, const std::vector<TypedShape>& out, const std::map<char, int64_t>& sizes) {
+Attrs localize_attrs(const Op& op, const Attrs& attrs, const SplitRule& rule, const std::vector<TypedShape>& out,
+                     const std::map<char, int64_t>& sizes) {
   std::vector<Shape> local;
   for (size_t i = 0; i < out.size(); ++i) local.push_back(localize_shape(out[i].shape, rule.out.at(i), sizes));
   return localize_attrs(op, attrs, local);

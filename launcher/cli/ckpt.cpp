@@ -57,8 +57,11 @@ void cells(std::ostream& out, const std::vector<std::vector<std::string>>& rows)
 int ckpt_ls(const std::string& path, std::ostream& out) {
   std::vector<std::vector<std::string>> rows = {{"checkpoint", "step", "size", "tensors", "elements", "mesh", "state hash", ""}};
   for (const auto& entry : list(path)) {
-    if (!entry.problem.empty()) rows.push_back({entry.path, str(entry.step), "-", "-", "-", "-", "-", "damaged: " + entry.problem});
-    else rows.push_back({entry.path, str(entry.step), bytes_text(static_cast<double>(entry.bytes)), str(entry.tensors), str(entry.elements), entry.mesh, entry.state_hash, entry.latest ? "latest" : ""});
+    if (!entry.problem.empty())
+      rows.push_back({entry.path, str(entry.step), "-", "-", "-", "-", "-", "damaged: " + entry.problem});
+    else
+      rows.push_back({entry.path, str(entry.step), bytes_text(static_cast<double>(entry.bytes)), str(entry.tensors), str(entry.elements),
+                      entry.mesh, entry.state_hash, entry.latest ? "latest" : ""});
   }
   cells(out, rows);
   return kExitOk;
@@ -68,7 +71,11 @@ int ckpt_show(const std::string& path, std::ostream& out) {
   std::string step = step_folder(path);
   Manifest manifest = read_manifest(step);
   out << step << "\n";
-  cells(out, {{"  step", str(manifest.step)}, {"  state hash", manifest.state_hash}, {"  certificate", manifest.certificate}, {"  mesh", text(manifest.mesh)}, {"  producer", manifest.producer}});
+  cells(out, {{"  step", str(manifest.step)},
+              {"  state hash", manifest.state_hash},
+              {"  certificate", manifest.certificate},
+              {"  mesh", text(manifest.mesh)},
+              {"  producer", manifest.producer}});
   std::vector<std::vector<std::string>> rows = {{"", "tensor", "dtype", "shape", "chunks", "bytes"}};
   for (const auto& tensor : manifest.tensors) {
     int64_t bytes = 0;
@@ -81,13 +88,17 @@ int ckpt_show(const std::string& path, std::ostream& out) {
 
 int ckpt_verify(const std::string& path, std::ostream& out) {
   std::vector<std::string> folders;
-  if (is_step(path) && fs::is_directory(path)) folders = {path};
+  if (is_step(path) && fs::is_directory(path))
+    folders = {path};
   else
     for (const auto& entry : list(path)) folders.push_back(entry.path);
   int code = kExitOk;
   for (const auto& folder : folders) {
     auto problems = verify_checkpoint(folder);
-    out << folder << ": " << (problems.empty() ? "whole: every checksum and the state hash agree" : str(problems.size(), problems.size() == 1 ? " problem" : " problems")) << "\n";
+    out << folder << ": "
+        << (problems.empty() ? "whole: every checksum and the state hash agree"
+                             : str(problems.size(), problems.size() == 1 ? " problem" : " problems"))
+        << "\n";
     for (const auto& line : problems) out << "  " << line << "\n";
     if (!problems.empty()) code = kExitUser;
   }

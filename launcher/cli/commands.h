@@ -13,11 +13,11 @@ namespace lockstep::cli {
 
 // trainrun [run] [flags] CONFIG.json|PROGRAM [--a.b=VALUE ...]
 struct RunArguments {
-  LaunchOptions launch;           // worker is filled by run()
-  bool dry_run = false;           // print the command and the environment, start nothing, write nothing
-  std::string self;               // path of trainrun, which is the worker's program for a config
-  std::string target;             // a config, or a program of the user
-  std::vector<std::string> rest;  // overrides; for a program, its arguments
+  LaunchOptions launch;            // worker is filled by run()
+  bool dry_run = false;            // print the command and the environment, start nothing, write nothing
+  std::string self;                // path of trainrun, which is the worker's program for a config
+  std::string target;              // a config, or a program of the user
+  std::vector<std::string> rest;   // overrides; for a program, its arguments
   std::vector<std::string> flags;  // names of the flags of this command, for advice
 };
 int run(const RunArguments& arguments, std::ostream& out);
@@ -31,11 +31,11 @@ int plan(const PlanArguments& arguments, std::ostream& out);
 
 // trainrun generate RUN [flags]: text from a checkpoint.
 struct GenerateArguments {
-  std::string path;           // runs/NAME, its ckpt folder, or one step-N folder
-  std::string prompt;         // the text to go on from; "" starts from a newline
-  int64_t tokens = 200;       // how many to add
-  double temperature = 0.8;   // 0 takes the likeliest token
-  int64_t top_k = 0;          // choose among the k likeliest; 0: among all
+  std::string path;          // runs/NAME, its ckpt folder, or one step-N folder
+  std::string prompt;        // the text to go on from; "" starts from a newline
+  int64_t tokens = 200;      // how many to add
+  double temperature = 0.8;  // 0 takes the likeliest token
+  int64_t top_k = 0;         // choose among the k likeliest; 0: among all
   int64_t seed = 1337;
 };
 int generate(const GenerateArguments& arguments, std::ostream& out);
@@ -45,7 +45,8 @@ int show(const RunConfig& config, std::ostream& out);
 // The reference of all config keys, Markdown.
 int show_reference(std::ostream& out);
 
-// What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a log topic. UserError with the nearest word.
+// What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a log topic. UserError with the
+// nearest word.
 int explain(const std::string& word, std::ostream& out);
 
 // Checkpoints of a run folder, a ckpt folder or one step-N folder. UserError when there is none.

@@ -35,7 +35,8 @@ std::string instruction_sets() {
 }
 
 void row(std::ostream& out, const std::string& name, const std::string& value, const std::string& help) {
-  out << "  " << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ') << value << std::string(value.size() < 12 ? 12 - value.size() : 1, ' ') << help << "\n";
+  out << "  " << name << std::string(name.size() < 22 ? 22 - name.size() : 1, ' ') << value
+      << std::string(value.size() < 12 ? 12 - value.size() : 1, ' ') << help << "\n";
 }
 
 }  // namespace

@@ -17,8 +17,10 @@ struct Word {
 
 const std::vector<Word>& fixed_words() {
   static const std::vector<Word> words = {
-      {"UserError", "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never restarted. Exit code 2."},
-      {"PeerError", "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same command. Exit code 75."},
+      {"UserError",
+       "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never restarted. Exit code 2."},
+      {"PeerError",
+       "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same command. Exit code 75."},
       {"InternalError", "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. Exit code 70."},
       {"0", "Exit code 0: the run is complete."},
       {"2", "Exit code 2: UserError. The input is wrong; the message names it and the way out."},
@@ -34,23 +36,36 @@ const std::vector<Word>& fixed_words() {
 void explain_key(const ConfigKey& row, std::ostream& out) {
   out << row.path << ": " << row.help << "\n  " << row.type << ", default " << row.fallback.dump() << "\n";
   if (!row.rule.choices.empty()) out << "  one of: " << join(row.rule.choices, ", ") << "\n";
-  out << "  on the command line: --" << row.path << "=" << (row.fallback.is_string() ? row.fallback.get<std::string>() : row.fallback.dump()) << "\n";
+  out << "  on the command line: --" << row.path << "="
+      << (row.fallback.is_string() ? row.fallback.get<std::string>() : row.fallback.dump()) << "\n";
 }
 
 const char* kind_text(OpKind kind) {
   switch (kind) {
-    case OpKind::pointwise: return "pointwise: each element from the elements at its own index";
-    case OpKind::creation: return "creation: made from attributes alone";
-    case OpKind::random: return "random: Philox by global element index";
-    case OpKind::reduce: return "reduction over dims, which vanish";
-    case OpKind::view: return "view: the same elements elsewhere";
-    case OpKind::index: return "index: elements chosen by another tensor";
-    case OpKind::contract: return "contraction";
-    case OpKind::composite: return "composite: kept whole until it is decomposed or claimed by a library kernel";
-    case OpKind::update: return "update: writes state";
-    case OpKind::lanes: return "lanes: the reduction over micro-batches";
-    case OpKind::collective: return "collective";
-    case OpKind::structural: return "structural";
+    case OpKind::pointwise:
+      return "pointwise: each element from the elements at its own index";
+    case OpKind::creation:
+      return "creation: made from attributes alone";
+    case OpKind::random:
+      return "random: Philox by global element index";
+    case OpKind::reduce:
+      return "reduction over dims, which vanish";
+    case OpKind::view:
+      return "view: the same elements elsewhere";
+    case OpKind::index:
+      return "index: elements chosen by another tensor";
+    case OpKind::contract:
+      return "contraction";
+    case OpKind::composite:
+      return "composite: kept whole until it is decomposed or claimed by a library kernel";
+    case OpKind::update:
+      return "update: writes state";
+    case OpKind::lanes:
+      return "lanes: the reduction over micro-batches";
+    case OpKind::collective:
+      return "collective";
+    case OpKind::structural:
+      return "structural";
   }
   return "";
 }
@@ -69,7 +84,8 @@ int explain(const std::string& word, std::ostream& out) {
     known.push_back(entry.name);
   }
   for (const auto& variable : env_vars()) {
-    if (variable.name == word) out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
+    if (variable.name == word)
+      out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
     known.push_back(variable.name);
   }
   for (const auto& topic : log::topics()) {

@@ -35,7 +35,8 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
   for (int64_t nproc = launch.nproc - 1; nproc >= launch.min_nproc; --nproc) try {
       validate(config, nproc);
     } catch (const UserError& error) {
-      throw UserError(str("--min-nproc ", launch.min_nproc, " lets the run go on with ", nproc, " ranks, which the config does not fit: ", error.what()));
+      throw UserError(str("--min-nproc ", launch.min_nproc, " lets the run go on with ", nproc,
+                          " ranks, which the config does not fit: ", error.what()));
     }
 }
 

@@ -39,6 +39,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     out << "lockstep " << kVersion << "\n";
     return kExitOk;
   }
+  const std::string command = words[0];
   Flags flags;
   std::function<int()> act;
   CLI::App app("", "trainrun");
@@ -76,7 +77,9 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   struct {
     const char *name, *help;
     int (*body)(const std::string&, std::ostream&);
-  } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls}, {"show", "the tensors of one checkpoint", ckpt_show}, {"verify", "read every byte and compare every checksum", ckpt_verify}};
+  } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls},
+                     {"show", "the tensors of one checkpoint", ckpt_show},
+                     {"verify", "read every byte and compare every checksum", ckpt_verify}};
   for (const auto& verb : verbs) {
     auto* verb_app = ckpt_app->add_subcommand(verb.name, verb.help);
     verb_app->add_option("path", flags.path, "runs/NAME, its ckpt folder, or one step-N folder")->required()->type_name("PATH");
@@ -87,14 +90,19 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   generate_app->add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")->required()->type_name("PATH");
   generate_app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
   generate_app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")->check(CLI::NonNegativeNumber)->type_name("N");
-  generate_app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")->check(CLI::NonNegativeNumber)->type_name("T");
-  generate_app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")->check(CLI::NonNegativeNumber)->type_name("K");
+  generate_app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("T");
+  generate_app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("K");
   generate_app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
   generate_app->callback([&] { act = [&] { return generate(flags.generate, out); }; });
   app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
   auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("");
   worker_app->add_option("config", flags.target)->required();
-  worker_app->callback([&] { act = [&] { return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(flags.target), at); }); }; });
+  worker_app->callback(
+      [&] { act = [&] { return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(flags.target), at); }); }; });
 
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
@@ -102,9 +110,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   } catch (const CLI::CallForHelp&) {
     out << app.help();
     return kExitOk;
-  } catch (const CLI::ParseError& error) {
-    throw UserError(str(error.what(), "; trainrun ", words.empty() ? "" : words.back(), " --help lists the flags"));
-  }
+  } catch (const CLI::ParseError& error) { throw UserError(str(error.what(), "; trainrun ", command, " --help lists what there is")); }
   return act();
 }
 

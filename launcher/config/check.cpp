@@ -52,13 +52,15 @@ void check_multiple(Errors& errors, const char* what, int64_t value, const char*
 }
 
 // A key that has its meaning only elsewhere must keep its default, so that a setting is never silently without effect.
-void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen, const char* needed, std::vector<std::string> paths) {
+void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen, const char* needed,
+              std::vector<std::string> paths) {
   if (chosen == needed) return;
   for (const auto& path : paths) {
     const auto* row = find_key(path);
     LS_CHECK(row, path);
     if (Json value = get_key(config, *row); value != row->fallback)
-      errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ", owner, " is ", chosen, "; leave it out, or choose ", needed));
+      errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ", owner, " is ", chosen,
+                           "; leave it out, or choose ", needed));
   }
 }
 
@@ -77,15 +79,18 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (c.name.empty() || c.name == "." || c.name == ".." || c.name.find_first_of("/\\ \t\n") != std::string::npos)
     errors.push_back(str("name is \"", c.name, "\"; it names a folder below runs/, so it has no slash and no space"));
   check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
-  if (c.model.kind == "llama" && c.model.kv_heads > 0) check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
+  if (c.model.kind == "llama" && c.model.kv_heads > 0)
+    check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
   if (c.model.kind == "llama" && c.model.heads > 0 && c.model.width % c.model.heads == 0 && c.model.width / c.model.heads % 2)
-    errors.push_back(str("model.width / model.heads is ", c.model.width / c.model.heads, ", odd; rotary embedding turns pairs, so a head has an even width"));
+    errors.push_back(str("model.width / model.heads is ", c.model.width / c.model.heads,
+                         ", odd; rotary embedding turns pairs, so a head has an even width"));
   only_for(c, errors, "model.kind", c.model.kind, "llama", {"model.kv_heads", "model.hidden", "model.rope_theta"});
   check_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
   if (c.batch.lanes > 0 && c.batch.micro > 0 && c.batch.global % c.batch.micro == 0) {
     int64_t m = micro_batches(c);
     if (m % c.batch.lanes)
-      errors.push_back(str("batch.lanes is ", c.batch.lanes, ", which does not divide the ", m, " micro-batches of a step (batch.global / batch.micro); choose one of ", divisors(m)));
+      errors.push_back(str("batch.lanes is ", c.batch.lanes, ", which does not divide the ", m,
+                           " micro-batches of a step (batch.global / batch.micro); choose one of ", divisors(m)));
   }
   if (c.data.paths.empty()) errors.push_back("data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
@@ -97,15 +102,14 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
   if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
-    errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps, "; the rate would never reach optim.lr"));
+    errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps,
+                         "; the rate would never reach optim.lr"));
   // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against their own product.
   int64_t product = 1;
   for (int64_t size : c.mesh.shape) product *= size > 0 ? size : 1;
   try {
     resolve_mesh(c.mesh.shape, c.mesh.dim_names, product);
-  } catch (const UserError& error) {
-    errors.push_back(error.what());
-  }
+  } catch (const UserError& error) { errors.push_back(error.what()); }
   return errors;
 }
 

@@ -14,8 +14,7 @@ std::vector<ConfigKey> read_table() {
   auto* object = new (storage) RunConfig;
   config_detail::reading = nullptr;
   object->~RunConfig();
-  for (const auto& row : reading.rows)
-    LS_CHECK(row.offset < sizeof(RunConfig), "key ", row.path, " names a field of another object");
+  for (const auto& row : reading.rows) LS_CHECK(row.offset < sizeof(RunConfig), "key ", row.path, " names a field of another object");
   return std::move(reading.rows);
 }
 }  // namespace

@@ -55,7 +55,8 @@ std::vector<std::string> members(const std::string& section) {
   return out;
 }
 
-// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then a near leaf in its section, then (no such section) a near path.
+// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then a near leaf in its section, then (no such section) a
+// near path.
 std::string advice(const std::string& path) {
   for (const auto& known : all_paths())
     if (leaf(known) == leaf(path)) return str("did you mean ", known, "?");
@@ -80,17 +81,23 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   auto& [config, errors, unset] = target;
   if (row.set(reinterpret_cast<char*>(&config) + row.offset, value)) return;
   unset.push_back(row.path);
-  errors.push_back(str(row.path, " is ", value.dump(), ", ", type_of(value), "; it must be ", with_article(row.type), ", like its default ", row.fallback.dump()));
+  errors.push_back(str(row.path, " is ", value.dump(), ", ", type_of(value), "; it must be ", with_article(row.type), ", like its default ",
+                       row.fallback.dump()));
 }
 
 void apply(Target& target, const Json& node, const std::string& prefix) {
   auto& errors = target.errors;
   for (const auto& [name, value] : node.items()) {
     std::string path = prefix + name;
-    if (const auto* row = find_key(path)) set(target, *row, value);
-    else if (!is_section(path)) errors.push_back(str("unknown key ", path, "; ", advice(path)));
-    else if (value.is_object()) apply(target, value, path + ".");
-    else errors.push_back(str(path, " is ", value.dump(), ", ", type_of(value), "; it must be a section with the keys ", join(members(path), ", ")));
+    if (const auto* row = find_key(path))
+      set(target, *row, value);
+    else if (!is_section(path))
+      errors.push_back(str("unknown key ", path, "; ", advice(path)));
+    else if (value.is_object())
+      apply(target, value, path + ".");
+    else
+      errors.push_back(
+          str(path, " is ", value.dump(), ", ", type_of(value), "; it must be a section with the keys ", join(members(path), ", ")));
   }
 }
 
@@ -152,11 +159,15 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     auto flag = path.find('.') == std::string::npos && path != "init_from" ? nearest(path, flags) : "";
-    if (!find_key(path) && !is_section(path) && !flag.empty()) errors.push_back(str("unknown flag --", path, "; did you mean --", flag, "?"));
-    else if (!find_key(path)) errors.push_back(is_section(path) ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
-                                                           : str("unknown key ", path, " in ", argument, "; ", advice(path)));
-    else if (equals == std::string::npos) errors.push_back(str("--", path, " has no value; write --", path, "=VALUE"));
-    else out.push_back({path, argument.substr(equals + 1)});
+    if (!find_key(path) && !is_section(path) && !flag.empty())
+      errors.push_back(str("unknown flag --", path, "; did you mean --", flag, "?"));
+    else if (!find_key(path))
+      errors.push_back(is_section(path) ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
+                                        : str("unknown key ", path, " in ", argument, "; ", advice(path)));
+    else if (equals == std::string::npos)
+      errors.push_back(str("--", path, " has no value; write --", path, "=VALUE"));
+    else
+      out.push_back({path, argument.substr(equals + 1)});
   }
   if (!errors.empty()) fail("command line", errors);
   return out;
@@ -166,15 +177,20 @@ RunConfig parse_config(const std::string& text, const std::string& where, const 
   Target target;
   auto& errors = target.errors;
   Json root = parse_json(text, errors);
-  if (!root.is_object()) errors.push_back(str("the file holds ", type_of(root), "; a config is an object: {\"name\": ..., \"model\": {...}}"));
-  else apply(target, root, "");
+  if (!root.is_object())
+    errors.push_back(str("the file holds ", type_of(root), "; a config is an object: {\"name\": ..., \"model\": {...}}"));
+  else
+    apply(target, root, "");
   for (const auto& entry : overrides) {
     const auto* row = find_key(entry.path);
-    if (row) set(target, *row, override_value(*row, entry.value));
-    else errors.push_back(str("unknown key ", entry.path, "; ", advice(entry.path)));
+    if (row)
+      set(target, *row, override_value(*row, entry.value));
+    else
+      errors.push_back(str("unknown key ", entry.path, "; ", advice(entry.path)));
   }
   for (auto& line : config_errors(target.config)) {
-    bool about_unset = std::any_of(target.unset.begin(), target.unset.end(), [&](const auto& path) { return line.find(path) != std::string::npos; });
+    bool about_unset =
+        std::any_of(target.unset.begin(), target.unset.end(), [&](const auto& path) { return line.find(path) != std::string::npos; });
     if (!about_unset) errors.push_back(std::move(line));
   }
   if (!errors.empty()) fail(where, errors);

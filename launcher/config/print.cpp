@@ -49,14 +49,16 @@ std::string config_text(const RunConfig& config) {
 std::string config_reference() {
   std::string out =
       "# Config keys\n\n"
-      "A config is one JSON object; every key has a default, an unknown key is an error. `--a.b=VALUE` overrides a key from the command line\n"
+      "A config is one JSON object; every key has a default, an unknown key is an error. `--a.b=VALUE` overrides a key from the command "
+      "line\n"
       "(VALUE is JSON or a bare string). `--init_from=FILE` is short for `--train.init_from=FILE`.\n";
   std::string section = "-";
   for (const auto& row : config_keys()) {
     std::string own = row.path.substr(0, row.path.find('.') == std::string::npos ? 0 : row.path.find('.'));
     if (own != section) {
       section = own;
-      out += str("\n", own.empty() ? "## Top level" : "## " + own, "\n\n| key | type | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
+      out += str("\n", own.empty() ? "## Top level" : "## " + own,
+                 "\n\n| key | type | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
     }
     out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "` | ", range(row), " | ", row.help, " |\n");
   }

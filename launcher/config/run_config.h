@@ -16,7 +16,8 @@ struct ModelConfig {
   int64_t width = key(&width, "model.width", 128, "features per token; a multiple of model.heads", at_least(1));
   int64_t depth = key(&depth, "model.depth", 4, "number of blocks", at_least(1));
   int64_t heads = key(&heads, "model.heads", 4, "attention heads", at_least(1));
-  int64_t kv_heads = key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", at_least(0));
+  int64_t kv_heads =
+      key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", at_least(0));
   int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width", at_least(0));
   double rope_theta = key(&rope_theta, "model.rope_theta", 10000.0, "llama: base of the rotary embedding", above(0));
   double eps = key(&eps, "model.eps", 1e-5, "epsilon of the norms", above(0));
@@ -25,7 +26,8 @@ struct ModelConfig {
 
 struct MeshConfig {
   std::vector<int64_t> shape = key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left");
-  std::vector<std::string> dim_names = key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
+  std::vector<std::string> dim_names =
+      key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
 };
 
 struct DataConfig {
@@ -34,33 +36,41 @@ struct DataConfig {
   std::string tokenizer = key(&tokenizer, "data.tokenizer", "bytes", "how text becomes tokens", one_of({"bytes"}));
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files", one_of({"uint16", "uint32"}));
   std::string order = key(&order, "data.order", "shuffle",
-                          "shuffle: a permutation that depends on train.seed alone; sequential: sequence i of step t starts at token (t * global + i) * context",
+                          "shuffle: a permutation that depends on train.seed alone; sequential: sequence i of step t starts at token (t * "
+                          "global + i) * context",
                           one_of({"shuffle", "sequential"}));
-  double validation = key(&validation, "data.validation", 0.0, "share of each file, at its end, that is kept for validation", from_below(0, 1));
+  double validation =
+      key(&validation, "data.validation", 0.0, "share of each file, at its end, that is kept for validation", from_below(0, 1));
 };
 
 struct BatchConfig {
   int64_t global = key(&global, "batch.global", 32, "sequences per step, on any number of ranks", at_least(1));
   int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global", at_least(1));
-  int64_t lanes = key(&lanes, "batch.lanes", 0,
-                      "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16 (or the rank count, if larger)", at_least(0));
+  int64_t lanes = key(
+      &lanes, "batch.lanes", 0,
+      "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16 (or the rank count, if larger)",
+      at_least(0));
 };
 
 struct TrainConfig {
   int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", at_least(1));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
   std::string precision = key(&precision, "train.precision", "fp32", "arithmetic of the model", one_of({"fp32"}));
-  std::string numerics = key(&numerics, "train.numerics", "invariant", "invariant: same bits on any number of ranks; free: the fastest sums", one_of({"invariant", "free"}));
+  std::string numerics = key(&numerics, "train.numerics", "invariant",
+                             "invariant: same bits on any number of ranks; free: the fastest sums", one_of({"invariant", "free"}));
   std::string device = key(&device, "train.device", "auto", "where the step runs", one_of({"auto", "cpu"}));
   int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", at_least(0));
   int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", at_least(1));
-  std::string init_from = key(&init_from, "train.init_from", "", "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
+  std::string init_from =
+      key(&init_from, "train.init_from", "", "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
 };
 
 struct ScheduleConfig {
-  std::string kind = key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up", one_of({"cosine", "linear", "constant"}));
+  std::string kind =
+      key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up", one_of({"cosine", "linear", "constant"}));
   int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", at_least(0));
-  double min_ratio = key(&min_ratio, "optim.schedule.min_ratio", 0.0, "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
+  double min_ratio =
+      key(&min_ratio, "optim.schedule.min_ratio", 0.0, "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
 };
 
 struct OptimConfig {
@@ -76,14 +86,17 @@ struct OptimConfig {
 
 struct CompileConfig {
   std::string mode = key(&mode, "compile.mode", "default", "how hard to optimize", one_of({"default"}));
-  std::string dynamic = key(&dynamic, "compile.dynamic", "auto", "auto: a shape that changes is compiled anew; off: it is an error", one_of({"auto", "off"}));
+  std::string dynamic =
+      key(&dynamic, "compile.dynamic", "auto", "auto: a shape that changes is compiled anew; off: it is an error", one_of({"auto", "off"}));
   bool fullgraph = key(&fullgraph, "compile.fullgraph", true, "a step that is not one graph is an error");
-  std::string backend = key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",
-                            one_of({"native", "eager", "reference"}));
+  std::string backend =
+      key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",
+          one_of({"native", "eager", "reference"}));
   int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", at_least(0));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 4 << 20, "bytes of gradients that travel together", at_least(1));
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
-  std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {}, "rows of the pipeline to leave out, for tests and diagnosis");
+  std::vector<std::string> skip_passes =
+      key(&skip_passes, "compile.skip_passes", {}, "rows of the pipeline to leave out, for tests and diagnosis");
 };
 
 struct CheckpointConfig {

@@ -48,7 +48,9 @@ MetricsRow& MetricsRow::put(const std::string& name, const std::string& json) {
 MetricsRow& MetricsRow::add(const std::string& name, float value) { return put(name, json_number(value)); }
 MetricsRow& MetricsRow::add(const std::string& name, double value) { return put(name, json_number(value)); }
 MetricsRow& MetricsRow::add(const std::string& name, int64_t value) { return put(name, str(value)); }
-MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) { return put(name, Json(value).dump(-1, ' ', false, Json::error_handler_t::replace)); }
+MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) {
+  return put(name, Json(value).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
 std::string MetricsRow::text() const { return "{" + body_ + "}"; }
 
 MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std::move(path)) {

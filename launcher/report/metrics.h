@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads back as the same value of their own
-// width, so equal bits are equal text; what JSON has no number for is a string: "nan", "inf", "-inf".
+// One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads back as the same value of
+// their own width, so equal bits are equal text; what JSON has no number for is a string: "nan", "inf", "-inf".
 class MetricsRow {
  public:
   explicit MetricsRow(int64_t step);

@@ -12,17 +12,22 @@ namespace lockstep {
 
 std::string rate_text(double per_second) {
   char out[32];
-  if (per_second < 999.5) std::snprintf(out, sizeof out, "%.0f", per_second);
-  else if (per_second < 999950) std::snprintf(out, sizeof out, "%.1fk", per_second / 1e3);
-  else std::snprintf(out, sizeof out, "%.2fM", per_second / 1e6);
+  if (per_second < 999.5)
+    std::snprintf(out, sizeof out, "%.0f", per_second);
+  else if (per_second < 999950)
+    std::snprintf(out, sizeof out, "%.1fk", per_second / 1e3);
+  else
+    std::snprintf(out, sizeof out, "%.2fM", per_second / 1e6);
   return out;
 }
 
 std::string time_text(double seconds) {
   auto s = static_cast<long long>(seconds + 0.5);
   char out[32];
-  if (s < 3600) std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
-  else std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+  if (s < 3600)
+    std::snprintf(out, sizeof out, "%lld:%02lld", s / 60, s % 60);
+  else
+    std::snprintf(out, sizeof out, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
   return out;
 }
 
@@ -39,7 +44,7 @@ ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every) : 
 
 ProgressLine::~ProgressLine() {
   if (!shown_) return;
-  std::string line = last_text_ + "\033[K\n";  // the last state stays on the screen
+  std::string line = last_text_ + "\033[K\n";            // the last state stays on the screen
   if (write(fd_, line.data(), line.size()) < 0) return;  // the terminal has gone: nothing to tidy
 }
 

@@ -110,10 +110,9 @@ class Attempt {
     };
     std::vector<std::string> arguments(command.argv.begin() + 1, command.argv.end());
     try {
-      child_.emplace(bp::exe = command.argv[0], bp::args = arguments, variables, bp::std_in < bp::null, bp::std_out > out_, bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
-    } catch (const bp::process_error& error) {
-      throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message()));
-    }
+      child_.emplace(bp::exe = command.argv[0], bp::args = arguments, variables, bp::std_in<bp::null, bp::std_out> out_, bp::std_err > err_,
+                     bp::extend::on_exec_setup = before_exec);
+    } catch (const bp::process_error& error) { throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message())); }
     mpirun_pid_ = child_->id();
     leftovers_.known_child(mpirun_pid_);
   }
@@ -170,7 +169,8 @@ class Attempt {
       kill(mpirun_pid_, SIGUSR1);
       forwarded_ = true;
     }
-    if (seen > 1 || now_s() - stop_since_ > grace_) kill_group(seen > 1 ? "second signal" : str("not done ", number_text(grace_), " s after the first signal"));
+    if (seen > 1 || now_s() - stop_since_ > grace_)
+      kill_group(seen > 1 ? "second signal" : str("not done ", number_text(grace_), " s after the first signal"));
   }
 
   void kill_group(const std::string& why) {
@@ -187,8 +187,10 @@ class Attempt {
     if (now - looked_ < 0.1) return;
     looked_ = now;
     find_workers();
-    if (!all_dead()) dead_since_ = now;
-    else if (now - dead_since_ > kAfterDeath) leftovers_.end_all(), dead_since_ = now;  // a process that a rank left keeps mpirun's pipe open
+    if (!all_dead())
+      dead_since_ = now;
+    else if (now - dead_since_ > kAfterDeath)
+      leftovers_.end_all(), dead_since_ = now;  // a process that a rank left keeps mpirun's pipe open
     if (error_since_ == 0 && fs::exists(log_dir_ + "/error-1.json")) error_since_ = now;
     if (error_since_ == 0) return;
     if (now - error_since_ > kAfterError && !terminated_) kill(mpirun_pid_, SIGTERM), terminated_ = true;

@@ -14,9 +14,9 @@ void install_signals();
 int signals_seen();  // how many arrived
 int first_signal();  // the first of them, 0 for none
 
-// Runs `nproc` ranks to their end. The first signal of the user is forwarded as SIGUSR1, which mpirun passes on; the second, or `grace` seconds
-// after the first, kills the group. The processes below this one are gone on return, and so are mpirun's files in /tmp and /dev/shm.
-// UserError when the program cannot be started.
+// Runs `nproc` ranks to their end. The first signal of the user is forwarded as SIGUSR1, which mpirun passes on; the second, or `grace`
+// seconds after the first, kills the group. The processes below this one are gone on return, and so are mpirun's files in /tmp and
+// /dev/shm. UserError when the program cannot be started.
 AttemptFacts run_attempt(const LaunchCommand& command, int64_t nproc, const std::string& log_dir, double grace, Console& console);
 
 // Where a rank was, from its flight record: "step 60, in all_reduce "gradients" (#12)"; "" where there is none.

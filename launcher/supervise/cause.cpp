@@ -19,13 +19,21 @@ std::string signal_text(int signal) {
 namespace {
 const char* perhaps(int signal) {
   switch (signal) {
-    case SIGKILL: return ", perhaps out of memory, or killed by the administrator";
-    case SIGSEGV: case SIGBUS: return ", an invalid memory access";
-    case SIGABRT: return ", it called abort";
-    case SIGILL: return ", an instruction that this processor does not have";
-    case SIGFPE: return ", an arithmetic fault";
-    case SIGXCPU: return ", over its limit of processor time";
-    default: return "";
+    case SIGKILL:
+      return ", perhaps out of memory, or killed by the administrator";
+    case SIGSEGV:
+    case SIGBUS:
+      return ", an invalid memory access";
+    case SIGABRT:
+      return ", it called abort";
+    case SIGILL:
+      return ", an instruction that this processor does not have";
+    case SIGFPE:
+      return ", an arithmetic fault";
+    case SIGXCPU:
+      return ", over its limit of processor time";
+    default:
+      return "";
   }
 }
 bool is_defect(int signal) { return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE; }
@@ -45,9 +53,12 @@ LauncherReport read_launcher_words(const std::string& words) {
   static const std::regex by_signal(R"(process rank\s+(\d+)\s+with PID\s+\d+\s+on\s+node\s+\S+\s+exited on\s+signal\s+(\d+))");
   static const std::regex by_code(R"(Process name:\s+\[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
   static const std::regex too_early(R"(process rank\s+(\d+)\s+with PID\s+\d+\s+on\s+node\s+\S+\s+exiting\s+improperly)");
-  if (std::regex_search(words, found, by_signal)) out.rank = std::stoll(found[1]), out.signal = std::stoi(found[2]);
-  else if (std::regex_search(words, found, too_early)) out.rank = std::stoll(found[1]), out.early = true;
-  else if (std::regex_search(words, found, by_code)) out.rank = std::stoll(found[1]), out.exit_code = std::stoi(found[2]);
+  if (std::regex_search(words, found, by_signal))
+    out.rank = std::stoll(found[1]), out.signal = std::stoi(found[2]);
+  else if (std::regex_search(words, found, too_early))
+    out.rank = std::stoll(found[1]), out.early = true;
+  else if (std::regex_search(words, found, by_code))
+    out.rank = std::stoll(found[1]), out.exit_code = std::stoi(found[2]);
   return out;
 }
 
@@ -55,8 +66,10 @@ Outcome diagnose(const AttemptFacts& facts) {
   Outcome out;
   if (facts.killed) {
     out.exit_code = facts.stop_signal ? 128 + facts.stop_signal : kExitPeer;
-    out.cause = facts.stop_signal ? str("killed after ", signal_text(facts.stop_signal), " before the run could save") : "killed: it did not end by itself after a failure";
-    if (!facts.stop_signal && !facts.records.empty()) out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
+    out.cause = facts.stop_signal ? str("killed after ", signal_text(facts.stop_signal), " before the run could save")
+                                  : "killed: it did not end by itself after a failure";
+    if (!facts.stop_signal && !facts.records.empty())
+      out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
     out.restartable = !facts.stop_signal && out.exit_code == kExitPeer;
     return out;
   }
@@ -70,8 +83,10 @@ Outcome diagnose(const AttemptFacts& facts) {
   LauncherReport report;
   if (facts.direct) {
     report.rank = 0;
-    if (WIFSIGNALED(facts.wait_status)) report.signal = WTERMSIG(facts.wait_status);
-    else report.exit_code = WEXITSTATUS(facts.wait_status);
+    if (WIFSIGNALED(facts.wait_status))
+      report.signal = WTERMSIG(facts.wait_status);
+    else
+      report.exit_code = WEXITSTATUS(facts.wait_status);
   } else {
     report = read_launcher_words(facts.launcher_words);
   }
@@ -108,13 +123,17 @@ Outcome diagnose(const AttemptFacts& facts) {
   } else if (report.rank >= 0 && report.exit_code) {
     out.exit_code = report.exit_code;
     out.restartable = report.exit_code == kExitPeer;
-    out.cause = str(facts.nproc > 1 ? str("rank ", report.rank) : "the worker", " exited with code ", report.exit_code, " and left no error record");
+    out.cause = str(facts.nproc > 1 ? str("rank ", report.rank) : "the worker", " exited with code ", report.exit_code,
+                    " and left no error record");
   } else {
     bool by_signal = WIFSIGNALED(facts.wait_status);
     out.exit_code = by_signal ? kExitPeer : WEXITSTATUS(facts.wait_status);
     out.restartable = by_signal;
     std::string words = trim(facts.launcher_words);
-    out.cause = str("mpirun ", by_signal ? str("died: ", signal_text(WTERMSIG(facts.wait_status))) : str("exited with code ", WEXITSTATUS(facts.wait_status)), words.empty() ? "" : ":\n" + words);
+    out.cause =
+        str("mpirun ",
+            by_signal ? str("died: ", signal_text(WTERMSIG(facts.wait_status))) : str("exited with code ", WEXITSTATUS(facts.wait_status)),
+            words.empty() ? "" : ":\n" + words);
   }
   for (const auto& record : facts.records)
     if (&record != chosen) out.others.push_back(first_line(record_text(record, facts.nproc)));

@@ -16,9 +16,9 @@ struct AttemptFacts {
   int wait_status = 0;         // of the started process, as waitpid gives it
   std::string launcher_words;  // mpirun's stderr
   std::vector<ErrorRecord> records;
-  int64_t stopped_ranks = 0;   // ranks that stopped on request, their state saved
-  int stop_signal = 0;         // what the user sent to trainrun, 0 for nothing
-  bool killed = false;         // trainrun killed the group: second signal, or the grace was over
+  int64_t stopped_ranks = 0;                  // ranks that stopped on request, their state saved
+  int stop_signal = 0;                        // what the user sent to trainrun, 0 for nothing
+  bool killed = false;                        // trainrun killed the group: second signal, or the grace was over
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };
 
@@ -30,8 +30,8 @@ struct Outcome {
   std::vector<std::string> others;  // later failures, one line each
 };
 
-// The order: a user's or our own error (lowest ticket); a death by signal; a PeerError (lowest ticket; the peers of a dead rank report it as
-// lost, so the death outranks them); an exit code without a record; mpirun's own words.
+// The order: a user's or our own error (lowest ticket); a death by signal; a PeerError (lowest ticket; the peers of a dead rank report it
+// as lost, so the death outranks them); an exit code without a record; mpirun's own words.
 Outcome diagnose(const AttemptFacts& facts);
 
 // "SIGKILL (9)".

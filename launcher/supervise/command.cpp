@@ -14,7 +14,9 @@ namespace lockstep {
 
 namespace {
 std::string quoted(const std::string& word) {
-  auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("-_./=:,+@%").find(c) != std::string_view::npos; };
+  auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+  };
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
   std::string out = "'";
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -38,7 +40,8 @@ int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t co
   return std::max<int64_t>(1, cores / nproc);
 }
 
-LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir, int64_t restart, int columns) {
+LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir,
+                             int64_t restart, int columns) {
   LaunchCommand out;
   int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   int64_t threads = threads_per_rank(options, nproc, cores);
@@ -48,20 +51,23 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                    {"LOCKSTEP_RESTART", str(restart)},
                    {"LOCKSTEP_TERMINAL", str(columns)}};
   // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks below it.
-  out.without = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  out.without = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
+                 "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};
   if (nproc == 1) {
     for (const char* name : {"RANK", "LOCAL_RANK"}) out.variables.emplace_back(name, "0");
     for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) out.variables.emplace_back(name, "1");
     out.argv = options.worker;
   } else {
     std::string mpirun = on_path("mpirun");
-    if (mpirun.empty()) throw UserError(str("--nproc ", nproc, " needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1"));
+    if (mpirun.empty())
+      throw UserError(
+          str("--nproc ", nproc, " needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1"));
     out.variables.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");  // containers run as root
     out.variables.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     out.argv = {mpirun, "-np", str(nproc)};
     auto add = [&](std::initializer_list<const char*> words) { out.argv.insert(out.argv.end(), words.begin(), words.end()); };
-    add({"--bind-to", "none", "--oversubscribe"});          // threads are counted here; more ranks than cores are welcome
-    add({"--mca", "pml", "ob1"});                           // one host: no probing of fabrics
+    add({"--bind-to", "none", "--oversubscribe"});  // threads are counted here; more ranks than cores are welcome
+    add({"--mca", "pml", "ob1"});                   // one host: no probing of fabrics
     add({"--mca", "btl", "self,vader,tcp"});
     add({"--mca", "btl_vader_single_copy_mechanism", "none"});  // containers often forbid process_vm_readv
     add({"--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"});

@@ -17,7 +17,8 @@ struct LaunchCommand {
 
 // One rank is started as it is, several under mpirun. `columns` is the width of the terminal, 0 for none.
 // UserError when mpirun is not installed.
-LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir, int64_t restart, int columns);
+LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir,
+                             int64_t restart, int columns);
 
 // As a shell would take it: VAR=value ... program 'argument with space'.
 std::string text(const LaunchCommand& command);

@@ -21,7 +21,8 @@ namespace {
 // Without the "erase to the end of the line" that a program writes for a terminal of its own.
 std::string bare(std::string text) {
   constexpr std::string_view kErase = "\033[K";
-  if (text.size() >= kErase.size() && text.compare(text.size() - kErase.size(), kErase.size(), kErase) == 0) text.resize(text.size() - kErase.size());
+  if (text.size() >= kErase.size() && text.compare(text.size() - kErase.size(), kErase.size(), kErase) == 0)
+    text.resize(text.size() - kErase.size());
   return text;
 }
 }  // namespace
@@ -38,7 +39,9 @@ void Console::line(const std::string& text) {
   std::fputs((bare(text) + "\n").c_str(), out_);
   redraw();
 }
-void Console::rank_line(int64_t rank, const std::string& text) { line(rank > 0 && text.rfind("[rank ", 0) != 0 ? str("[rank ", rank, "] ", text) : text); }
+void Console::rank_line(int64_t rank, const std::string& text) {
+  line(rank > 0 && text.rfind("[rank ", 0) != 0 ? str("[rank ", rank, "] ", text) : text);
+}
 void Console::notice(const std::string& text) {
   clear();
   std::fflush(out_);

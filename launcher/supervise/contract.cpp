@@ -23,7 +23,9 @@ int64_t number(const char* name) {
   char* end = nullptr;
   int64_t value = text ? std::strtoll(text, &end, 10) : 0;
   bool whole = text && end != text && (*end == '\0' || *end == '(' || *end == ',');  // Slurm: "4(x2),3"
-  if (!whole) throw UserError(str("environment: ", name, " is ", text ? str('"', text, '"') : "not set", "; it must be a number (start with trainrun, mpirun or srun)"));
+  if (!whole)
+    throw UserError(str("environment: ", name, " is ", text ? str('"', text, '"') : "not set",
+                        "; it must be a number (start with trainrun, mpirun or srun)"));
   return value;
 }
 }  // namespace
@@ -41,10 +43,11 @@ WorkerPlace worker_place() {
     at.local_rank = has("LOCAL_RANK") ? number("LOCAL_RANK") : at.rank;
     at.local_world_size = has("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE") : at.world_size;
   }
-  if (at.rank < 0 || at.rank >= at.world_size) throw UserError(str("environment: rank ", at.rank, " is not below the world size ", at.world_size, "; check RANK and WORLD_SIZE"));
+  if (at.rank < 0 || at.rank >= at.world_size)
+    throw UserError(str("environment: rank ", at.rank, " is not below the world size ", at.world_size, "; check RANK and WORLD_SIZE"));
   if (at.local_rank < 0 || at.local_rank >= at.local_world_size || at.local_world_size > at.world_size)
-    throw UserError(str("environment: local rank ", at.local_rank, " of ", at.local_world_size, " on this host contradicts a world of ", at.world_size,
-                        "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
+    throw UserError(str("environment: local rank ", at.local_rank, " of ", at.local_world_size, " on this host contradicts a world of ",
+                        at.world_size, "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
   at.run_dir = env("LOCKSTEP_RUN_DIR");
   at.log_dir = env("LOCKSTEP_LOG_DIR");
   at.restart = has("LOCKSTEP_RESTART") ? number("LOCKSTEP_RESTART") : 0;
@@ -59,7 +62,8 @@ void export_place(const WorkerPlace& at) {
 }
 
 int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record) {
-  Json json = {{"rank", record.rank}, {"kind", record.kind}, {"message", record.message}, {"step", record.step}, {"time_ns", record.time_ns}};
+  Json json = {
+      {"rank", record.rank}, {"kind", record.kind}, {"message", record.message}, {"step", record.step}, {"time_ns", record.time_ns}};
   std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   std::string draft = str(log_dir, "/error.rank-", record.rank, ".", getpid());
   int fd = open(draft.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
@@ -85,8 +89,8 @@ std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
     if (!file) return out;
     Json json = Json::parse(file, nullptr, false);
     if (!json.is_object()) continue;
-    out.push_back({json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()), json.value("step", int64_t{-1}),
-                   json.value("time_ns", int64_t{0}), ticket});
+    out.push_back({json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()),
+                   json.value("step", int64_t{-1}), json.value("time_ns", int64_t{0}), ticket});
   }
 }
 

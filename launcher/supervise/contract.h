@@ -29,7 +29,7 @@ void export_place(const WorkerPlace& place);
 // One failure of one rank, as it was caught.
 struct ErrorRecord {
   int64_t rank = 0;
-  std::string kind;     // "UserError", "PeerError", "InternalError"
+  std::string kind;  // "UserError", "PeerError", "InternalError"
   std::string message;
   int64_t step = -1;    // last step reported, -1 before the first
   int64_t time_ns = 0;  // wall clock, for people; the ticket gives the order
@@ -43,9 +43,9 @@ int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir);
 
 // Files of an attempt's folder.
-std::string rank_log_file(const std::string& log_dir, int64_t rank);       // rank-R.log: stdout and stderr of the rank
-std::string worker_file(const std::string& log_dir, int64_t rank);         // worker-R.json: pid, host, job; written when signals are handled
-std::string stopped_file(const std::string& log_dir, int64_t rank);        // stopped-R: the rank stopped on request, its state saved
-std::string progress_file(const std::string& log_dir, int64_t rank);       // progress-R: the rank's mapped progress word and flight record
+std::string rank_log_file(const std::string& log_dir, int64_t rank);  // rank-R.log: stdout and stderr of the rank
+std::string worker_file(const std::string& log_dir, int64_t rank);    // worker-R.json: pid, host, job; written when signals are handled
+std::string stopped_file(const std::string& log_dir, int64_t rank);   // stopped-R: the rank stopped on request, its state saved
+std::string progress_file(const std::string& log_dir, int64_t rank);  // progress-R: the rank's mapped progress word and flight record
 
 }  // namespace lockstep

@@ -23,14 +23,17 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
   fs::create_directories(path_, failed);
   std::string lock = path_ + "/lock";
   if (!failed) fd_ = open(lock.c_str(), O_CREAT | O_RDWR, 0644);  // without O_CLOEXEC: inherited on purpose
-  if (fd_ < 0) throw UserError(str("cannot write the run's folder ", path_, ": ", failed ? failed.message() : std::strerror(errno), "; start where you may write, or choose --name=OTHER"));
+  if (fd_ < 0)
+    throw UserError(str("cannot write the run's folder ", path_, ": ", failed ? failed.message() : std::strerror(errno),
+                        "; start where you may write, or choose --name=OTHER"));
   auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > until) {
       char holder[32] = "";
       ssize_t n = pread(fd_, holder, sizeof holder - 1, 0);
       close(fd_);
-      throw UserError(str(path_, " is in use by another trainrun", n > 0 ? str(" (process ", trim(holder), ")") : "", "; wait for it, stop it, or choose --name=OTHER"));
+      throw UserError(str(path_, " is in use by another trainrun", n > 0 ? str(" (process ", trim(holder), ")") : "",
+                          "; wait for it, stop it, or choose --name=OTHER"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -6,8 +6,9 @@
 
 namespace lockstep {
 
-// Holds the folder's lock. Creates the folder. The lock is inherited by the processes it starts, so that a command that follows a killed one
-// waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be written.
+// Holds the folder's lock. Creates the folder. The lock is inherited by the processes it starts, so that a command that follows a killed
+// one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be
+// written.
 class RunFolder {
  public:
   explicit RunFolder(std::string path, double patience = 5);

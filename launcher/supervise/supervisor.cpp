@@ -56,14 +56,15 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     if (again) {
       int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
       double delay = restart_delay(options, restart + 1);
-      console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay), " s, from the last checkpoint, with ", ranks_text(next),
-                         next < nproc ? str(" (", nproc, " before)") : ""));
+      console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay),
+                         " s, from the last checkpoint, with ", ranks_text(next), next < nproc ? str(" (", nproc, " before)") : ""));
       nproc = next;
       again = wait_unless_stopped(delay);
     }
     if (again) continue;
     if (restart > 0) {
-      console.notice(str("gave up after ", restart, restart == 1 ? " restart" : " restarts", first_cause == outcome.cause ? "" : str("; the first failure was: ", first_cause)));
+      console.notice(str("gave up after ", restart, restart == 1 ? " restart" : " restarts",
+                         first_cause == outcome.cause ? "" : str("; the first failure was: ", first_cause)));
     } else if (outcome.restartable && options.max_restarts == 0 && signals_seen() == 0) {
       console.notice("the same command continues from the last checkpoint; --max-restarts N does so by itself");
     }

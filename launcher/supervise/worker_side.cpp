@@ -139,15 +139,11 @@ void leave_worker(std::exception_ptr failure) {
   try {
     if (failure) std::rethrow_exception(failure);
     leave("InternalError", kExitInternal, "terminated without an exception");
-  } catch (const Error& error) {
-    leave(error.kind(), error.exit_code(), error.what());
-  } catch (const std::bad_alloc&) {
+  } catch (const Error& error) { leave(error.kind(), error.exit_code(), error.what()); } catch (const std::bad_alloc&) {
     leave("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
   } catch (const std::exception& error) {
     leave("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
-  } catch (...) {
-    leave("InternalError", kExitInternal, "exception of unknown type");
-  }
+  } catch (...) { leave("InternalError", kExitInternal, "exception of unknown type"); }
 }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
@@ -157,9 +153,7 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
     if (code != kExitStopped || !g_place.supervised()) return code;
     std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
     return kExitOk;
-  } catch (...) {
-    leave_worker(std::current_exception());
-  }
+  } catch (...) { leave_worker(std::current_exception()); }
 }
 
 }  // namespace lockstep

@@ -12,7 +12,8 @@ namespace lockstep {
 // Runs `body` as a worker and returns the process's exit code for main to return. In order:
 //  1 reads the place from the environment and exports RANK and its companions;
 //  2 asks the kernel to end this process when its parent dies (only when started by trainrun);
-//  3 lets SIGTERM, SIGINT and SIGUSR1 set the stop flag; a second one ends the process at once with 128 + signal (under trainrun's mpirun SIGTERM
+//  3 lets SIGTERM, SIGINT and SIGUSR1 set the stop flag; a second one ends the process at once with 128 + signal (under trainrun's mpirun
+//  SIGTERM
 //    keeps its meaning: it ends the process, because there it follows the failure of a peer);
 //  4 sends stdout and stderr to rank-R.log of the attempt (only when started by trainrun, which echoes them),
 //    and opens the flight record progress-R beside it;
@@ -29,9 +30,9 @@ WorkerPlace enter_worker();
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save, return kExitStopped.
 bool stop_requested();
 
-// Says that `step` is about to run: the number that an error record and the flight record carry. Fires the fault of LOCKSTEP_FAULT when it names this rank and step:
-// "KIND:rank=R,step=S", KIND one of kill (SIGKILL), segv (SIGSEGV), hang (SIGSTOP), throw (InternalError), exit (exit with 0); in the first
-// attempt of a trainrun only. UserError when LOCKSTEP_FAULT is malformed.
+// Says that `step` is about to run: the number that an error record and the flight record carry. Fires the fault of LOCKSTEP_FAULT when it
+// names this rank and step: "KIND:rank=R,step=S", KIND one of kill (SIGKILL), segv (SIGSEGV), hang (SIGSTOP), throw (InternalError), exit
+// (exit with 0); in the first attempt of a trainrun only. UserError when LOCKSTEP_FAULT is malformed.
 void report_step(int64_t step);
 
 // File descriptor for text that is only for the terminal (the progress line): trainrun shows what ends with '\r' as its last line. It is

@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// Trains on the place that `at` names; runs/NAME is at.run_dir. Returns kExitOk, or kExitStopped after a stop on request (stop_requested(), agreed
-// between the ranks, state saved). Throws UserError, PeerError, InternalError; worker_main turns them into records and exit codes.
+// Trains on the place that `at` names; runs/NAME is at.run_dir. Returns kExitOk, or kExitStopped after a stop on request (stop_requested(),
+// agreed between the ranks, state saved). Throws UserError, PeerError, InternalError; worker_main turns them into records and exit codes.
 int run_worker(const RunConfig& config, const WorkerPlace& at);
 
 }  // namespace lockstep

@@ -12,35 +12,45 @@ template <class Act>
 std::string refusal(Act act) {
   try {
     act();
-  } catch (const UserError& error) {
-    return error.what();
-  }
+  } catch (const UserError& error) { return error.what(); }
   return "accepted";
 }
 // The message for a config with these overrides on top of a sound one.
 std::string with(const std::vector<std::string>& overrides) {
   return refusal([&] { parse_config(R"({"data": {"paths": ["a.txt"]}})", "c.json", parse_overrides(overrides)); });
 }
-std::string of(const std::string& text) { return refusal([&] { parse_config(text, "c.json"); }); }
+std::string of(const std::string& text) {
+  return refusal([&] { parse_config(text, "c.json"); });
+}
 
 TEST(ConfigErrors, UnknownKeyNamesTheNearest) {
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "optim": {"lrr": 1}})"), "c.json: unknown key optim.lrr; did you mean optim.lr?");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "steps": 5})"), "c.json: unknown key steps; did you mean train.steps?");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "modle": {}})"), "c.json: unknown key modle; did you mean model?");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "checkpoint": {"async": true}})"), "c.json: unknown key checkpoint.async; the keys of checkpoint are every, keep");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "checkpoint": {"async": true}})"),
+            "c.json: unknown key checkpoint.async; the keys of checkpoint are every, keep");
   EXPECT_EQ(with({"--optim.lrr=1"}), "command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?");
-  EXPECT_EQ(refusal([] { parse_config("{\"data\": {\"paths\": [\"a\"]}}", "c.json", {{"optim.lrr", "1"}}); }), "c.json: unknown key optim.lrr; did you mean optim.lr?");
+  EXPECT_EQ(refusal([] {
+              parse_config("{\"data\": {\"paths\": [\"a\"]}}", "c.json", {{"optim.lrr", "1"}});
+            }),
+            "c.json: unknown key optim.lrr; did you mean optim.lr?");
 }
 
 TEST(ConfigErrors, WrongType) {
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "optim": {"lr": "fast"}})"), "c.json: optim.lr is \"fast\", a string; it must be a number, like its default 0.0003");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 1.5}})"), "c.json: batch.global is 1.5, a number; it must be an integer, like its default 32");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 18446744073709551615}})"), "c.json: batch.global is 18446744073709551615, an integer; it must be an integer, like its default 32");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "optim": {"lr": "fast"}})"),
+            "c.json: optim.lr is \"fast\", a string; it must be a number, like its default 0.0003");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 1.5}})"),
+            "c.json: batch.global is 1.5, a number; it must be an integer, like its default 32");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 18446744073709551615}})"),
+            "c.json: batch.global is 18446744073709551615, an integer; it must be an integer, like its default 32");
   EXPECT_EQ(of(R"({"data": {"paths": "a"}})"), "c.json: data.paths is \"a\", a string; it must be a list of strings, like its default []");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "compile": {"fusion": 1}})"), "c.json: compile.fusion is 1, an integer; it must be a boolean, like its default true");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "compile": {"fusion": 1}})"),
+            "c.json: compile.fusion is 1, an integer; it must be a boolean, like its default true");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "name": null})"), "c.json: name is null, null; it must be a string, like its default \"run\"");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "log": 3})"), "c.json: log is 3, an integer; it must be a section with the keys every, hash_every");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "mesh": {"shape": [2, "x"]}})"), "c.json: mesh.shape is [2,\"x\"], a list; it must be a list of integers, like its default [-1]");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "log": 3})"),
+            "c.json: log is 3, an integer; it must be a section with the keys every, hash_every");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "mesh": {"shape": [2, "x"]}})"),
+            "c.json: mesh.shape is [2,\"x\"], a list; it must be a list of integers, like its default [-1]");
 }
 
 TEST(ConfigErrors, AllAtOnce) {
@@ -54,9 +64,11 @@ TEST(ConfigErrors, AllAtOnce) {
 TEST(ConfigErrors, Syntax) {
   std::string text = of("{\n  \"name\": \"x\",\n  \"model\": {,}\n}");
   EXPECT_NE(text.find("c.json: 2 errors\n  parse error at line 3, column 13"), std::string::npos) << text;
-  EXPECT_EQ(of("[1]"), "c.json: 2 errors\n  the file holds a list; a config is an object: {\"name\": ..., \"model\": {...}}\n"
-                       "  data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
-  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "train": {"steps": 1, "steps": 2}})"), "c.json: key \"steps\" is given twice in one section; keep one");
+  EXPECT_EQ(of("[1]"),
+            "c.json: 2 errors\n  the file holds a list; a config is an object: {\"name\": ..., \"model\": {...}}\n"
+            "  data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+  EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "train": {"steps": 1, "steps": 2}})"),
+            "c.json: key \"steps\" is given twice in one section; keep one");
 }
 
 TEST(ConfigErrors, Choices) {
@@ -77,43 +89,56 @@ TEST(ConfigErrors, BetweenKeys) {
   EXPECT_EQ(with({"--model.width=130"}), "c.json: model.width is 130, not a multiple of model.heads, 4; 128 and 132 are");
   EXPECT_EQ(with({"--model.width=3"}), "c.json: model.width is 3, not a multiple of model.heads, 4; 4 is");
   EXPECT_EQ(with({"--batch.global=30"}), "c.json: batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are");
-  EXPECT_EQ(with({"--batch.lanes=3"}), "c.json: batch.lanes is 3, which does not divide the 8 micro-batches of a step (batch.global / batch.micro); choose one of [1,2,4,8]");
-  EXPECT_EQ(with({"--model.kind=llama", "--model.kv_heads=3"}), "c.json: model.heads is 4, not a multiple of model.kv_heads, 3; 3 and 6 are");
-  EXPECT_EQ(with({"--model.kind=llama", "--model.width=132"}), "c.json: model.width / model.heads is 33, odd; rotary embedding turns pairs, so a head has an even width");
-  EXPECT_EQ(with({"--model.kv_heads=2"}), "c.json: model.kv_heads is 2, but it belongs to model.kind llama and model.kind is gpt; leave it out, or choose llama");
-  EXPECT_EQ(with({"--optim.momentum=0.9"}), "c.json: optim.momentum is 0.9, but it belongs to optim.kind sgd and optim.kind is adamw; leave it out, or choose sgd");
-  EXPECT_EQ(with({"--data.dtype=uint32"}), "c.json: data.dtype is \"uint32\", but it belongs to data.kind tokens and data.kind is text; leave it out, or choose tokens");
+  EXPECT_EQ(with({"--batch.lanes=3"}),
+            "c.json: batch.lanes is 3, which does not divide the 8 micro-batches of a step (batch.global / batch.micro); choose one of "
+            "[1,2,4,8]");
+  EXPECT_EQ(with({"--model.kind=llama", "--model.kv_heads=3"}),
+            "c.json: model.heads is 4, not a multiple of model.kv_heads, 3; 3 and 6 are");
+  EXPECT_EQ(with({"--model.kind=llama", "--model.width=132"}),
+            "c.json: model.width / model.heads is 33, odd; rotary embedding turns pairs, so a head has an even width");
+  EXPECT_EQ(with({"--model.kv_heads=2"}),
+            "c.json: model.kv_heads is 2, but it belongs to model.kind llama and model.kind is gpt; leave it out, or choose llama");
+  EXPECT_EQ(with({"--optim.momentum=0.9"}),
+            "c.json: optim.momentum is 0.9, but it belongs to optim.kind sgd and optim.kind is adamw; leave it out, or choose sgd");
+  EXPECT_EQ(with({"--data.dtype=uint32"}),
+            "c.json: data.dtype is \"uint32\", but it belongs to data.kind tokens and data.kind is text; leave it out, or choose tokens");
   EXPECT_EQ(with({"--optim.betas=[0.9]"}), "c.json: optim.betas has 1 values; adamw has two: [0.9, 0.95]");
   EXPECT_EQ(with({"--model.vocab=100"}), "c.json: model.vocab is 100, but text as bytes has 256 tokens; use 256 or more");
   EXPECT_EQ(with({"--optim.schedule.kind=cosine", "--optim.schedule.warmup=9", "--train.steps=8"}),
             "c.json: optim.schedule.warmup is 9, more than train.steps, 8; the rate would never reach optim.lr");
-  EXPECT_EQ(with({"--data.paths=[]"}), "c.json: data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+  EXPECT_EQ(with({"--data.paths=[]"}),
+            "c.json: data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   EXPECT_EQ(with({"--data.paths=[\"\"]"}), "c.json: data.paths holds an empty path; name a file, a directory or a glob");
   EXPECT_EQ(with({"--name=a/b"}), "c.json: name is \"a/b\"; it names a folder below runs/, so it has no slash and no space");
 }
 
 TEST(ConfigErrors, Mesh) {
-  EXPECT_EQ(with({"--mesh.dim_names=[dp_replicat]"}).substr(0, 75), "c.json: mesh.dim_names: unknown dim \"dp_replicat\"; nearest: dp_replicate; k");
+  EXPECT_EQ(with({"--mesh.dim_names=[dp_replicat]"}).substr(0, 75),
+            "c.json: mesh.dim_names: unknown dim \"dp_replicat\"; nearest: dp_replicate; k");
   EXPECT_NE(with({"--mesh.shape=[-1,-1]", "--mesh.dim_names=[dp_replicate,tp]"}).find("has 2 sizes of -1"), std::string::npos);
   RunConfig config;
   config.mesh.shape = {3};
   std::string text = refusal([&] { validate(config, 4); });
   EXPECT_NE(text.find("mesh.shape [3] multiplies out to 3, but there are 4 ranks"), std::string::npos) << text;
   config.mesh.shape = {3}, config.mesh.dim_names = {"tp"};
-  EXPECT_EQ(refusal([&] { validate(config, 3); }), "on the mesh [tp=3]: model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are");
+  EXPECT_EQ(refusal([&] { validate(config, 3); }),
+            "on the mesh [tp=3]: model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are");
 }
 
 TEST(ConfigErrors, CommandLine) {
   EXPECT_EQ(refusal([] { parse_overrides({"--optim.lr"}); }), "command line: --optim.lr has no value; write --optim.lr=VALUE");
   EXPECT_EQ(refusal([] { parse_overrides({"stray"}); }), "command line: \"stray\" is neither a flag nor an override --KEY=VALUE");
-  EXPECT_EQ(refusal([] { parse_overrides({"--optim=1"}); }), "command line: --optim is a section; name one of its keys: --optim.kind=VALUE");
+  EXPECT_EQ(refusal([] { parse_overrides({"--optim=1"}); }),
+            "command line: --optim is a section; name one of its keys: --optim.kind=VALUE");
   EXPECT_EQ(refusal([] { parse_overrides({"--nprc=4"}, {"nproc", "grace"}); }), "command line: unknown flag --nprc; did you mean --nproc?");
   EXPECT_EQ(refusal([] { parse_overrides({"a", "--b.c=1"}); }).substr(0, 23), "command line: 2 errors\n");
 }
 
 TEST(ConfigErrors, MissingFile) {
-  EXPECT_EQ(refusal([] { load_config("/no/such.json"); }), "cannot read the config /no/such.json; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
-  EXPECT_EQ(refusal([] { load_config("/tmp"); }), "cannot read the config /tmp; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
+  EXPECT_EQ(refusal([] { load_config("/no/such.json"); }),
+            "cannot read the config /no/such.json; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
+  EXPECT_EQ(refusal([] { load_config("/tmp"); }),
+            "cannot read the config /tmp; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
   ScratchFolder folder;
   std::string path = folder.write("c.json", R"({"optim": {"lr": 1}})");
   EXPECT_EQ(refusal([&] { load_config(path); }).substr(0, path.size() + 2), path + ": ");

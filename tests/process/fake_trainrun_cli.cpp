@@ -30,7 +30,8 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 int generate(const GenerateArguments& arguments, std::ostream& out) {
-  out << arguments.path << "|" << arguments.prompt << "|" << arguments.tokens << "|" << arguments.temperature << "|" << arguments.top_k << "|" << arguments.seed << "\n";
+  out << arguments.path << "|" << arguments.prompt << "|" << arguments.tokens << "|" << arguments.temperature << "|" << arguments.top_k
+      << "|" << arguments.seed << "\n";
   return kExitOk;
 }
 }  // namespace cli

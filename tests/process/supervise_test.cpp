@@ -7,7 +7,6 @@
 namespace lockstep {
 namespace {
 
-
 struct Case {
   int nproc = 3;
   int max_restarts = 0, min_nproc = 0;
@@ -19,7 +18,8 @@ class Supervise : public ::testing::Test {
  protected:
   std::string folder(const char* name = "run") const { return scratch_ / name; }
   Process start(const std::vector<std::string>& worker, const Case& c = {}, const char* name = "run") {
-    std::vector<std::string> argv = {FAKE_TRAINRUN, folder(name), str(c.nproc), str(c.max_restarts), str(c.min_nproc), str(c.grace), FAKE_WORKER};
+    std::vector<std::string> argv = {FAKE_TRAINRUN,    folder(name), str(c.nproc), str(c.max_restarts),
+                                     str(c.min_nproc), str(c.grace), FAKE_WORKER};
     argv.insert(argv.end(), worker.begin(), worker.end());
     return Process(argv, str(folder(name), ".", ++started_, ".out"), c.variables);
   }
@@ -27,7 +27,9 @@ class Supervise : public ::testing::Test {
   std::filesystem::path scratch_path() const { return scratch_; }
 
  private:
-  std::filesystem::path scratch_ = std::filesystem::path(::testing::TempDir()) / (std::string("supervise-") + std::to_string(getpid()) + "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::path scratch_ =
+      std::filesystem::path(::testing::TempDir()) /
+      (std::string("supervise-") + std::to_string(getpid()) + "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
   int started_ = 0;
 
  protected:
@@ -37,7 +39,9 @@ class Supervise : public ::testing::Test {
   }
 };
 
-double seconds_since(std::chrono::steady_clock::time_point then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); }
+double seconds_since(std::chrono::steady_clock::time_point then) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+}
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
 #define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << "unwanted: " << (part) << "\nin:\n" << (text)
@@ -93,7 +97,8 @@ TEST_F(Supervise, FaultSaysTheStep) {
 TEST_F(Supervise, MalformedFaultIsAUserError) {
   auto process = start({"5"}, {.nproc = 1, .variables = {{"LOCKSTEP_FAULT", "kill rank 2"}}});
   EXPECT_EQ(process.wait(10), kExitUser);
-  EXPECT_HAS(process.output(), "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit");
+  EXPECT_HAS(process.output(),
+             "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit");
 }
 
 TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {
@@ -134,7 +139,8 @@ TEST_F(Supervise, KilledMpirunLeavesNoWorkerAndNoSharedMemory) {
   std::snprintf(job, sizeof job, ".%x.", static_cast<unsigned>(std::stoul(worker["job"].get<std::string>())));
   auto segments = [&] {
     int n = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) n += entry.path().filename().string().find(job) != std::string::npos;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      n += entry.path().filename().string().find(job) != std::string::npos;
     return n;
   };
   ASSERT_TRUE(until(10, [&] { return segments() == 3; }));
@@ -270,7 +276,8 @@ TEST_F(Supervise, FolderInUseIsRefused) {
   ASSERT_NE(run().pid(0), 0);
   auto second = start({"1"}, {.nproc = 1});
   EXPECT_EQ(second.wait(15), kExitUser);
-  EXPECT_HAS(second.output(), str("is in use by another trainrun (process ", first.pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output(),
+             str("is in use by another trainrun (process ", first.pid(), "); wait for it, stop it, or choose --name=OTHER"));
   kill(first.pid(), SIGTERM);
   EXPECT_EQ(first.wait(5), kExitStopped);
 }
@@ -284,7 +291,8 @@ TEST_F(Supervise, MissingProgramAndUnwritableFolder) {
   EXPECT_HAS(unwritable.output(), "cannot write the run's folder /proc/run: ");
   Process without({FAKE_TRAINRUN, folder("other"), "2", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out", {{"PATH", "/nowhere"}});
   EXPECT_EQ(without.wait(10), kExitUser);
-  EXPECT_HAS(without.output(), "--nproc 2 needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1");
+  EXPECT_HAS(without.output(),
+             "--nproc 2 needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1");
 }
 
 }  // namespace

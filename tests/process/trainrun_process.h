@@ -49,7 +49,8 @@ inline bool alive(int pid) {
 
 class Process {
  public:
-  Process(const std::vector<std::string>& argv, const std::string& output, const std::map<std::string, std::string>& variables = {}) : output_(output) {
+  Process(const std::vector<std::string>& argv, const std::string& output, const std::map<std::string, std::string>& variables = {})
+      : output_(output) {
     pid_ = fork();
     if (pid_ == 0) {
       for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
@@ -71,7 +72,8 @@ class Process {
   // Exit code, 128 + signal, or -1 when it still runs after `seconds`.
   int wait(double seconds) {
     int status = 0;
-    if (code_ < 0 && until(seconds, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; })) code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code_ < 0 && until(seconds, [&] { return waitpid(pid_, &status, WNOHANG) == pid_; }))
+      code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return code_;
   }
 

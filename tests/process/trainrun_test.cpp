@@ -80,13 +80,14 @@ TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
   refused({"c.json", "--nprc=2"}, "trainrun: command line: unknown flag --nprc; did you mean --nproc?\n");
   refused({"c.json", "--batch.global=30"}, "c.json: batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are");
   refused({"--nproc", "4", "c.json", "--mesh.shape=[3]"}, "mesh.shape [3] multiplies out to 3, but there are 4 ranks");
-  refused({"--nproc", "4", "--min-nproc", "3", "c.json", "--mesh.shape=[4]"}, "--min-nproc 3 lets the run go on with 3 ranks, which the config does not fit: mesh.shape [4]");
+  refused({"--nproc", "4", "--min-nproc", "3", "c.json", "--mesh.shape=[4]"},
+          "--min-nproc 3 lets the run go on with 3 ranks, which the config does not fit: mesh.shape [4]");
   refused({"--nproc", "2", "--min-nproc", "3", "c.json"}, "--min-nproc 3 is more than --nproc 2");
   refused({"no.json"}, "cannot read the config no.json");
   refused({"run"}, "no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   refused({"plan"}, "no config given; name one, as in: trainrun plan configs/quickstart.json");
   refused({"--max-restarts", "-1", "c.json"}, "--max-restarts");
-  refused({"ckpt"}, "trainrun --help lists the flags");
+  refused({"ckpt"}, "A subcommand is required; trainrun ckpt --help lists what there is");
   refused({"ckpt", "ls", "nowhere"}, "no folder nowhere; name a run (runs/NAME), its ckpt folder or one step-N folder");
   refused({"explain", "optim.lrr"}, "explain: nothing is called \"optim.lrr\"; did you mean optim.lr?");
   std::filesystem::create_directories("empty/ckpt");
@@ -124,7 +125,8 @@ TEST_F(Trainrun, HelpShowsExamplesFirstAndEverySubcommand) {
   auto result = trainrun({"--help"});
   EXPECT_EQ(result.code, kExitOk);
   EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 25);
-  for (const char* part : {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls", "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
+  for (const char* part : {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls",
+                           "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
     EXPECT_HAS(result.output, part);
   EXPECT_EQ(trainrun({}).code, kExitUser);
   result = trainrun({"run", "--help"});

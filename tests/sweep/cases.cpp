@@ -16,9 +16,12 @@ HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t 
   for (int64_t i = 0; i < made.size(); ++i) {
     double u = (philox::bits(seed, 7, 0, static_cast<uint64_t>(i)) + 0.5) * 0x1p-32;
     double value = sample.lo + u * (sample.hi - sample.lo);
-    if (is_float(type.dtype)) made.set(i, integral ? std::nearbyint(value) : value);
-    else if (type.dtype == DType::boolean) made.set_int_at(i, u < 0.5);
-    else made.set_int_at(i, sample.int_lo + static_cast<int64_t>(u * static_cast<double>(sample.int_hi - sample.int_lo)));
+    if (is_float(type.dtype))
+      made.set(i, integral ? std::nearbyint(value) : value);
+    else if (type.dtype == DType::boolean)
+      made.set_int_at(i, u < 0.5);
+    else
+      made.set_int_at(i, sample.int_lo + static_cast<int64_t>(u * static_cast<double>(sample.int_hi - sample.int_lo)));
   }
   return made;
 }
@@ -28,7 +31,9 @@ Graph widened(Graph graph) {
     if (is_float(value.dtype)) value.dtype = DType::f64;
   return graph;
 }
-HostTensor widened(const HostTensor& tensor) { return is_float(tensor.dtype) ? from_values(DType::f64, tensor.shape, to_doubles(tensor)) : tensor; }
+HostTensor widened(const HostTensor& tensor) {
+  return is_float(tensor.dtype) ? from_values(DType::f64, tensor.shape, to_doubles(tensor)) : tensor;
+}
 
 std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
   std::vector<TypedShape> types;
@@ -39,7 +44,8 @@ std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>&
 std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const std::vector<TypedShape>& types) {
   std::vector<Tensor> made;
   for (size_t i = 0; i < types.size(); ++i)
-    made.emplace_back(builder, builder->graph.add_input(InputKind::value, std::string(1, static_cast<char>('a' + i)), types[i].dtype, types[i].shape));
+    made.emplace_back(
+        builder, builder->graph.add_input(InputKind::value, std::string(1, static_cast<char>('a' + i)), types[i].dtype, types[i].shape));
   return made;
 }
 
@@ -56,9 +62,7 @@ std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype) 
       if (chosen >> b & 1) made.in[places[b]].dtype = dtype;
     try {
       op.infer({op.name, made.in, made.attrs, {}});
-    } catch (const UserError&) {
-      continue;
-    }
+    } catch (const UserError&) { continue; }
     best = made;
     most = std::popcount(chosen);
   }
@@ -70,7 +74,8 @@ Case make_case(const Op& op, size_t number, const Sample& sample) {
   for (const TypedShape& type : sample.in) made.title += " " + shape_text(type.dtype, type.shape);
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> in = add_inputs(builder, sample.in);
-  for (const Tensor& out : apply(std::string(op.name), in, sample.attrs, Here::current(), builder)) builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
+  for (const Tensor& out : apply(std::string(op.name), in, sample.attrs, Here::current(), builder))
+    builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
   made.graph = builder->graph;
   for (size_t i = 0; i < in.size(); ++i) made.inputs.push_back(random_tensor(sample.in[i], sample, 1000 * number + i + 1));
   return made;
@@ -91,9 +96,7 @@ void for_each_case(const std::function<void(const Case&)>& law, const std::vecto
           Case made = make_case(*op, i, sample);
           title = made.title;
           law(made);
-        } catch (const std::exception& error) {
-          ADD_FAILURE() << title << ": " << error.what();
-        }
+        } catch (const std::exception& error) { ADD_FAILURE() << title << ": " << error.what(); }
       }
     }
   }

@@ -13,21 +13,22 @@ namespace lockstep::sweep {
 
 struct Case {
   const Op* op = nullptr;
-  Sample sample;                     // as in the row, or with f32 inputs in another dtype
-  std::string title;                 // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
-  Graph graph;                       // one node: the row's op on graph inputs; its outputs are the graph's
-  std::vector<HostTensor> inputs;    // random values as the sample says; the same in every run
+  Sample sample;                   // as in the row, or with f32 inputs in another dtype
+  std::string title;               // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
+  Graph graph;                     // one node: the row's op on graph inputs; its outputs are the graph's
+  std::vector<HostTensor> inputs;  // random values as the sample says; the same in every run
   const Node& node() const { return graph.nodes[0]; }
 };
 
-// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes (statistics and scalars stay f32).
-// nullopt when it takes none.
+// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes (statistics and scalars stay
+// f32). nullopt when it takes none.
 std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype);
 Case make_case(const Op& op, size_t number, const Sample& sample);
 
 // Whether laws apply to the row: collectives, lanes and structural nodes have meaning only in a step of several ranks or micro-batches.
 bool swept(const Op& op);
-// Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an exception into a failure with its title.
+// Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an exception into a failure with its
+// title.
 void for_each_case(const std::function<void(const Case&)>& law, const std::vector<DType>& others = {});
 
 // Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in `seed`.

@@ -16,8 +16,8 @@ double inner(const HostTensor& a, const HostTensor& b) {
 }
 
 struct Gradient {
-  Graph graph;                  // node 0 is the op; outputs: the gradients that exist
-  std::vector<size_t> of;       // input of the op that each graph output belongs to
+  Graph graph;             // node 0 is the op; outputs: the gradients that exist
+  std::vector<size_t> of;  // input of the op that each graph output belongs to
 };
 
 // Outputs that a gradient flows into: floats that are not statistics.
@@ -41,7 +41,8 @@ Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
   Gradient result;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i] || !wants[i]) continue;
-    EXPECT_TRUE(grads[i].dtype() == in[i].dtype() && grads[i].shape() == in[i].shape()) << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input " << in[i].text();
+    EXPECT_TRUE(grads[i].dtype() == in[i].dtype() && grads[i].shape() == in[i].shape())
+        << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input " << in[i].text();
     builder->graph.add_output(OutputKind::value, "", grads[i].id());
     result.of.push_back(i);
   }
@@ -51,7 +52,8 @@ Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
 }
 
 // A central difference of fourth order of the outputs against random cotangents, at `at` along `direction`.
-double slope(const Graph& graph, const std::vector<HostTensor>& at, const std::vector<HostTensor>& direction, const std::vector<size_t>& moving, const std::vector<HostTensor>& cotangents) {
+double slope(const Graph& graph, const std::vector<HostTensor>& at, const std::vector<HostTensor>& direction,
+             const std::vector<size_t>& moving, const std::vector<HostTensor>& cotangents) {
   auto loss = [&](double step) {
     std::vector<HostTensor> moved = at;
     for (size_t i = 0; i < at.size(); ++i) {
@@ -91,7 +93,8 @@ bool check_gradient(const Case& made, bool integral = false) {
   std::vector<HostTensor> grads = evaluate(gradient.graph, inputs);
   double given = 0;
   for (size_t i = 0; i < grads.size(); ++i) given += inner(grads[i], direction[gradient.of[i]]);
-  EXPECT_TRUE(testing::near(given, right, testing::difference_tolerance())) << made.title << ": vjp " << given << ", finite difference " << right;
+  EXPECT_TRUE(testing::near(given, right, testing::difference_tolerance()))
+      << made.title << ": vjp " << given << ", finite difference " << right;
 
   for (size_t i = 0; i < grads.size(); ++i) {  // a gradient is the same when it is the only one wanted
     Gradient alone = differentiate(made, [&] {
@@ -100,7 +103,8 @@ bool check_gradient(const Case& made, bool integral = false) {
       return one;
     }());
     std::vector<HostTensor> ran = evaluate(alone.graph, inputs);
-    EXPECT_TRUE(ran.size() == 1 && same_bytes(ran[0], grads[i])) << made.title << ": the gradient of input " << gradient.of[i] << " alone differs";
+    EXPECT_TRUE(ran.size() == 1 && same_bytes(ran[0], grads[i]))
+        << made.title << ": the gradient of input " << gradient.of[i] << " alone differs";
   }
   return true;
 }

@@ -24,8 +24,10 @@ HostTensor part_of(const HostTensor& whole, size_t dim, int64_t offset, int64_t 
   const int64_t inner = row_major_strides(whole.shape)[dim];
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t from = (k / (size * inner) * whole.shape[dim] + offset) * inner + k % (size * inner);
-    if (is_float(whole.dtype)) part.set(k, whole.at(from));
-    else part.set_int_at(k, whole.int_at(from));
+    if (is_float(whole.dtype))
+      part.set(k, whole.at(from));
+    else
+      part.set_int_at(k, whole.int_at(from));
   }
   return part;
 }
@@ -34,24 +36,29 @@ void put_part(const HostTensor& part, HostTensor& whole, size_t dim, int64_t off
   const int64_t inner = row_major_strides(whole.shape)[dim], size = part.shape[dim];
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t to = (k / (size * inner) * whole.shape[dim] + offset) * inner + k % (size * inner);
-    if (is_float(whole.dtype)) whole.set(to, part.at(k));
-    else whole.set_int_at(to, part.int_at(k));
+    if (is_float(whole.dtype))
+      whole.set(to, part.at(k));
+    else
+      whole.set_int_at(to, part.int_at(k));
   }
 }
 
-// Partial terms of all ranks, reduced in double (int64) and rounded once.
-HostTensor reduced(const std::vector<HostTensor>& terms, std::string_view op) {
+// Partial terms of all ranks, added in double (int64) and rounded once.
+HostTensor total(const std::vector<HostTensor>& terms) {
   HostTensor out = make_tensor(terms[0].dtype, terms[0].shape);
   for (int64_t k = 0; k < out.size(); ++k) {
-    if (is_float(out.dtype)) {
-      double value = terms[0].at(k);
-      for (size_t r = 1; r < terms.size(); ++r) value = op == "max" ? std::max(value, terms[r].at(k)) : op == "min" ? std::min(value, terms[r].at(k)) : value + terms[r].at(k);
-      out.set(k, value);
-    } else {
-      int64_t value = terms[0].int_at(k);
-      for (size_t r = 1; r < terms.size(); ++r) value = op == "max" ? std::max(value, terms[r].int_at(k)) : op == "min" ? std::min(value, terms[r].int_at(k)) : value + terms[r].int_at(k);
-      out.set_int_at(k, value);
+    double real = 0;
+    int64_t whole = 0;
+    for (const HostTensor& term : terms) {
+      if (is_float(out.dtype))
+        real += term.at(k);
+      else
+        whole += term.int_at(k);
     }
+    if (is_float(out.dtype))
+      out.set(k, real);
+    else
+      out.set_int_at(k, whole);
   }
   return out;
 }
@@ -88,10 +95,13 @@ std::vector<std::vector<int64_t>> partitions(int64_t size) {
   return made;
 }
 
-bool exact_on_integers(OpKind kind) { return kind == OpKind::contract || kind == OpKind::reduce || kind == OpKind::index || kind == OpKind::view; }
+bool exact_on_integers(OpKind kind) {
+  return kind == OpKind::contract || kind == OpKind::reduce || kind == OpKind::index || kind == OpKind::view;
+}
 
 // One letter over these parts: evaluates each rank's part, and compares what the ranks hold together with the unsplit outputs.
-void check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs, const SplitRule& rule, char letter, const std::vector<int64_t>& parts, bool exact) {
+void check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs, const SplitRule& rule, char letter,
+                 const std::vector<int64_t>& parts, bool exact) {
   const Node& node = graph.nodes[0];
   std::vector<TypedShape> in = types_of(made.graph, node.inputs), out = types_of(graph, node.outputs);
   std::vector<HostTensor> right = evaluate_node(graph, node, inputs);
@@ -119,12 +129,15 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
     HostTensor together = make_tensor(out[o].dtype, out[o].shape);
     std::vector<HostTensor> terms;
     for (size_t r = 0, offset = 0; r < parts.size(); offset += static_cast<size_t>(parts[r]), ++r) {
-      if (d == std::string::npos) terms.push_back(given[r][o]);
-      else put_part(given[r][o], together, d, static_cast<int64_t>(offset));
+      if (d == std::string::npos)
+        terms.push_back(given[r][o]);
+      else
+        put_part(given[r][o], together, d, static_cast<int64_t>(offset));
     }
-    if (d == std::string::npos) together = reduced(terms, made.op->name);
+    if (d == std::string::npos) together = total(terms);
     bool same = exact || d != std::string::npos;
-    EXPECT_EQ(testing::difference(together, right[o], same ? testing::Tolerance{} : testing::tolerance(right[o].dtype)), "") << "output " << o;
+    EXPECT_EQ(testing::difference(together, right[o], same ? testing::Tolerance{} : testing::tolerance(right[o].dtype)), "")
+        << "output " << o;
   }
 }
 
@@ -132,11 +145,13 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
   size_t splits = 0;
   for_each_case([&](const Case& made) {
     std::vector<TypedShape> in = types_of(made.graph, made.node().inputs), out = types_of(made.graph, made.node().outputs);
-    SplitRule rule = parse_split_rule(made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in, out);
+    SplitRule rule =
+        parse_split_rule(made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in, out);
     bool exact = exact_on_integers(made.op->kind);
     bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
     std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
-    for (size_t i = 0; i < in.size(); ++i) inputs.push_back(exact ? random_tensor(in[i], made.sample, 50 + i, true) : composite ? widened(made.inputs[i]) : made.inputs[i]);
+    for (size_t i = 0; i < in.size(); ++i)
+      inputs.push_back(exact ? random_tensor(in[i], made.sample, 50 + i, true) : composite ? widened(made.inputs[i]) : made.inputs[i]);
     Graph graph = composite ? widened(made.graph) : made.graph;
     for (char letter : free_letters(rule))
       for (const auto& parts : partitions(size_of_letter(rule, in, out, letter))) {
@@ -154,7 +169,8 @@ TEST(Sweep, LinearArgumentsAreLinear) {
   size_t checked = 0;
   for_each_case([&](const Case& made) {
     std::vector<std::vector<int>> groups;
-    if (made.op->joint) groups.push_back(made.op->linear);
+    if (made.op->joint)
+      groups.push_back(made.op->linear);
     else
       for (int argument : made.op->linear) groups.push_back({argument});
     Graph graph = widened(made.graph);
@@ -176,10 +192,12 @@ TEST(Sweep, LinearArgumentsAreLinear) {
         both.push_back(sum);
       }
       if (!real) continue;
-      std::vector<HostTensor> x = evaluate_node(graph, node, first), y = evaluate_node(graph, node, second), right = evaluate_node(graph, node, both);
+      std::vector<HostTensor> x = evaluate_node(graph, node, first), y = evaluate_node(graph, node, second),
+                              right = evaluate_node(graph, node, both);
       for (size_t o = 0; o < right.size(); ++o) {
         if (!is_float(right[o].dtype)) continue;
-        EXPECT_EQ(testing::difference(reduced({x[o], y[o]}, "sum"), right[o]), "") << made.title << ": not linear in arguments " << str(group) << ", output " << o;
+        EXPECT_EQ(testing::difference(total({x[o], y[o]}), right[o]), "")
+            << made.title << ": not linear in arguments " << str(group) << ", output " << o;
       }
       ++checked;
     }

@@ -11,7 +11,9 @@ namespace {
 
 const char* kSmall = R"({"data": {"paths": ["a.txt"]}})";
 
-RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) { return parse_config(text, "test.json", parse_overrides(overrides)); }
+RunConfig parse(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return parse_config(text, "test.json", parse_overrides(overrides));
+}
 
 TEST(Config, DefaultsAreTheStructs) {
   RunConfig config = parse(kSmall);
@@ -26,13 +28,18 @@ TEST(Config, DefaultsAreTheStructs) {
 TEST(Config, EveryKeyOfAConfigIsRead) {
   RunConfig config = parse(R"({
     "name": "quickstart",
-    "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200, "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
+    "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200,
+              "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
     "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"]},
-    "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential", "validation": 0.05},
+    "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
+             "validation": 0.05},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
-    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "free", "device": "cpu", "eval_every": 5, "eval_batches": 2, "init_from": "w.safetensors"},
-    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5, "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
-    "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1, "fusion": false, "skip_passes": ["simplify"]},
+    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "free", "device": "cpu", "eval_every": 5, "eval_batches": 2,
+              "init_from": "w.safetensors"},
+    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5,
+              "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
+    "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
+                "fusion": false, "skip_passes": ["simplify"]},
     "checkpoint": {"every": 100, "keep": 5},
     "log": {"every": 1, "hash_every": 50}})");
   EXPECT_EQ(config.name, "quickstart");
@@ -51,7 +58,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {
-  RunConfig config = parse(kSmall, {"--optim.lr=3e-4", "--optim.betas=[0.85,0.999]", "--name=other", "--mesh.shape=[2,4]", "--mesh.dim_names=[dp_shard,tp]", "--model.dropout=0.1"});
+  RunConfig config = parse(kSmall, {"--optim.lr=3e-4", "--optim.betas=[0.85,0.999]", "--name=other", "--mesh.shape=[2,4]",
+                                    "--mesh.dim_names=[dp_shard,tp]", "--model.dropout=0.1"});
   std::string text = config_text(config);
   RunConfig again = parse(text);
   EXPECT_EQ(config_text(again), text);

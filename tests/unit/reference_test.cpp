@@ -14,9 +14,9 @@ namespace {
 
 const double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-
 // One node by itself: outputs of these types for these inputs.
-std::vector<HostTensor> run(const std::string& op, const std::vector<HostTensor>& in, const Attrs& attrs, const std::vector<std::pair<DType, Shape>>& out) {
+std::vector<HostTensor> run(const std::string& op, const std::vector<HostTensor>& in, const Attrs& attrs,
+                            const std::vector<std::pair<DType, Shape>>& out) {
   Graph graph;
   std::vector<ValueId> ids;
   for (const auto& tensor : in) ids.push_back(graph.add_input(InputKind::value, "x", tensor.dtype, tensor.shape));
@@ -53,7 +53,8 @@ TEST(Reference, PointwiseFloats) {
   EXPECT_EQ(floats("clamp", {x}, {{"lo", -1.0}, {"hi", 1.0}}, {4}), (Doubles{-1, 1, 0.5, 1}));
   EXPECT_EQ(floats("remainder", {f32({4}, {5, -5, 5, -5}), f32({4}, {3, 3, -3, -3})}, {}, {4}), (Doubles{2, 1, -1, -2}));
   EXPECT_EQ(floats("add", {f32({1}, {16777216}), f32({1}, {1})}, {}, {1}), (Doubles{16777216}));  // rounded to f32
-  EXPECT_EQ(floats("fma", {f32({1}, {1 + 0x1p-23}), f32({1}, {1 - 0x1p-23}), f32({1}, {-1})}, {}, {1}), (Doubles{-0x1p-46}));  // one rounding
+  EXPECT_EQ(floats("fma", {f32({1}, {1 + 0x1p-23}), f32({1}, {1 - 0x1p-23}), f32({1}, {-1})}, {}, {1}),
+            (Doubles{-0x1p-46}));  // one rounding
   Doubles largest = floats("maximum", {f32({3}, {kNan, 1, -kInf}), f32({3}, {0, kNan, 2})}, {}, {3});
   EXPECT_TRUE(std::isnan(largest[0]) && std::isnan(largest[1]) && largest[2] == 2);
   EXPECT_EQ(ints("le", {f32({3}, {1, 2, kNan}), f32({3}, {1, 1, 1})}, {}, DType::boolean, {3}), (Ints{1, 0, 0}));
@@ -80,7 +81,8 @@ TEST(Reference, Conversions) {
   EXPECT_EQ(ints("convert", {x}, {{"dtype", DType::i32}}, DType::i32, {5}), (Ints{1, -1, 2147483647, -2147483648, 0}));
   EXPECT_EQ(ints("convert", {x}, {{"dtype", DType::u8}}, DType::u8, {5}), (Ints{1, 0, 255, 0, 0}));
   EXPECT_EQ(ints("convert", {x}, {{"dtype", DType::boolean}}, DType::boolean, {5}), (Ints{1, 1, 1, 1, 1}));
-  EXPECT_EQ(floats("convert", {from_ints(DType::i64, {1}, {(int64_t{1} << 60) + (int64_t{1} << 36) + 1})}, {{"dtype", DType::f32}}, {1}), (Doubles{0x1p60 + 0x1p37}));  // once
+  EXPECT_EQ(floats("convert", {from_ints(DType::i64, {1}, {(int64_t{1} << 60) + (int64_t{1} << 36) + 1})}, {{"dtype", DType::f32}}, {1}),
+            (Doubles{0x1p60 + 0x1p37}));  // once
   EXPECT_EQ(ints("bitcast", {f32({2}, {1, -0.0})}, {{"dtype", DType::u32}}, DType::u32, {2}), (Ints{0x3f800000, 0x80000000}));
 }
 
@@ -88,10 +90,12 @@ TEST(Reference, Views) {
   HostTensor x = f32({2, 3}, {0, 1, 2, 3, 4, 5});
   EXPECT_EQ(floats("permute", {x}, {{"order", Ints{1, 0}}}, {3, 2}), (Doubles{0, 3, 1, 4, 2, 5}));
   EXPECT_EQ(floats("reshape", {x}, {{"shape", Ints{3, 2}}}, {3, 2}), (Doubles{0, 1, 2, 3, 4, 5}));
-  EXPECT_EQ(floats("broadcast", {f32({2, 1}, {7, 8})}, {{"shape", Ints{2, 2, 3}}, {"dims", Ints{1, 2}}}, {2, 2, 3}), (Doubles{7, 7, 7, 8, 8, 8, 7, 7, 7, 8, 8, 8}));
+  EXPECT_EQ(floats("broadcast", {f32({2, 1}, {7, 8})}, {{"shape", Ints{2, 2, 3}}, {"dims", Ints{1, 2}}}, {2, 2, 3}),
+            (Doubles{7, 7, 7, 8, 8, 8, 7, 7, 7, 8, 8, 8}));
   EXPECT_EQ(floats("slice", {x}, {{"start", Ints{0, 1}}, {"limit", Ints{2, 3}}, {"step", Ints{1, 1}}}, {2, 2}), (Doubles{1, 2, 4, 5}));
   EXPECT_EQ(floats("slice", {x}, {{"start", Ints{1, 0}}, {"limit", Ints{2, 3}}, {"step", Ints{1, 2}}}, {1, 2}), (Doubles{3, 5}));
-  EXPECT_EQ(floats("pad", {f32({1, 2}, {1, 2})}, {{"lo", Ints{1, 0}}, {"hi", Ints{0, 1}}, {"value", 9.0}}, {2, 3}), (Doubles{9, 9, 9, 1, 2, 9}));
+  EXPECT_EQ(floats("pad", {f32({1, 2}, {1, 2})}, {{"lo", Ints{1, 0}}, {"hi", Ints{0, 1}}, {"value", 9.0}}, {2, 3}),
+            (Doubles{9, 9, 9, 1, 2, 9}));
   EXPECT_EQ(floats("concat", {f32({2, 1}, {1, 2}), x}, {{"dim", 1}}, {2, 4}), (Doubles{1, 0, 1, 2, 2, 3, 4, 5}));
   EXPECT_EQ(ints("iota", {}, {{"shape", Ints{2, 3}}, {"dim", 1}, {"dtype", DType::i32}}, DType::i32, {2, 3}), (Ints{0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(floats("full", {}, {{"shape", Ints{2}}, {"value", 1.5}, {"dtype", DType::f32}}, {2}), (Doubles{1.5, 1.5}));
@@ -112,7 +116,8 @@ TEST(Reference, Index) {
     run("index_add", {from_ints(DType::i32, {1}, {-1}), f32({1}, {1})}, {{"rows", 2}}, {{DType::f32, {2}}});
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "[index_add] model.cpp:7 (blocks.0): id -1 at position 0 is outside the table's 2 rows; ids must lie in [0, 2)");
+    EXPECT_STREQ(error.what(),
+                 "[index_add] model.cpp:7 (blocks.0): id -1 at position 0 is outside the table's 2 rows; ids must lie in [0, 2)");
   }
 }
 
@@ -147,7 +152,8 @@ TEST(Reference, Contractions) {
 TEST(Reference, Composites) {
   Doubles p = floats("softmax", {f32({1, 2}, {1000, 1000 + std::log(3.0)})}, {}, {1, 2});
   EXPECT_NEAR(p[0], 0.25, 1e-5);
-  auto norm = run("layer_norm", {f32({1, 2}, {1, 3}), f32({2}, {1, 2}), f32({2}, {0, 5})}, {{"eps", 0.0}}, {{DType::f32, {1, 2}}, {DType::f32, {1}}, {DType::f32, {1}}});
+  auto norm = run("layer_norm", {f32({1, 2}, {1, 3}), f32({2}, {1, 2}), f32({2}, {0, 5})}, {{"eps", 0.0}},
+                  {{DType::f32, {1, 2}}, {DType::f32, {1}}, {DType::f32, {1}}});
   EXPECT_EQ(to_doubles(norm[0]), (Doubles{-1, 7}));
   EXPECT_EQ(norm[1].at(0), 2);
   EXPECT_EQ(norm[2].at(0), 1);
@@ -164,10 +170,13 @@ TEST(Reference, Composites) {
   EXPECT_EQ(slope[2], 0);
   EXPECT_EQ(slope[3], 0);
   try {
-    run("cross_entropy", {logits, from_ints(DType::i32, {3}, {1, 2, 0})}, {{"ignore_index", -100}}, {{DType::f32, {}}, {DType::i64, {}}, {DType::f32, {3}}});
+    run("cross_entropy", {logits, from_ints(DType::i32, {3}, {1, 2, 0})}, {{"ignore_index", -100}},
+        {{DType::f32, {}}, {DType::i64, {}}, {DType::f32, {3}}});
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(), "[cross_entropy] model.cpp:7 (blocks.0): target 2 at position 1 is outside the 2 classes; targets must lie in [0, 2) or be ignore_index -100");
+    EXPECT_STREQ(error.what(),
+                 "[cross_entropy] model.cpp:7 (blocks.0): target 2 at position 1 is outside the 2 classes; targets must lie in [0, 2) or "
+                 "be ignore_index -100");
   }
 }
 
@@ -188,8 +197,8 @@ TEST(Reference, Attention) {
   EXPECT_EQ(to_doubles(out[0]), (Doubles{4, 6}));
   EXPECT_NEAR(out[1].at(1), std::log(2.0), 1e-7);
   // Two query heads share one key head.
-  auto grouped = run("sdpa", {f32({1, 1, 2, 1}, {1, -1}), f32({1, 1, 1, 1}, {2}), f32({1, 1, 1, 1}, {3})}, {{"causal", false}, {"scale", 0.5}},
-                     {{DType::f32, {1, 1, 2, 1}}, {DType::f32, {1, 2, 1}}});
+  auto grouped = run("sdpa", {f32({1, 1, 2, 1}, {1, -1}), f32({1, 1, 1, 1}, {2}), f32({1, 1, 1, 1}, {3})},
+                     {{"causal", false}, {"scale", 0.5}}, {{DType::f32, {1, 1, 2, 1}}, {DType::f32, {1, 2, 1}}});
   EXPECT_EQ(to_doubles(grouped[0]), (Doubles{3, 3}));
   EXPECT_EQ(to_doubles(grouped[1]), (Doubles{1, -1}));
   // A quarter turn and back.
@@ -209,7 +218,8 @@ TEST(Reference, Updates) {
   EXPECT_EQ(out[1].at(0), 1);    // 0.5 * (8 / 4)
   EXPECT_EQ(out[2].at(0), 1);    // 0.25 * 2^2
   EXPECT_EQ(out[0].at(0), 2.5);  // 4 * (1 - 0.25) - (0.5 / 0.5) * 1 / (1 / 0.5)
-  auto step = run("sgd", {one(4), one(2), one(10), scalar(0.5), scalar(3)}, {{"momentum", 0.5}, {"weight_decay", 0.25}}, {{DType::f32, {1}}, {DType::f32, {1}}});
+  auto step = run("sgd", {one(4), one(2), one(10), scalar(0.5), scalar(3)}, {{"momentum", 0.5}, {"weight_decay", 0.25}},
+                  {{DType::f32, {1}}, {DType::f32, {1}}});
   EXPECT_EQ(step[1].at(0), 12);  // 5 + 6 + 1
   EXPECT_EQ(step[0].at(0), -2);
   EXPECT_EQ(floats("global_norm", {f32({2}, {1, 2}), one(2)}, {}, {}), (Doubles{3}));

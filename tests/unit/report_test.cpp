@@ -29,7 +29,8 @@ TEST(Metrics, RowKeepsOrderAndShortestText) {
 }
 
 TEST(Metrics, WhatJsonHasNoNumberForIsAString) {
-  EXPECT_EQ(MetricsRow(1).add("a", std::nanf("")).add("b", INFINITY).add("c", -HUGE_VAL).text(), R"({"step": 1, "a": "nan", "b": "inf", "c": "-inf"})");
+  EXPECT_EQ(MetricsRow(1).add("a", std::nanf("")).add("b", INFINITY).add("c", -HUGE_VAL).text(),
+            R"({"step": 1, "a": "nan", "b": "inf", "c": "-inf"})");
 }
 
 TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {

@@ -19,7 +19,8 @@ constexpr int kExit1 = 1 << 8;  // wait status of exit code 1
 
 const char* kKilled = "-----\nmpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n-----\n";
 const char* kNonZero =
-    "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to do so was:\n\n"
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to "
+    "do so was:\n\n"
     "  Process name: [[29620,1],1]\n  Exit code:    3\n";
 
 AttemptFacts facts(int status, const std::string& words, std::vector<ErrorRecord> records = {}) {
@@ -47,7 +48,8 @@ TEST(Cause, DeathBySignalOutranksThePeersThatNoticedIt) {
 }
 
 TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
-  auto out = diagnose(facts(kExit1, kKilled, {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
+  auto out = diagnose(
+      facts(kExit1, kKilled, {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
   EXPECT_EQ(out.cause, "rank 1: UserError at step 3: bad data");
   EXPECT_EQ(out.others.size(), 2u);
   EXPECT_EQ(out.exit_code, kExitUser);
@@ -173,7 +175,9 @@ TEST(Tickets, EachFailureTakesTheNextOne) {
   std::vector<int64_t> tickets(8);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < 8; ++rank)
-    threads.emplace_back([&, rank] { tickets[rank] = write_error_record(dir, {rank, "PeerError", str("from ", rank, " \xff"), rank, 1, 0}); });
+    threads.emplace_back([&, rank] {
+      tickets[rank] = write_error_record(dir, {rank, "PeerError", str("from ", rank, " \xff"), rank, 1, 0});
+    });
   for (auto& thread : threads) thread.join();
   auto records = read_error_records(dir);
   ASSERT_EQ(records.size(), 8u);

@@ -13,6 +13,13 @@ namespace lockstep::cpu {
 namespace {
 constexpr size_t kMostItems = 4000;
 size_t u(int64_t i) { return static_cast<size_t>(i); }
+Item make_item(ItemKind kind, DType dtype, int cost) {
+  Item item;
+  item.kind = kind;
+  item.dtype = dtype;
+  item.cost = cost;
+  return item;
+}
 }  // namespace
 
 int cost_of(std::string_view scalar) {
@@ -49,7 +56,10 @@ int Evaluator::at(ValueId value, const Index& index) {
   if (auto found = known_.find(key); found != known_.end()) return found->second;
   int made = -1;
   if (auto input = inputs_.find(value); input != inputs_.end()) {
-    made = append({.kind = ItemKind::load, .dtype = body_[value].dtype, .index = indexer_.flatten(index, body_[value].shape), .input = input->second, .args = {}, .guards = {}});
+    Item item = make_item(ItemKind::load, body_[value].dtype, 1);
+    item.index = indexer_.flatten(index, body_[value].shape);
+    item.input = input->second;
+    made = append(std::move(item));
   } else {
     const Node& node = body_.nodes[u(body_[value].producer)];
     switch (op_row(node.op).kind) {
@@ -74,24 +84,31 @@ int Evaluator::at(ValueId value, const Index& index) {
 int Evaluator::constant(DType dtype, double value) {
   for (size_t i = 0; i < items_.size(); ++i)
     if (items_[i].kind == ItemKind::constant && items_[i].dtype == dtype && items_[i].value == value && std::signbit(items_[i].value) == std::signbit(value)) return static_cast<int>(i);
-  return append({.kind = ItemKind::constant, .dtype = dtype, .index = {}, .value = value, .args = {}, .guards = {}, .cost = 0});
+  Item item = make_item(ItemKind::constant, dtype, 0);
+  item.value = value;
+  return append(std::move(item));
 }
 
 int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
-  Item item{.kind = ItemKind::pointwise, .dtype = body_[value].dtype, .index = {}, .node = &node, .args = {}, .guards = {}};
+  const DType dtype = body_[value].dtype;
+  Item item = make_item(ItemKind::pointwise, dtype, cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
+  item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, index));
-  item.cost = cost_of(op_row(node.op).scalar) + (item.dtype == DType::bf16 || item.dtype == DType::f16 ? 4 : 0);
   return append(std::move(item));
 }
 
 int Evaluator::creation(const Node& node, const Index& index) {
   DType dtype = node.attrs.dtype("dtype");
   if (!node.attrs.has("dim")) return constant(dtype, node.attrs.number("value"));
-  return append({.kind = ItemKind::iota, .dtype = dtype, .index = index[u(node.attrs.integer("dim"))], .args = {}, .guards = {}, .cost = 2});
+  Item item = make_item(ItemKind::iota, dtype, 2);
+  item.index = index[u(node.attrs.integer("dim"))];
+  return append(std::move(item));
 }
 
 int Evaluator::random(const Node& node, ValueId value, const Index& index) {
-  Item item{.kind = ItemKind::random, .dtype = body_[value].dtype, .index = indexer_.flatten(index, body_[value].shape), .node = &node, .args = {}, .guards = {}, .cost = 150};
+  Item item = make_item(ItemKind::random, body_[value].dtype, 150);
+  item.index = indexer_.flatten(index, body_[value].shape);
+  item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, {}));
   return append(std::move(item));
 }
@@ -120,7 +137,10 @@ int Evaluator::view(const Node& node, const Index& index) {
 
 // Values outside a guard are computed at a safe index and dropped.
 int Evaluator::select(DType dtype, std::vector<Guard> guards, int inside, int outside) {
-  return append({.kind = ItemKind::select, .dtype = dtype, .index = {}, .args = {inside, outside}, .guards = std::move(guards), .cost = 2});
+  Item item = make_item(ItemKind::select, dtype, 2);
+  item.args = {inside, outside};
+  item.guards = std::move(guards);
+  return append(std::move(item));
 }
 
 int Evaluator::pad(const Node& node, const Index& index) {
@@ -166,7 +186,12 @@ int Evaluator::take(const Node& node, const Index& index) {
   if (numel(table) == 0) return constant(body_[node.inputs[0]].dtype, 0);
   int id = at(node.inputs[1], Index(index.begin(), index.begin() + static_cast<int64_t>(ids.size())));
   auto [known, fresh] = numbers_.try_emplace({id, table[0]}, -1);  // one clamped number per id item and table size
-  if (fresh) known->second = append({.kind = ItemKind::row_number, .dtype = DType::i32, .index = {}, .bound = table[0], .args = {id}, .guards = {}, .cost = 2});
+  if (fresh) {
+    Item item = make_item(ItemKind::row_number, DType::i32, 2);
+    item.bound = table[0];
+    item.args = {id};
+    known->second = append(std::move(item));
+  }
   const int number = known->second;
   Index inner{indexer_.item(number, table[0], items_[u(number)].varies)};
   inner.insert(inner.end(), index.begin() + static_cast<int64_t>(ids.size()), index.end());
@@ -180,8 +205,11 @@ int Evaluator::reduced(ValueId value, const Index& index) {
   Expr flat = indexer_.flatten(index, body_[value].shape);
   if (reduction.column != at_end_) throw NoPlan("a reduction is read where it is not complete");
   if (!(flat == (at_end_ ? indexer_.column() : indexer_.row()))) throw NoPlan("a reduction is read at another row than its own");
-  return append({.kind = at_end_ ? ItemKind::column_result : ItemKind::row_result, .dtype = body_[value].dtype, .index = {}, .args = {}, .guards = {},
-                 .reduction = found->second, .stage = at_end_ ? 0 : reduction.stage + 1, .varies = at_end_, .cost = 0});
+  Item item = make_item(at_end_ ? ItemKind::column_result : ItemKind::row_result, body_[value].dtype, 0);
+  item.reduction = found->second;
+  item.stage = at_end_ ? 0 : reduction.stage + 1;
+  item.varies = at_end_;
+  return append(std::move(item));
 }
 
 }  // namespace lockstep::cpu

@@ -1,0 +1,306 @@
+// Groups: roles of nodes, candidates, legality, joining.
+#include "compiler/schedule/fuse_groups.h"
+
+#include <algorithm>
+
+#include "compiler/codegen/kernel.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+constexpr int kCheap = 10;        // vector instructions up to which a value is computed again rather than stored
+constexpr int kMostDepth = 10;    // cheap producers on top of each other
+constexpr double kLeastShared = 1024;  // bytes that siblings must share
+
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+bool is_reshape(const Node& node) { return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims"); }
+bool is_primitive(const Node& node) {
+  if (node.attrs.has("alias")) return false;
+  switch (op_row(node.op).kind) {
+    case OpKind::pointwise: case OpKind::creation: case OpKind::random: case OpKind::reduce: case OpKind::view: return true;
+    case OpKind::index: return !node.attrs.has("rows");
+    default: return false;
+  }
+}
+}  // namespace
+
+FuseGroups::FuseGroups(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options) {
+  find_roles();
+  make_units();
+}
+
+double FuseGroups::bytes(ValueId value) const { return static_cast<double>(numel(graph_[value].shape)) * static_cast<double>(size_of(graph_[value].dtype)); }
+
+void FuseGroups::find_sources(NodeId n) {
+  const Node& node = graph_.nodes[u(n)];
+  for (ValueId output : node.outputs) {
+    if (roles_[u(n)] != FuseRole::copied) {
+      sources_[u(output)] = {output};
+      continue;
+    }
+    std::set<ValueId> all;
+    for (ValueId input : node.inputs) {
+      all.insert(sources_[u(input)].begin(), sources_[u(input)].end());
+      depth_[u(output)] = std::max(depth_[u(output)], depth_[u(input)]);
+    }
+    if (op_row(node.op).kind == OpKind::pointwise) ++depth_[u(output)];
+    sources_[u(output)] = {all.begin(), all.end()};
+  }
+}
+
+// Reads no more bytes than it writes, and costs little to compute again.
+bool FuseGroups::cheap(const Node& node, ValueId value) const {
+  if (op_row(node.op).kind != OpKind::pointwise || kernel_cost_of(op_row(node.op).scalar) > kCheap) return false;
+  std::set<ValueId> all;
+  int depth = 0;
+  for (ValueId input : node.inputs) {
+    all.insert(sources_[u(input)].begin(), sources_[u(input)].end());
+    depth = std::max(depth, depth_[u(input)]);
+  }
+  double read = 0;
+  for (ValueId source : all) read += bytes(source);
+  return depth < kMostDepth && read <= bytes(value);
+}
+
+void FuseGroups::find_roles() {
+  roles_.assign(graph_.nodes.size(), FuseRole::kept);
+  needed_ = needed_nodes(graph_);
+  buffered_.assign(graph_.values.size(), false);
+  sources_.resize(graph_.values.size());
+  depth_.assign(graph_.values.size(), 0);
+  for (const auto& output : graph_.outputs) buffered_[u(output.value)] = true;
+  for (size_t n = graph_.nodes.size(); n-- > 0;) {
+    const Node& node = graph_.nodes[n];
+    if (!needed_[n]) continue;
+    bool passes = is_primitive(node) && is_reshape(node) && (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
+    if (!is_primitive(node) || passes)
+      for (ValueId input : node.inputs) buffered_[u(input)] = true;
+  }
+  for (const auto& input : graph_.inputs) sources_[u(input.value)] = {input.value};
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    const Node& node = graph_.nodes[n];
+    if (needed_[n] && is_primitive(node)) {
+      const ValueId value = node.outputs[0];
+      const OpKind kind = op_row(node.op).kind;
+      if (is_reshape(node) && (buffered_[u(value)] || !options_.enabled)) roles_[n] = FuseRole::kept;
+      else if (!options_.enabled || buffered_[u(value)]) roles_[n] = FuseRole::member;
+      else roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied : FuseRole::member;
+    }
+    find_sources(static_cast<NodeId>(n));
+  }
+}
+
+std::set<ValueId> FuseGroups::reads_of(const std::vector<NodeId>& nodes) const {
+  std::set<ValueId> reads;
+  for (NodeId n : nodes)
+    for (ValueId input : graph_.nodes[u(n)].inputs) reads.insert(sources_[u(input)].begin(), sources_[u(input)].end());
+  for (NodeId n : nodes)
+    for (ValueId output : graph_.nodes[u(n)].outputs) reads.erase(output);
+  return reads;
+}
+
+void FuseGroups::make_units() {
+  unit_of_.assign(graph_.nodes.size(), -1);
+  readers_.resize(graph_.values.size());
+  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    if (!needed_[n] || roles_[n] == FuseRole::copied) continue;
+    unit_of_[n] = static_cast<int>(units_.size());
+    Unit unit{{static_cast<NodeId>(n)}, roles_[n] == FuseRole::member, {}, next_version_++, -1, 0};
+    unit.reads = reads_of(unit.nodes);
+    for (ValueId value : unit.reads) readers_[u(value)].insert(unit_of_[n]);
+    units_.push_back(std::move(unit));
+  }
+  order_units();
+}
+
+// A topological order of units (Kahn); empty units have no place.
+void FuseGroups::order_units() {
+  position_.assign(units_.size(), -1);
+  std::vector<int> waiting(units_.size(), 0);
+  std::vector<std::set<int>> next(units_.size());
+  for (size_t k = 0; k < units_.size(); ++k)
+    for (ValueId value : units_[k].reads) {
+      NodeId producer = graph_[value].producer;
+      if (producer >= 0 && unit_of_[u(producer)] != static_cast<int>(k) && next[u(unit_of_[u(producer)])].insert(static_cast<int>(k)).second) ++waiting[k];
+    }
+  std::vector<int> ready;
+  for (size_t k = units_.size(); k-- > 0;)
+    if (waiting[k] == 0 && !units_[k].nodes.empty()) ready.push_back(static_cast<int>(k));
+  int place = 0;
+  while (!ready.empty()) {
+    int k = ready.back();
+    ready.pop_back();
+    position_[u(k)] = place++;
+    for (int other : next[u(k)])
+      if (--waiting[u(other)] == 0) ready.push_back(other);
+  }
+}
+
+bool FuseGroups::leaves(ValueId value, const Unit& a, const Unit* b) const {
+  if (buffered_[u(value)]) return true;
+  for (int reader : readers_[u(value)])
+    if (&units_[u(reader)] != &a && &units_[u(reader)] != b) return true;
+  return false;
+}
+
+double FuseGroups::bytes_moved(const Unit& unit) const {
+  double out = 0;
+  for (ValueId value : unit.reads) out += bytes(value);
+  for (NodeId n : unit.nodes)
+    for (ValueId value : graph_.nodes[u(n)].outputs)
+      if (leaves(value, unit)) out += bytes(value);
+  return out;
+}
+
+double FuseGroups::bytes_saved(const Unit& a, const Unit& b) const {
+  double out = 0;
+  for (ValueId value : a.reads)
+    if (b.reads.count(value)) out += bytes(value);
+  for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
+    for (NodeId n : from->nodes)
+      for (ValueId value : graph_.nodes[u(n)].outputs)
+        if (to->reads.count(value)) out += bytes(value) * (leaves(value, a, &b) ? 1 : 2);
+  return out;
+}
+
+std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
+  std::set<std::pair<int, int>> pairs;
+  auto consider = [&](int a, int b) {
+    if (a != b && units_[u(a)].group && units_[u(b)].group) pairs.insert({std::min(a, b), std::max(a, b)});
+  };
+  for (size_t v = 0; v < graph_.values.size(); ++v) {
+    const auto& readers = readers_[v];
+    NodeId producer = graph_.values[v].producer;
+    if (producer >= 0 && unit_of_[u(producer)] >= 0)
+      for (int reader : readers) consider(unit_of_[u(producer)], reader);
+    if (bytes(static_cast<ValueId>(v)) < kLeastShared) continue;
+    int looked = 0;
+    for (auto i = readers.begin(); i != readers.end(); ++i)
+      for (auto j = std::next(i); j != readers.end() && looked < 512; ++j) {
+        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front() ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back() : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
+        if (gap <= options_.reach) consider(*i, *j), ++looked;
+      }
+  }
+  std::vector<Pair> out;
+  for (auto [a, b] : pairs) {
+    const Unit &first = units_[u(a)], &second = units_[u(b)];
+    if (refused_.count({first.version, second.version})) continue;
+    double saved = bytes_saved(first, second);
+    bool vertical = false;
+    for (auto [from, to] : {std::pair(&first, &second), std::pair(&second, &first)})
+      for (NodeId n : from->nodes)
+        for (ValueId value : graph_.nodes[u(n)].outputs) vertical = vertical || to->reads.count(value) != 0;
+    if (!vertical && (saved < kLeastShared || saved * 4 < std::min(bytes_moved(first), bytes_moved(second)))) continue;
+    out.push_back({a, b, saved});
+  }
+  std::stable_sort(out.begin(), out.end(), [](const Pair& x, const Pair& y) { return x.bytes > y.bytes; });
+  return out;
+}
+
+// Whether a unit outside is reached from a or b and reaches a or b: only units between them in the order can be.
+bool FuseGroups::makes_cycle(int a, int b) const {
+  const int last = std::max(position_[u(a)], position_[u(b)]);
+  std::vector<int> open;
+  std::set<int> seen;
+  auto follow = [&](int from, bool first) {
+    for (NodeId n : units_[u(from)].nodes)
+      for (ValueId value : graph_.nodes[u(n)].outputs)
+        for (int reader : readers_[u(value)]) {
+          if (reader == a || reader == b) {
+            if (!first) return true;
+            continue;
+          }
+          if (position_[u(reader)] < last && seen.insert(reader).second) open.push_back(reader);
+        }
+    return false;
+  };
+  follow(a, true);
+  follow(b, true);
+  while (!open.empty()) {
+    int k = open.back();
+    open.pop_back();
+    if (follow(k, false)) return true;
+  }
+  return false;
+}
+
+void FuseGroups::measure(Unit& unit) const {
+  if (unit.work >= 0) return;
+  KernelCost cost = kernel_cost(*body_of({unit.nodes}).graph);
+  LS_CHECK(cost.fits, "a primitive of its own does not fit a kernel: ", graph_.nodes[u(unit.nodes[0])].op);
+  unit.work = cost.work;
+  unit.gathers = cost.gathers;
+}
+
+bool FuseGroups::try_join(const Pair& pair) {
+  Unit &a = units_[u(pair.a)], &b = units_[u(pair.b)];
+  if (a.nodes.empty() || b.nodes.empty() || refused_.count({a.version, b.version})) return false;
+  const auto key = std::pair(a.version, b.version);
+  auto refuse = [&](const std::string& why) {
+    refused_.insert(key);
+    if (log::enabled("fusion")) log::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ", graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
+    return false;
+  };
+  if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes)) return refuse("too many nodes");
+  if (makes_cycle(pair.a, pair.b)) return refuse("another node stands between them");
+  measure(a);
+  measure(b);
+  FuseGroup joined;
+  std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(joined.nodes));
+  // body_of asks which values leave the group: let it see both units as one.
+  for (NodeId n : b.nodes) unit_of_[u(n)] = pair.a;
+  const double saved = bytes_saved(a, b);
+  std::vector<NodeId> old = a.nodes;
+  auto rename = [&](int from, int to) {
+    for (ValueId value : b.reads) readers_[u(value)].erase(from), readers_[u(value)].insert(to);
+  };
+  std::set<ValueId> shared;
+  for (ValueId value : b.reads)
+    if (a.reads.count(value)) shared.insert(value);
+  rename(pair.b, pair.a);
+  Body body = body_of(joined);
+  std::string why;
+  KernelCost cost = kernel_cost(*body.graph);
+  if (!cost.fits) (void)fits_one_kernel(*body.graph, &why);
+  else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers) why = "too many buffers";
+  else if (cost.gathers > a.gathers + b.gathers) why = "an index would no longer run along memory";
+  else if (cost.work > (a.work + b.work) * 1.25 + saved / 64) why = "dear values would be computed more often";
+  if (!why.empty()) {
+    rename(pair.a, pair.b);
+    for (ValueId value : shared) readers_[u(value)].insert(pair.a);
+    for (NodeId n : b.nodes) unit_of_[u(n)] = pair.b;
+    return refuse(why);
+  }
+  for (ValueId value : b.reads) readers_[u(value)].erase(pair.a);
+  for (ValueId value : a.reads) readers_[u(value)].erase(pair.a);
+  a.nodes = std::move(joined.nodes);
+  a.reads = reads_of(a.nodes);
+  for (ValueId value : a.reads) readers_[u(value)].insert(pair.a);
+  a.version = next_version_++;
+  a.work = cost.work;
+  a.gathers = cost.gathers;
+  b = Unit{};
+  b.version = next_version_++;
+  order_units();
+  return true;
+}
+
+void FuseGroups::join() {
+  for (bool again = options_.enabled; again;) {
+    again = false;
+    for (const Pair& pair : candidates()) again = try_join(pair) || again;
+  }
+}
+
+std::vector<FuseGroup> FuseGroups::groups() const {
+  std::vector<FuseGroup> out;
+  for (const Unit& unit : units_)
+    if (unit.group && !unit.nodes.empty()) out.push_back({unit.nodes});
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// Groups of primitives, and which of them become one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "compiler/schedule/fuse.h"
+
+namespace lockstep {
+
+// How fusion sees a node.
+enum class FuseRole {
+  member,  // belongs to one group: its value is computed once
+  copied,  // a view, a creation or a cheap producer: computed inside every reader
+  kept,    // not a primitive (or a reshape, which costs nothing): stays as it is
+};
+
+struct FuseGroup {
+  std::vector<NodeId> nodes;  // members, ascending
+};
+
+class FuseGroups {
+ public:
+  FuseGroups(const Graph& graph, const FuseOptions& options);
+
+  FuseRole role(NodeId node) const { return roles_[static_cast<size_t>(node)]; }
+  bool needed(NodeId node) const { return needed_[static_cast<size_t>(node)]; }
+  // Greedy: the pair that saves most bytes first, in rounds, until nothing can be joined.
+  void join();
+  // Groups in the end; each fits one kernel.
+  std::vector<FuseGroup> groups() const;
+  // The body of a group, and the values of the graph that are its inputs and outputs.
+  struct Body {
+    std::shared_ptr<Graph> graph;
+    std::vector<ValueId> inputs, outputs;
+  };
+  Body body_of(const FuseGroup& group) const;
+  // Values with a buffer that `value` is computed from: itself, unless its producer is copied into readers.
+  const std::vector<ValueId>& sources(ValueId value) const { return sources_[static_cast<size_t>(value)]; }
+
+ private:
+  struct Unit {              // a group, or one kept node
+    std::vector<NodeId> nodes;
+    bool group = false;
+    std::set<ValueId> reads; // sources from outside
+    int version = 0;
+    double work = -1;        // of its kernel, when known
+    int gathers = 0;
+  };
+  struct Pair {
+    int a = 0, b = 0;
+    double bytes = 0;        // that need no longer move
+  };
+  void find_roles();
+  bool cheap(const Node& node, ValueId value) const;
+  void find_sources(NodeId node);
+  void make_units();
+  std::vector<Pair> candidates() const;
+  double bytes_saved(const Unit& a, const Unit& b) const;
+  double bytes_moved(const Unit& unit) const;
+  bool leaves(ValueId value, const Unit& a, const Unit* b = nullptr) const;  // read outside a and b
+  bool try_join(const Pair& pair);
+  bool makes_cycle(int a, int b) const;
+  void order_units();
+  double bytes(ValueId value) const;
+  void measure(Unit& unit) const;
+  std::set<ValueId> reads_of(const std::vector<NodeId>& nodes) const;
+
+  const Graph& graph_;
+  FuseOptions options_;
+  std::vector<FuseRole> roles_;
+  std::vector<bool> needed_, buffered_;          // per node; per value: must have a buffer (an output, or read by a kept node)
+  std::vector<std::vector<ValueId>> sources_;    // per value
+  std::vector<int> depth_;                       // per value: cheap producers on top of each other
+  std::vector<Unit> units_;
+  std::vector<int> unit_of_;                     // per node, -1: copied
+  std::vector<std::set<int>> readers_;           // per value: units that read it as a source
+  std::vector<int> position_;                    // per unit: a topological order
+  std::set<std::pair<int, int>> refused_;        // versions of pairs that did not fit
+  int next_version_ = 0;
+};
+
+}  // namespace lockstep
