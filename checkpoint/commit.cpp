@@ -80,7 +80,7 @@ bool already_saved(Storage& storage, const std::string& path, const std::string&
       if (manifest.state_hash == hash) text = read;
     });
   if (found.verdict == Verdict::damaged) {
-    log::warn(str(found.text, "; it is replaced"));
+    logs::warn(str(found.text, "; it is replaced"));
     found = {};
   }
   raise(settle(world, found));
@@ -90,7 +90,7 @@ bool already_saved(Storage& storage, const std::string& path, const std::string&
   auto problems = verify_chunks(storage, path, manifest, world.rank(), world.size());
   Outcome whole = settle(world, problems.empty() ? Outcome{} : Outcome{Verdict::damaged, problems[0]});
   if (whole.verdict != Verdict::ok) {
-    if (world.rank() == 0) log::warn(str(whole.text, "; the checkpoint is replaced"));
+    if (world.rank() == 0) logs::warn(str(whole.text, "; the checkpoint is replaced"));
     return false;
   }
   bytes = 0;
@@ -117,7 +117,7 @@ void finish(Storage& storage, const std::string& dir, const std::string& name, i
     write_latest(storage, dir, name);
     retain(storage, dir, keep);
   } catch (const std::exception& e) {
-    log::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what()));
+    logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what()));
   }
 }
 }  // namespace
@@ -182,7 +182,7 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   int64_t bytes = out.bytes;
   broadcast(world, {&bytes, 1, DType::i64, 0}, "checkpoint committed");
   out.bytes = bytes;
-  log::topic("checkpoint", str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ", out.bytes, " in all, state ", out.state_hash));
+  logs::topic("checkpoint", str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ", out.bytes, " in all, state ", out.state_hash));
   return out;
 }
 

@@ -19,7 +19,7 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
   for (const auto& entry : storage.list(step_dir))
-    if (entry.name != kManifestName && !manifest.find_file(entry.name)) log::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
+    if (entry.name != kManifestName && !manifest.find_file(entry.name)) logs::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
 }
 
 // The outcome is the same on all ranks; `out` is filled when it is ok.
@@ -58,7 +58,7 @@ std::vector<std::string> candidates(const std::string& dir, Group& world, Storag
     std::string latest = read_latest(storage, dir);
     bool found = latest.empty();
     for (const auto& folder : folders) found = found || folder.name == latest;
-    if (!found) log::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));
+    if (!found) logs::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));
   })));
   return Json::parse(broadcast_text(world, paths.dump())).get<std::vector<std::string>>();
 }
@@ -79,12 +79,12 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
     LoadedInfo out;
     Outcome tried = try_load(path, arrays, mesh, storage, out);
     if (tried.verdict == Verdict::ok) {
-      if (!reasons.empty() && world.rank() == 0) log::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
+      if (!reasons.empty() && world.rank() == 0) logs::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
       return out;
     }
     if (tried.verdict != Verdict::damaged) raise(tried);
     reasons.push_back(tried.text);
-    if (world.rank() == 0) log::warn(str(last_part(path), " is damaged: ", tried.text));
+    if (world.rank() == 0) logs::warn(str(last_part(path), " is damaged: ", tried.text));
   }
   throw UserError(str(dir, " holds ", paths.size(), " checkpoint", paths.size() == 1 ? "" : "s", " and none is whole; nothing was changed:\n  ", join(reasons, "\n  "),
                       "\n  restore the files, or start afresh under another --name"));

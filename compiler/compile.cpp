@@ -33,7 +33,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   }
   PassContext context{mesh, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
   Graph traced = trace(batch, function);
-  if (log::enabled("trace")) log::topic("trace", print(traced));
+  if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context));
   auto lower = [&](const Graph& graph) { return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context); };

@@ -70,8 +70,8 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
     graph = row.pass(std::move(graph), context);
     if (row.placed) place_values(graph, context);
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (log::enabled("passes")) log::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
-    if (log::enabled(row.topic)) log::topic(row.topic, str("after ", row.name, ":\n", print(graph)));
+    if (logs::enabled("passes")) logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
+    if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", row.name, ":\n", print(graph)));
     if (check) verify(graph, row.name);
   }
   return graph;

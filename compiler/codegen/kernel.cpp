@@ -33,7 +33,7 @@ KernelSource generate_kernel(const Graph& body) {
   KernelSource out;
   out.name = "k_" + hash_hex(text);
   out.text = cpu::kernel_text(own, *made.plan, out.name);
-  if (log::enabled("source")) log::topic("source", text + out.text);
+  if (logs::enabled("source")) logs::topic("source", text + out.text);
   return out;
 }
 

@@ -18,8 +18,8 @@ std::string compile_flags(Isa isa);     // as given to the compiler
 
 struct KernelOptions {
   int threads = 2;         // compilers at a time
-  std::string isa;         // "" = LOCKSTEP_ISA
-  std::string cache_dir;   // "" = LOCKSTEP_CACHE, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep
+  std::string isa{};       // "" = LOCKSTEP_ISA
+  std::string cache_dir{}; // "" = LOCKSTEP_CACHE, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep
 };
 
 // A loaded shared object. Copies share it; it is unloaded with the last copy.

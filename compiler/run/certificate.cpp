@@ -5,6 +5,7 @@
 #include "compiler/codegen/library/library.h"
 #include "compiler/run/update.h"
 #include "core/base/hash.h"
+#include "core/base/text.h"
 #include "core/ir/print.h"
 
 namespace lockstep {

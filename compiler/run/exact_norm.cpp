@@ -1,69 +1,90 @@
-// Fixed-point sums.
+// Fixed-point digits: placing a double, carrying, rounding once at the end.
 #include "compiler/run/exact_norm.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "core/base/error.h"
 
 namespace lockstep {
 
 namespace {
-constexpr int kDigits = 7;
-constexpr int kLowest = -128;  // exponent of the least bit
+using Wide = unsigned __int128;
+
+constexpr int kDigits = 7, kFlags = 7;
+constexpr int kDigitBits = 40;
+constexpr int64_t kDigit = int64_t{1} << kDigitBits;
+constexpr int kLeast = -150;                         // exponent of the least bit
+constexpr int kTop = kLeast + kDigits * kDigitBits;  // 130: everything is below 2^kTop
+constexpr int64_t kInf = 1, kNan = int64_t{1} << 32;
+constexpr int64_t kFull = int64_t{1} << 62;  // a word this large is carried before more is added
 }  // namespace
 
 void Limbs::add(double value) {
-  if (!(value < 0x1p95)) {
-    ++words[7];
+  if (std::isnan(value)) {
+    words[kFlags] |= kNan;
     return;
   }
-  int exponent = 0;
-  double fraction = std::frexp(value, &exponent);                         // value = fraction * 2^exponent, fraction in [0.5, 1)
-  auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53));         // 53 bits
-  int shift = exponent - 53 - kLowest;                                     // of the mantissa's least bit above the window's
-  if (shift <= -64) return;
-  if (shift < 0) mantissa >>= -shift, shift = 0;
-  int digit = shift / 32, inside = shift % 32;
-  unsigned __int128 wide = static_cast<unsigned __int128>(mantissa) << inside;
-  for (int i = digit; i < kDigits && wide; ++i, wide >>= 32) words[i] += static_cast<int64_t>(static_cast<uint64_t>(wide) & 0xffffffffu);
-  if (words[digit] > (int64_t{1} << 61)) normalise();
+  LS_CHECK(value >= 0, "a sum of squares is ", value);
+  const auto bits = std::bit_cast<uint64_t>(value);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7ff);
+  // value = mantissa * 2^(exponent - 1075). Values without the hidden bit are far below the window.
+  if (exponent >= kTop + 1023) {  // 2^130 or more, or inf
+    words[kFlags] |= kInf;
+    return;
+  }
+  const uint64_t mantissa = exponent ? (bits & ((uint64_t{1} << 52) - 1)) | uint64_t{1} << 52 : 0;
+  const int at = exponent - 1075 - kLeast;  // the place of the mantissa's least bit, in bits
+  if (at <= -53 || mantissa == 0) return;
+  const Wide shifted = at < 0 ? Wide{mantissa >> -at} : Wide{mantissa} << (at % kDigitBits);
+  const int digit = at < 0 ? 0 : at / kDigitBits;
+  int64_t full = 0;
+  for (int i = 0; i < 3 && digit + i < kDigits; ++i) {
+    auto part = static_cast<int64_t>(shifted >> (i * kDigitBits)) & (kDigit - 1);
+    full |= words[digit + i] += part;
+  }
+  if (full >= kFull) normalise();
+}
+
+void Limbs::add(std::span<const double> values) {
+  for (double value : values) add(value);
 }
 
 void Limbs::add(const Limbs& other) {
-  for (int i = 0; i < 8; ++i) words[i] += other.words[i];
+  Limbs term = other;
+  term.normalise();
+  normalise();
+  for (int i = 0; i <= kFlags; ++i) words[i] += term.words[i];
 }
 
 void Limbs::normalise() {
-  int64_t carry = 0;
-  for (int i = 0; i < kDigits; ++i) {
-    words[i] += carry;
-    carry = words[i] >> 32;
-    words[i] &= 0xffffffff;
+  for (int i = 0; i + 1 < kDigits; ++i) {
+    words[i + 1] += words[i] >> kDigitBits;
+    words[i] &= kDigit - 1;
   }
-  words[7] += carry;  // beyond the window
+  bool inf = (words[kFlags] & (kNan - 1)) != 0, nan = words[kFlags] >= kNan;
+  // Terms are not negative: a sum that has left the window does not come back.
+  if (words[kDigits - 1] >= kDigit) inf = true;
+  words[kFlags] = nan ? kNan : inf ? kInf : 0;
+  // The total is known whatever the digits are; cleared, they are equal in every order and cannot overflow.
+  if (inf || nan)
+    for (int i = 0; i < kDigits; ++i) words[i] = 0;
 }
 
 double Limbs::total() const {
-  Limbs copy = *this;
-  copy.normalise();
-  if (copy.words[7]) return std::numeric_limits<double>::infinity();
-  // The top 128 bits hold more than a double's; what is below only decides ties, so it is folded into a sticky bit.
+  Limbs sum = *this;
+  sum.normalise();
+  if (sum.words[kFlags] >= kNan) return std::numeric_limits<double>::quiet_NaN();
+  if (sum.words[kFlags]) return std::numeric_limits<double>::infinity();
   int top = kDigits - 1;
-  while (top > 0 && copy.words[top] == 0) --top;
-  unsigned __int128 wide = 0;
-  int low = top - 3 < 0 ? 0 : top - 3;
-  for (int i = top; i >= low; --i) wide = wide << 32 | static_cast<uint64_t>(copy.words[i]);
-  for (int i = 0; i < low; ++i)
-    if (copy.words[i]) wide |= 1;
-  // Round to nearest even on 53 bits.
-  int bits = 0;
-  for (unsigned __int128 w = wide; w; w >>= 1) ++bits;
-  int drop = bits > 53 ? bits - 53 : 0;
-  if (drop) {
-    unsigned __int128 rest = wide & ((static_cast<unsigned __int128>(1) << drop) - 1), half = static_cast<unsigned __int128>(1) << (drop - 1);
-    wide >>= drop;
-    if (rest > half || (rest == half && (wide & 1))) ++wide;
-  }
-  return std::ldexp(static_cast<double>(static_cast<uint64_t>(wide)), drop + 32 * low + kLowest);
+  while (top > 0 && sum.words[top] == 0) --top;
+  auto digit = [&](int i) { return i >= 0 ? static_cast<Wide>(sum.words[i]) : Wide{0}; };
+  // Three digits have at least 81 significant bits; what is below them matters only for ties, so one bit stands for it.
+  Wide value = digit(top) << (2 * kDigitBits) | digit(top - 1) << kDigitBits | digit(top - 2);
+  for (int i = 0; i < top - 2; ++i)
+    if (sum.words[i]) value |= 1;
+  return std::ldexp(static_cast<double>(value), kLeast + (top - 2) * kDigitBits);
 }
 
 float Limbs::norm() const { return static_cast<float>(std::sqrt(total())); }

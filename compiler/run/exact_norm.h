@@ -1,20 +1,32 @@
-// Exact sums of non-negative doubles in fixed point: addition of integers is associative, so no order and no rank count changes a bit.
+// A sum of non-negative doubles that is exact, so that no order of rows or ranks can change it: a fixed-point integer in eight int64 words.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace lockstep {
 
-// Digits of 32 bits in int64 words: word i counts units of 2^(32 i - 128), i = 0 .. 6, so bits from 2^-128 to 2^96. What lies below 2^-128 is cut off per
-// added value (the same on every rank count); values of 2^95 and more, infinities and NaN count in word 7 and make the sum infinite. Normalised digits are
-// below 2^32, so up to 2^31 of them add up by an integer all_reduce without overflow.
+// Words 0 to 6 are digits in base 2^40, the lowest first; the integer counts units of 2^-150, so the window is [2^-150, 2^130): gradient
+// norms from 2.7e-23 to 3.6e19, as wide as squares in fp32. Word 7 says whether something was not finite: inf in bits 0 to 31, NaN above.
+// After normalise(), words of up to 2^20 ranks may be added as int64 (all_reduce sum) without overflow.
+//   below the window: each addend is truncated to a multiple of 2^-150, by its own value alone;
+//   above: an addend, or a total, of 2^130 or more makes the total +inf, in whatever order it was reached;
+//   inf makes the total +inf, NaN makes it NaN.
 struct Limbs {
   int64_t words[8] = {};
-  void add(double value);        // value >= 0, inf or NaN
+
+  // Adds one value: finite and >= 0, +inf or NaN. InternalError for a negative value.
+  void add(double value);
+  void add(std::span<const double> values);
+  // Adds another sum, normalised or not.
   void add(const Limbs& other);
-  void normalise();              // carries, so that every digit is below 2^32
-  double total() const;          // rounded; infinity when something did not fit
-  float norm() const;            // sqrt(total) as f32
+  // Carries, so that digits are below 2^40 and the flags of word 7 are 0 or 1. Changes no value. Needed before words of ranks are added.
+  void normalise();
+  // The sum, rounded once to the nearest double (ties to even).
+  double total() const;
+  // sqrt(total()), rounded to float.
+  float norm() const;
+  bool operator==(const Limbs&) const = default;  // of words: compare normalised sums
 };
 
 }  // namespace lockstep

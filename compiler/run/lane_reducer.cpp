@@ -1,258 +1,264 @@
-// Partial sums of a bucket, chunk-major: for each owner, its rows of every tensor, so that what goes to one rank is contiguous.
+// Partials, the exchange, and the last additions.
 #include "compiler/run/lane_reducer.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/run/lane_kernels.h"
 #include "core/base/error.h"
 #include "core/mesh/layout.h"
-
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define LS_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define LS_CLONES
-#endif
 
 namespace lockstep {
 
 namespace {
-LS_CLONES void add_to(float* sum, const float* more, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) sum[i] = sum[i] + more[i];
+// Elements handled at once: small enough for the first cache together with a few temporaries. Squares are blocked by it, so it is part of
+// the bits.
+constexpr int64_t kBlock = 2048;
+// Below this many elements a parallel region costs more than it saves.
+constexpr int64_t kParallel = 16 * kBlock;
+
+// Calls fn(part, first, end) for contiguous parts of [0, count), one per thread.
+template <class Fn>
+void in_parts(int64_t count, int threads, Fn fn) {
+  if (threads <= 1) return fn(0, int64_t{0}, count);
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int part = 0; part < threads; ++part) fn(part, count * part / threads, count * (part + 1) / threads);
 }
-LS_CLONES void add_three(float* out, const float* a, const float* b, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) out[i] = a[i] + b[i];
-}
-// Eight accumulators over the row, then a fixed tree.
-LS_CLONES double squares_of(const float* row, int64_t count) {
-  double lanes[8] = {};
-  int64_t whole = count / 8 * 8;
-  for (int64_t i = 0; i < whole; i += 8)
-    for (int k = 0; k < 8; ++k) lanes[k] += static_cast<double>(row[i + k]) * static_cast<double>(row[i + k]);
-  for (int64_t i = whole; i < count; ++i) lanes[i - whole] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
+
+// How a tensor's rows are cut into pieces: several short rows, or a part of a long one.
+struct Cut {
+  explicit Cut(int64_t width)
+      : rows_per_piece(width <= kBlock ? kBlock / std::max<int64_t>(width, 1) : 1),
+        pieces_per_row(width <= kBlock ? 1 : (width + kBlock - 1) / kBlock) {}
+  int64_t pieces(int64_t rows) const { return pieces_per_row > 1 ? rows * pieces_per_row : (rows + rows_per_piece - 1) / rows_per_piece; }
+  int64_t rows_per_piece, pieces_per_row;
+};
 }  // namespace
 
-struct LaneReducer::Impl {
-  struct Tensor {
-    int64_t rows = 0, row = 0;                 // row: elements of one row
-    std::vector<int64_t> first, count, at;     // per owner: rows, and where they stand in a partial sum (elements)
-  };
-  Impl(const std::vector<Shape>& shapes, LanePlan given, int threads_in) : plan(given), threads(std::max(1, threads_in)) {
-    plan.check();
-    for (const auto& shape : shapes) {
-      LS_CHECK(!shape.empty(), "a tensor of a bucket has at least one dim");
-      Tensor t;
-      t.rows = shape[0];
-      t.row = t.rows ? numel(shape) / t.rows : 0;
-      tensors.push_back(t);
-    }
-    chunk.assign(static_cast<size_t>(plan.ranks), 0);
-    chunk_at.assign(static_cast<size_t>(plan.ranks), 0);
-    for (int owner = 0; owner < plan.ranks; ++owner) {
-      chunk_at[static_cast<size_t>(owner)] = elements;
-      for (auto& t : tensors) {
-        auto [first, count] = balanced(t.rows, plan.ranks, owner);
-        t.first.push_back(first);
-        t.count.push_back(count);
-        t.at.push_back(elements);
-        elements += count * t.row;
-      }
-      chunk[static_cast<size_t>(owner)] = elements - chunk_at[static_cast<size_t>(owner)];
-    }
-    if (plan.lane_range(plan.rank).second > 0) {
-      // One buffer per partial that the counter can hold at a time, and the lane that is being folded.
-      size_t held = 1;
-      auto [first, count] = plan.lane_range(plan.rank);
-      for (int64_t n = 1; n <= count; ++n) held = std::max(held, aligned_blocks(first, n - 1).size() + 1);
-      for (size_t i = 0; i < held; ++i) partials.emplace_back(static_cast<size_t>(elements) * 4);
-    }
-    if (plan.ranks > 1) {
-      int64_t blocks = static_cast<int64_t>(plan.blocks(plan.rank).size()), received = 0;
-      if (blocks > 1) send = Buffer(static_cast<size_t>(blocks * elements) * 4);
-      for (int r = 0; r < plan.ranks; ++r) received += static_cast<int64_t>(plan.blocks(r).size()) * chunk[static_cast<size_t>(plan.rank)];
-      receive = Buffer(static_cast<size_t>(received) * 4);
-    }
-  }
-
-  // Applies f(partial offset, tensor, tensor offset, count) to every piece, in parallel over fixed pieces.
-  template <class F>
-  void pieces(F f) {
-    struct Piece {
-      size_t tensor;
-      int64_t from, at, count;
-    };
-    constexpr int64_t kPiece = 16384;
-    std::vector<Piece> all;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      for (size_t owner = 0; owner < tensors[i].count.size(); ++owner) {
-        int64_t total = tensors[i].count[owner] * tensors[i].row, from = tensors[i].first[owner] * tensors[i].row;
-        for (int64_t done = 0; done < total; done += kPiece) all.push_back({i, from + done, tensors[i].at[owner] + done, std::min(kPiece, total - done)});
-      }
-#pragma omp parallel for num_threads(threads) schedule(static) if (elements > 65536)
-    for (size_t p = 0; p < all.size(); ++p) f(all[p].tensor, all[p].from, all[p].at, all[p].count);
-  }
-
-  void push(int64_t micro_batch, const std::vector<const void*>& gradients) {
-    LS_CHECK(gradients.size() == tensors.size(), gradients.size(), " gradients for a bucket of ", tensors.size());
-    int64_t inside = micro_batch % plan.per_lane(), lane = micro_batch / plan.per_lane();
-    float* open = partials[blocks.size()].as<float>();  // the lane being folded
-    bool complete = inside + 1 == plan.per_lane();
-    // A lane of one micro-batch that merges at once is added straight to its left neighbour: left + right, the same sum.
-    if (complete && inside == 0 && merges(lane)) {
-      float* left = partials[blocks.size() - 1].as<float>();
-      pieces([&](size_t t, int64_t from, int64_t at, int64_t count) { add_to(left + at, static_cast<const float*>(gradients[t]) + from, count); });
-      blocks.back().size *= 2;
-      settle();
-      return;
-    }
-    if (inside == 0) pieces([&](size_t t, int64_t from, int64_t at, int64_t count) { std::memcpy(open + at, static_cast<const float*>(gradients[t]) + from, static_cast<size_t>(count) * 4); });
-    else pieces([&](size_t t, int64_t from, int64_t at, int64_t count) { add_to(open + at, static_cast<const float*>(gradients[t]) + from, count); });
-    if (complete) {
-      blocks.push_back({lane, 1});
-      settle();
-    }
-  }
-  bool merges(int64_t lane) const { return !blocks.empty() && blocks.back().size == 1 && blocks.back().first % 2 == 0 && blocks.back().first + 1 == lane; }
-  // Merges the newest partials while two of equal size stand side by side.
-  void settle() {
-    while (blocks.size() > 1) {
-      LaneBlock &left = blocks[blocks.size() - 2], right = blocks.back();
-      if (left.size != right.size || left.first % (2 * left.size)) break;
-      float* a = partials[blocks.size() - 2].as<float>();
-      const float* b = partials[blocks.size() - 1].as<float>();
-      pieces([&](size_t, int64_t, int64_t at, int64_t count) { add_to(a + at, b + at, count); });
-      left.size *= 2;
-      blocks.pop_back();
-    }
-  }
-
-  void start(Group& data, Stream& stream, const std::string& label) {
-    LS_CHECK(blocks == plan.blocks(plan.rank), "the counter holds other blocks than planned");
-    if (plan.ranks == 1) return;
-    size_t n = blocks.size();
-    const float* from = n == 1 ? partials[0].as<float>() : send.as<float>();
-    AllToAll what{from, receive.data(), {}, {}, DType::f32};
-    float* to = n > 1 ? send.as<float>() : nullptr;
-    for (int r = 0; r < plan.ranks; ++r) {
-      size_t s = static_cast<size_t>(r);
-      for (size_t b = 0; n > 1 && b < n; ++b, to += chunk[s]) std::memcpy(to, partials[b].as<float>() + chunk_at[s], static_cast<size_t>(chunk[s]) * 4);
-      what.send_counts.push_back(static_cast<int64_t>(n) * chunk[s]);
-      what.recv_counts.push_back(static_cast<int64_t>(plan.blocks(r).size()) * chunk[static_cast<size_t>(plan.rank)]);
-    }
-    work = data.start(what, label, stream);
-  }
-
-  // All partial sums of this rank's chunk, in lane order.
-  void collect() {
-    sources.clear();
-    all_blocks.clear();
-    size_t me = static_cast<size_t>(plan.rank);
-    const float* at = receive ? receive.as<float>() : nullptr;
-    for (int r = 0; r < plan.ranks; ++r)
-      for (const auto& block : plan.blocks(r)) {
-        if (plan.ranks == 1) at = partials[sources.size()].as<float>() + chunk_at[0];
-        sources.push_back(at);
-        all_blocks.push_back(block);
-        if (plan.ranks > 1) at += chunk[me];
-      }
-  }
-
-  // The counter over all blocks, for elements [from, from + count) of the chunk, into out.
-  void combine(int64_t from, int64_t count, float* out, std::vector<std::vector<float>>& scratch) const {
-    struct Held {
-      LaneBlock block;
-      const float* data;
-      int slot;  // of scratch; -1: a source
-    };
-    std::vector<Held> stack;
-    std::vector<int> free_slots;
-    auto add = [&](Held left, Held right) {
-      int slot = left.slot >= 0 ? left.slot : right.slot;
-      if (slot < 0) {
-        if (free_slots.empty()) scratch.emplace_back(static_cast<size_t>(count)), slot = static_cast<int>(scratch.size()) - 1;
-        else slot = free_slots.back(), free_slots.pop_back();
-        if (scratch[static_cast<size_t>(slot)].size() < static_cast<size_t>(count)) scratch[static_cast<size_t>(slot)].resize(static_cast<size_t>(count));
-      }
-      add_three(scratch[static_cast<size_t>(slot)].data(), left.data, right.data, count);
-      if (left.slot >= 0 && right.slot >= 0) free_slots.push_back(slot == left.slot ? right.slot : left.slot);
-      return Held{{left.block.first, left.block.size + right.block.size}, scratch[static_cast<size_t>(slot)].data(), slot};
-    };
-    for (size_t s = scratch.size(); s-- > 0;) free_slots.push_back(static_cast<int>(s));
-    for (size_t i = 0; i < sources.size(); ++i) {
-      stack.push_back({all_blocks[i], sources[i] + from, -1});
-      while (stack.size() > 1) {
-        const Held &left = stack[stack.size() - 2], &right = stack.back();
-        if (left.block.size != right.block.size || left.block.first % (2 * left.block.size)) break;
-        Held merged = add(left, right);
-        stack.pop_back();
-        stack.back() = merged;
-      }
-    }
-    while (stack.size() > 1) {
-      Held merged = add(stack[stack.size() - 2], stack.back());
-      stack.pop_back();
-      stack.back() = merged;
-    }
-    std::memcpy(out, stack[0].data, static_cast<size_t>(count) * 4);
-  }
-
-  void sum(size_t tensor, float* rows, double* row_squares) {
-    const Tensor& t = tensors[tensor];
-    size_t me = static_cast<size_t>(plan.rank);
-    int64_t count = t.count[me], start = t.at[me] - chunk_at[me];
-    if (count == 0) return;
-    if (t.row == 0) {
-      std::fill(row_squares, row_squares + count, 0.0);
-      return;
-    }
-    // Tasks of whole rows, of about 16384 elements.
-    int64_t step = std::max<int64_t>(1, 16384 / t.row), tasks = (count + step - 1) / step;
-#pragma omp parallel num_threads(threads) if (count * t.row > 65536)
-    {
-      std::vector<std::vector<float>> scratch;
-#pragma omp for schedule(static)
-      for (int64_t task = 0; task < tasks; ++task) {
-        int64_t first = task * step, last = std::min(count, first + step);
-        combine(start + first * t.row, (last - first) * t.row, rows + first * t.row, scratch);
-        for (int64_t r = first; r < last; ++r) row_squares[r] = squares_of(rows + r * t.row, t.row);
-      }
-    }
-  }
-
-  LanePlan plan;
-  int threads;
-  std::vector<Tensor> tensors;
-  std::vector<int64_t> chunk, chunk_at;  // per owner: elements, and offset in a partial sum
-  int64_t elements = 0;
-  std::vector<Buffer> partials;          // the counter, oldest first; then the open lane
-  std::vector<LaneBlock> blocks;         // what the counter holds
-  Buffer send, receive;
-  std::vector<const float*> sources;
-  std::vector<LaneBlock> all_blocks;
-  std::shared_ptr<Work> work;
-};
-
-LaneReducer::LaneReducer(std::vector<Shape> shapes, LanePlan plan, int threads) : impl_(std::make_unique<Impl>(shapes, plan, threads)) {}
-LaneReducer::LaneReducer(LaneReducer&&) noexcept = default;
-LaneReducer::~LaneReducer() = default;
-void LaneReducer::begin() { impl_->blocks.clear(); }
-void LaneReducer::push(int64_t micro_batch, const std::vector<const void*>& gradients) { impl_->push(micro_batch, gradients); }
-void LaneReducer::start(Group& data, Stream& stream, const std::string& label) { impl_->start(data, stream, label); }
-void LaneReducer::wait(Stream& stream) {
-  if (impl_->work) impl_->work->wait(stream);
-  impl_->work.reset();
-  impl_->collect();
+double row_sum_of_squares(const float* row, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i += kBlock) sum += lane_kernels().squares(row + i, std::min(kBlock, count - i));
+  return sum;
 }
-void LaneReducer::sum(size_t tensor, float* rows, double* row_squares) { impl_->sum(tensor, rows, row_squares); }
-std::pair<int64_t, int64_t> LaneReducer::owned_rows(size_t tensor) const {
-  size_t me = static_cast<size_t>(impl_->plan.rank);
-  return {impl_->tensors[tensor].first[me], impl_->tensors[tensor].count[me]};
+
+LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, int threads)
+    : plan_(plan), threads_(std::max(1, threads)) {
+  plan_.check();
+  for (const Shape& shape : shapes) {
+    LS_CHECK(!shape.empty(), "tensor ", tensors_.size(), " of a bucket has no rows");
+    tensors_.push_back({shape[0], shape[0] ? numel(shape) / shape[0] : 0});
+    Rows mine = owned_rows(tensors_.size() - 1);
+    if (Cut cut(tensors_.back().width); cut.pieces_per_row > 1) pieces_ = std::max(pieces_, cut.pieces(mine.count));
+  }
+  for (int r = 0; r < plan_.ranks; ++r) {
+    chunk_at_.push_back(elements_);
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      auto [first, count] = rows(t, r);
+      const int64_t width = tensors_[t].width;
+      if (r == plan_.rank) at_.push_back(elements_ - chunk_at_.back());
+      if (count > 0 && width > 0) runs_.push_back({elements_, t, first * width, count * width});
+      elements_ += count * width;
+    }
+    chunk_count_.push_back(elements_ - chunk_at_.back());
+  }
+
+  // The slots that this rank's lanes need, at their fullest.
+  auto [first_lane, lanes] = plan_.lane_range(plan_.rank);
+  LaneCounter counter;
+  for (int64_t lane = first_lane; lane < first_lane + lanes; ++lane) {
+    const size_t fold = counter.blocks().size() + 1;
+    counter.push({lane, 1});
+    slots_ = std::max(slots_, plan_.per_lane() > 1 ? fold : counter.blocks().size());
+  }
+
+  // What every rank sends, and the tree over all of it.
+  counter.clear();
+  std::vector<std::vector<LaneBlock>> blocks;
+  for (int r = 0; r < plan_.ranks; ++r) {
+    blocks.push_back(plan_.blocks(r));
+    rounds_ = std::max(rounds_, blocks.back().size());
+    for (size_t b = 0; b < blocks.back().size(); ++b) {
+      depth_ = std::max(depth_, counter.blocks().size() + 1);
+      sources_.push_back({r, static_cast<int>(b), counter.push(blocks.back()[b])});
+    }
+  }
+  sources_.back().merges += counter.remaining();
+
+  // Received partials lie as the rounds bring them: of round b, the chunk of each other rank that has a block b.
+  received_at_.resize(blocks.size());
+  for (size_t b = 0; b < rounds_; ++b)
+    for (int r = 0; r < plan_.ranks; ++r) {
+      if (b >= blocks[static_cast<size_t>(r)].size()) continue;
+      const bool own = r == plan_.rank;
+      received_at_[static_cast<size_t>(r)].push_back(own ? -1 : received_);
+      if (!own) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
+    }
 }
+
+LaneReducer::Rows LaneReducer::rows(size_t tensor, int rank) const {
+  auto [first, count] = balanced(tensors_.at(tensor).rows, plan_.ranks, rank);
+  return {first, count};
+}
+
 int64_t LaneReducer::bytes() const {
-  size_t bytes = impl_->send.bytes() + impl_->receive.bytes();
-  for (const auto& partial : impl_->partials) bytes += partial.bytes();
-  return static_cast<int64_t>(bytes);
+  return (static_cast<int64_t>(slots_) * elements_ + received_) * static_cast<int64_t>(sizeof(float)) +
+         pieces_ * static_cast<int64_t>(sizeof(double)) + static_cast<int64_t>(scratch_bytes());
+}
+
+size_t LaneReducer::scratch_bytes() const { return static_cast<size_t>(threads_) * depth_ * kBlock * sizeof(float); }
+float* LaneReducer::scratch(int part) const { return scratch_.as<float>() + static_cast<size_t>(part) * depth_ * kBlock; }
+
+int64_t LaneReducer::sent_bytes() const {
+  const auto blocks = static_cast<int64_t>(received_at_[static_cast<size_t>(plan_.rank)].size());
+  return blocks * (elements_ - chunk_count_[static_cast<size_t>(plan_.rank)]) * static_cast<int64_t>(sizeof(float));
+}
+
+void LaneReducer::begin() {
+  LS_CHECK(works_.empty() && phase_ != Phase::flying, "the exchange of the last step was not waited for");
+  if (phase_ == Phase::idle) {
+    for (size_t s = 0; s < slots_; ++s) partials_.emplace_back(static_cast<size_t>(elements_) * sizeof(float));
+    received_data_ = Buffer(static_cast<size_t>(received_) * sizeof(float));
+    scratch_ = Buffer(scratch_bytes());
+    piece_squares_.resize(static_cast<size_t>(pieces_));
+  }
+  counter_.clear();
+  next_ = plan_.micro_batch_range(plan_.rank).first;
+  phase_ = Phase::adding;
+}
+
+void LaneReducer::push(int64_t micro_batch, const std::vector<const void*>& gradients) {
+  LS_CHECK(phase_ == Phase::adding, "a gradient outside a step");
+  auto [first, count] = plan_.micro_batch_range(plan_.rank);
+  LS_CHECK(micro_batch == next_ && micro_batch < first + count, "micro-batch ", micro_batch, " was pushed where ", next_, " of ", first,
+           " to ", first + count, " is due");
+  LS_CHECK(gradients.size() == tensors_.size(), gradients.size(), " gradients for ", tensors_.size(), " tensors");
+  const int64_t lane = micro_batch / plan_.per_lane(), in_lane = micro_batch % plan_.per_lane();
+  size_t slot = counter_.blocks().size();
+  // The partials that stand to the left of the gradient, nearest first; the farthest one becomes the sum.
+  std::vector<float*> lefts;
+  if (in_lane > 0) lefts.push_back(partial(slot));
+  if (in_lane == plan_.per_lane() - 1) {
+    const int merges = counter_.push({lane, 1});
+    for (int i = 0; i < merges; ++i) lefts.push_back(partial(--slot));
+  }
+  accumulate(gradients, lefts, partial(slot));
+  ++next_;
+}
+
+// to = lefts[n-1] + (... + (lefts[0] + gradient)), one pass over memory; `to` is the last of lefts, or new when there are none.
+void LaneReducer::accumulate(const std::vector<const void*>& gradients, const std::vector<float*>& lefts, float* to) const {
+  const LaneKernels kernels = lane_kernels();
+  in_parts(elements_, elements_ < kParallel ? 1 : threads_, [&](int part, int64_t begin, int64_t end) {
+    float* between = scratch(part);
+    auto run = std::partition_point(runs_.begin(), runs_.end(), [&](const Run& r) { return r.at + r.count <= begin; });
+    for (; run != runs_.end() && run->at < end; ++run) {
+      const float* from = static_cast<const float*>(gradients[run->tensor]) + run->from - run->at;
+      const int64_t run_end = std::min(end, run->at + run->count);
+      for (int64_t i = std::max(begin, run->at); i < run_end; i += kBlock) {
+        const int64_t n = std::min(kBlock, run_end - i);
+        if (lefts.empty()) std::memcpy(to + i, from + i, static_cast<size_t>(n) * sizeof(float));
+        const float* right = from + i;
+        for (float* left : lefts) {
+          float* sum = left == to ? to + i : between;
+          kernels.add(sum, left + i, right, n);
+          right = sum;
+        }
+      }
+    }
+  });
+}
+
+void LaneReducer::start(Group& data, Stream& stream, const std::string& label) {
+  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank, "the plan is for rank ", plan_.rank, " of ", plan_.ranks,
+           ", the group has rank ", data.rank(), " of ", data.size());
+  auto [first, count] = plan_.micro_batch_range(plan_.rank);
+  LS_CHECK(phase_ == Phase::adding && next_ == first + count, "an exchange at micro-batch ", next_, " of ", first, " to ", first + count);
+  phase_ = Phase::flying;
+  if (plan_.ranks == 1) return;
+  const auto me = static_cast<size_t>(plan_.rank);
+  int64_t at = 0;
+  for (size_t b = 0; b < rounds_; ++b) {
+    // Round b carries the b-th subtree of every rank that has one. A rank's own chunk stays where it is.
+    std::vector<int64_t> send(chunk_count_.size(), 0), receive(chunk_count_.size(), 0);
+    const bool mine = b < received_at_[me].size();
+    int64_t receives = 0;
+    for (size_t r = 0; r < chunk_count_.size(); ++r) {
+      if (mine) send[r] = chunk_count_[r];
+      if (b < received_at_[r].size()) receive[r] = chunk_count_[me], receives += r == me ? 0 : chunk_count_[me];
+    }
+    float* in = mine ? partial(b) : received_data_.as<float>();
+    works_.push_back(data.start(AllToAll{in, received_data_.as<float>() + at, send, receive, DType::f32},
+                                rounds_ == 1 ? label : str(label, " part ", b), stream));
+    at += receives;
+  }
+}
+
+void LaneReducer::wait(Stream& stream) {
+  LS_CHECK(phase_ == Phase::flying, "no exchange is under way");
+  for (auto& work : works_) work->wait(stream);
+  works_.clear();
+  phase_ = Phase::summed;
+}
+
+// out = the tree over sources[i][at .. at + count), count <= kBlock; `between` holds depth_ blocks.
+void LaneReducer::merge(const std::vector<const float*>& sources, int64_t at, int64_t count, float* between, float* out) const {
+  const LaneKernels kernels = lane_kernels();
+  if (sources.size() == 1) {
+    std::memcpy(out, sources[0] + at, static_cast<size_t>(count) * sizeof(float));
+    return;
+  }
+  const float* stack[64];  // sizes on it are falling powers of two
+  size_t depth = 0, left_to_do = sources.size() - 1;
+  for (size_t s = 0; s < sources.size(); ++s) {
+    stack[depth++] = sources[s] + at;
+    for (int m = 0; m < sources_[s].merges; ++m) {
+      --depth;
+      float* sum = --left_to_do ? between + static_cast<int64_t>(depth - 1) * kBlock : out;
+      kernels.add(sum, stack[depth - 1], stack[depth], count);
+      stack[depth - 1] = sum;
+    }
+  }
+}
+
+void LaneReducer::sum(size_t tensor, float* rows_out, double* row_squares) {
+  LS_CHECK(phase_ == Phase::summed, "a sum before its exchange was waited for");
+  LS_CHECK(tensor < tensors_.size(), "tensor ", tensor, " of ", tensors_.size());
+  const int64_t width = tensors_[tensor].width, count = owned_rows(tensor).count;
+  if (width == 0) {
+    if (row_squares) std::fill_n(row_squares, count, 0.0);
+    return;
+  }
+  const auto me = static_cast<size_t>(plan_.rank);
+  std::vector<const float*> sources;
+  for (const Source& source : sources_) {
+    const int64_t received = received_at_[static_cast<size_t>(source.rank)][static_cast<size_t>(source.block)];
+    sources.push_back((received < 0 ? partial(static_cast<size_t>(source.block)) + chunk_at_[me] : received_data_.as<float>() + received) +
+                      at_[tensor]);
+  }
+  const LaneKernels kernels = lane_kernels();
+  const Cut cut(width);
+  double* squares = cut.pieces_per_row > 1 ? piece_squares_.data() : row_squares;
+  in_parts(cut.pieces(count), count * width < kParallel ? 1 : threads_, [&](int part, int64_t begin, int64_t end) {
+    float* between = scratch(part);
+    for (int64_t piece = begin; piece < end; ++piece) {
+      if (cut.pieces_per_row > 1) {
+        const int64_t column = piece % cut.pieces_per_row * kBlock, n = std::min(kBlock, width - column);
+        const int64_t at = piece / cut.pieces_per_row * width + column;
+        merge(sources, at, n, between, rows_out + at);
+        if (row_squares) squares[piece] = kernels.squares(rows_out + at, n);
+      } else {
+        const int64_t first = piece * cut.rows_per_piece, number = std::min(cut.rows_per_piece, count - first);
+        merge(sources, first * width, number * width, between, rows_out + first * width);
+        if (row_squares)
+          for (int64_t r = first; r < first + number; ++r) squares[r] = kernels.squares(rows_out + r * width, width);
+      }
+    }
+  });
+  if (row_squares && cut.pieces_per_row > 1)
+    for (int64_t r = 0; r < count; ++r) {
+      row_squares[r] = 0;
+      for (int64_t p = 0; p < cut.pieces_per_row; ++p) row_squares[r] += squares[r * cut.pieces_per_row + p];
+    }
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Lane arithmetic.
+// Arithmetic of lanes, ranks and the binary counter.
 #include "compiler/run/lanes.h"
 
 #include <algorithm>
@@ -8,48 +8,54 @@
 
 namespace lockstep {
 
+int LaneCounter::push(LaneBlock block) {
+  LS_CHECK(block.size > 0 && (block.size & (block.size - 1)) == 0 && block.first >= 0 && block.first % block.size == 0, "lanes ",
+           block.first, " to ", block.first + block.size, " are no subtree");
+  LS_CHECK(blocks_.empty() || blocks_.back().first + blocks_.back().size == block.first, "lane ", block.first, " was pushed after lane ",
+           blocks_.back().first + blocks_.back().size - 1);
+  int merges = 0;
+  // A right half is aligned to its size but not to twice its size; its left half starts at a multiple of the whole.
+  while (!blocks_.empty() && blocks_.back().size == block.size && blocks_.back().first % (2 * block.size) == 0) {
+    block = {blocks_.back().first, 2 * block.size};
+    blocks_.pop_back();
+    ++merges;
+  }
+  blocks_.push_back(block);
+  return merges;
+}
+
 int64_t default_lanes(int64_t micro_batches) {
-  int64_t best = 1;
-  for (int64_t lanes = 1; lanes <= 16; ++lanes)
-    if (micro_batches % lanes == 0) best = lanes;
-  return best;
+  for (int64_t lanes = std::min<int64_t>(micro_batches, 16); lanes > 1; --lanes)
+    if (micro_batches % lanes == 0) return lanes;
+  return 1;
 }
 
 void LanePlan::check() const {
-  if (micro_batches < 1 || lanes < 1 || micro_batches % lanes)
-    throw UserError(str("batch.lanes ", lanes, " does not divide the ", micro_batches, " micro-batches; choose a divisor"));
+  LS_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ", ranks);
+  if (micro_batches < 1)
+    throw UserError(
+        str("a step has ", micro_batches, " micro-batches (batch.global / batch.micro); it needs at least 1: raise batch.global"));
+  if (lanes >= 1 && micro_batches % lanes == 0) return;
+  int64_t below = std::clamp<int64_t>(lanes, 1, micro_batches), above = below;
+  while (micro_batches % below) --below;
+  while (micro_batches % above) ++above;
+  throw UserError(str("batch.lanes is ", lanes, ", which does not divide the ", micro_batches,
+                      " micro-batches of a step (batch.global / batch.micro); the nearest that does is ", below,
+                      above == below ? "" : str(" or ", above)));
 }
-std::pair<int64_t, int64_t> LanePlan::lane_range(int of) const { return balanced(lanes, ranks, of); }
-std::pair<int64_t, int64_t> LanePlan::micro_batch_range(int of) const {
-  auto [first, count] = lane_range(of);
+
+std::pair<int64_t, int64_t> LanePlan::lane_range(int of_rank) const { return balanced(lanes, ranks, of_rank); }
+
+std::pair<int64_t, int64_t> LanePlan::micro_batch_range(int of_rank) const {
+  auto [first, count] = lane_range(of_rank);
   return {first * per_lane(), count * per_lane()};
 }
-std::vector<LaneBlock> LanePlan::blocks(int of) const {
-  auto [first, count] = lane_range(of);
-  return aligned_blocks(first, count);
-}
 
-std::vector<LaneBlock> aligned_blocks(int64_t first, int64_t count) {
-  std::vector<LaneBlock> blocks;
-  for (int64_t lane = first; lane < first + count; ++lane) {
-    blocks.push_back({lane, 1});
-    while (blocks.size() > 1) {
-      LaneBlock &left = blocks[blocks.size() - 2], right = blocks.back();
-      if (left.size != right.size || left.first % (2 * left.size)) break;
-      left.size *= 2;
-      blocks.pop_back();
-    }
-  }
-  return blocks;
-}
-
-int64_t LanePlan::most_partials() const {
-  int64_t most = 0;
-  for (int r = 0; r < ranks; ++r) {
-    auto [first, count] = lane_range(r);
-    for (int64_t n = 1; n <= count; ++n) most = std::max(most, static_cast<int64_t>(aligned_blocks(first, n).size()) + 1);
-  }
-  return most;
+std::vector<LaneBlock> LanePlan::blocks(int of_rank) const {
+  auto [first, count] = lane_range(of_rank);
+  LaneCounter counter;
+  for (int64_t lane = first; lane < first + count; ++lane) counter.push({lane, 1});
+  return counter.blocks();
 }
 
 }  // namespace lockstep

@@ -30,6 +30,7 @@ std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& 
 
 // The lowest or highest value of a dtype: what an empty max or min gives.
 int64_t integer_end(DType dtype, bool lowest) {
+  if (is_float(dtype)) return 0;
   switch (dtype) {
     case DType::i32:
       return lowest ? std::numeric_limits<int32_t>::min() : std::numeric_limits<int32_t>::max();

@@ -73,10 +73,10 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     step.reads = step.body.inputs;
     step.makes = step.body.outputs;
     members += group.nodes.size();
-    if (log::enabled("fusion") && options.enabled) {
+    if (logs::enabled("fusion") && options.enabled) {
       std::string names;
       for (NodeId n : group.nodes) names += " " + graph.nodes[u(n)].op;
-      log::topic("fusion", str("group of ", group.nodes.size(), ":", names));
+      logs::topic("fusion", str("group of ", group.nodes.size(), ":", names));
     }
     steps.push_back(std::move(step));
   }
@@ -123,7 +123,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
       if (--waiting[other] == 0) ready.push({steps[other].node, other});
   }
   LS_CHECK(done == steps.size(), "fused groups depend on each other in a circle");
-  if (log::enabled("fusion")) log::topic("fusion", str(members, " primitives in ", kernels, " kernels"));
+  if (logs::enabled("fusion")) logs::topic("fusion", str(members, " primitives in ", kernels, " kernels"));
   return rewriter.finish();
 }
 

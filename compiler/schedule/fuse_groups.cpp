@@ -242,7 +242,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   const auto key = std::pair(a.version, b.version);
   auto refuse = [&](const std::string& why) {
     refused_.insert(key);
-    if (log::enabled("fusion")) log::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ", graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
+    if (logs::enabled("fusion")) logs::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ", graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
     return false;
   };
   if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes)) return refuse("too many nodes");

@@ -11,7 +11,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 
-namespace lockstep::log {
+namespace lockstep::logs {
 
 namespace {
 std::atomic<int> g_rank{0};
@@ -87,4 +87,4 @@ void warn(const std::string& line) { logger().warn(g_rank.load() == 0 ? line : s
 void error(const std::string& line) { logger().error(g_rank.load() == 0 ? line : str("[rank ", g_rank.load(), "] ", line)); }
 void set_rank(int rank) { g_rank = rank; }
 
-}  // namespace lockstep::log
+}  // namespace lockstep::logs

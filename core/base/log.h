@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep::log {
+namespace lockstep::logs {
 
 struct Topic {
   const char* name;
@@ -22,4 +22,4 @@ void error(const std::string& line);
 // Only rank 0 prints info lines; warnings and errors of other ranks are prefixed "[rank R]".
 void set_rank(int rank);
 
-}  // namespace lockstep::log
+}  // namespace lockstep::logs

@@ -53,14 +53,14 @@ class Parser {
     while (!accept("}")) {
       if (accept("in ")) {
         std::string kind = word();
-        InputKind input_kind = kind == "state" ? InputKind::state : kind == "batch" ? InputKind::batch : kind == "scalar" ? InputKind::scalar : InputKind::value;
+        InputKind input_kind = one_of({InputKind::state, InputKind::batch, InputKind::scalar, InputKind::value}, kind);
         std::string label = quoted();
         Typed t = typed();
         ids[t.id] = graph.add_input(input_kind, label, t.dtype, t.shape);
         graph[ids[t.id]].layout = t.layout;
       } else if (accept("out ")) {
         std::string kind = word();
-        OutputKind output_kind = kind == "state" ? OutputKind::state : kind == "metric" ? OutputKind::metric : OutputKind::value;
+        OutputKind output_kind = one_of({OutputKind::state, OutputKind::metric, OutputKind::value}, kind);
         std::string label = quoted();
         graph.add_output(output_kind, label, use());
       } else {
@@ -109,6 +109,16 @@ class Parser {
     return graph;
   }
 
+  template <class Kind>
+  Kind one_of(std::initializer_list<Kind> kinds, std::string_view word) {
+    std::string known;
+    for (Kind kind : kinds) {
+      if (name(kind) == word) return kind;
+      known += str(" ", name(kind));
+    }
+    fail(str("\"", word, "\" is none of", known));
+  }
+
   Mesh mesh() {
     expect("[");
     Mesh out{{}, {}};
@@ -130,7 +140,11 @@ class Parser {
       skip();
       size_t start = at_;
       while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])))) ++at_;
-      if (at_ < text_.size() && text_[at_] == '(') at_ = text_.find(')', at_) + 1;
+      if (at_ < text_.size() && text_[at_] == '(') {
+        size_t close = text_.find(')', at_);
+        if (close == std::string_view::npos) fail("a placement does not end");
+        at_ = close + 1;
+      }
       out.splits.emplace_back(dim, parse_placement(text_.substr(start, at_ - start)));
       accept(",");
     }
@@ -146,16 +160,22 @@ class Parser {
     if (accept("false")) return false;
     if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || text_.substr(at_, 3) == "inf" || text_.substr(at_, 3) == "nan") {
       size_t end = at_;
-      while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '.' || text_[end] == '-' || text_[end] == '+')) ++end;
+      while (end < text_.size() &&
+             (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '.' || text_[end] == '-' || text_[end] == '+'))
+        ++end;
       std::string_view digits = text_.substr(at_, end - at_);
       at_ = end;
       if (digits.find_first_of(".einn") == std::string_view::npos) {
         int64_t value = 0;
-        std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+            error != std::errc{} || stop != text_.data() + at_)
+          fail(str("\"", digits, "\" is not an integer"));
         return value;
       }
       double value = 0;
-      std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      if (auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+          error != std::errc{} || stop != text_.data() + at_)
+        fail(str("\"", digits, "\" is not a number"));
       return value;
     }
     return parse_dtype(word());
@@ -190,7 +210,7 @@ class Parser {
     expect("\"");
     std::string out;
     while (at_ < text_.size() && text_[at_] != '"') {
-      if (text_[at_] == '\\') ++at_;
+      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
       out += text_[at_++];
     }
     if (at_ >= text_.size()) fail("a quoted text does not end");

@@ -50,7 +50,7 @@ int env(std::ostream& out) {
     row(out, variable.name, value.empty() ? "-" : value, variable.help);
   }
   out << "\nTopics of LOCKSTEP_LOGS (\"+fusion,overlap,-plan\"; \"all\" is every one):\n";
-  for (const auto& topic : log::topics()) row(out, topic.name, "", topic.help);
+  for (const auto& topic : logs::topics()) row(out, topic.name, "", topic.help);
   return kExitOk;
 }
 

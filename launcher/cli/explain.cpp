@@ -88,7 +88,7 @@ int explain(const std::string& word, std::ostream& out) {
       out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
     known.push_back(variable.name);
   }
-  for (const auto& topic : log::topics()) {
+  for (const auto& topic : logs::topics()) {
     if (topic.name == word) out << "LOCKSTEP_LOGS=" << topic.name << ": " << topic.help << "\n", found = true;
     known.push_back(topic.name);
   }

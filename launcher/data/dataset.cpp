@@ -84,12 +84,12 @@ struct Dataset::Impl {
     for (const auto& path : list.files) {
       Source source = text ? Source::text(path) : Source::stored(path, width);
       if (text && (source.tokens == 0 || looks_binary(source.bytes.data(), source.bytes.size()))) {
-        log::topic("data", str("skipped ", path, source.tokens ? ": binary, " : ": empty, ", source.tokens, " bytes"));
+        logs::topic("data", str("skipped ", path, source.tokens ? ": binary, " : ": empty, ", source.tokens, " bytes"));
         ++(source.tokens ? binary : empty);
         skipped_bytes += source.tokens;
         continue;
       }
-      log::topic("data", str("took ", path, ": ", source.bytes.size(), " bytes, ", source.tokens, " tokens"));
+      logs::topic("data", str("took ", path, ": ", source.bytes.size(), " bytes, ", source.tokens, " tokens"));
       taken_bytes += source.bytes.size();
       sources.push_back(std::move(source));
     }
@@ -105,7 +105,7 @@ struct Dataset::Impl {
           str("data.paths: no ", text ? "text" : "*.bin", " file in ", join(options.paths, ", "),
               skipped.empty() ? "" : str(" (skipped: ", join(skipped, ", "), ")"),
               text ? binary ? "; for stored tokens use data.kind tokens" : "" : "; name token files with another ending one by one"));
-    log::info(str("data: ", count_text(static_cast<int64_t>(sources.size()), "file", "files"), ", ", taken_bytes, " bytes taken",
+    logs::info(str("data: ", count_text(static_cast<int64_t>(sources.size()), "file", "files"), ", ", taken_bytes, " bytes taken",
                   skipped.empty() ? "" : str("; skipped ", join(skipped, ", "), " (", skipped_bytes, " bytes)")));
   }
 
@@ -125,10 +125,10 @@ struct Dataset::Impl {
                           " more kept for validation), but one sequence needs model.context + 1 = ", least,
                           "; give more data or a smaller model.context"));
     if (options.validation > 0 && validation.tokens() < least)
-      log::info(str("warning: data.validation: ", options.validation, " keeps ", validation.tokens(), " ", unit,
+      logs::info(str("warning: data.validation: ", options.validation, " keeps ", validation.tokens(), " ", unit,
                     ", but one sequence needs model.context + 1 = ", least,
                     ": there will be no validation loss; keep more, or set it to 0"));
-    log::info(str("data: ", train.tokens(), " training ", unit, " (", train.sequences(context), " sequences of ", context, "), ",
+    logs::info(str("data: ", train.tokens(), " training ", unit, " (", train.sequences(context), " sequences of ", context, "), ",
                   validation.tokens(), " validation ", unit, " (", validation.sequences(context), " sequences), order ", options.order,
                   ", fingerprint ", fingerprint));
   }

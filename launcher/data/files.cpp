@@ -74,7 +74,7 @@ class Finder {
         out_.files.push_back(file);
       } else {
         ++out_.duplicates;
-        log::topic("data", str("skipped ", file, ": already taken as ", real_path(file)));
+        logs::topic("data", str("skipped ", file, ": already taken as ", real_path(file)));
       }
     }
   }
@@ -108,7 +108,7 @@ class Finder {
         found_.push_back(path.string());
       } else {
         ++out_.others;
-        log::topic("data", str("skipped ", path.string(), fs::is_regular_file(status) ? str(": not *", extension_) : ": not a file"));
+        logs::topic("data", str("skipped ", path.string(), fs::is_regular_file(status) ? str(": not *", extension_) : ": not a file"));
       }
     }
   }

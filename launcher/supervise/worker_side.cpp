@@ -123,7 +123,7 @@ void report_step(int64_t step) {
 WorkerPlace enter_worker() {
   g_place = worker_place();
   export_place(g_place);
-  log::set_rank(static_cast<int>(g_place.rank));
+  logs::set_rank(static_cast<int>(g_place.rank));
   handle_signals(g_place.supervised() && g_place.world_size > 1);
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

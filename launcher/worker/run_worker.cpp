@@ -55,7 +55,7 @@ class Run {
       metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", done);
     }
     if (done >= config_.train.steps) {
-      log::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
+      logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
       return end(kExitOk);
     }
     ProgressLine progress(terminal_fd(), rank() == 0 ? terminal_columns() : 0, config_.train.steps, config_.log.every);
@@ -77,11 +77,11 @@ class Run {
         save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_, static_cast<int>(config_.checkpoint.keep));
       }
       if (result.votes > 0 && i < config_.train.steps) {
-        log::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
+        logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
         return end(kExitStopped);
       }
     }
-    log::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+    logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
     return end(kExitOk);
   }
 
@@ -100,17 +100,17 @@ class Run {
   int64_t resume(const Step& step) {
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
     if (loaded) {
-      log::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
+      logs::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
       if (loaded->certificate != step.certificate())
-        log::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate, ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
-      if (loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint()) log::warn("the data changed since the checkpoint: samples are not the same as before");
-      if (!config_.train.init_from.empty()) log::info("train.init_from is ignored: the run folder holds a checkpoint");
+        logs::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate, ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
+      if (loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint()) logs::warn("the data changed since the checkpoint: samples are not the same as before");
+      if (!config_.train.init_from.empty()) logs::info("train.init_from is ignored: the run folder holds a checkpoint");
       return loaded->step;
     }
     state_.materialize();
     if (!config_.train.init_from.empty()) {
       load_safetensors(config_.train.init_from, parameters(), live_);
-      log::info(str("initial weights from ", config_.train.init_from));
+      logs::info(str("initial weights from ", config_.train.init_from));
     }
     return 0;
   }
@@ -126,13 +126,13 @@ class Run {
     for (const auto& spec : state_.specs())
       if (spec.role == Role::parameter) elements += numel(spec.shape);
     const auto& lanes = step.lane_plan();
-    log::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
-    log::info(str("data ", data_.tokens(), " tokens (", data_.sequences(), " sequences), validation ", data_.validation_tokens()));
-    log::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
+    logs::info(str("data ", data_.tokens(), " tokens (", data_.sequences(), " sequences), validation ", data_.validation_tokens()));
+    logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                   bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads, trainer_.options().threads == 1 ? " thread" : " threads"));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
-    log::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
+    logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
   }
 
   void report(int64_t i, bool last, double seconds, const std::map<std::string, double>& values, Step&, Step* evaluation) {
@@ -148,12 +148,12 @@ class Run {
     if (eval) {
       float loss = evaluate(*evaluation, i);
       row.add("val_loss", loss);
-      log::info(str("step ", i, ": validation loss ", number_text(loss)));
+      logs::info(str("step ", i, ": validation loss ", number_text(loss)));
     }
     if (hash) {
       std::string text = state_hash(std::as_const(state_).arrays(), live_);
       row.add("state_hash", text);
-      if (last) log::info(str("step ", i, ": state ", text));
+      if (last) logs::info(str("step ", i, ": state ", text));
     }
     if (rank() == 0) metrics_->write(row);
   }

@@ -91,7 +91,14 @@ TEST(Ir, ParseErrorsNameLineAndColumn) {
   expect_parse_error("graph [tp=1] { } more", "text after the graph");
   expect_parse_error("graph [tp=1] { = f() @ \"gpt.cpp\" \"\" }", "a source line is \"file:line\"");
   expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] {dp: Shard(0)} }", "dp");
-  for (size_t cut = 0; cut + 3 < std::string(kText).size(); cut += 7)
+  expect_parse_error("graph [tp=1] { in stat \"x\" %0 f32[2] }", "\"stat\" is none of state batch scalar value");
+  expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] out metrics \"x\" %0 }", "\"metrics\" is none of state metric value");
+  expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] {tp: Shard(0 }", "a placement does not end");
+  expect_parse_error("graph [tp=1] { = f() {n=12x} }", "\"12x\" is not an integer");
+  expect_parse_error("graph [tp=1] { = f() {n=99999999999999999999} }", "is not an integer");
+  expect_parse_error("graph [tp=1] { = f() {n=1.5.5} }", "\"1.5.5\" is not a number");
+  expect_parse_error("graph [tp=1] { = f() {n=\"a\\", "a quoted text does not end");
+  for (size_t cut = 0; cut + 3 < std::string(kText).size(); ++cut)
     EXPECT_THROW(parse_graph(std::string(kText).substr(0, cut)), UserError) << cut;
 }
 

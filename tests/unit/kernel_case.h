@@ -66,4 +66,27 @@ inline void expect_near(const HostTensor& got, const HostTensor& want, const std
   }
 }
 
+// Kernels of every fused node of a graph.
+inline std::vector<KernelSource> kernels_of_graph(const Graph& graph) {
+  std::vector<KernelSource> out;
+  for (const Node& node : graph.nodes)
+    if (node.body) out.push_back(generate_kernel(*node.body));
+  return out;
+}
+
+// Runs a graph node by node: fused nodes by their kernels, reshapes by copying, everything else by the reference evaluator.
+inline std::vector<HostTensor> run_graph(const Graph& graph, const KernelLibrary& library, const std::vector<HostTensor>& inputs, int threads = 1) {
+  std::vector<HostTensor> values(graph.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
+  for (const Node& node : graph.nodes) {
+    std::vector<HostTensor> in;
+    for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
+    auto out = node.body ? run_kernel(library, generate_kernel(*node.body).name, *node.body, in, threads) : evaluate_node(graph, node, in);
+    for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
+  }
+  std::vector<HostTensor> outputs;
+  for (const auto& output : graph.outputs) outputs.push_back(values[static_cast<size_t>(output.value)]);
+  return outputs;
+}
+
 }  // namespace lockstep

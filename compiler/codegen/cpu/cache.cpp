@@ -63,7 +63,7 @@ std::optional<std::string> read_cache(const std::string& dir, const std::string&
   text << in.rdbuf();
   std::string sealed = text.str();
   if (open_sealed(sealed)) return sealed;
-  log::warn(str("kernel cache: ", path.string(), " is damaged and is compiled again"));
+  logs::warn(str("kernel cache: ", path.string(), " is damaged and is compiled again"));
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   return std::nullopt;

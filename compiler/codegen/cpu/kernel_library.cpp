@@ -125,7 +125,7 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   }
   std::string sealed = cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
   std::string reason;
-  if (!cpu::write_cache(dir, key, sealed, reason)) log::warn(str("kernel cache: ", dir, " does not take files (", reason, "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
+  if (!cpu::write_cache(dir, key, sealed, reason)) logs::warn(str("kernel cache: ", dir, " does not take files (", reason, "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
   return KernelLibrary::from_binary(sealed);
 }
 

@@ -32,12 +32,11 @@ Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) 
   Attrs marked = attrs;
   marked.set("weight_decay", kDecayMark);
   auto builder = std::make_shared<Builder>();
-  const Op* rows = &row;
-  const auto& sample = rows->samples.at(0).in;
+  const auto& sample = row.samples.at(0).in;
   std::vector<Tensor> in;
   for (size_t i = 0; i < sample.size(); ++i) {
     bool scalar = sample[i].shape.empty();
-    in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value, str(scalar ? "scalar" : "tensor", i), scalar ? sample[i].dtype : dtype, scalar ? Shape{} : Shape{kSampleSize}));
+    in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value, str(scalar ? "scalar" : "tensor", i), dtype, scalar ? Shape{} : Shape{kSampleSize}));
   }
   ValueId decay = builder->graph.add_input(InputKind::value, "weight_decay", DType::f32, {});
   auto out = row.expand({in, marked, builder});
@@ -121,7 +120,7 @@ KernelSource generate_multi_tensor(const Graph& body) {
   text.line("__builtin_free(first);");
   text.close();
   out.text = "extern \"C\" void " + out.name + "(void* const* table, const i64* numels, const float* per_tensor, i64 tensors, void* const* scalars, int threads)\n" + text.take();
-  if (log::enabled("source")) log::topic("source", described + out.text);
+  if (logs::enabled("source")) logs::topic("source", described + out.text);
   return out;
 }
 

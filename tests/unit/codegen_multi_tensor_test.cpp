@@ -1,0 +1,72 @@
+// Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight decay per tensor.
+#include "tests/unit/kernel_case.h"
+
+namespace lockstep {
+namespace {
+
+struct Update {
+  const char* op;
+  Attrs attrs;
+  size_t tensors;  // per-element inputs
+  std::vector<double> scalars;
+};
+
+TEST(multi_tensor, updates_every_tensor_as_the_row_does) {
+  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}}, {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  const std::vector<int64_t> sizes{1, 15, 16, 17, 0, 1000, 16384, 40001};
+  const std::vector<float> decays{0.1f, 0, 0.1f, 0, 0.5f, 0.01f, 0.1f, 0};
+  ScratchFolder cache;
+  for (const Update& update : updates) {
+    KernelSource source = generate_multi_tensor(multi_tensor_body(update.op, update.attrs, DType::f32));
+    KernelLibrary library = compile_kernels({source}, {.cache_dir = cache.path("")});
+    std::vector<HostTensor> scalars;
+    std::vector<void*> scalar_pointers;
+    for (double value : update.scalars) {
+      scalars.push_back(from_values(DType::f32, {}, {value}));
+      scalar_pointers.push_back(scalars.back().data.data());
+    }
+    std::vector<std::vector<HostTensor>> first;
+    for (int threads : {1, 2, 3}) {
+      std::vector<std::vector<HostTensor>> in(sizes.size()), out(sizes.size());
+      std::vector<void*> table;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        for (size_t k = 0; k < update.tensors; ++k) in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
+        for (size_t k = 0; k + 1 < update.tensors; ++k) out[i].push_back(make_tensor(DType::f32, {sizes[i]}));
+        for (auto& t : in[i]) table.push_back(t.data.data());
+        for (auto& t : out[i]) table.push_back(t.data.data());
+      }
+      library.find_multi_tensor(source.name)(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()), scalar_pointers.data(), threads);
+      if (threads == 1) first = out;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        for (size_t k = 0; k < out[i].size(); ++k) EXPECT_TRUE(same_bytes(out[i][k], first[i][k])) << update.op << " tensor " << i << ", " << threads << " threads";
+        Graph graph;
+        graph.mesh = Mesh{{}, {}};
+        std::vector<ValueId> ids;
+        std::vector<std::pair<DType, Shape>> types;
+        for (size_t k = 0; k < update.tensors; ++k) ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
+        for (size_t k = 0; k < scalars.size(); ++k) ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
+        for (size_t k = 0; k + 1 < update.tensors; ++k) types.emplace_back(DType::f32, Shape{sizes[i]});
+        Attrs attrs = update.attrs;
+        attrs.set("weight_decay", static_cast<double>(decays[i]));
+        for (ValueId v : graph.append(update.op, ids, attrs, types)) graph.add_output(OutputKind::value, str("y", v), v);
+        auto inputs = in[i];
+        inputs.insert(inputs.end(), scalars.begin(), scalars.end());
+        auto want = evaluate(graph, inputs);
+        for (size_t k = 0; k < want.size(); ++k) expect_near(out[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
+      }
+    }
+    // In place: outputs in the buffers of parameter and moments.
+    std::vector<HostTensor> in;
+    for (size_t k = 0; k < update.tensors; ++k) in.push_back(random_tensor(DType::f32, {40001}, 70 + k, 0.1, 1));
+    std::vector<void*> table;
+    for (auto& t : in) table.push_back(t.data.data());
+    for (size_t k = 0; k < update.tensors; ++k)
+      if (k != 1) table.push_back(in[k].data.data());
+    int64_t size = 40001;
+    library.find_multi_tensor(source.name)(table.data(), &size, decays.data() + 7, 1, scalar_pointers.data(), 2);
+    for (size_t k = 0; k < first[7].size(); ++k) EXPECT_TRUE(same_bytes(in[k == 0 ? 0 : k + 1], first[7][k])) << update.op << " in place, output " << k;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
