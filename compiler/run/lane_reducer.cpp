@@ -84,14 +84,15 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
   }
   sources_.back().merges += counter.remaining();
 
-  // Received partials lie as the rounds bring them: of round b, the chunk of each other rank that has a block b.
+  // Received partials lie as the rounds bring them: of round b, the chunk of each rank that has a block b.
   received_at_.resize(blocks.size());
   for (size_t b = 0; b < rounds_; ++b)
     for (int r = 0; r < plan_.ranks; ++r) {
       if (b >= blocks[static_cast<size_t>(r)].size()) continue;
-      const bool own = r == plan_.rank;
-      received_at_[static_cast<size_t>(r)].push_back(own ? -1 : received_);
-      if (!own) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
+      // A rank alone reads its partials where they are; in a group its own chunk comes with the others.
+      const bool alone = plan_.ranks == 1;
+      received_at_[static_cast<size_t>(r)].push_back(alone ? -1 : received_);
+      if (!alone) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
     }
 }
 
@@ -178,13 +179,13 @@ void LaneReducer::start(Group& data, Stream& stream, const std::string& label) {
   const auto me = static_cast<size_t>(plan_.rank);
   int64_t at = 0;
   for (size_t b = 0; b < rounds_; ++b) {
-    // Round b carries the b-th subtree of every rank that has one. A rank's own chunk stays where it is.
+    // Round b carries the b-th subtree of every rank that has one.
     std::vector<int64_t> send(chunk_count_.size(), 0), receive(chunk_count_.size(), 0);
     const bool mine = b < received_at_[me].size();
     int64_t receives = 0;
     for (size_t r = 0; r < chunk_count_.size(); ++r) {
       if (mine) send[r] = chunk_count_[r];
-      if (b < received_at_[r].size()) receive[r] = chunk_count_[me], receives += r == me ? 0 : chunk_count_[me];
+      if (b < received_at_[r].size()) receive[r] = chunk_count_[me], receives += chunk_count_[me];
     }
     float* in = mine ? partial(b) : received_data_.as<float>();
     works_.push_back(data.start(AllToAll{in, received_data_.as<float>() + at, send, receive, DType::f32},
