@@ -10,13 +10,9 @@ Outcome attempt(const std::function<void()>& work) {
   try {
     work();
     return {};
-  } catch (const DamagedError& e) {
-    return {Verdict::damaged, e.what()};
-  } catch (const StorageError& e) {
+  } catch (const DamagedError& e) { return {Verdict::damaged, e.what()}; } catch (const StorageError& e) {
     return {e.access_denied() ? Verdict::refused : Verdict::damaged, e.what()};
-  } catch (const UserError& e) {
-    return {Verdict::refused, e.what()};
-  } catch (const std::exception& e) {
+  } catch (const UserError& e) { return {Verdict::refused, e.what()}; } catch (const std::exception& e) {
     return {Verdict::failed, e.what()};
   }
 }
@@ -34,10 +30,14 @@ Outcome settle(Group& world, const Outcome& mine) {
 
 void raise(const Outcome& outcome) {
   switch (outcome.verdict) {
-    case Verdict::ok: return;
-    case Verdict::damaged: throw DamagedError(outcome.text);
-    case Verdict::refused: throw UserError(outcome.text);
-    case Verdict::failed: throw InternalError(outcome.text);
+    case Verdict::ok:
+      return;
+    case Verdict::damaged:
+      throw DamagedError(outcome.text);
+    case Verdict::refused:
+      throw UserError(outcome.text);
+    case Verdict::failed:
+      throw InternalError(outcome.text);
   }
 }
 

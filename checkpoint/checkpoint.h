@@ -20,21 +20,21 @@ struct SaveInfo {
 };
 
 struct SavedInfo {
-  std::string path;        // DIR/step-N
+  std::string path;  // DIR/step-N
   std::string state_hash;
-  int64_t bytes = 0;       // of all ranks' files
-  bool kept = false;       // step-N was there already, whole and with these bits, and was left as it is
+  int64_t bytes = 0;  // of all ranks' files
+  bool kept = false;  // step-N was there already, whole and with these bits, and was left as it is
 };
 
-// Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and removes all but the newest `keep` checkpoints
-// (keep < 1 keeps all). Collective over mesh.world: every rank passes its own parts of the same arrays in the same order, Replicate or Shard.
-// Returns on all ranks when the checkpoint is on the device; until then the older ones are whole. UserError on all ranks when the folder
-// is in use by another process or when a write fails (with file, byte and cause); the unfinished folder is removed.
-SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
-                          Storage& storage = file_storage());
+// Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and removes all but the newest `keep`
+// checkpoints (keep < 1 keeps all). Collective over mesh.world: every rank passes its own parts of the same arrays in the same order,
+// Replicate or Shard. Returns on all ranks when the checkpoint is on the device; until then the older ones are whole. UserError on all
+// ranks when the folder is in use by another process or when a write fails (with file, byte and cause); the unfinished folder is removed.
+SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
+                          int keep, Storage& storage = file_storage());
 
-// Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a UserError that names the first. A save takes
-// the same lock for its own duration, so a run that holds this one on rank 0 keeps others out between its saves too.
+// Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a UserError that names the first.
+// A save takes the same lock for its own duration, so a run that holds this one on rank 0 keeps others out between its saves too.
 std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage = file_storage());
 
 struct LoadedInfo {
@@ -46,16 +46,19 @@ struct LoadedInfo {
   std::string path;
 };
 
-// Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds none. All ranks take the same one. A damaged one
-// is named in a warning and the next older one is tried; UserError naming each with its reason when none is whole. UserError, without falling back, when
-// the newest does not fit the arrays: all missing, extra and mis-shaped tensors are listed. Nothing in DIR is changed.
-std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage = file_storage());
+// Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds none. All ranks take the same
+// one. A damaged one is named in a warning and the next older one is tried; UserError naming each with its reason when none is whole.
+// UserError, without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors are listed. Nothing
+// in DIR is changed.
+std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                                      Storage& storage = file_storage());
 
 // Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file, tensor and offset.
-LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage = file_storage());
+LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                           Storage& storage = file_storage());
 
-// Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every missing, extra and mis-shaped tensor at once.
-// Narrower floats are widened exactly (bf16 in the file, f32 in the model).
+// Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every missing, extra and mis-shaped tensor
+// at once. Narrower floats are widened exactly (bf16 in the file, f32 in the model).
 void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage = file_storage());
 
 // The rest needs no mesh and is called on one rank.
@@ -63,13 +66,13 @@ void load_safetensors(const std::string& file, const std::vector<Array*>& arrays
 struct CheckpointSummary {
   std::string path;
   int64_t step = 0;
-  int64_t bytes = 0;     // of the data files
+  int64_t bytes = 0;  // of the data files
   int64_t tensors = 0;
   int64_t elements = 0;
-  std::string mesh;      // of the run that wrote it
+  std::string mesh;  // of the run that wrote it
   std::string state_hash, certificate, producer;
-  bool latest = false;   // `latest` names it
-  std::string problem;   // "" when the manifest and the files' sizes and headers are sound; chunks are not read
+  bool latest = false;  // `latest` names it
+  std::string problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
 };
 // All step folders of DIR by ascending step. Empty when DIR does not exist.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
@@ -80,7 +83,8 @@ std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage&
 // The manifest of a step folder; DamagedError when there is none or it is damaged, UserError when a newer Lockstep wrote it.
 Manifest read_manifest(const std::string& step_dir, Storage& storage = file_storage());
 
-// One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none; DamagedError as in load_checkpoint.
+// One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none; DamagedError as in
+// load_checkpoint.
 Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage = file_storage());
 
 }  // namespace lockstep

@@ -1,16 +1,18 @@
 // Saving: the commit protocol.
 //
-//   0. Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and holds the same bits is kept, and only 7 follows.
+//   0. Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and holds the same bits is kept,
+//   and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors.
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is removed, everyone throws.
 //   4. Rank 0 writes step-N.tmp/manifest.json, syncs it, and syncs the folder step-N.tmp.
-//   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which readers take while step-N is not there.
+//   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which readers take while step-N is
+//   not there.
 //   6. Rank 0 syncs the parent folder. From here on the checkpoint is there.
 //   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. Trouble here is a warning: readers do not need either.
 //
-// A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two operations leaves the older checkpoints, or
-// these and the new one.
+// A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two operations leaves the older
+// checkpoints, or these and the new one.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -29,8 +31,11 @@ namespace {
 constexpr const char* kProducer = "lockstep 0.1.0";
 
 std::string receipt_text(const ShardReceipt& receipt) {
-  Json json = {{"bytes", receipt.bytes}, {"header_bytes", receipt.header_bytes}, {"header_xxh3", receipt.header_xxh3},
-               {"offsets", receipt.offsets}, {"checksums", receipt.checksums}};
+  Json json = {{"bytes", receipt.bytes},
+               {"header_bytes", receipt.header_bytes},
+               {"header_xxh3", receipt.header_xxh3},
+               {"offsets", receipt.offsets},
+               {"checksums", receipt.checksums}};
   return json.dump();
 }
 ShardReceipt parse_receipt(const std::string& text) {
@@ -53,13 +58,15 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
   for (size_t rank = 0; rank < plan.by_rank.size(); ++rank) {
     const auto& chunks = plan.by_rank[rank];
     const auto& receipt = receipts[rank];
-    LS_CHECK(receipt.checksums.size() == chunks.size() && receipt.offsets.size() == chunks.size(), "rank ", rank, " wrote ", receipt.checksums.size(), " of ", chunks.size(), " chunks");
+    LS_CHECK(receipt.checksums.size() == chunks.size() && receipt.offsets.size() == chunks.size(), "rank ", rank, " wrote ",
+             receipt.checksums.size(), " of ", chunks.size(), " chunks");
     if (chunks.empty()) continue;
     std::string file = shard_name(static_cast<int64_t>(rank));
     out.files.push_back({file, receipt.bytes, receipt.header_bytes, receipt.header_xxh3});
     for (size_t i = 0; i < chunks.size(); ++i) {
       TensorRecord& tensor = out.tensors[chunks[i].tensor];
-      tensor.chunks.push_back({file, receipt.offsets[i], numel(chunks[i].box) * static_cast<int64_t>(size_of(tensor.dtype)), chunks[i].box, receipt.checksums[i]});
+      tensor.chunks.push_back({file, receipt.offsets[i], numel(chunks[i].box) * static_cast<int64_t>(size_of(tensor.dtype)), chunks[i].box,
+                               receipt.checksums[i]});
     }
   }
   return out;
@@ -102,13 +109,13 @@ void commit_folder(Storage& storage, const std::string& dir, const std::string& 
   std::string path = dir + "/" + name, temporary = path + ".tmp", aside = path + ".old";
   write_text(storage, temporary + "/" + kManifestName, manifest_text);  // 4
   storage.sync_folder(temporary);
-  bool replaces = storage.exists(path);                                 // 5
+  bool replaces = storage.exists(path);  // 5
   if (replaces) {
     storage.rename(path, aside);
     storage.sync_folder(dir);
   }
   storage.rename(temporary, path);
-  storage.sync_folder(dir);                                             // 6
+  storage.sync_folder(dir);  // 6
   if (replaces) remove_folder(storage, aside);
 }
 
@@ -116,9 +123,7 @@ void finish(Storage& storage, const std::string& dir, const std::string& name, i
   try {
     write_latest(storage, dir, name);
     retain(storage, dir, keep);
-  } catch (const std::exception& e) {
-    logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what()));
-  }
+  } catch (const std::exception& e) { logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what())); }
 }
 }  // namespace
 
@@ -127,8 +132,8 @@ std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& st
   return storage.lock(dir);
 }
 
-SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
-                          Storage& storage) {
+SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
+                          int keep, Storage& storage) {
   Group& world = *mesh.world;
   LS_CHECK(info.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
   const bool lead = mesh.rank == 0;
@@ -137,7 +142,8 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   raise(settle(world, attempt([&] { plan = plan_save(specs_of(arrays), mesh.words); })));
   auto prints = all_gather_text(world, plan.fingerprint);
   for (size_t rank = 1; rank < prints.size(); ++rank)
-    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ", prints[0], " and ", prints[rank]);
+    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ", prints[0], " and ",
+             prints[rank]);
   SavedInfo out{path, state_hash(arrays, mesh), 0, false};
 
   std::shared_ptr<FolderLock> lock;  // 0
@@ -157,8 +163,10 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   on_lead(world, [&] { storage.make_folders(temporary); });
 
   ShardReceipt receipt;  // 1, 2
-  std::map<std::string, std::string> metadata = {{"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
-  Outcome written = attempt([&] { receipt = write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata); });
+  std::map<std::string, std::string> metadata = {
+      {"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
+  Outcome written =
+      attempt([&] { receipt = write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata); });
   written = settle(world, written);  // 3
   if (written.verdict == Verdict::ok) {
     auto receipts = all_gather_text(world, receipt_text(receipt));
@@ -169,11 +177,15 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
       std::string text = to_text(make_manifest(info, plan, mesh, out.state_hash, serial, all));
       parse_manifest(text, temporary + "/" + kManifestName);  // nothing is committed that a reader would refuse
       commit_folder(storage, dir, name, text);
-    }) : Outcome{};
+    })
+                   : Outcome{};
     written = settle(world, written);
   }
   if (written.verdict != Verdict::ok) {
-    if (lead) attempt([&] { if (storage.exists(temporary)) remove_folder(storage, temporary); });
+    if (lead)
+      attempt([&] {
+        if (storage.exists(temporary)) remove_folder(storage, temporary);
+      });
     written.text = str("checkpoint of step ", info.step, " was not saved (older ones are untouched): ", written.text);
     if (written.verdict == Verdict::damaged) written.verdict = Verdict::refused;  // a failed write is no damage to what is there
     raise(written);
@@ -182,7 +194,8 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   int64_t bytes = out.bytes;
   broadcast(world, {&bytes, 1, DType::i64, 0}, "checkpoint committed");
   out.bytes = bytes;
-  logs::topic("checkpoint", str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ", out.bytes, " in all, state ", out.state_hash));
+  logs::topic("checkpoint",
+              str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ", out.bytes, " in all, state ", out.state_hash));
   return out;
 }
 

@@ -36,8 +36,9 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
     return read_text(storage, path, kMaxManifestBytes);
   } catch (const StorageError& e) {
     if (e.code == ENOENT || e.code == ENOTDIR)
-      throw DamagedError(storage.exists(step_dir) ? str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed")
-                                                  : str(step_dir, " does not exist"));
+      throw DamagedError(storage.exists(step_dir)
+                             ? str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed")
+                             : str(step_dir, " does not exist"));
     if (e.code == EFBIG) throw DamagedError(e.what());
     throw;
   }
@@ -69,9 +70,7 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
         folder.problem = str(folder.path, "/", kManifestName, " is of step ", folder.manifest->step, ", but the folder is named ", plain);
         folder.manifest.reset();
       }
-    } catch (const DamagedError& e) {
-      folder.problem = e.what();
-    } catch (const StorageError& e) {
+    } catch (const DamagedError& e) { folder.problem = e.what(); } catch (const StorageError& e) {
       folder.problem = e.what();
       folder.refused = e.access_denied();
     } catch (const UserError& e) {
@@ -80,7 +79,8 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
     }
     out.push_back(std::move(folder));
   }
-  std::stable_sort(out.begin(), out.end(), [](const StepFolder& a, const StepFolder& b) { return a.serial != b.serial ? a.serial > b.serial : a.step > b.step; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const StepFolder& a, const StepFolder& b) { return a.serial != b.serial ? a.serial > b.serial : a.step > b.step; });
   return out;
 }
 
@@ -88,9 +88,7 @@ std::string structure_problem(Storage& storage, const StepFolder& folder) {
   if (!folder.manifest) return folder.problem;
   for (const auto& file : folder.manifest->files) try {
       open_shard(storage, folder.path, file, *folder.manifest);
-    } catch (const UserError& e) {
-      return e.what();
-    }
+    } catch (const UserError& e) { return e.what(); }
   return "";
 }
 
@@ -117,8 +115,10 @@ void tidy(Storage& storage, const std::string& dir) {
       storage.rename(path, dir + "/" + plain);
       storage.sync_folder(dir);
     } else if (ours && (ends_with(entry.name, ".tmp") || ends_with(entry.name, ".old"))) {
-      if (entry.folder) remove_folder(storage, path);
-      else storage.remove(path);
+      if (entry.folder)
+        remove_folder(storage, path);
+      else
+        storage.remove(path);
     }
   }
 }

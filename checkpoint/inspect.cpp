@@ -38,15 +38,15 @@ std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage&
   Manifest manifest;
   try {
     manifest = load_manifest(storage, step_dir);
-  } catch (const UserError& e) {
-    return {e.what()};
-  }
+  } catch (const UserError& e) { return {e.what()}; }
   StateHash hash;
   auto problems = verify_chunks(storage, step_dir, manifest, 0, 1, &hash);
   if (problems.empty() && hash.hex() != manifest.state_hash)
-    problems.push_back(str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash.hex()));
+    problems.push_back(
+        str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash.hex()));
   for (const auto& entry : storage.list(step_dir))
-    if (entry.name != kManifestName && !manifest.find_file(entry.name)) problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
+    if (entry.name != kManifestName && !manifest.find_file(entry.name))
+      problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
   return problems;
 }
 
@@ -57,7 +57,8 @@ Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& 
     std::vector<std::string> names;
     for (const auto& tensor : manifest.tensors) names.push_back(tensor.fqn);
     std::string near = nearest(fqn, names);
-    throw UserError(str(step_dir, " has no tensor \"", fqn, "\"", near.empty() ? str("; it has ", names.size(), " others") : str("; nearest: ", near)));
+    throw UserError(
+        str(step_dir, " has no tensor \"", fqn, "\"", near.empty() ? str("; it has ", names.size(), " others") : str("; nearest: ", near)));
   }
   Array out = make_array(fqn, record->dtype, record->shape, Layout{}, Mesh{}, 0);
   read_arrays(storage, step_dir, manifest, {&out});

@@ -14,12 +14,14 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
   std::vector<NamedType> stored;
   for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
-  if (!text.empty()) throw UserError(text + "\n  the model of this run differs from the one that was saved: use its config, or another --name");
+  if (!text.empty())
+    throw UserError(text + "\n  the model of this run differs from the one that was saved: use its config, or another --name");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
   for (const auto& entry : storage.list(step_dir))
-    if (entry.name != kManifestName && !manifest.find_file(entry.name)) logs::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
+    if (entry.name != kManifestName && !manifest.find_file(entry.name))
+      logs::warn(str(step_dir, "/", entry.name, " is not part of the checkpoint and is ignored"));
 }
 
 // The outcome is the same on all ranks; `out` is filled when it is ok.
@@ -32,18 +34,19 @@ Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays,
   text = broadcast_text(world, text);  // one manifest for all, also where a file system shows a rank an older one
   Manifest manifest;
   Outcome loaded = settle(world, attempt([&] {
-    manifest = parse_manifest(text, manifest_path);
-    check_fit(manifest, step_dir, arrays);
-    if (world.rank() == 0) {
-      warn_strays(storage, step_dir, manifest);
-      for (const auto& file : manifest.files) open_shard(storage, step_dir, file, manifest);
-    }
-    read_arrays(storage, step_dir, manifest, arrays);
-  }));
+                            manifest = parse_manifest(text, manifest_path);
+                            check_fit(manifest, step_dir, arrays);
+                            if (world.rank() == 0) {
+                              warn_strays(storage, step_dir, manifest);
+                              for (const auto& file : manifest.files) open_shard(storage, step_dir, file, manifest);
+                            }
+                            read_arrays(storage, step_dir, manifest, arrays);
+                          }));
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
   if (hash != manifest.state_hash)
-    return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash, ": they are not those that were saved")};
+    return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash,
+                                  ": they are not those that were saved")};
   out = {manifest.step, manifest.config, manifest.certificate, manifest.extra, hash, step_dir};
   return {};
 }
@@ -52,14 +55,15 @@ Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays,
 std::vector<std::string> candidates(const std::string& dir, Group& world, Storage& storage) {
   Json paths = Json::array();
   raise(settle(world, world.rank() != 0 ? Outcome{} : attempt([&] {
-    auto folders = scan(storage, dir);
-    for (const auto& folder : folders) paths.push_back(folder.path);
-    if (folders.empty()) return;
-    std::string latest = read_latest(storage, dir);
-    bool found = latest.empty();
-    for (const auto& folder : folders) found = found || folder.name == latest;
-    if (!found) logs::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));
-  })));
+                 auto folders = scan(storage, dir);
+                 for (const auto& folder : folders) paths.push_back(folder.path);
+                 if (folders.empty()) return;
+                 std::string latest = read_latest(storage, dir);
+                 bool found = latest.empty();
+                 for (const auto& folder : folders) found = found || folder.name == latest;
+                 if (!found)
+                   logs::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));
+               })));
   return Json::parse(broadcast_text(world, paths.dump())).get<std::vector<std::string>>();
 }
 }  // namespace
@@ -79,14 +83,16 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
     LoadedInfo out;
     Outcome tried = try_load(path, arrays, mesh, storage, out);
     if (tried.verdict == Verdict::ok) {
-      if (!reasons.empty() && world.rank() == 0) logs::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
+      if (!reasons.empty() && world.rank() == 0)
+        logs::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
       return out;
     }
     if (tried.verdict != Verdict::damaged) raise(tried);
     reasons.push_back(tried.text);
     if (world.rank() == 0) logs::warn(str(last_part(path), " is damaged: ", tried.text));
   }
-  throw UserError(str(dir, " holds ", paths.size(), " checkpoint", paths.size() == 1 ? "" : "s", " and none is whole; nothing was changed:\n  ", join(reasons, "\n  "),
+  throw UserError(str(dir, " holds ", paths.size(), " checkpoint", paths.size() == 1 ? "" : "s",
+                      " and none is whole; nothing was changed:\n  ", join(reasons, "\n  "),
                       "\n  restore the files, or start afresh under another --name"));
 }
 

@@ -18,7 +18,9 @@ Checksum::Checksum() : state_(std::make_unique<State>()) {
   XXH3_64bits_reset_withSeed(state_->xxh, 0);
 }
 Checksum::~Checksum() = default;
-void Checksum::add(const void* data, size_t bytes) { if (bytes) XXH3_64bits_update(state_->xxh, data, bytes); }
+void Checksum::add(const void* data, size_t bytes) {
+  if (bytes) XXH3_64bits_update(state_->xxh, data, bytes);
+}
 uint64_t Checksum::value() const { return XXH3_64bits_digest(state_->xxh); }
 
 std::string checksum_text(uint64_t value) {

@@ -41,11 +41,11 @@ struct FileRecord {
 
 struct Manifest {
   int64_t step = 0;
-  int64_t serial = 0;      // place in the order of commits to the folder: 1, 2, ... A rewound run commits small steps with large serials
-  std::string state_hash;  // of all tensors, on any layout
-  std::string certificate; // numerics certificate of the run that wrote it
+  int64_t serial = 0;       // place in the order of commits to the folder: 1, 2, ... A rewound run commits small steps with large serials
+  std::string state_hash;   // of all tensors, on any layout
+  std::string certificate;  // numerics certificate of the run that wrote it
   std::string producer;
-  Mesh mesh;               // of the run that wrote it; readers may have any other
+  Mesh mesh;  // of the run that wrote it; readers may have any other
   Json config, extra;
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;
@@ -57,9 +57,9 @@ struct Manifest {
 // JSON, one tensor per line, ending in a checksum of itself.
 std::string to_text(const Manifest& manifest);
 
-// Checks everything that can be checked without the data files: types, ranges (no negative, no 2^63), file names that stay in the folder, chunks
-// that tile their tensor exactly and their file without overlap, hole or overrun, its own checksum. DamagedError naming `path` and the place;
-// UserError when a newer Lockstep wrote it or the byte order differs.
+// Checks everything that can be checked without the data files: types, ranges (no negative, no 2^63), file names that stay in the folder,
+// chunks that tile their tensor exactly and their file without overlap, hole or overrun, its own checksum. DamagedError naming `path` and
+// the place; UserError when a newer Lockstep wrote it or the byte order differs.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 }  // namespace lockstep

@@ -48,22 +48,29 @@ Chunk read_chunk(const Json& in, const TensorRecord& tensor, const Manifest& man
   if (!file) throw DamagedError(str(where, ": file ", out.file, " is not listed under \"files\""));
   int64_t expected = strict::multiply(strict::elements(out.box.size, where), static_cast<int64_t>(size_of(tensor.dtype)), where);
   if (out.bytes != expected)
-    throw DamagedError(str(where, ": ", out.bytes, " bytes, but a box of size ", out.box.size, " in ", name(tensor.dtype), " takes ", expected));
-  if (out.offset < file->header_bytes) throw DamagedError(str(where, ": offset ", out.offset, " lies in the header of ", out.file, " (", file->header_bytes, " bytes)"));
+    throw DamagedError(
+        str(where, ": ", out.bytes, " bytes, but a box of size ", out.box.size, " in ", name(tensor.dtype), " takes ", expected));
+  if (out.offset < file->header_bytes)
+    throw DamagedError(str(where, ": offset ", out.offset, " lies in the header of ", out.file, " (", file->header_bytes, " bytes)"));
   if (out.offset > file->bytes || out.bytes > file->bytes - out.offset)
-    throw DamagedError(str(where, ": bytes ", out.offset, "..", static_cast<uint64_t>(out.offset) + static_cast<uint64_t>(out.bytes), " pass the end of ", out.file, " (", file->bytes, " bytes)"));
+    throw DamagedError(str(where, ": bytes ", out.offset, "..", static_cast<uint64_t>(out.offset) + static_cast<uint64_t>(out.bytes),
+                           " pass the end of ", out.file, " (", file->bytes, " bytes)"));
   return out;
 }
 
 // Chunks of one file stand one after the other from its header to its end.
 void check_files_filled(const Manifest& manifest, const std::string& path) {
-  struct Range { int64_t begin, end; const std::string* fqn; };
+  struct Range {
+    int64_t begin, end;
+    const std::string* fqn;
+  };
   std::map<std::string, std::vector<Range>> ranges;
   for (const auto& tensor : manifest.tensors)
     for (const auto& chunk : tensor.chunks) ranges[chunk.file].push_back({chunk.offset, chunk.offset + chunk.bytes, &tensor.fqn});
   for (const auto& file : manifest.files) {
     auto& list = ranges[file.name];
-    std::stable_sort(list.begin(), list.end(), [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+    std::stable_sort(list.begin(), list.end(),
+                     [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
     int64_t at = file.header_bytes;
     std::string before = "the header";
     for (const auto& range : list) {
@@ -73,15 +80,16 @@ void check_files_filled(const Manifest& manifest, const std::string& path) {
       at = range.end;
       before = *range.fqn;
     }
-    if (at != file.bytes) throw DamagedError(str(path, ": files: ", file.name, " has ", file.bytes, " bytes, but its last chunk (", before, ") ends at ", at));
+    if (at != file.bytes)
+      throw DamagedError(str(path, ": files: ", file.name, " has ", file.bytes, " bytes, but its last chunk (", before, ") ends at ", at));
   }
 }
 
 void check_format(const Json& json, const std::string& path) {
   int64_t format = strict::natural(json, "format", path);
   if (format > kManifestFormat)
-    throw UserError(str(path, " was written by a newer Lockstep (", json.contains("producer") ? json["producer"].dump() : "unnamed", "): format ", format,
-                        ", and this one reads up to ", kManifestFormat, "; read it with that version"));
+    throw UserError(str(path, " was written by a newer Lockstep (", json.contains("producer") ? json["producer"].dump() : "unnamed",
+                        "): format ", format, ", and this one reads up to ", kManifestFormat, "; read it with that version"));
   if (format < 1) throw DamagedError(str(path, ": format ", format, "; formats are counted from 1"));
   std::string order = strict::text(json, "byte_order", path);
   if (order != "little") throw UserError(str(path, ": byte order is \"", order, "\"; this build reads \"little\""));
@@ -117,9 +125,7 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     std::string dtype = strict::text(value, "dtype", where);
     try {
       tensor.dtype = parse_dtype(dtype);
-    } catch (const UserError& e) {
-      throw DamagedError(str(where, ": ", e.what()));
-    }
+    } catch (const UserError& e) { throw DamagedError(str(where, ": ", e.what())); }
     tensor.shape = strict::naturals(value, "shape", where);
     strict::multiply(strict::elements(tensor.shape, where), static_cast<int64_t>(size_of(tensor.dtype)), where);
     std::vector<Box> boxes;
@@ -134,7 +140,8 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   std::string claimed = strict::text(json, "checksum", path);
   json.erase("checksum");
   std::string actual = hash_hex(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (claimed != actual) throw DamagedError(str(path, " was changed after it was written: its checksum is ", claimed, ", its text gives ", actual));
+  if (claimed != actual)
+    throw DamagedError(str(path, " was changed after it was written: its checksum is ", claimed, ", its text gives ", actual));
   return out;
 }
 

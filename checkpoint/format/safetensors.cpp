@@ -37,12 +37,15 @@ std::string make_safetensors_header(std::vector<SafeTensor>& tensors, const std:
 }
 
 int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, const std::string& path) {
-  if (first_8.size() < 8 || file_bytes < 8) throw DamagedError(str(path, " is not a safetensors file: it has ", file_bytes, " bytes, and 8 hold the header's length"));
+  if (first_8.size() < 8 || file_bytes < 8)
+    throw DamagedError(str(path, " is not a safetensors file: it has ", file_bytes, " bytes, and 8 hold the header's length"));
   uint64_t length = 0;
   for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(static_cast<unsigned char>(first_8[i])) << (8 * i);
   if (length > static_cast<uint64_t>(file_bytes - 8))
-    throw DamagedError(str(path, ": the header's length is ", length, " bytes, but only ", file_bytes - 8, " follow; truncated, or not safetensors"));
-  if (length > static_cast<uint64_t>(kMaxHeader)) throw DamagedError(str(path, ": the header's length is ", length, " bytes; the format allows ", kMaxHeader));
+    throw DamagedError(
+        str(path, ": the header's length is ", length, " bytes, but only ", file_bytes - 8, " follow; truncated, or not safetensors"));
+  if (length > static_cast<uint64_t>(kMaxHeader))
+    throw DamagedError(str(path, ": the header's length is ", length, " bytes; the format allows ", kMaxHeader));
   return static_cast<int64_t>(length);
 }
 
@@ -63,29 +66,30 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
     std::string dtype = strict::text(value, "dtype", where);
     try {
       tensor.dtype = parse_safetensors_dtype(dtype);
-    } catch (const UserError& e) {
-      throw DamagedError(str(where, ": ", e.what()));
-    }
+    } catch (const UserError& e) { throw DamagedError(str(where, ": ", e.what())); }
     tensor.shape = strict::naturals(value, "shape", where);
     auto range = strict::naturals(value, "data_offsets", where);
     if (range.size() != 2) throw DamagedError(str(where, ": \"data_offsets\" has ", range.size(), " numbers; begin and end belong there"));
     if (range[1] < range[0]) throw DamagedError(str(where, ": \"data_offsets\" ends at ", range[1], ", before its begin ", range[0]));
     if (range[1] > file_bytes - out.data_start)
-      throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ", file_bytes - out.data_start, "; truncated, or a wrong offset"));
+      throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ", file_bytes - out.data_start,
+                             "; truncated, or a wrong offset"));
     tensor.bytes = strict::multiply(strict::elements(tensor.shape, where), static_cast<int64_t>(size_of(tensor.dtype)), where);
     if (tensor.bytes != range[1] - range[0])
-      throw DamagedError(str(where, ": ", shape_text(tensor.dtype, tensor.shape), " takes ", tensor.bytes, " bytes, but \"data_offsets\" spans ", range[1] - range[0]));
+      throw DamagedError(str(where, ": ", shape_text(tensor.dtype, tensor.shape), " takes ", tensor.bytes,
+                             " bytes, but \"data_offsets\" spans ", range[1] - range[0]));
     tensor.offset = out.data_start + range[0];
     out.tensors.push_back(std::move(tensor));
   }
-  std::stable_sort(out.tensors.begin(), out.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
-    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
-  });
+  std::stable_sort(out.tensors.begin(), out.tensors.end(),
+                   [](const SafeTensor& a, const SafeTensor& b) { return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes; });
   int64_t at = out.data_start;
   std::string before = "the header";
   for (const auto& tensor : out.tensors) {
-    if (tensor.offset < at) throw DamagedError(str(path, ": ", tensor.name, " begins at byte ", tensor.offset, ", inside ", before, " which ends at ", at));
-    if (tensor.offset > at) throw DamagedError(str(path, ": bytes ", at, "..", tensor.offset, " between ", before, " and ", tensor.name, " belong to no tensor"));
+    if (tensor.offset < at)
+      throw DamagedError(str(path, ": ", tensor.name, " begins at byte ", tensor.offset, ", inside ", before, " which ends at ", at));
+    if (tensor.offset > at)
+      throw DamagedError(str(path, ": bytes ", at, "..", tensor.offset, " between ", before, " and ", tensor.name, " belong to no tensor"));
     at = tensor.offset + tensor.bytes;
     before = tensor.name;
   }

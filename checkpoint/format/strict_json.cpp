@@ -14,8 +14,7 @@ constexpr int kMaxDepth = 64;
 int64_t natural_of(const Json& value, const std::string& what) {
   if (value.is_number_unsigned() && value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
     return static_cast<int64_t>(value.get<uint64_t>());
-  if (value.is_number_integer() && !value.is_number_unsigned())
-    throw DamagedError(str(what, " is negative: ", value.dump()));
+  if (value.is_number_integer() && !value.is_number_unsigned()) throw DamagedError(str(what, " is negative: ", value.dump()));
   if (value.is_number()) throw DamagedError(str(what, " is ", value.dump(), "; an integer from 0 to 2^63 - 1 belongs there"));
   throw DamagedError(str(what, " is a ", value.type_name(), "; an integer belongs there"));
 }
@@ -34,9 +33,7 @@ Json parse(std::string_view text, const std::string& where) {
   };
   try {
     return Json::parse(text.begin(), text.end(), watch);
-  } catch (const nlohmann::json::exception& e) {
-    throw DamagedError(str(where, " is not JSON: ", e.what()));
-  }
+  } catch (const nlohmann::json::exception& e) { throw DamagedError(str(where, " is not JSON: ", e.what())); }
 }
 
 const Json& any(const Json& in, const char* key, const std::string& where) {
@@ -83,8 +80,10 @@ int64_t elements(const std::vector<int64_t>& shape, const std::string& where) {
   int64_t n = 1;
   bool empty = false;
   for (int64_t size : shape) {
-    if (size == 0) empty = true;
-    else n = multiply(n, size, where);  // a size of 0 excuses no other: later products run over the same sizes
+    if (size == 0)
+      empty = true;
+    else
+      n = multiply(n, size, where);  // a size of 0 excuses no other: later products run over the same sizes
   }
   return empty ? 0 : n;
 }

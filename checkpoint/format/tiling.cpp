@@ -37,13 +37,15 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
   int64_t total = strict::elements(shape, where), covered = 0;
   for (const Box& box : boxes) {
     if (box.offset.size() != shape.size() || box.size.size() != shape.size())
-      throw DamagedError(str(where, ": a box has ", box.offset.size(), " offsets and ", box.size.size(), " sizes, the tensor ", shape.size(), " dims"));
+      throw DamagedError(
+          str(where, ": a box has ", box.offset.size(), " offsets and ", box.size.size(), " sizes, the tensor ", shape.size(), " dims"));
     for (size_t d = 0; d < shape.size(); ++d)
       if (box.offset[d] < 0 || box.size[d] < 0 || box.offset[d] > shape[d] || box.size[d] > shape[d] - box.offset[d])
         throw DamagedError(str(where, ": a box at offset ", box.offset, " of size ", box.size, " leaves the tensor of shape ", shape));
     int64_t n = numel(box);
     if (n == 0 && total > 0) throw DamagedError(str(where, ": box ", text(box), " holds no element"));
-    if (n > total - covered) throw DamagedError(str(where, ": boxes overlap: with ", text(box), " they hold more than the tensor's ", total, " elements"));
+    if (n > total - covered)
+      throw DamagedError(str(where, ": boxes overlap: with ", text(box), " they hold more than the tensor's ", total, " elements"));
     covered += n;
   }
   if (total == 0) {
@@ -66,8 +68,10 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
     std::vector<Box> still;
     for (const Box& gap : missing) {
       auto common = intersect(gap, box);
-      if (!common) still.push_back(gap);
-      else for (Box& left : subtract(gap, *common)) still.push_back(std::move(left));
+      if (!common)
+        still.push_back(gap);
+      else
+        for (Box& left : subtract(gap, *common)) still.push_back(std::move(left));
     }
     missing = std::move(still);
   }

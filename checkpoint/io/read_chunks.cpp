@@ -38,13 +38,16 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
     throw DamagedError(str(path, " is missing (", record.bytes, " bytes)", first_cut(manifest, record.name, 0)));
   }
   if (file->bytes() < record.bytes)
-    throw DamagedError(str(path, " is truncated: ", file->bytes(), " of ", record.bytes, " bytes", first_cut(manifest, record.name, file->bytes())));
+    throw DamagedError(
+        str(path, " is truncated: ", file->bytes(), " of ", record.bytes, " bytes", first_cut(manifest, record.name, file->bytes())));
   if (file->bytes() > record.bytes) throw DamagedError(str(path, " has grown: ", file->bytes(), " bytes, ", record.bytes, " were written"));
-  if (record.header_bytes > kMaxHeader) throw DamagedError(str(path, ": a header of ", record.header_bytes, " bytes; the format allows ", kMaxHeader));
+  if (record.header_bytes > kMaxHeader)
+    throw DamagedError(str(path, ": a header of ", record.header_bytes, " bytes; the format allows ", kMaxHeader));
   std::string header(static_cast<size_t>(record.header_bytes), '\0');
   file->read(0, header.data(), header.size());
   if (hash64(header) != record.xxh3)
-    throw DamagedError(str(path, ": the header (bytes 0..", record.header_bytes, ") is damaged: checksum ", checksum_text(hash64(header)), ", written ", checksum_text(record.xxh3)));
+    throw DamagedError(str(path, ": the header (bytes 0..", record.header_bytes, ") is damaged: checksum ", checksum_text(hash64(header)),
+                           ", written ", checksum_text(record.xxh3)));
   return file;
 }
 
@@ -65,13 +68,15 @@ void stream_chunk(const InFile& file, const std::string& folder, const TensorRec
     if (!in_place && sink.take) sink.take(block, into);
   });
   if (checksum.value() != chunk.xxh3)
-    throw DamagedError(str(folder, "/", chunk.file, ": tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset, "..", chunk.offset + chunk.bytes,
-                           " are damaged: checksum ", checksum_text(checksum.value()), ", written ", checksum_text(chunk.xxh3)));
+    throw DamagedError(str(folder, "/", chunk.file, ": tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset,
+                           "..", chunk.offset + chunk.bytes, " are damaged: checksum ", checksum_text(checksum.value()), ", written ",
+                           checksum_text(chunk.xxh3)));
 }
 
 void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest, const std::vector<Array*>& arrays) {
   for (const Array* array : arrays)
-    LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(), " of ", array->local_bytes(), " bytes");
+    LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(), " of ", array->local_bytes(),
+             " bytes");
   std::unique_ptr<InFile> file;
   std::string open_name;
   std::vector<std::byte> buffer;
@@ -122,8 +127,12 @@ StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::by
 }
 }  // namespace
 
-std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest, int64_t part, int64_t parts, StateHash* hash) {
-  struct Item { const TensorRecord* tensor; const Chunk* chunk; };
+std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest, int64_t part, int64_t parts,
+                                       StateHash* hash) {
+  struct Item {
+    const TensorRecord* tensor;
+    const Chunk* chunk;
+  };
   std::map<std::string, std::vector<Item>> by_file;
   int64_t index = 0;
   for (const auto& tensor : manifest.tensors)
@@ -143,9 +152,7 @@ std::vector<std::string> verify_chunks(Storage& storage, const std::string& fold
         ChunkSink sink;
         if (hash) sink.take = [&](const Box& block, const std::byte* data) { hash->add(hash_block(*item.tensor, block, data)); };
         stream_chunk(*file, folder, *item.tensor, *item.chunk, sink, buffer);
-      } catch (const UserError& e) {
-        problems.push_back(e.what());
-      }
+      } catch (const UserError& e) { problems.push_back(e.what()); }
   }
   return problems;
 }

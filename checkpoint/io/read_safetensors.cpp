@@ -20,7 +20,8 @@ SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string&
 
 void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array) {
   LS_CHECK(tensor.shape == array.shape && (tensor.dtype == array.dtype || widens(tensor.dtype, array.dtype)), tensor.name);
-  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " has room for ", array.data.bytes(), " of ", array.local_bytes(), " bytes");
+  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " has room for ", array.data.bytes(), " of ", array.local_bytes(),
+           " bytes");
   int64_t from_size = static_cast<int64_t>(size_of(tensor.dtype)), to_size = static_cast<int64_t>(size_of(array.dtype));
   Box stored = whole(tensor.shape);
   std::vector<std::byte> buffer;
@@ -38,8 +39,10 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
       for_each_run(*part, block, frame, [&](int64_t from, int64_t to, int64_t count) {
         const std::byte* source = buffer.data() + from * from_size;
         std::byte* into = array.data.data() + to * to_size;
-        if (tensor.dtype == array.dtype) std::memcpy(into, source, static_cast<size_t>(count * to_size));
-        else for (int64_t i = 0; i < count; ++i) set_double(array.dtype, into, i, get_double(tensor.dtype, source, i));
+        if (tensor.dtype == array.dtype)
+          std::memcpy(into, source, static_cast<size_t>(count * to_size));
+        else
+          for (int64_t i = 0; i < count; ++i) set_double(array.dtype, into, i, get_double(tensor.dtype, source, i));
       });
     });
   }

@@ -43,8 +43,8 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
 }
 }  // namespace
 
-ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank, const std::vector<const Array*>& arrays,
-                         const std::map<std::string, std::string>& metadata) {
+ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
+                         const std::vector<const Array*>& arrays, const std::map<std::string, std::string>& metadata) {
   const auto& chunks = plan.by_rank[static_cast<size_t>(rank)];
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;

@@ -31,19 +31,23 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
   };
   size_t missing = 0, extra = 0, differ = 0;
   for (const auto& t : wanted)
-    if (!have.count(t.fqn)) ++missing, lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, have_names, stored_where)));
+    if (!have.count(t.fqn))
+      ++missing, lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, have_names, stored_where)));
   for (const auto& t : stored)
-    if (!want.count(t.fqn)) ++extra, lines.push_back(str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, want_names, wanted_where)));
+    if (!want.count(t.fqn))
+      ++extra, lines.push_back(str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, want_names, wanted_where)));
   for (const auto& t : wanted) {
     auto found = have.find(t.fqn);
     if (found == have.end()) continue;
     const NamedType& s = *found->second;
     if (s.shape == t.shape && (s.dtype == t.dtype || (widening && widens(s.dtype, t.dtype)))) continue;
     ++differ;
-    lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where, " and ", shape_text(t.dtype, t.shape), " in ", wanted_where));
+    lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where, " and ",
+                        shape_text(t.dtype, t.shape), " in ", wanted_where));
   }
   if (lines.empty()) return "";
-  return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ", differ, " of another shape or dtype\n", join(lines, "\n"));
+  return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ", differ,
+             " of another shape or dtype\n", join(lines, "\n"));
 }
 
 }  // namespace lockstep

@@ -37,7 +37,8 @@ void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mes
   }
   size_t before = out.size();
   for (const auto& [at, ranks] : holders)
-    for (const auto& piece : local_pieces(spec.layout, mesh, spec.shape, at)) out.push_back({index, piece.global, numel(piece.global) * element, ranks});
+    for (const auto& piece : local_pieces(spec.layout, mesh, spec.shape, at))
+      out.push_back({index, piece.global, numel(piece.global) * element, ranks});
   if (out.size() == before) {
     std::vector<int64_t> all(static_cast<size_t>(mesh.size()));
     std::iota(all.begin(), all.end(), int64_t{0});
@@ -54,7 +55,8 @@ std::vector<TensorSpec> specs_of(const std::vector<const Array*>& arrays) {
 
 int64_t SavePlan::bytes_of(int64_t rank) const {
   int64_t sum = 0;
-  for (const auto& chunk : by_rank[static_cast<size_t>(rank)]) sum += numel(chunk.box) * static_cast<int64_t>(size_of(tensors[chunk.tensor].dtype));
+  for (const auto& chunk : by_rank[static_cast<size_t>(rank)])
+    sum += numel(chunk.box) * static_cast<int64_t>(size_of(tensors[chunk.tensor].dtype));
   return sum;
 }
 

@@ -29,8 +29,8 @@ struct SavePlan {
   int64_t bytes_of(int64_t rank) const;
 };
 
-// Every distinct box of every tensor is written exactly once, by one of the ranks that hold it; boxes with several holders go, largest first,
-// to the holder with the fewest bytes so far. A tensor without elements is one empty chunk, so that every reader sees it.
+// Every distinct box of every tensor is written exactly once, by one of the ranks that hold it; boxes with several holders go, largest
+// first, to the holder with the fewest bytes so far. A tensor without elements is one empty chunk, so that every reader sees it.
 // InternalError for Partial and PerLane (not state) and for two tensors of one FQN.
 SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh);
 

@@ -26,14 +26,17 @@ namespace {
 std::string free_text(const std::string& path) {
   struct statvfs at;
   if (::statvfs(path.c_str(), &at) != 0) return "";
-  return str("; ", bytes_text(static_cast<double>(at.f_bavail) * static_cast<double>(at.f_frsize)), " are free there; free some space or save elsewhere");
+  return str("; ", bytes_text(static_cast<double>(at.f_bavail) * static_cast<double>(at.f_frsize)),
+             " are free there; free some space or save elsewhere");
 }
 
 // An open file descriptor, closed on every way out.
 class Descriptor {
  public:
   explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { if (fd_ >= 0) ::close(fd_); }
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
@@ -70,8 +73,9 @@ class PosixOutFile : public OutFile {
       if (n <= 0) {
         int code = n == 0 ? ENOSPC : errno;
         bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (", left, " bytes of this piece left)",
-                               full ? free_text(path_) : ""), path_, code);
+        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (", left,
+                               " bytes of this piece left)", full ? free_text(path_) : ""),
+                           path_, code);
       }
       at += n;
       left -= static_cast<size_t>(n);
@@ -103,7 +107,8 @@ class PosixInFile : public InFile {
       int64_t n = storage_.read_some(fd_.get(), at, std::min(left, size_t{1} << 30), offset);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail(str("cannot read ", path_, ", ", left, " bytes at offset ", offset), path_, errno);
-      if (n == 0) throw StorageError(str("cannot read ", path_, ", ", left, " bytes at offset ", offset, ": the file ends there"), path_, EIO);
+      if (n == 0)
+        throw StorageError(str("cannot read ", path_, ", ", left, " bytes at offset ", offset, ": the file ends there"), path_, EIO);
       at += n;
       offset += n;
       left -= static_cast<size_t>(n);
@@ -220,7 +225,8 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   while (status != 0 && errno == EINTR);
   if (status != 0 && errno == EWOULDBLOCK)
     throw StorageError(str("checkpoint folder ", folder, " is in use by ", holder_text(fd.get()),
-                           "; two jobs never write one folder: wait for it, stop it, or choose another --name"), path, EWOULDBLOCK);
+                           "; two jobs never write one folder: wait for it, stop it, or choose another --name"),
+                       path, EWOULDBLOCK);
   if (status != 0) fail(str("cannot lock ", path), path, errno);
   char host[128] = "";
   ::gethostname(host, sizeof host - 1);

@@ -47,8 +47,10 @@ void write_text(Storage& storage, const std::string& path, const std::string& te
 void remove_folder(Storage& storage, const std::string& folder) {
   for (const auto& entry : storage.list(folder)) {
     std::string path = folder + "/" + entry.name;
-    if (entry.folder) remove_folder(storage, path);
-    else storage.remove(path);
+    if (entry.folder)
+      remove_folder(storage, path);
+    else
+      storage.remove(path);
   }
   storage.remove(folder);
 }

@@ -1,50 +1,77 @@
 // One body per loop, compiled for several instruction sets: vectors change the speed, never the order of additions.
 #include "compiler/run/lane_kernels.h"
 
-#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace lockstep {
 
 namespace {
-using Doubles = double __attribute__((vector_size(64)));
-using Floats = float __attribute__((vector_size(32)));
-
 inline __attribute__((always_inline)) void add_body(float* sum, const float* left, const float* right, int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) sum[i] = left[i] + right[i];
 }
 
-inline __attribute__((always_inline)) double squares_body(const float* x, int64_t count) {
-  Doubles low = {}, high = {};  // accumulators 0 to 7 and 8 to 15
-  int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    Floats a, b;
-    std::memcpy(&a, x + i, sizeof a);
-    std::memcpy(&b, x + i + 8, sizeof b);
-    const Doubles wide_a = __builtin_convertvector(a, Doubles), wide_b = __builtin_convertvector(b, Doubles);
-    low += wide_a * wide_a;
-    high += wide_b * wide_b;
-  }
-  double sums[16];
-  std::memcpy(sums, &low, sizeof low);
-  std::memcpy(sums + 8, &high, sizeof high);
-  for (int j = 0; i < count; ++i, ++j) sums[j] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+// The last count mod 16 elements, and the tree over the accumulators. Inlined, so that it has its caller's instruction set: a mix of them
+// stalls.
+inline __attribute__((always_inline)) double finish(double (&sums)[16], const float* x, int64_t count) {
+  const float* rest = x + count / 16 * 16;
+  for (int j = 0; j < count % 16; ++j) sums[j] += static_cast<double>(rest[j]) * static_cast<double>(rest[j]);
+#pragma GCC unroll 4
   for (int half = 8; half > 0; half /= 2)
+#pragma GCC unroll 8
     for (int j = 0; j < half; ++j) sums[j] += sums[j + half];
   return sums[0];
 }
 
 void add_baseline(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
-double squares_baseline(const float* x, int64_t count) { return squares_body(x, count); }
+double squares_baseline(const float* x, int64_t count) {
+  double sums[16] = {};
+  for (int64_t i = 0; i + 16 <= count; i += 16)
+#pragma omp simd
+    for (int j = 0; j < 16; ++j) sums[j] += static_cast<double>(x[i + j]) * static_cast<double>(x[i + j]);
+  return finish(sums, x, count);
+}
+
 #if defined(__x86_64__)
-__attribute__((target("avx2"))) void add_avx2(float* sum, const float* left, const float* right, int64_t count) {
-  add_body(sum, left, right, count);
+#define LS_AVX2 __attribute__((target("avx2")))
+#define LS_AVX512 __attribute__((target("avx512f")))
+
+LS_AVX2 void add_avx2(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
+LS_AVX512 void add_avx512(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
+
+// The product is exact in f64, so that a multiply-add would give the same bits; it is written as two operations all the same.
+LS_AVX2 double squares_avx2(const float* x, int64_t count) {
+  __m256d a = _mm256_setzero_pd(), b = a, c = a, d = a;
+  for (int64_t i = 0; i + 16 <= count; i += 16) {
+    const __m256d p = _mm256_cvtps_pd(_mm_loadu_ps(x + i)), q = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4));
+    const __m256d r = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 8)), s = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 12));
+    a = _mm256_add_pd(a, _mm256_mul_pd(p, p));
+    b = _mm256_add_pd(b, _mm256_mul_pd(q, q));
+    c = _mm256_add_pd(c, _mm256_mul_pd(r, r));
+    d = _mm256_add_pd(d, _mm256_mul_pd(s, s));
+  }
+  double sums[16];
+  _mm256_storeu_pd(sums, a);
+  _mm256_storeu_pd(sums + 4, b);
+  _mm256_storeu_pd(sums + 8, c);
+  _mm256_storeu_pd(sums + 12, d);
+  return finish(sums, x, count);
 }
-__attribute__((target("avx2"))) double squares_avx2(const float* x, int64_t count) { return squares_body(x, count); }
-__attribute__((target("avx512f"))) void add_avx512(float* sum, const float* left, const float* right, int64_t count) {
-  add_body(sum, left, right, count);
+
+LS_AVX512 double squares_avx512(const float* x, int64_t count) {
+  __m512d a = _mm512_setzero_pd(), b = a;
+  for (int64_t i = 0; i + 16 <= count; i += 16) {
+    const __m512d p = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i)), q = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i + 8));
+    a = _mm512_add_pd(a, _mm512_mul_pd(p, p));
+    b = _mm512_add_pd(b, _mm512_mul_pd(q, q));
+  }
+  double sums[16];
+  _mm512_storeu_pd(sums, a);
+  _mm512_storeu_pd(sums + 8, b);
+  return finish(sums, x, count);
 }
-__attribute__((target("avx512f"))) double squares_avx512(const float* x, int64_t count) { return squares_body(x, count); }
 #endif
 }  // namespace
 

@@ -50,17 +50,22 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
     Rows mine = owned_rows(tensors_.size() - 1);
     if (Cut cut(tensors_.back().width); cut.pieces_per_row > 1) pieces_ = std::max(pieces_, cut.pieces(mine.count));
   }
-  for (int r = 0; r < plan_.ranks; ++r) {
-    chunk_at_.push_back(elements_);
+  auto lay_out = [&](int r) {
+    const int64_t begin = elements_;
     for (size_t t = 0; t < tensors_.size(); ++t) {
       auto [first, count] = rows(t, r);
       const int64_t width = tensors_[t].width;
-      if (r == plan_.rank) at_.push_back(elements_ - chunk_at_.back());
+      if (r == plan_.rank) at_.push_back(elements_ - begin);
       if (count > 0 && width > 0) runs_.push_back({elements_, t, first * width, count * width});
       elements_ += count * width;
     }
-    chunk_count_.push_back(elements_ - chunk_at_.back());
-  }
+    chunk_count_[static_cast<size_t>(r)] = elements_ - begin;
+    return begin;
+  };
+  chunk_count_.resize(static_cast<size_t>(plan_.ranks));
+  for (int r = 0; r < plan_.ranks; ++r)
+    if (r != plan_.rank) lay_out(r);
+  own_at_ = lay_out(plan_.rank);
 
   // The slots that this rank's lanes need, at their fullest.
   auto [first_lane, lanes] = plan_.lane_range(plan_.rank);
@@ -84,15 +89,14 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
   }
   sources_.back().merges += counter.remaining();
 
-  // Received partials lie as the rounds bring them: of round b, the chunk of each rank that has a block b.
+  // Received partials lie as the rounds bring them: of round b, the chunk of each other rank that has a block b.
   received_at_.resize(blocks.size());
   for (size_t b = 0; b < rounds_; ++b)
     for (int r = 0; r < plan_.ranks; ++r) {
       if (b >= blocks[static_cast<size_t>(r)].size()) continue;
-      // A rank alone reads its partials where they are; in a group its own chunk comes with the others.
-      const bool alone = plan_.ranks == 1;
-      received_at_[static_cast<size_t>(r)].push_back(alone ? -1 : received_);
-      if (!alone) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
+      const bool own = r == plan_.rank;
+      received_at_[static_cast<size_t>(r)].push_back(own ? -1 : received_);
+      if (!own) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
     }
 }
 
@@ -179,11 +183,12 @@ void LaneReducer::start(Group& data, Stream& stream, const std::string& label) {
   const auto me = static_cast<size_t>(plan_.rank);
   int64_t at = 0;
   for (size_t b = 0; b < rounds_; ++b) {
-    // Round b carries the b-th subtree of every rank that has one.
+    // Round b carries the b-th subtree of every rank that has one. A rank's own chunk is last in its partial and stays there.
     std::vector<int64_t> send(chunk_count_.size(), 0), receive(chunk_count_.size(), 0);
     const bool mine = b < received_at_[me].size();
     int64_t receives = 0;
     for (size_t r = 0; r < chunk_count_.size(); ++r) {
+      if (r == me) continue;
       if (mine) send[r] = chunk_count_[r];
       if (b < received_at_[r].size()) receive[r] = chunk_count_[me], receives += chunk_count_[me];
     }
@@ -229,11 +234,10 @@ void LaneReducer::sum(size_t tensor, float* rows_out, double* row_squares) {
     if (row_squares) std::fill_n(row_squares, count, 0.0);
     return;
   }
-  const auto me = static_cast<size_t>(plan_.rank);
   std::vector<const float*> sources;
   for (const Source& source : sources_) {
     const int64_t received = received_at_[static_cast<size_t>(source.rank)][static_cast<size_t>(source.block)];
-    sources.push_back((received < 0 ? partial(static_cast<size_t>(source.block)) + chunk_at_[me] : received_data_.as<float>() + received) +
+    sources.push_back((received < 0 ? partial(static_cast<size_t>(source.block)) + own_at_ : received_data_.as<float>() + received) +
                       at_[tensor]);
   }
   const LaneKernels kernels = lane_kernels();

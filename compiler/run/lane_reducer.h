@@ -16,8 +16,8 @@ namespace lockstep {
 // One step: begin, push for each micro-batch of this rank, start, wait, sum for each tensor. The same on every rank of the data group; a
 // rank without lanes pushes nothing. Calls out of this order are InternalErrors. Gradients are dense row-major f32 of the given shapes.
 //
-// Storage: a partial is one array over the whole bucket, laid out by owner: for rank d, for each tensor, the rows that d owns. What goes to
-// one rank is contiguous, so partials are sent from where they are.
+// Storage: a partial is one array over the whole bucket, laid out by owner, this rank last: for each owner, for each tensor, its rows. What
+// goes to one rank is contiguous, so partials are sent from where they are, and the own chunk is read where it is.
 class LaneReducer {
  public:
   // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check. Memory is taken by the first begin.
@@ -71,11 +71,11 @@ class LaneReducer {
   int threads_ = 1;
   std::vector<Tensor> tensors_;
   std::vector<Run> runs_;                          // by `at`
-  std::vector<int64_t> chunk_at_, chunk_count_;    // per owner, in a partial
+  std::vector<int64_t> chunk_count_;               // per owner, in a partial
   std::vector<int64_t> at_;                        // per tensor: this rank's rows, from the start of its chunk
   std::vector<std::vector<int64_t>> received_at_;  // per rank, per block: its place in received_, -1 for this rank's own
   std::vector<Source> sources_;
-  int64_t elements_ = 0, received_ = 0, pieces_ = 0;
+  int64_t elements_ = 0, own_at_ = 0, received_ = 0, pieces_ = 0;
   size_t slots_ = 0, depth_ = 0, rounds_ = 0;
 
   Phase phase_ = Phase::idle;

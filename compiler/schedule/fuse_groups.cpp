@@ -16,6 +16,8 @@ constexpr int kCheap = 10;        // vector instructions up to which a value is 
 constexpr int kMostDepth = 10;    // cheap producers on top of each other
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
+constexpr double kBytesPerWork = 16;   // bytes that move in the time of one vector instruction
+
 size_t u(int64_t i) { return static_cast<size_t>(i); }
 bool is_reshape(const Node& node) { return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims"); }
 bool is_primitive(const Node& node) {
@@ -268,7 +270,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   if (!cost.fits) (void)fits_one_kernel(*body.graph, &why);
   else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers) why = "too many buffers";
   else if (cost.gathers > a.gathers + b.gathers) why = "an index would no longer run along memory";
-  else if (cost.work > (a.work + b.work) * 1.25 + saved / 64) why = "dear values would be computed more often";
+  else if (cost.work > (a.work + b.work) * 1.1 + saved / kBytesPerWork) why = "dear values would be computed more often";
   if (!why.empty()) {
     rename(pair.a, pair.b);
     for (ValueId value : shared) readers_[u(value)].insert(pair.a);

@@ -34,7 +34,11 @@ const std::vector<StateSpec> kSpecs{{"token.weight", DType::f32, {8, 4}}, {"norm
 
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt) {
   local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
-    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) { Layout l; if (!s.shape.empty()) l.set(0, Shard(0)); return l; });
+    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
+      Layout l;
+      if (!s.shape.empty()) l.set(0, Shard(0));
+      return l;
+    });
     for (auto& array : state) fill(array, salt);
     save_checkpoint(dir, {step, nullptr, "", nullptr}, readable(state), live, 0);
   });
@@ -42,7 +46,11 @@ void save(const std::string& dir, int ranks, int64_t step, uint64_t salt) {
 std::string load_error(const std::string& step_dir, int ranks, const std::vector<StateSpec>& specs = kSpecs) {
   return error_of([&] {
     local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
-      auto state = make_state(specs, live.words, live.rank, [](const StateSpec& s) { Layout l; if (!s.shape.empty()) l.set(0, Shard(0)); return l; });
+      auto state = make_state(specs, live.words, live.rank, [](const StateSpec& s) {
+        Layout l;
+        if (!s.shape.empty()) l.set(0, Shard(0));
+        return l;
+      });
       load_checkpoint(step_dir, writable(state), live);
     });
   });
@@ -80,7 +88,8 @@ TEST(CheckpointErrors, EveryFlippedByteIsFound) {
         for (const auto& tensor : manifest.tensors)
           for (const auto& chunk : tensor.chunks) {
             if (chunk.file != file.name || at < chunk.offset || at >= chunk.offset + chunk.bytes) continue;
-            EXPECT_SAYS(said, str("tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset, "..", chunk.offset + chunk.bytes, " are damaged"));
+            EXPECT_SAYS(said, str("tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset, "..",
+                                  chunk.offset + chunk.bytes, " are damaged"));
           }
       }
       EXPECT_EQ(verify_checkpoint(step).size(), 1u) << at;
@@ -97,7 +106,11 @@ TEST(CheckpointErrors, AllRanksThrow) {
   flip_byte(step + "/rank-3.safetensors", static_cast<int64_t>(fs::file_size(step + "/rank-3.safetensors")) - 1);
   std::vector<std::string> said(4);
   local_mesh(4, Mesh{{4}, {"dp_shard"}}, [&](LiveMesh& live) {
-    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) { Layout l; if (!s.shape.empty()) l.set(0, Shard(0)); return l; });
+    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
+      Layout l;
+      if (!s.shape.empty()) l.set(0, Shard(0));
+      return l;
+    });
     said[static_cast<size_t>(live.rank)] = error_of([&] { load_checkpoint(step, writable(state), live); });
   });
   EXPECT_SAYS(said[0], "rank ");
@@ -117,10 +130,14 @@ TEST(CheckpointErrors, EachKindOfDamageHasItsWords) {
     return load_error(dir + "/step-20", 2);
   };
   EXPECT_EQ(damaged([](const std::string&) {}), "no error");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") - 1); }), "rank-1.safetensors is truncated: ");
+  EXPECT_SAYS(
+      damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") - 1); }),
+      "rank-1.safetensors is truncated: ");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }), "is truncated: 0 of ");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }), "; the first tensor concerned is ");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") + 1); }), "rank-1.safetensors has grown: ");
+  EXPECT_SAYS(
+      damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") + 1); }),
+      "rank-1.safetensors has grown: ");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/rank-0.safetensors"); }), "rank-0.safetensors is missing (");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/manifest.json"); }), "step-20 has no manifest.json");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 0); }), "manifest.json is empty");
@@ -130,13 +147,15 @@ TEST(CheckpointErrors, EachKindOfDamageHasItsWords) {
                 fs::rename(s + "/rank-0.safetensors", s + "/x");
                 fs::rename(s + "/rank-1.safetensors", s + "/rank-0.safetensors");
                 fs::rename(s + "/x", s + "/rank-1.safetensors");
-              }), "rank-");
+              }),
+              "rank-");
   // A state hash that the tensors do not give, under a checksum that fits.
   EXPECT_SAYS(damaged([](const std::string& s) {
                 Manifest manifest = read_manifest(s);
                 manifest.state_hash = std::string(32, '0');
                 std::ofstream(s + "/manifest.json") << to_text(manifest);
-              }), "the state hash is 00000000000000000000000000000000, but the tensors give ");
+              }),
+              "the state hash is 00000000000000000000000000000000, but the tensors give ");
 }
 
 TEST(CheckpointErrors, StrayFilesAreToldApart) {
@@ -184,8 +203,10 @@ TEST(CheckpointErrors, AnotherModelIsRefusedWithTheDifferences) {
   std::string dir = folder.path("ckpt");
   save(dir, 1, 10, 1);
   save(dir, 2, 20, 2);
-  std::vector<StateSpec> other{{"token.weight", DType::f32, {9, 4}}, {"norm.biass", DType::f32, {4}}, {"count", DType::i32, {}}, {"head.weight", DType::bf16, {2}}};
-  for (const std::string& said : {load_error(dir + "/step-20", 1, other), load_error(dir + "/step-20", 2, other), latest_error(dir, other)}) {
+  std::vector<StateSpec> other{
+      {"token.weight", DType::f32, {9, 4}}, {"norm.biass", DType::f32, {4}}, {"count", DType::i32, {}}, {"head.weight", DType::bf16, {2}}};
+  for (const std::string& said :
+       {load_error(dir + "/step-20", 1, other), load_error(dir + "/step-20", 2, other), latest_error(dir, other)}) {
     EXPECT_SAYS(said, "step-20 does not fit the model: 2 missing, 1 extra, 2 of another shape or dtype");
     EXPECT_SAYS(said, "missing: norm.biass f32[4]; nearest in " + dir + "/step-20: norm.bias");
     EXPECT_SAYS(said, "missing: head.weight bf16[2]");
@@ -217,7 +238,9 @@ TEST(CheckpointErrors, ReadTensor) {
   EXPECT_SAYS(error_of([&] { read_tensor(step, "token.weigth"); }), "step-20 has no tensor \"token.weigth\"; nearest: token.weight");
   EXPECT_SAYS(error_of([&] { read_tensor(step, "zzzzzzzzzzzzzzzzzzzzzzzzzzzz"); }), "it has 3 others");
   flip_byte(step + "/rank-1.safetensors", static_cast<int64_t>(fs::file_size(step + "/rank-1.safetensors")) - 1);
-  std::string file, said = error_of([&] { for (const auto& spec : kSpecs) read_tensor(step, spec.fqn); });
+  std::string file, said = error_of([&] {
+                      for (const auto& spec : kSpecs) read_tensor(step, spec.fqn);
+                    });
   EXPECT_SAYS(said, "are damaged: checksum ");
 }
 
@@ -232,13 +255,15 @@ TEST(CheckpointErrors, InitFile) {
     });
   };
   EXPECT_EQ(init_error(file, kSpecs), "no error");
-  std::string said = init_error(file, {{"token.weight", DType::f32, {8, 5}}, {"norm.bias", DType::bf16, {4}}, {"norm.weight", DType::f32, {4}}});
+  std::string said =
+      init_error(file, {{"token.weight", DType::f32, {8, 5}}, {"norm.bias", DType::bf16, {4}}, {"norm.weight", DType::f32, {4}}});
   EXPECT_SAYS(said, file + " does not fit the model: 1 missing, 1 extra, 2 of another shape or dtype");
   EXPECT_SAYS(said, "missing: norm.weight f32[4]; nearest in " + file + ": token.weight");
   EXPECT_SAYS(said, "extra: count i64[]");
   EXPECT_SAYS(said, "differs: token.weight is f32[8,4] in " + file + " and f32[8,5] in the model");
   EXPECT_SAYS(said, "differs: norm.bias is f32[4] in " + file + " and bf16[4] in the model");
-  EXPECT_SAYS(init_error(folder.path("none.safetensors"), kSpecs), "cannot open " + folder.path("none.safetensors") + ": No such file or directory");
+  EXPECT_SAYS(init_error(folder.path("none.safetensors"), kSpecs),
+              "cannot open " + folder.path("none.safetensors") + ": No such file or directory");
   fs::resize_file(file, fs::file_size(file) - 3);
   EXPECT_SAYS(init_error(file, kSpecs), "truncated, or a wrong offset");
   EXPECT_SAYS(init_error(folder.write("text.safetensors", "hello"), kSpecs), "is not a safetensors file: it has 5 bytes");

@@ -33,8 +33,9 @@ Json sound() {
   m.state_hash = std::string(32, 'a');
   m.producer = "lockstep 0.1.0";
   m.files = {{"rank-0.safetensors", 64 + 24 + 4, 64, 7}, {"rank-1.safetensors", 64 + 24, 64, 8}};
-  m.tensors = {{"w", DType::f32, {4, 3}, {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 1}, {"rank-1.safetensors", 64, 24, {{2, 0}, {2, 3}}, 2}}},
-               {"b", DType::f32, {1}, {{"rank-0.safetensors", 88, 4, {{0}, {1}}, 3}}}};
+  m.tensors = {
+      {"w", DType::f32, {4, 3}, {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 1}, {"rank-1.safetensors", 64, 24, {{2, 0}, {2, 3}}, 2}}},
+      {"b", DType::f32, {1}, {{"rank-0.safetensors", 88, 4, {{0}, {1}}, 3}}}};
   return Json::parse(to_text(m));
 }
 // The error for a sound manifest after an edit; `resealed` gives it a fitting checksum again.
@@ -64,14 +65,16 @@ TEST(ManifestErrors, NotOurs) {
 }
 
 TEST(ManifestErrors, NewerFormatIsRefusedNotDamaged) {
-  EXPECT_SAYS(edited([](Json& j) { j["format"] = 2; }, false), "written by a newer Lockstep (\"lockstep 0.1.0\"): format 2, and this one reads up to 1");
+  EXPECT_SAYS(edited([](Json& j) { j["format"] = 2; }, false),
+              "written by a newer Lockstep (\"lockstep 0.1.0\"): format 2, and this one reads up to 1");
   EXPECT_SAYS(edited([](Json& j) { j["byte_order"] = "big"; }, false), "byte order is \"big\"; this build reads \"little\"");
   EXPECT_SAYS(edited([](Json& j) { j["format"] = 0; }), "format 0; formats are counted from 1");
 }
 
 TEST(ManifestErrors, TypesAndRanges) {
   EXPECT_SAYS(edited([](Json& j) { j["step"] = -1; }), "\"step\" is negative: -1");
-  EXPECT_SAYS(edited([](Json& j) { j["step"] = 9223372036854775808ull; }), "\"step\" is 9223372036854775808; an integer from 0 to 2^63 - 1 belongs there");
+  EXPECT_SAYS(edited([](Json& j) { j["step"] = 9223372036854775808ull; }),
+              "\"step\" is 9223372036854775808; an integer from 0 to 2^63 - 1 belongs there");
   EXPECT_SAYS(edited([](Json& j) { j["step"] = 1.5; }), "\"step\" is 1.5; an integer");
   EXPECT_SAYS(edited([](Json& j) { j["step"] = "20"; }), "\"step\" is a string; an integer belongs there");
   EXPECT_SAYS(edited([](Json& j) { j.erase("state_hash"); }), "key \"state_hash\" is missing");
@@ -90,7 +93,8 @@ TEST(ManifestErrors, FilesStayInTheFolder) {
     EXPECT_SAYS(edited([&](Json& j) { j["files"][name] = j["files"]["rank-0.safetensors"]; }), "leaves the checkpoint folder") << name;
     EXPECT_SAYS(edited([&](Json& j) { j["tensors"]["w"]["chunks"][0]["file"] = name; }), "leaves the checkpoint folder") << name;
   }
-  EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"][0]["file"] = "rank-2.safetensors"; }), "w: chunk 0: file rank-2.safetensors is not listed");
+  EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"][0]["file"] = "rank-2.safetensors"; }),
+              "w: chunk 0: file rank-2.safetensors is not listed");
   EXPECT_SAYS(edited([](Json& j) { j["files"]["rank-0.safetensors"]["header_bytes"] = 4; }), "a header of 4 bytes in a file of 92");
   EXPECT_SAYS(edited([](Json& j) { j["files"]["rank-0.safetensors"]["bytes"] = 100; }), "has 100 bytes, but its last chunk (b) ends at 92");
   EXPECT_SAYS(edited([](Json& j) { j["files"]["rank-0.safetensors"]["xxh3"] = "12"; }), "16 lower-case hex digits belong there");
@@ -107,7 +111,8 @@ TEST(ManifestErrors, WrongOffsets) {
   EXPECT_SAYS(edited([](Json& j) {
                 j["files"]["rank-0.safetensors"]["bytes"] = 96;
                 j["tensors"]["b"]["chunks"][0]["offset"] = 92;
-              }), "b: offset 92 in rank-0.safetensors leaves a hole after w, which ends at 88");
+              }),
+              "b: offset 92 in rank-0.safetensors leaves a hole after w, which ends at 88");
 }
 
 TEST(ManifestErrors, BoxesTileTheTensor) {
@@ -122,16 +127,25 @@ TEST(ManifestErrors, BoxesTileTheTensor) {
   EXPECT_SAYS(box(3, 1, 12), "w: boxes hold 9 of 12 elements; [2:3,0:3] is missing");
   EXPECT_SAYS(box(3, 2, 24), "leaves the tensor of shape [4,3]");
   EXPECT_SAYS(box(2, 0, 0), "holds no element");
-  EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"][1]["box"]["offset"] = {2}; }), "a box has 1 offsets and 2 sizes, the tensor 2 dims");
+  EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"][1]["box"]["offset"] = {2}; }),
+              "a box has 1 offsets and 2 sizes, the tensor 2 dims");
   EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"].push_back(j["tensors"]["w"]["chunks"][0]); }), "overlap");
   EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["chunks"].erase(1); }), "boxes hold 6 of 12 elements; [2:4,0:3] is missing");
   EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["shape"] = {5, 3}; }), "boxes hold 12 of 15 elements");
   EXPECT_SAYS(edited([](Json& j) { j["tensors"]["w"]["dtype"] = "f16"; }), "24 bytes, but a box of size [2,3] in f16 takes 12");
-  EXPECT_SAYS(edited([](Json& j) { j["tensors"]["n"] = {{"dtype", "f32"}, {"shape", {0, 4611686018427387904, 4}}, {"chunks", Json::array()}}; }), "passes 2^63");
   EXPECT_SAYS(edited([](Json& j) {
-                Json empty = {{"file", "rank-0.safetensors"}, {"offset", 92}, {"bytes", 0}, {"box", {{"offset", {0}}, {"size", {0}}}}, {"xxh3", std::string(16, '0')}};
+                j["tensors"]["n"] = {{"dtype", "f32"}, {"shape", {0, 4611686018427387904, 4}}, {"chunks", Json::array()}};
+              }),
+              "passes 2^63");
+  EXPECT_SAYS(edited([](Json& j) {
+                Json empty = {{"file", "rank-0.safetensors"},
+                              {"offset", 92},
+                              {"bytes", 0},
+                              {"box", {{"offset", {0}}, {"size", {0}}}},
+                              {"xxh3", std::string(16, '0')}};
                 j["tensors"]["n"] = {{"dtype", "f32"}, {"shape", {0}}, {"chunks", {empty, empty}}};
-              }), "2 boxes for a tensor without elements");
+              }),
+              "2 boxes for a tensor without elements");
 }
 
 TEST(ManifestErrors, WhatStructureCannotSeeTheChecksumSees) {
@@ -148,16 +162,26 @@ TEST(SafetensorsErrors, Headers) {
   EXPECT_SAYS(header_error("", 0), "does not begin with '{'");
   EXPECT_SAYS(header_error("{\"w\":1}", 0), "f.safetensors: w is a number; an object belongs there");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F8_E5M2","shape":[1],"data_offsets":[0,1]}})", 1), "w: unknown safetensors dtype \"F8_E5M2\"");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4), "\"data_offsets\" has 1 numbers; begin and end belong there");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4), "\"data_offsets\" ends at 0, before its begin 4");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4), "bytes 0..8 of the data, but the file holds 4; truncated");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4), "f32[2] takes 8 bytes, but \"data_offsets\" spans 4");
+  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4),
+              "\"data_offsets\" has 1 numbers; begin and end belong there");
+  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4),
+              "\"data_offsets\" ends at 0, before its begin 4");
+  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4),
+              "bytes 0..8 of the data, but the file holds 4; truncated");
+  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4),
+              "f32[2] takes 8 bytes, but \"data_offsets\" spans 4");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4), "\"shape\"[0] is negative: -1");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[9223372036854775807,2],"data_offsets":[0,4]}})", 4), "passes 2^63");
   EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8), "4 bytes after w belong to no tensor");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6), "v begins at byte");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", 12), "between w and v belong to no tensor");
-  EXPECT_SAYS(header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8), "key \"w\" appears twice");
+  EXPECT_SAYS(
+      header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[2,6]}})", 6),
+      "v begins at byte");
+  EXPECT_SAYS(
+      header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"v":{"dtype":"F32","shape":[1],"data_offsets":[8,12]}})", 12),
+      "between w and v belong to no tensor");
+  EXPECT_SAYS(
+      header_error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8),
+      "key \"w\" appears twice");
   EXPECT_SAYS(header_error(R"({"__metadata__":{"a":1}})", 0), "\"a\" is a number; a string belongs there");
   EXPECT_SAYS(header_error(R"({"__metadata__":[]})", 0), "__metadata__ is a array; an object of strings belongs there");
   auto length = [](uint64_t value, int64_t file_bytes) {
@@ -169,7 +193,8 @@ TEST(SafetensorsErrors, Headers) {
   EXPECT_SAYS(length(100, 50), "the header's length is 100 bytes, but only 42 follow");
   EXPECT_SAYS(length(uint64_t{1} << 63, 50), "but only 42 follow");
   EXPECT_SAYS(length(200'000'000, 1'000'000'000), "the format allows 100000000");
-  std::vector<SafeTensor> reserved{{"__metadata__", DType::f32, {1}, 0, 0}}, twice{{"w", DType::f32, {1}, 0, 0}, {"w", DType::f32, {1}, 0, 0}};
+  std::vector<SafeTensor> reserved{{"__metadata__", DType::f32, {1}, 0, 0}},
+      twice{{"w", DType::f32, {1}, 0, 0}, {"w", DType::f32, {1}, 0, 0}};
   EXPECT_SAYS(error_of([&] { make_safetensors_header(reserved, {}); }, false), "a tensor cannot be named \"__metadata__\"");
   EXPECT_SAYS(error_of([&] { make_safetensors_header(twice, {}); }, false), "two tensors are named \"w\"");
 }

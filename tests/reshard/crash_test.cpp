@@ -17,10 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}}, {"b", DType::f32, {3}}, {"scale", DType::f32, {}}, {"none", DType::f32, {0, 2}}};
+const std::vector<StateSpec> kSpecs{
+    {"w", DType::f32, {6, 3}}, {"b", DType::f32, {3}}, {"scale", DType::f32, {}}, {"none", DType::f32, {0, 2}}};
 
 std::vector<Array> state_on(const LiveMesh& live) {
-  return make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) { Layout l; if (s.fqn == "w") l.set(0, Shard(0)); return l; });
+  return make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
+    Layout l;
+    if (s.fqn == "w") l.set(0, Shard(0));
+    return l;
+  });
 }
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep, Storage& storage) {
   local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
@@ -77,9 +82,11 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
         save(dir, ranks, scenario.step, 100, scenario.keep, storage);
       } catch (const Crash&) { crashed = true; }
       if (power_cut) storage.lose_unsynced();
-      std::string where = str(scenario.what, ", ", ranks, " ranks, ", power_cut ? "power cut" : "crash", " at operation ", at, ": ", storage.journal().back());
+      std::string where = str(scenario.what, ", ", ranks, " ranks, ", power_cut ? "power cut" : "crash", " at operation ", at, ": ",
+                              storage.journal().back());
       auto found = fs::exists(dir) ? load(dir, salts) : std::pair<int64_t, int64_t>{-1, -1};
-      bool is_new = found == std::pair<int64_t, int64_t>{scenario.step, 100}, is_old = found == std::pair<int64_t, int64_t>{old_step, old_salt};
+      bool is_new = found == std::pair<int64_t, int64_t>{scenario.step, 100},
+           is_old = found == std::pair<int64_t, int64_t>{old_step, old_salt};
       EXPECT_TRUE(is_new || is_old) << where << ": found step " << found.first << " with salt " << found.second;
       (is_new ? news : olds) += 1;
       for (const auto& row : list_checkpoints(dir)) EXPECT_EQ(row.problem, "") << where;
@@ -117,7 +124,9 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
   FaultStorage rehearsal;
   save(folder.path("rehearsal"), 1, 20, 100, 3, rehearsal);
   const auto& journal = rehearsal.journal();
-  auto found = std::find_if(journal.begin(), journal.end(), [](const std::string& line) { return line.find("create") == 0 && line.find("latest.tmp") != std::string::npos; });
+  auto found = std::find_if(journal.begin(), journal.end(), [](const std::string& line) {
+    return line.find("create") == 0 && line.find("latest.tmp") != std::string::npos;
+  });
   ASSERT_NE(found, journal.end());
   FaultStorage storage;
   storage.crash_at = found - journal.begin();
@@ -127,7 +136,8 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
   EXPECT_EQ(load(dir, {100}), (std::pair<int64_t, int64_t>{20, 100}));
 }
 
-// Every operation fails once with an error instead: the save throws a UserError on all ranks or, past the commit, warns; the old one is whole.
+// Every operation fails once with an error instead: the save throws a UserError on all ranks or, past the commit, warns; the old one is
+// whole.
 TEST(Crash, AnErrorAtEveryOperation) {
   for (int ranks : {1, 3})
     for (int code : {EIO, ENOSPC, EROFS}) {
@@ -146,10 +156,12 @@ TEST(Crash, AnErrorAtEveryOperation) {
         } catch (const UserError& e) { error = e.what(); }
         std::string where = str(ranks, " ranks, ", std::strerror(code), " at operation ", at, " of ", storage.operations());
         auto found = load(dir, {1, 2});
-        if (error.empty()) EXPECT_EQ(found, (std::pair<int64_t, int64_t>{20, 2})) << where;
+        if (error.empty())
+          EXPECT_EQ(found, (std::pair<int64_t, int64_t>{20, 2})) << where;
         else {
           EXPECT_NE(error.find(std::strerror(code)), std::string::npos) << where << ": " << error;
-          EXPECT_TRUE(found == (std::pair<int64_t, int64_t>{10, 1}) || found == (std::pair<int64_t, int64_t>{20, 2})) << where << ": found step " << found.first;
+          EXPECT_TRUE(found == (std::pair<int64_t, int64_t>{10, 1}) || found == (std::pair<int64_t, int64_t>{20, 2}))
+              << where << ": found step " << found.first;
         }
         save(dir, ranks, 20, 2, 1);
         EXPECT_EQ(load(dir, {1, 2}), (std::pair<int64_t, int64_t>{20, 2})) << where;

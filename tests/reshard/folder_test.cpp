@@ -33,7 +33,11 @@ std::ostream& operator<<(std::ostream& out, const Found& f) { return out << "ste
 Found load(const std::string& dir, int ranks = 1) {
   Found out;
   local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
-    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) { Layout l; l.set(0, Shard(0)); return l; });
+    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) {
+      Layout l;
+      l.set(0, Shard(0));
+      return l;
+    });
     auto loaded = load_latest(dir, writable(state), live);
     Found mine;
     if (loaded) mine.step = loaded->step;
@@ -239,7 +243,8 @@ TEST(Folder, TwoJobsNeverWriteOneFolder) {
   EXPECT_EQ(in_child([&] {
               lock.reset();
               return other_job();
-            }), 2);
+            }),
+            2);
   std::string said = text_of(message);
   EXPECT_NE(said.find("is in use by process " + std::to_string(::getpid())), std::string::npos) << said;
   EXPECT_NE(said.find("two jobs never write one folder"), std::string::npos) << said;

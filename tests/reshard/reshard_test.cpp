@@ -31,7 +31,8 @@ std::vector<Array> random_state(const std::vector<StateSpec>& specs, const Mesh&
   return make_state(specs, mesh, rank, [&](const StateSpec& spec) { return random_layout(spec.shape, mesh, random); });
 }
 
-std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt, int64_t step) {
+std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt,
+                    int64_t step) {
   std::string hash;
   FaultStorage storage;  // without a fault
   local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
@@ -44,8 +45,8 @@ std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<
   return hash;
 }
 
-void load_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt, int64_t step, const std::string& hash,
-             const std::string& what) {
+void load_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt, int64_t step,
+             const std::string& hash, const std::string& what) {
   local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
     auto state = random_state(specs, mesh, live.rank, seed);
     auto loaded = load_latest(dir, writable(state), live);
@@ -110,7 +111,8 @@ TEST(Reshard, DataAndTensorParallelLayouts) {
     if (int dp = mesh.find("dp_shard"); dp >= 0) out.set(dp, Shard(0));
     return out;
   };
-  std::vector<Mesh> all{{{4}, {"dp_replicate"}}, {{4}, {"dp_shard"}}, {{3}, {"dp_shard"}}, {{2}, {"tp"}}, {{2, 2}, {"dp_shard", "tp"}}, {{2, 4}, {"dp_shard", "tp"}}, {{1}, {"dp_replicate"}}};
+  std::vector<Mesh> all{{{4}, {"dp_replicate"}},      {{4}, {"dp_shard"}},          {{3}, {"dp_shard"}},    {{2}, {"tp"}},
+                        {{2, 2}, {"dp_shard", "tp"}}, {{2, 4}, {"dp_shard", "tp"}}, {{1}, {"dp_replicate"}}};
   for (const Mesh& from : all) {
     ScratchFolder folder;
     std::string dir = folder.path("ckpt");
@@ -138,14 +140,22 @@ TEST(Reshard, LargeTensorsStreamThroughABoundedBuffer) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
   local_mesh(3, three, [&](LiveMesh& live) {
-    auto state = make_state(specs, three, live.rank, [&](const StateSpec&) { Layout l; l.set(0, Shard(1)); return l; });
+    auto state = make_state(specs, three, live.rank, [&](const StateSpec&) {
+      Layout l;
+      l.set(0, Shard(1));
+      return l;
+    });
     for (auto& array : state) fill(array, 5);
     save_checkpoint(dir, {1, nullptr, "", nullptr}, readable(state), live, 1);
   });
   FaultStorage storage;
   for (int dim : {0, 1})
     local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
-      auto state = make_state(specs, live.words, live.rank, [&](const StateSpec&) { Layout l; l.set(0, Shard(dim)); return l; });
+      auto state = make_state(specs, live.words, live.rank, [&](const StateSpec&) {
+        Layout l;
+        l.set(0, Shard(dim));
+        return l;
+      });
       load_checkpoint(dir + "/step-1", writable(state), live, storage);
       EXPECT_EQ(difference(state, 5), "");
     });
@@ -156,7 +166,8 @@ TEST(Reshard, LargeTensorsStreamThroughABoundedBuffer) {
 // An init file of one rank's making, loaded onto a split layout; bf16 widens to f32 exactly.
 TEST(Reshard, SafetensorsOntoAnyLayout) {
   ScratchFolder folder;
-  std::vector<StateSpec> stored{{"a", DType::bf16, {6, 4}}, {"b", DType::f32, {5}}}, wanted{{"a", DType::f32, {6, 4}}, {"b", DType::f32, {5}}};
+  std::vector<StateSpec> stored{{"a", DType::bf16, {6, 4}}, {"b", DType::f32, {5}}},
+      wanted{{"a", DType::f32, {6, 4}}, {"b", DType::f32, {5}}};
   auto state = solo_state(stored, 3);
   for (int64_t i = 0; i < 24; ++i) set_double(DType::bf16, state[0].data.data(), i, static_cast<double>(i) / 8 - 1);
   save_checkpoint(folder.path("ckpt"), {0, nullptr, "", nullptr}, readable(state), solo_mesh(), 1);
@@ -165,9 +176,15 @@ TEST(Reshard, SafetensorsOntoAnyLayout) {
     Mesh mesh{{n}, {"dp_shard"}};
     local_mesh(n, mesh, [&](LiveMesh& live) {
       for (int dim : {0, 1}) {
-        auto into = make_state(wanted, mesh, live.rank, [&](const StateSpec& s) { Layout l; l.set(0, Shard(s.shape.size() > 1 ? dim : 0)); return l; });
+        auto into = make_state(wanted, mesh, live.rank, [&](const StateSpec& s) {
+          Layout l;
+          l.set(0, Shard(s.shape.size() > 1 ? dim : 0));
+          return l;
+        });
         load_safetensors(file, writable(into), live);
-        for_each_element(into[0], [&](int64_t local, int64_t global) { EXPECT_EQ(into[0].data.as<float>()[local], static_cast<float>(global) / 8 - 1); });
+        for_each_element(into[0], [&](int64_t local, int64_t global) {
+          EXPECT_EQ(into[0].data.as<float>()[local], static_cast<float>(global) / 8 - 1);
+        });
         EXPECT_EQ(difference(into[1], 3), "");
       }
     });

@@ -85,8 +85,10 @@ bool FaultStorage::step(const std::string& what, const std::string& path) {
 
 void FaultStorage::rekey(const std::string& from, const std::string& to) {
   auto moved = [&](std::string& path) {
-    if (path == from) path = to;
-    else if (starts_with(path, from + "/")) path = to + path.substr(from.size());
+    if (path == from)
+      path = to;
+    else if (starts_with(path, from + "/"))
+      path = to + path.substr(from.size());
   };
   for (auto& entry : entries_) moved(entry.folder), moved(entry.path), moved(entry.from);
   std::set<std::string> files;
@@ -149,7 +151,8 @@ void FaultStorage::sync_folder(const std::string& folder) {
   std::set<std::string> settled{folder};  // with the folders in it whose removal is now certain: what was in them cannot come back
   for (const auto& entry : entries_)
     if (entry.folder == folder && entry.kind == Entry::removed_folder) settled.insert(entry.path);
-  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return settled.count(e.folder) > 0; }), entries_.end());
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return settled.count(e.folder) > 0; }),
+                 entries_.end());
 }
 
 void FaultStorage::lose_unsynced() {
@@ -167,8 +170,12 @@ void FaultStorage::lose_unsynced() {
         rekey(entry.path, entry.from);
         if (entry.content) write_text(below_, entry.path, *entry.content);
         break;
-      case Entry::removed_file: write_text(below_, entry.path, *entry.content); break;
-      case Entry::removed_folder: below_.make_folders(entry.path); break;
+      case Entry::removed_file:
+        write_text(below_, entry.path, *entry.content);
+        break;
+      case Entry::removed_folder:
+        below_.make_folders(entry.path);
+        break;
     }
   }
   for (const auto& path : unsynced_)

@@ -1,4 +1,5 @@
-// States for checkpoint tests: arrays on any mesh whose bytes follow from (FQN, global index, salt), so that any layout can be checked exactly.
+// States for checkpoint tests: arrays on any mesh whose bytes follow from (FQN, global index, salt), so that any layout can be checked
+// exactly.
 #pragma once
 
 #include <algorithm>
@@ -71,7 +72,8 @@ inline std::string difference(const Array& array, uint64_t salt) {
   return out;
 }
 
-// A random way to lay a tensor on a mesh, the same on all ranks for one seed: mesh dims in random order, some replicated, a group split where it divides.
+// A random way to lay a tensor on a mesh, the same on all ranks for one seed: mesh dims in random order, some replicated, a group split
+// where it divides.
 inline Layout random_layout(const Shape& shape, const Mesh& mesh, std::mt19937& random) {
   Layout out;
   std::vector<int> dims;

@@ -35,8 +35,9 @@ TEST(Safetensors, HeaderByTheLetter) {
   uint64_t length = 0;
   std::memcpy(&length, header.data(), 8);
   EXPECT_EQ(length + 8, header.size());
-  EXPECT_EQ(trim(header.substr(8)), R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-                                    R"("s":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},"none":{"dtype":"U8","shape":[0,7],"data_offsets":[26,26]}})");
+  EXPECT_EQ(trim(header.substr(8)),
+            R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+            R"("s":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},"none":{"dtype":"U8","shape":[0,7],"data_offsets":[26,26]}})");
   EXPECT_EQ(tensors[1].offset, static_cast<int64_t>(header.size()) + 24);
   int64_t file_bytes = static_cast<int64_t>(header.size()) + 26;
   EXPECT_EQ(safetensors_header_length(header.substr(0, 8), file_bytes, "f"), static_cast<int64_t>(length));
@@ -81,9 +82,13 @@ Manifest sample() {
   m.config = {{"lr", 3e-4}, {"name", "caf\xc3\xa9 \"x\""}, {"betas", {0.9, 0.95}}};
   m.extra = {{"scale", 65536.0}};
   m.files = {{"rank-0.safetensors", 64 + 24, 64, 7}, {"rank-1.safetensors", 64 + 12 + 2, 64, 8}};
-  m.tensors = {{"w", DType::f32, {3, 3}, {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 11}, {"rank-1.safetensors", 64, 12, {{2, 0}, {1, 3}}, 0xffffffffffffffffull}}},
-               {"s", DType::bf16, {}, {{"rank-1.safetensors", 76, 2, {{}, {}}, 13}}},
-               {"none", DType::f32, {0, 3}, {}}};
+  m.tensors = {
+      {"w",
+       DType::f32,
+       {3, 3},
+       {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 11}, {"rank-1.safetensors", 64, 12, {{2, 0}, {1, 3}}, 0xffffffffffffffffull}}},
+      {"s", DType::bf16, {}, {{"rank-1.safetensors", 76, 2, {{}, {}}, 13}}},
+      {"none", DType::f32, {0, 3}, {}}};
   return m;
 }
 
@@ -140,8 +145,7 @@ TEST(Safetensors, AnyChangedByteIsAnErrorOrAnotherSoundHeader) {
         int64_t sum = 0;
         for (const auto& tensor : parsed.tensors) sum += tensor.bytes;
         EXPECT_EQ(sum, bytes - parsed.data_start);
-      } catch (const UserError&) {
-      }
+      } catch (const UserError&) {}
     }
 }
 

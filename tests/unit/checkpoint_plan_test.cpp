@@ -60,7 +60,12 @@ void check_plan(const SavePlan& plan, const Mesh& mesh, const std::string& what)
 
 TEST(SavePlan, EveryBoxOnceOnRandomLayouts) {
   std::mt19937 random(5);
-  std::vector<Mesh> meshes{{{1}, {"tp"}}, {{3}, {"dp_shard"}}, {{7}, {"dp_replicate"}}, {{2, 3}, {"dp_replicate", "dp_shard"}}, {{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}}, {{8}, {"dp_shard"}}};
+  std::vector<Mesh> meshes{{{1}, {"tp"}},
+                           {{3}, {"dp_shard"}},
+                           {{7}, {"dp_replicate"}},
+                           {{2, 3}, {"dp_replicate", "dp_shard"}},
+                           {{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}},
+                           {{8}, {"dp_shard"}}};
   for (int trial = 0; trial < 200; ++trial) {
     const Mesh& mesh = meshes[random() % meshes.size()];
     std::vector<TensorSpec> specs;
@@ -101,7 +106,8 @@ TEST(SavePlan, ReplicasAreBalancedByBytes) {
 }
 
 TEST(SavePlan, ChunksAreAlignedAndNamed) {
-  std::vector<TensorSpec> specs{{"a", DType::u8, {3}, {}}, {"b", DType::f64, {2}, {}}, {"c", DType::bf16, {5}, {}}, {"d", DType::f32, {1}, {}}};
+  std::vector<TensorSpec> specs{
+      {"a", DType::u8, {3}, {}}, {"b", DType::f64, {2}, {}}, {"c", DType::bf16, {5}, {}}, {"d", DType::f32, {1}, {}}};
   auto plan = plan_save(specs, Mesh{});
   std::string order;
   for (const auto& chunk : plan.by_rank[0]) order += plan.tensors[chunk.tensor].fqn;

@@ -74,7 +74,8 @@ TEST(FileStorage, ErrorsNameFileAndBytes) {
   EXPECT_NE(said.find("are free there; free some space or save elsewhere"), std::string::npos) << said;
   folder.write("g", "0123456789");
   char out[8];
-  EXPECT_EQ(error_of([&] { broken.open(folder.path("g"))->read(2, out, 8); }), "cannot read " + folder.path("g") + ", 8 bytes at offset 2: Input/output error");
+  EXPECT_EQ(error_of([&] { broken.open(folder.path("g"))->read(2, out, 8); }),
+            "cannot read " + folder.path("g") + ", 8 bytes at offset 2: Input/output error");
   EXPECT_EQ(error_of([&] { file_storage().open(folder.path("g"))->read(4, out, 8); }),
             "cannot read " + folder.path("g") + ", 2 bytes at offset 10: the file ends there");
   EXPECT_EQ(error_of([&] { read_text(file_storage(), folder.path("g"), 9); }), folder.path("g") + " has 10 bytes; at most 9 are read");

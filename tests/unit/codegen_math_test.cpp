@@ -45,7 +45,8 @@ std::vector<float> probes(const Function& f, size_t count) {
                          1e-45f, -1e-45f, 1.17549435e-38f, 3.4028235e38f, -3.4028235e38f, 0.5f, 88.72283f, 88.72284f, -87.33655f, -103.97208f, -104.0f, 89.5f};
   for (uint32_t i = 0; out.size() < count / 2; ++i) {
     uint32_t bits = philox::bits(3, 5, 0, i);
-    out.push_back(std::bit_cast<float>(bits));
+    float x = std::bit_cast<float>(bits);
+    out.push_back(std::isnan(x) ? std::numeric_limits<float>::quiet_NaN() : x);
   }
   for (size_t i = 0; out.size() < count; ++i) out.push_back(static_cast<float>(f.lo + (f.hi - f.lo) * static_cast<double>(i) / (static_cast<double>(count) / 2)));
   return out;

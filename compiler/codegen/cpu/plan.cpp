@@ -49,7 +49,7 @@ void place_output(const Graph& body, size_t output, Plan& plan, Evaluator& main,
   };
   Expr element = indexer.add(indexer.scale(indexer.row(), plan.columns), indexer.column());
   if (size == plan.rows * plan.columns && attempt(Level::element, main, indexer, element)) return;
-  if (size == plan.rows && plan.row_reductions && attempt(Level::row, main, indexer, indexer.row())) return;
+  if (size == plan.rows && attempt(Level::row, main, indexer, indexer.row())) return;
   if (size == plan.columns && plan.column_reductions && attempt(Level::column, end, *plan.combine_indexer, plan.combine_indexer->column())) return;
   throw NoPlan(reason);
 }
@@ -72,7 +72,7 @@ std::vector<bool> reached(const Plan& plan) {
 
 void weigh(Plan& plan) {
   auto need = reached(plan);
-  double per_row = 2, per_column = 0;
+  double per_row = 2, per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
   for (size_t i = 0; i < plan.items.size(); ++i) {
     if (!need[i]) continue;
     const Item& item = plan.items[i];
@@ -85,7 +85,7 @@ void weigh(Plan& plan) {
     }
     for (const Guard& guard : item.guards)
       if (plan.indexer->varies_with_column(guard.at)) cost += plan.indexer->lanes(guard.at).stride == 0 ? 1 : 4;
-    (item.varies ? per_column : per_row) += cost;
+    item.varies ? per_column += cost : per_row += cost / 4;
   }
   double vectors = static_cast<double>((plan.columns + Indexer::kLanes - 1) / Indexer::kLanes);
   plan.work = static_cast<double>(plan.rows) * (per_row + vectors * (per_column + 1));

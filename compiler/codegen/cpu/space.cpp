@@ -45,16 +45,22 @@ std::vector<Space> candidate_spaces(const Graph& body, std::string& reason) {
     space = own;
   }
   if (space) return {*space};
-  const Shape* shape = nullptr;
+  LS_CHECK(!body.outputs.empty(), "a body without outputs");
+  const Shape* shape = &body[body.outputs[0].value].shape;  // the largest
+  for (const auto& output : body.outputs)
+    if (numel(body[output.value].shape) > numel(*shape)) shape = &body[output.value].shape;
+  const int64_t size = numel(*shape);
+  int64_t per_row = size;  // outputs of another size have one element per row
   for (const auto& output : body.outputs) {
-    const Shape& other = body[output.value].shape;
-    if (!shape) shape = &other;
-    if (numel(other) != numel(*shape)) {
-      reason = str("outputs of ", numel(*shape), " and ", numel(other), " elements");
+    const int64_t own = numel(body[output.value].shape);
+    if (own == size) continue;
+    if (own == 0 || size % own != 0 || (per_row != size && per_row != own)) {
+      reason = str("outputs of ", size, " and ", own, " elements");
       return {};
     }
+    per_row = own;
   }
-  LS_CHECK(shape, "a body without outputs");
+  if (per_row != size) return {{per_row, size / per_row}};
   std::vector<Space> out{{1, numel(*shape)}};
   int64_t rows = 1;
   for (size_t i = 0; i + 1 < shape->size(); ++i) {
