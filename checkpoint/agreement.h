@@ -21,7 +21,7 @@ struct Outcome {
 
 // Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the others waiting.
 Outcome attempt(const std::function<void()>& work);
-// The worst outcome over the ranks, the same on each: the text of the first rank that has it. Collective.
+// The worst outcome over the ranks, the same on each: the text of the first rank that has it, which it names unless all say the same. Collective.
 Outcome settle(Group& world, const Outcome& mine);
 // Nothing when ok; else DamagedError, UserError or InternalError.
 void raise(const Outcome& outcome);

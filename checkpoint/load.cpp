@@ -83,13 +83,14 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
     LoadedInfo out;
     Outcome tried = try_load(path, arrays, mesh, storage, out);
     if (tried.verdict == Verdict::ok) {
-      if (!reasons.empty() && world.rank() == 0)
+      if (!reasons.empty() && world.rank() == 0) {
+        for (size_t i = 0; i < reasons.size(); ++i) logs::warn(str(last_part(paths[i]), " is damaged: ", reasons[i]));
         logs::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
+      }
       return out;
     }
     if (tried.verdict != Verdict::damaged) raise(tried);
     reasons.push_back(tried.text);
-    if (world.rank() == 0) logs::warn(str(last_part(path), " is damaged: ", tried.text));
   }
   throw UserError(str(dir, " holds ", paths.size(), " checkpoint", paths.size() == 1 ? "" : "s",
                       " and none is whole; nothing was changed:\n  ", join(reasons, "\n  "),

@@ -15,7 +15,48 @@ namespace lockstep {
 
 namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Elements of dim-0 rows that a rank owns: {offset, count}.
+std::pair<int64_t, int64_t> owned_elements(const Shape& shape, int ranks, int rank) {
+  int64_t rows = shape[0], row = rows ? numel(shape) / rows : 0;
+  auto [first, count] = balanced(rows, ranks, rank);
+  return {first * row, count * row};
+}
+bool split_over_ranks(const Value& value) {
+  for (const auto& [dim, placement] : value.layout.splits)
+    if (placement.kind == Placement::Kind::shard) return true;
+  return false;
+}
+// The name of the state that a value becomes; "" for none.
+std::string state_output(const Graph& whole, ValueId v) {
+  for (const auto& output : whole.outputs)
+    if (output.value == v && output.kind == OutputKind::state) return output.name;
+  return "";
+}
+bool keeps_outputs(const Node& node) { return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs"; }
+bool ends_gather(const Graph& whole, const Node& node) {
+  return node.op == "wait" && whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)].op == "all_gather_start";
+}
 }  // namespace
+
+int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
+  const Graph& whole = phases.whole;
+  int64_t bytes = 0;
+  auto add = [&](ValueId v, int64_t elements) { bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype)); };
+  for (const auto& step : phases.tail) {
+    if (step.node < 0) continue;
+    const Node& node = whole.nodes[static_cast<size_t>(step.node)];
+    if (keeps_outputs(node))
+      for (ValueId v : node.outputs)
+        add(v, std::max<int64_t>(1, split_over_ranks(whole[v]) ? owned_elements(whole[v].shape, ranks, rank).second : numel(whole[v].shape)));
+    if (node.op == "all_gather_start" && ranks > 1)
+      for (ValueId v : node.inputs) add(v, owned_elements(whole[v].shape, ranks, rank).second + numel(whole[v].shape));
+    if (ends_gather(whole, node))
+      for (ValueId v : node.outputs)
+        if (state_output(whole, v).empty()) add(v, numel(whole[v].shape));
+  }
+  return bytes;
+}
 
 struct Tail::Impl {
   explicit Impl(Parts given) : parts(std::move(given)), whole(parts.phases.whole), ranks(parts.mesh.data->size()), rank(parts.mesh.data->rank()) {
@@ -30,16 +71,8 @@ struct Tail::Impl {
 
   // Rows of dim 0 that this rank owns, in elements: {offset, count}.
   std::pair<int64_t, int64_t> owned(const Shape& shape) const { return owned_by(shape, rank); }
-  std::pair<int64_t, int64_t> owned_by(const Shape& shape, int of) const {
-    int64_t rows = shape[0], row = rows ? numel(shape) / rows : 0;
-    auto [first, count] = balanced(rows, ranks, of);
-    return {first * row, count * row};
-  }
-  bool split(ValueId v) const {
-    for (const auto& [dim, placement] : whole[v].layout.splits)
-      if (placement.kind == Placement::Kind::shard) return true;
-    return false;
-  }
+  std::pair<int64_t, int64_t> owned_by(const Shape& shape, int of) const { return owned_elements(shape, ranks, of); }
+  bool split(ValueId v) const { return split_over_ranks(whole[v]); }
   int64_t local_count(ValueId v) const { return split(v) ? owned(whole[v].shape).second : numel(whole[v].shape); }
   void*& at(ValueId v) { return parts.table.at[static_cast<size_t>(v)]; }
   void* own(ValueId v, int64_t elements) {
@@ -49,7 +82,7 @@ struct Tail::Impl {
 
   // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of gathered values.
   void prepare(const Node& node) {
-    if (node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs")
+    if (keeps_outputs(node))
       for (ValueId v : node.outputs) own(v, std::max<int64_t>(1, local_count(v)));
     if (op_row(node.op).kind == OpKind::update) {
       // Output i replaces the i-th tensor input that is not the gradient (input 1): in place.
@@ -66,20 +99,15 @@ struct Tail::Impl {
         owned_bytes += static_cast<int64_t>(gather.send.bytes() + gather.receive.bytes());
       }
     }
-    if (node.op == "wait" && whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)].op == "all_gather_start") {
+    if (ends_gather(whole, node)) {
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         // New weights go home into the state; other values get a buffer.
-        std::string state = state_output(node.outputs[i]);
+        std::string state = state_output(whole, node.outputs[i]);
         Array* array = state.empty() ? nullptr : parts.array_of(state);
         if (array) at(node.outputs[i]) = array->data.data();
         else own(node.outputs[i], numel(whole[node.outputs[i]].shape));
       }
     }
-  }
-  std::string state_output(ValueId v) const {
-    for (const auto& output : whole.outputs)
-      if (output.value == v && output.kind == OutputKind::state) return output.name;
-    return "";
   }
 
   void run() {

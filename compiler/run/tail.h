@@ -49,5 +49,7 @@ class Tail {
   std::unique_ptr<Impl> impl_;
 };
 
+// Tail::bytes() of data rank `rank` of `ranks`, known without a mesh or a state.
+int64_t tail_bytes(const Phases& phases, int ranks, int rank);
 
 }  // namespace lockstep

@@ -89,7 +89,7 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
     }
     Shape data(shape.size(), 1);
     data[0] = world_size;
-    advice += str("; so does ", str(data));
+    if (advice.find(str(data)) == std::string::npos) advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks") : str("; so does ", str(data));
     if (free_dims == 0) advice += str("; or start with --nproc ", product);
     throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "", product, ", but there are ", world_size, " ranks", advice));
   }

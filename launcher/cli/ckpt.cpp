@@ -68,10 +68,19 @@ int ckpt_ls(const std::string& path, std::ostream& out) {
 }
 
 int ckpt_show(const std::string& path, std::ostream& out) {
-  std::string step = step_folder(path);
+  std::string step = step_folder(path), problem;
+  fs::path clean = fs::path(step).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  for (const auto& entry : list_checkpoints(clean.has_parent_path() ? clean.parent_path().string() : "."))
+    if (fs::path(entry.path).filename() == clean.filename()) problem = entry.problem;
   Manifest manifest = read_manifest(step);
+  int64_t elements = 0, bytes = 0;
+  for (const auto& tensor : manifest.tensors) elements += numel(tensor.shape);
+  for (const auto& file : manifest.files) bytes += file.bytes;
   out << step << "\n";
+  if (!problem.empty()) out << "  damaged: " << problem << "\n";
   cells(out, {{"  step", str(manifest.step)},
+              {"  holds", str(manifest.tensors.size(), " tensors, ", elements, " elements, ", bytes_text(static_cast<double>(bytes)), " in ", manifest.files.size(), manifest.files.size() == 1 ? " file" : " files")},
               {"  state hash", manifest.state_hash},
               {"  certificate", manifest.certificate},
               {"  mesh", text(manifest.mesh)},

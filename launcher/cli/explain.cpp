@@ -76,7 +76,7 @@ int explain(const std::string& word, std::ostream& out) {
   std::vector<std::string> known;
   bool found = false;
   for (const auto& row : config_keys()) {
-    if (row.path == word || row.path.rfind(word + ".", 0) == 0) explain_key(row, out), found = true;
+    if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word)) explain_key(row, out), found = true;
     known.push_back(row.path);
   }
   for (const auto& entry : fixed_words()) {

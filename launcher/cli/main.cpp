@@ -1,4 +1,4 @@
-// trainrun.
+// trainrun: the command line, as a program.
 #include <iostream>
 
 #include "launcher/cli/commands.h"

@@ -46,7 +46,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
   LaunchOptions launch = arguments.launch;
   if (arguments.target.empty()) throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   if (launch.min_nproc > launch.nproc) throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
-  std::string run_dir, config;
+  std::string run_dir, config, asked;
   if (is_program(arguments.target)) {
     run_dir = "runs/" + name_of_program(arguments);
     launch.worker = {arguments.target};
@@ -55,16 +55,20 @@ int run(const RunArguments& arguments, std::ostream& out) {
     RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
     check_meshes(resolved, launch);
     run_dir = "runs/" + resolved.name;
+    asked = run_dir + "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
-    launch.worker = {arguments.self, "worker", run_dir + "/config.json"};
+    launch.worker = {arguments.self, "worker", asked};
   }
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
     return kExitOk;
   }
   RunFolder folder(run_dir);
-  if (!config.empty()) write_whole(run_dir + "/config.json", config);
+  if (!config.empty()) {
+    fs::create_directories(run_dir + "/logs");
+    write_whole(asked, config);
+  }
   return supervise(launch, folder);
 }
 

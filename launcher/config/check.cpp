@@ -123,12 +123,4 @@ Mesh validate(const RunConfig& c, int64_t world_size) {
   throw UserError(str("on the mesh ", text(mesh), ": ", join(errors, "; ")));
 }
 
-int64_t lane_count(const RunConfig& c, int64_t data_ranks) {
-  if (c.batch.lanes > 0) return c.batch.lanes;
-  int64_t m = micro_batches(c);
-  for (int64_t lanes = std::min(m, std::max<int64_t>(16, data_ranks)); lanes > 1; --lanes)
-    if (m % lanes == 0) return lanes;
-  return 1;
-}
-
 }  // namespace lockstep

@@ -45,7 +45,5 @@ std::string config_reference();
 
 // M: micro-batches per step, batch.global / batch.micro.
 inline int64_t micro_batches(const RunConfig& config) { return config.batch.global / config.batch.micro; }
-// L: batch.lanes, or where it is 0 the largest divisor of M that is at most max(16, data_ranks).
-int64_t lane_count(const RunConfig& config, int64_t data_ranks = 1);
 
 }  // namespace lockstep

@@ -48,7 +48,7 @@ struct BatchConfig {
   int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global", at_least(1));
   int64_t lanes = key(
       &lanes, "batch.lanes", 0,
-      "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16 (or the rank count, if larger)",
+      "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16",
       at_least(0));
 };
 
@@ -57,7 +57,7 @@ struct TrainConfig {
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
   std::string precision = key(&precision, "train.precision", "fp32", "arithmetic of the model", one_of({"fp32"}));
   std::string numerics = key(&numerics, "train.numerics", "invariant",
-                             "invariant: same bits on any number of ranks; free: the fastest sums", one_of({"invariant", "free"}));
+                             "invariant: same bits on any number of ranks", one_of({"invariant"}));
   std::string device = key(&device, "train.device", "auto", "where the step runs", one_of({"auto", "cpu"}));
   int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", at_least(0));
   int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", at_least(1));
@@ -87,7 +87,7 @@ struct OptimConfig {
 struct CompileConfig {
   std::string mode = key(&mode, "compile.mode", "default", "how hard to optimize", one_of({"default"}));
   std::string dynamic =
-      key(&dynamic, "compile.dynamic", "auto", "auto: a shape that changes is compiled anew; off: it is an error", one_of({"auto", "off"}));
+      key(&dynamic, "compile.dynamic", "auto", "batches of a config never change their shape, so auto and off are the same here", one_of({"auto", "off"}));
   bool fullgraph = key(&fullgraph, "compile.fullgraph", true, "a step that is not one graph is an error");
   std::string backend =
       key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <regex>
 
@@ -40,9 +41,17 @@ bool is_defect(int signal) { return signal == SIGSEGV || signal == SIGBUS || sig
 
 int code_of(const std::string& kind) { return kind == "UserError" ? kExitUser : kind == "PeerError" ? kExitPeer : kExitInternal; }
 
+// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it.
 std::string record_text(const ErrorRecord& record, int64_t nproc) {
-  std::string who = nproc > 1 ? str("rank ", record.rank, ": ") : "";
-  return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", record.message);
+  static const std::regex agreed(R"(^rank \d+: )");
+  std::string who = nproc > 1 ? str("rank ", record.rank, ": ") : "", message = record.message;
+  std::smatch found;
+  if (std::regex_search(message, found, agreed)) who = found[0], message = found.suffix();
+  return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);
+}
+// Of ranks that read the same input each meets what is wrong with it: it is told once. The logs of the ranks hold all.
+bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
+  return record.kind == told.kind && (record.message == told.message || told.kind == "UserError");
 }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 }  // namespace
@@ -135,8 +144,13 @@ Outcome diagnose(const AttemptFacts& facts) {
             by_signal ? str("died: ", signal_text(WTERMSIG(facts.wait_status))) : str("exited with code ", WEXITSTATUS(facts.wait_status)),
             words.empty() ? "" : ":\n" + words);
   }
-  for (const auto& record : facts.records)
-    if (&record != chosen) out.others.push_back(first_line(record_text(record, facts.nproc)));
+  std::vector<const ErrorRecord*> told;
+  if (chosen) told.push_back(chosen);
+  for (const auto& record : facts.records) {
+    if (std::any_of(told.begin(), told.end(), [&](const ErrorRecord* other) { return repeats(record, *other); })) continue;
+    told.push_back(&record);
+    out.others.push_back(first_line(record_text(record, facts.nproc)));
+  }
   return out;
 }
 

@@ -50,6 +50,8 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                    {"LOCKSTEP_LOG_DIR", std::filesystem::absolute(log_dir).lexically_normal().string()},
                    {"LOCKSTEP_RESTART", str(restart)},
                    {"LOCKSTEP_TERMINAL", str(columns)}};
+  // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it waits for from running.
+  if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) out.variables.emplace_back("GOMP_SPINCOUNT", "10000");
   // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks below it.
   out.without = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
                  "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};

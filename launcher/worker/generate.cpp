@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/format/damage.h"
 #include "compiler/forward.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
@@ -15,16 +16,45 @@
 namespace lockstep::cli {
 
 namespace {
-// The step folder that a run folder, its ckpt folder or a step folder names.
-std::string step_folder(const std::string& path) {
-  if (std::filesystem::exists(path + "/manifest.json")) return path;
+// The step folders that a run folder, its ckpt folder or a step folder names, newest first.
+std::vector<std::string> step_folders(const std::string& path) {
+  if (std::filesystem::exists(path + "/manifest.json")) return {path};
   for (const std::string& dir : {path + "/ckpt", path}) {
-    auto all = list_checkpoints(dir);
-    for (size_t i = all.size(); i-- > 0;)
-      if (all[i].problem.empty()) return all[i].path;
-    if (!all.empty()) throw UserError(str(dir, " holds no whole checkpoint; newest: ", all.back().path, ": ", all.back().problem));
+    std::vector<std::string> out;
+    for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);
+    if (!out.empty()) return out;
   }
   throw UserError(str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
+}
+
+// A checkpoint's config, and its model with the weights of the checkpoint.
+struct Loaded {
+  Loaded(const std::string& folder, RunConfig of) : config(std::move(of)), state(solo_mesh(), static_cast<uint64_t>(config.train.seed)), model(models::model_from(state.root(), model_options(config))) {
+    if (config.data.kind == "tokens" && config.model.vocab > 256)
+      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab, "); generate prints text for models of bytes"));
+    state.allocate();
+    for (Array* array : state.arrays()) {
+      Array whole = read_tensor(folder, array->fqn);
+      if (whole.shape != array->shape || whole.dtype != array->dtype)
+        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ", shape_text(array->dtype, array->shape), " in the model of its config"));
+      array->data = whole.data;
+    }
+  }
+  RunConfig config;
+  State state;
+  models::Model model;
+};
+
+// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken.
+std::unique_ptr<Loaded> load(const std::string& path) {
+  auto folders = step_folders(path);
+  for (const auto& folder : folders) try {
+      return std::make_unique<Loaded>(folder, parse_config(read_manifest(folder).config.dump(), folder + "/manifest.json"));
+    } catch (const DamagedError& error) {
+      if (folder == folders.back()) throw;
+      std::cerr << "trainrun: " << folder << " is damaged: " << error.what() << "\ntrainrun: the next older checkpoint is taken\n";
+    }
+  throw InternalError("no checkpoint");
 }
 
 int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& arguments, int64_t position) {
@@ -44,23 +74,11 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
 }  // namespace
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
-  std::string folder = step_folder(arguments.path);
-  Manifest manifest = read_manifest(folder);
-  RunConfig config = parse_config(manifest.config.dump(), folder + "/manifest.json");
-  if (config.data.kind == "tokens" && config.model.vocab > 256)
-    throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab, "); generate prints text for models of bytes"));
-  State state(solo_mesh(), static_cast<uint64_t>(config.train.seed));
-  auto model = models::model_from(state.root(), model_options(config));
-  state.allocate();
-  for (Array* array : state.arrays()) {
-    Array whole = read_tensor(folder, array->fqn);
-    if (whole.shape != array->shape || whole.dtype != array->dtype)
-      throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ", shape_text(array->dtype, array->shape), " in the model of its config"));
-    array->data = whole.data;
-  }
+  auto loaded = load(arguments.path);
+  const RunConfig& config = loaded->config;
   int64_t context = config.model.context, vocab = config.model.vocab;
   CompileOptions options = compile_options(config, 1);
-  Forward forward(state, {{"ids", DType::i32, {1, context}}}, [&](const std::vector<Tensor>& batch) { return model.logits(batch[0], false); }, options);
+  Forward forward(loaded->state, {{"ids", DType::i32, {1, context}}}, [&](const std::vector<Tensor>& batch) { return loaded->model.logits(batch[0], false); }, options);
   std::vector<int32_t> tokens;
   for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
     if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));

@@ -5,6 +5,7 @@
 #include "compiler/codegen/library/library.h"
 #include "compiler/run/certificate.h"
 #include "compiler/run/lane_reducer.h"
+#include "compiler/run/tail.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
@@ -24,6 +25,7 @@ struct Traffic {
   int64_t count = 0, bytes = 0;
 };
 
+std::string exact_bytes(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
 std::string row(const std::string& name, const std::string& value) { return str("  ", name, std::string(name.size() < 26 ? 26 - name.size() : 1, ' '), value, "\n"); }
 }  // namespace
 
@@ -42,22 +44,26 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   }
   int ranks = static_cast<int>(words.data_size());
   LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0};
-  int64_t reduction = 0;
+  int64_t reduction = tail_bytes(plan.phases, ranks, 0), exchanged = 0;
   for (const auto& bucket : plan.phases.buckets) {
     std::vector<Shape> shapes;
     for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
-    reduction += LaneReducer(shapes, lanes, trainer.options().threads).bytes();
+    LaneReducer reducer(shapes, lanes, trainer.options().threads);
+    reduction += reducer.bytes();
+    exchanged += reducer.sent_bytes();
   }
   double flops = executables.body->flops() * static_cast<double>(plan.micro_batches);
 
   out << config.name << " on " << arguments.nproc << (arguments.nproc == 1 ? " rank" : " ranks") << ", mesh " << text(words) << "\n\n";
-  out << "model and state\n";
-  out << row("parameters", str(parameters)) << row("state, all ranks", bytes_text(static_cast<double>(elements) * 4)) << row("state, this rank", str(state.bytes_per_rank(), " bytes (", bytes_text(static_cast<double>(state.bytes_per_rank())), ")"));
-  out << "memory per rank\n";
-  out << row("arena", str(executables.arena_bytes(), " bytes (", bytes_text(static_cast<double>(executables.arena_bytes())), ")")) << row("lanes and buckets", str(reduction, " bytes (", bytes_text(static_cast<double>(reduction)), ")"));
+  int64_t held = state.bytes_per_rank(), arena = executables.arena_bytes();
+  char gflop[32];
+  std::snprintf(gflop, sizeof gflop, "%.4g", flops / 1e9);
+  out << "model\n" << row("parameters", str(parameters)) << row("state, once", bytes_text(static_cast<double>(elements) * 4));
+  out << "memory of rank 0, which holds the most\n";
+  out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction)) << row("together", exact_bytes(held + arena + reduction));
   out << "step\n";
-  out << row("micro-batches", str(plan.micro_batches, " of ", config.batch.micro, " sequences, in ", plan.lanes, " lanes")) << row("contractions", str(number_text(flops / 1e9), " Gflop per step, all ranks"));
-  out << row("tokens", str(config.batch.global * config.model.context));
+  out << row("micro-batches", str(plan.micro_batches, " of ", config.batch.micro, " sequences, in ", plan.lanes, " lanes"));
+  out << row("tokens", str(config.batch.global * config.model.context)) << row("contractions", str(gflop, " Gflop, all ranks together"));
 
   std::map<std::string, Traffic> traffic;
   const Graph& whole = plan.phases.whole;
@@ -67,13 +73,14 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     ++t.count;
     for (ValueId v : node.inputs) {
       int64_t bytes = numel(whole[v].shape) * static_cast<int64_t>(size_of(whole[v].dtype));
-      if (node.op == "lane_exchange_start") bytes = ranks > 1 ? bytes * static_cast<int64_t>(lanes.blocks(0).size()) * (ranks - 1) / ranks : 0;
+      if (node.op == "lane_exchange_start") bytes = 0;  // counted by the reducers
       if (node.op == "all_gather_start") bytes = ranks > 1 ? bytes * (ranks - 1) / ranks : 0;
       if (node.op == "all_reduce_start") bytes = ranks > 1 ? 2 * bytes * (ranks - 1) / ranks : 0;
       t.bytes += bytes;
     }
   }
-  out << "collectives per step on " << (words.ndim() == 1 ? words.dim_names[0] : "the data dims") << " (bytes that a rank sends)\n";
+  if (traffic.count("lane_exchange_start")) traffic["lane_exchange_start"].bytes = exchanged;
+  out << "collectives per step on " << (words.ndim() == 1 ? words.dim_names[0] : "the data dims") << " (bytes that rank 0 sends)\n";
   for (const auto& [op, t] : traffic) out << row(op.substr(0, op.size() - 6), str(t.count, " x, ", bytes_text(static_cast<double>(t.bytes))));
 
   out << "micro-batches per rank, by number of data ranks\n";
@@ -87,8 +94,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     out << row(str(n), used);
   }
   if (plan.micro_batches < 4 * ranks) out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro " << std::max<int64_t>(1, config.batch.global / (4 * ranks)) << " gives that\n";
-  out << "numerics certificate       " << certificate_of(plan, executables) << "\n";
-  out << "  equal certificates promise equal bits, on any number of data ranks\n";
+  out << "numerics certificate (equal certificates promise equal bits, on any number of data ranks)\n" << row("", certificate_of(plan, executables));
   return kExitOk;
 }
 

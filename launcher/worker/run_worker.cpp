@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
@@ -10,6 +9,7 @@
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/build.h"
 #include "launcher/worker/worker.h"
@@ -33,6 +33,7 @@ class Run {
 
   int run() {
     std::filesystem::create_directories(dir_ + "/ckpt");
+    check_validation();
     double start = now();
     Step step = trainer_.compile_training();
     std::unique_ptr<Step> evaluation;
@@ -51,7 +52,7 @@ class Run {
     int64_t done = resume(step);
     introduce(step, compiled, done);
     if (rank() == 0) {
-      std::ofstream(dir_ + "/config.json") << config_text(config_);
+      write_whole(dir_ + "/config.json", config_text(config_));
       metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", done);
     }
     if (done >= config_.train.steps) {
@@ -89,6 +90,12 @@ class Run {
   int rank() const { return live_.world->rank(); }
   std::string checkpoints() const { return dir_ + "/ckpt"; }
   int64_t validation_sequences() const { return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences()); }
+
+  // The sequences of the evaluation are read once before the first step: a bad token in them would end the run at its last one.
+  void check_validation() const {
+    std::vector<int32_t> ids(static_cast<size_t>(config_.model.context)), targets(ids.size());
+    for (int64_t i = 0; i < validation_sequences(); ++i) data_.fill_validation(i, 1, ids.data(), targets.data());
+  }
 
   int end(int code) {
     metrics_.reset();

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/report/progress.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/worker.h"
 
@@ -14,6 +15,7 @@ namespace lockstep {
 
 int run_worker(const RunConfig& config, const WorkerPlace& at) {
   std::ofstream(str(at.run_dir, "/seen-", at.rank)) << config.optim.lr << " of " << at.world_size << "\n";
+  if (at.rank == 0) write_whole(at.run_dir + "/config.json", config_text(config));
   ProgressLine progress(terminal_fd(), at.rank == 0 ? terminal_columns() : 0, config.train.steps, config.log.every);
   for (int64_t step = 1; step <= config.train.steps; ++step) {
     report_step(step);

@@ -12,11 +12,14 @@ namespace lockstep::sweep {
 
 struct Backend {
   std::string name;
-  // Outputs of the graph, in order, for inputs in the order of graph.inputs.
-  std::function<std::vector<HostTensor>(const Graph&, const std::vector<HostTensor>&)> run;
+  // Compiles all graphs at once; afterwards run(i, inputs) gives the outputs of graph i.
+  std::function<void(const std::vector<Graph>&)> prepare;
+  std::function<std::vector<HostTensor>(size_t graph, const std::vector<HostTensor>& inputs)> run;
 };
 
-// Every backend but the reference.
-inline std::vector<Backend> backends() { return {}; }
+// Every backend but the reference: native, and eager (op by op).
+std::vector<Backend> backends();
+// Why the compiled backends of this version do not take a graph; "" when they do.
+std::string not_taken(const Graph& graph);
 
 }  // namespace lockstep::sweep

@@ -34,7 +34,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
              "validation": 0.05},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
-    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "free", "device": "cpu", "eval_every": 5, "eval_batches": 2,
+    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
               "init_from": "w.safetensors"},
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5,
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
@@ -115,25 +115,6 @@ TEST(Config, ReferenceNamesEveryKey) {
   }
   EXPECT_NE(reference.find("## optim\n"), std::string::npos);
   EXPECT_NE(reference.find("| `data.validation` | number | `0.0` | [0, 1) |"), std::string::npos) << reference;
-}
-
-TEST(Config, LanesAreTheLargestDivisorUpToSixteen) {
-  auto lanes = [](int64_t m, int64_t ranks) {
-    RunConfig config;
-    config.batch.global = m, config.batch.micro = 1;
-    return lane_count(config, ranks);
-  };
-  EXPECT_EQ(lanes(1, 1), 1);
-  EXPECT_EQ(lanes(8, 1), 8);
-  EXPECT_EQ(lanes(16, 1), 16);
-  EXPECT_EQ(lanes(17, 1), 1);
-  EXPECT_EQ(lanes(24, 1), 12);
-  EXPECT_EQ(lanes(24, 7), 12);
-  EXPECT_EQ(lanes(96, 1), 16);
-  EXPECT_EQ(lanes(96, 32), 32);
-  RunConfig config;
-  config.batch.lanes = 2;
-  EXPECT_EQ(lane_count(config, 64), 2);
 }
 
 TEST(Config, MeshIsResolvedForAWorld) {

@@ -24,9 +24,9 @@ namespace {
 constexpr int64_t kRows = 64;   // query rows per block
 constexpr int kLanes = 16;      // accumulators of a row sum
 
-// exp for x <= 0 (and -inf): 2^n * p(r), Cephes coefficients; exact 0 below the smallest normal number.
-inline float exp_negative(float x) {
-  float clipped = x < -87.3f ? -87.3f : x;
+// exp for x up to 88 (and -inf): 2^n * p(r), Cephes coefficients; exact 0 below the smallest normal number.
+inline float exp_f32(float x) {
+  float clipped = x < -87.3f ? -87.3f : x > 88.0f ? 88.0f : x;
   float n = (clipped * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
   float r = clipped - n * 0.693359375f;
   r = r - n * -2.12194440e-4f;
@@ -68,12 +68,12 @@ LS_CLONES void softmax_row(float* row, int64_t count, float scale, float* max_ou
   for (int i = 1; i < kLanes; ++i) max = best[i] > max ? best[i] : max;
   for (int64_t j = 0; j < whole; j += kLanes)
     for (int i = 0; i < kLanes; ++i) {
-      float e = exp_negative(row[j + i] - max);
+      float e = exp_f32(row[j + i] - max);
       row[j + i] = e;
       lanes[i] += e;
     }
   for (int64_t j = whole; j < count; ++j) {
-    row[j] = exp_negative(row[j] - max);
+    row[j] = exp_f32(row[j] - max);
     lanes[j - whole] += row[j];
   }
   *max_out = max;
@@ -87,7 +87,7 @@ LS_CLONES void scale_row(float* row, int64_t count, float by) {
 LS_CLONES void backward_row(float* s, float* dp, int64_t count, float scale, float lse, float delta) {
   for (int64_t j = 0; j < count; ++j) {
     float x = s[j] * scale - lse;
-    float p = exp_negative(x > 0.0f ? 0.0f : x);
+    float p = exp_f32(x);
     s[j] = p;
     dp[j] = p * (dp[j] - delta) * scale;
   }

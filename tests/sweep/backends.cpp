@@ -1,0 +1,83 @@
+// Native and eager, as the sweep drives them: lowered like a phase of a step, kernels of all graphs in one library.
+#include "tests/sweep/backends.h"
+
+#include <cstring>
+
+#include "compiler/codegen/kernel_library.h"
+#include "compiler/lower/decompose.h"
+#include "compiler/pipeline.h"
+#include "compiler/run/executable.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep::sweep {
+
+namespace {
+struct Compiled {
+  std::vector<std::unique_ptr<Executable>> executables;
+  std::vector<Graph> graphs;
+};
+
+// Updates are expanded here as they are inside the multi-tensor kernel.
+Graph with_updates_expanded(const Graph& graph) {
+  auto builder = std::make_shared<Builder>();
+  std::vector<ValueId> map(graph.values.size(), kNoValue);
+  for (const auto& input : graph.inputs) map[static_cast<size_t>(input.value)] = builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
+  for (const Node& node : graph.nodes) {
+    std::vector<Tensor> inputs;
+    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
+    const Op& row = op_row(node.op);
+    auto made = row.kind == OpKind::update || node.op == "global_norm" ? row.expand({inputs, node.attrs, builder}) : apply_at(node.op, inputs, node.attrs, node.at, builder);
+    for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
+  }
+  for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+  return builder->graph;
+}
+
+Backend compiled_backend(const std::string& name, lockstep::Backend kind) {
+  auto state = std::make_shared<Compiled>();
+  CompileOptions options;
+  options.backend = kind;
+  options.threads = 2;
+  Backend backend;
+  backend.name = name;
+  backend.prepare = [state, options](const std::vector<Graph>& graphs) {
+    PassContext context{Mesh{}, {}, options};
+    std::vector<KernelSource> sources;
+    for (const Graph& graph : graphs) {
+      Graph lowered = run_passes(decompose(with_updates_expanded(graph), context), phase_passes(), context);
+      for (auto& source : kernels_of(lowered)) sources.push_back(std::move(source));
+      state->graphs.push_back(std::move(lowered));
+    }
+    auto kernels = std::make_shared<const KernelLibrary>(compile_kernels(std::move(sources)));
+    for (const Graph& graph : state->graphs) state->executables.push_back(make_native({graph, {}}, kernels, options));
+  };
+  backend.run = [state](size_t i, const std::vector<HostTensor>& inputs) {
+    const Graph& graph = state->graphs.at(i);
+    std::vector<void*> pointers;
+    for (const auto& input : inputs) pointers.push_back(input.data.data());
+    state->executables[i]->run(pointers);
+    std::vector<HostTensor> out;
+    for (size_t o = 0; o < graph.outputs.size(); ++o) {
+      const Value& value = graph[graph.outputs[o].value];
+      out.push_back(make_tensor(value.dtype, value.shape));
+      std::memcpy(out.back().data.data(), state->executables[i]->output(o), out.back().bytes());
+    }
+    return out;
+  };
+  return backend;
+}
+}  // namespace
+
+std::vector<Backend> backends() { return {compiled_backend("native", lockstep::Backend::native), compiled_backend("eager", lockstep::Backend::eager)}; }
+
+std::string not_taken(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    OpKind kind = op_row(node.op).kind;
+    if (kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::structural) return str(node.op, " needs other ranks or a pass before it");
+    if (node.op.rfind("sdpa", 0) == 0 && graph[node.inputs[0]].dtype != DType::f32) return "attention on the CPU is f32";
+  }
+  return "";
+}
+
+}  // namespace lockstep::sweep
