@@ -35,6 +35,11 @@ namespace {
 constexpr const char* kFormat = "kernels-1";
 constexpr size_t kKernelsPerUnit = 6;
 
+// Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded with a library.
+void keep_openmp() {
+  [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+}
+
 void write_all(int file, const std::string& bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
@@ -61,6 +66,7 @@ KernelLibrary KernelLibrary::from_binary(const std::string& bytes) {
   loaded->file = memfd_create("lockstep-kernels", MFD_CLOEXEC);
   LS_CHECK(loaded->file >= 0, "memfd_create: ", std::strerror(errno));
   write_all(loaded->file, *code);
+  keep_openmp();
   std::string path = str("/proc/self/fd/", loaded->file);
   loaded->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->handle) {
