@@ -18,7 +18,8 @@ Backend parse_backend(const std::string& word) {
   throw UserError(str("compile.backend \"", word, "\" is none of native, eager, reference"));
 }
 
-StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
+                   const StepFunction& function, const CompileOptions& options) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
     throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro, "; choose a divisor"));
   StepPlan plan;
@@ -26,9 +27,11 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   plan.micro_batches = shape.global / shape.micro;
   plan.lanes = shape.lanes ? shape.lanes : default_lanes(plan.micro_batches);
   if (plan.micro_batches % plan.lanes)
-    throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ", shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
+    throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ",
+                        shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
   for (const auto& field : batch) {
-    LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ", shape.micro);
+    LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ",
+             shape.micro);
     plan.fields.push_back({field.name, field.dtype, field.shape});
   }
   PassContext context{mesh, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
@@ -36,7 +39,9 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context));
-  auto lower = [&](const Graph& graph) { return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context); };
+  auto lower = [&](const Graph& graph) {
+    return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
+  };
   plan.count = lower(plan.phases.count.graph);
   plan.seed = lower(plan.phases.seed.graph);
   plan.body = lower(plan.phases.body.graph);
@@ -63,7 +68,8 @@ std::shared_ptr<const KernelLibrary> build_kernels(const StepPlan& plan) {
 }
 }  // namespace
 
-Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
+Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function,
+             const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
   StepPlan plan = plan_step(state, mesh.words, batch, shape, function, options);
   if (options.backend != Backend::reference) {
@@ -72,9 +78,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
       try {
         plan.kernels = build_kernels(plan);
         if (mesh.world->size() > 1) binary = plan.kernels->binary();
-      } catch (const Error& e) {
-        error = e.what();
-      }
+      } catch (const Error& e) { error = e.what(); }
     }
     agree(*mesh.world, error);
     if (mesh.world->size() > 1) {
@@ -83,7 +87,9 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
     }
   }
   state.allocate();
-  return Step(std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); }, [&state](int64_t step) { return state.scalars(step); });
+  return Step(
+      std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
+      [&state](int64_t step) { return state.scalars(step); });
 }
 
 }  // namespace lockstep

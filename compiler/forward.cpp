@@ -9,11 +9,14 @@
 
 namespace lockstep {
 
-Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options) : state_(state) {
+Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+                 const CompileOptions& options)
+    : state_(state) {
   LS_CHECK(state.mesh().words.size() == 1, "a forward function runs on one rank");
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> inputs;
-  for (const auto& field : batch) inputs.emplace_back(builder, builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
+  for (const auto& field : batch)
+    inputs.emplace_back(builder, builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
   Tensor result = function(inputs);
   shape_ = result.shape();
   builder->graph.add_output(OutputKind::value, "result", result.id());

@@ -34,7 +34,9 @@ const PassRow kStepPasses[] = {
     {"decompose", decompose, false, false, "lower", "after differentiation; claimed composites stay"},
     {"simplify_primitives", simplify, true, false, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
     {"join_pads", join_pads, true, false, "lower", "gradients of splits are now sums of pads"},
-    {"partition_data", partition_data, false, true, "partition", "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, whatever is inserted behind it"},
+    {"partition_data", partition_data, false, true, "partition",
+     "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, whatever is inserted behind "
+     "it"},
     {"bucket", bucket, false, true, "overlap", "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
@@ -54,10 +56,12 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
   for (auto table : {step_passes(), phase_passes()})
     for (const auto& row : table) known.push_back(row.name);
   for (const auto& name : skips) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known), "; passes: ", join(known, ", ")));
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known), "; passes: ", join(known, ", ")));
     for (auto table : {step_passes(), phase_passes()})
       for (const auto& row : table)
-        if (row.name == name && !row.may_skip) throw UserError(str("compile.skip_passes: pass \"", name, "\" may not be skipped: the program would be incomplete"));
+        if (row.name == name && !row.may_skip)
+          throw UserError(str("compile.skip_passes: pass \"", name, "\" may not be skipped: the program would be incomplete"));
   }
 #ifdef NDEBUG
   bool check = env_flag("LOCKSTEP_VERIFY");

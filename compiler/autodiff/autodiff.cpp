@@ -29,17 +29,19 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
     }
     if (!any || !wanted) continue;
     const Op& row = op_row(node.op);
-    if (!row.vjp) throw UserError(str("[", node.op, "] ", node.at.text(), ": this op has no gradient; a parameter reaches the loss through it"));
+    if (!row.vjp)
+      throw UserError(str("[", node.op, "] ", node.at.text(), ": this op has no gradient; a parameter reaches the loss through it"));
     for (ValueId v : node.inputs) in.emplace_back(builder, v);
     for (ValueId v : node.outputs) out.emplace_back(builder, v);
     AtLine line(node.at);
     auto made = row.vjp({in, out, grads, wants, node.attrs});
-    LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(), " gradients for ", node.inputs.size(), " inputs");
+    LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(), " gradients for ", node.inputs.size(),
+             " inputs");
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i] || !wants[i]) continue;
       const Value& input = graph[node.inputs[i]];
-      LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ", node.at.text(), ": gradient of input ", i, " is ", made[i].text(), ", the input is ",
-               shape_text(input.dtype, input.shape));
+      LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ", node.at.text(), ": gradient of input ", i,
+               " is ", made[i].text(), ", the input is ", shape_text(input.dtype, input.shape));
       Tensor& slot = gradient[static_cast<size_t>(node.inputs[i])];
       slot = slot ? apply1("add", {slot, made[i]}) : made[i];
     }

@@ -18,7 +18,9 @@ Graph normalised(const Graph& body) {
   Graph out = prune(body);
   out.mesh = Mesh{{}, {}};
   for (auto& value : out.values) value.layout = {};
-  for (auto& input : out.inputs) input.name.clear(), input.kind = out[input.value].shape.empty() && input.kind == InputKind::scalar ? InputKind::scalar : InputKind::value;
+  for (auto& input : out.inputs)
+    input.name.clear(),
+        input.kind = out[input.value].shape.empty() && input.kind == InputKind::scalar ? InputKind::scalar : InputKind::value;
   for (auto& output : out.outputs) output.name.clear(), output.kind = OutputKind::value;
   return out;
 }
@@ -46,7 +48,7 @@ bool fits_one_kernel(const Graph& body, std::string* reason) {
 KernelCost kernel_cost(const Graph& body) {
   auto made = cpu::plan_body(body);
   if (!made.plan) return {};
-  return {true, made.plan->work, made.plan->irregular};
+  return {true, made.plan->work, made.plan->dear, made.plan->irregular};
 }
 
 int kernel_cost_of(std::string_view scalar) { return cpu::cost_of(scalar); }
@@ -61,9 +63,11 @@ bool can_alias(const Graph& body, int output, int input) {
   for (const auto& store : plan.stores) {
     if (store.output != output) continue;
     for (const auto& item : plan.items)
-      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level == cpu::Level::column || !(item.index == store.index))) return false;
+      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level == cpu::Level::column || !(item.index == store.index)))
+        return false;
     for (const auto& item : plan.combine_items)
-      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level != cpu::Level::column || !(item.index == store.index))) return false;
+      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level != cpu::Level::column || !(item.index == store.index)))
+        return false;
   }
   return true;
 }

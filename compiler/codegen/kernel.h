@@ -13,9 +13,10 @@ namespace lockstep {
 using KernelFn = void (*)(void* const* args, int threads);
 
 // One launch updates many tensors of one dtype. `table` has, per tensor, the pointers of the per-element inputs and then of the outputs, in
-// body order; `numels` the elements per tensor; `per_tensor` the per-tensor scalars (f32), as many per tensor as the body has; `scalars` points
-// to the shared rank-0 inputs, in body order.
-using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars, int threads);
+// body order; `numels` the elements per tensor; `per_tensor` the per-tensor scalars (f32), as many per tensor as the body has; `scalars`
+// points to the shared rank-0 inputs, in body order.
+using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars,
+                               int threads);
 
 struct KernelSource {
   std::string name;  // "k_" and a hash of the normalised body: equal structure, equal name
@@ -33,7 +34,7 @@ bool fits_one_kernel(const Graph& body, std::string* reason = nullptr);
 // What a body costs, for fusion: about vector instructions in all, and loads that are gathered lane by lane (per vector of columns).
 struct KernelCost {
   bool fits = false;
-  double work = 0;
+  double work = 0, dear = 0;  // dear: the part in exp, tanh and the like
   int gathers = 0;
 };
 KernelCost kernel_cost(const Graph& body);

@@ -11,15 +11,15 @@ namespace lockstep {
 
 // Instruction sets of generated kernels. All give the same bits.
 enum class Isa { avx512, avx2, plain };
-Isa probe_isa();                        // the best of this machine
-Isa parse_isa(const std::string& word); // "auto" probes; UserError for an unknown word or a set this machine lacks
+Isa probe_isa();                         // the best of this machine
+Isa parse_isa(const std::string& word);  // "auto" probes; UserError for an unknown word or a set this machine lacks
 std::string_view name(Isa isa);
-std::string compile_flags(Isa isa);     // as given to the compiler
+std::string compile_flags(Isa isa);  // as given to the compiler
 
 struct KernelOptions {
-  int threads = 2;         // compilers at a time
-  std::string isa{};       // "" = LOCKSTEP_ISA
-  std::string cache_dir{}; // "" = LOCKSTEP_CACHE, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep
+  int threads = 2;          // compilers at a time
+  std::string isa{};        // "" = LOCKSTEP_ISA
+  std::string cache_dir{};  // "" = LOCKSTEP_CACHE, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep
 };
 
 // A loaded shared object. Copies share it; it is unloaded with the last copy.
@@ -30,10 +30,10 @@ class KernelLibrary {
   // InternalError when the bytes are damaged.
   static KernelLibrary from_binary(const std::string& bytes);
 
-  KernelFn find(const std::string& name) const;                    // InternalError when there is no such kernel
+  KernelFn find(const std::string& name) const;  // InternalError when there is no such kernel
   MultiTensorFn find_multi_tensor(const std::string& name) const;
-  const std::string& binary() const;                               // machine code with its checksum, for a file or a broadcast
-  std::string hash() const;                                        // of the machine code: enters the numerics certificate
+  const std::string& binary() const;  // machine code with its checksum, for a file or a broadcast
+  std::string hash() const;           // of the machine code: enters the numerics certificate
   bool from_cache() const { return from_cache_; }
   explicit operator bool() const { return loaded_ != nullptr; }
 

@@ -19,7 +19,8 @@ Graph decompose(Graph graph, const PassContext&) {
   builder->graph.mesh = graph.mesh;
   std::vector<ValueId> map(graph.values.size(), kNoValue);
   for (const auto& input : graph.inputs)
-    map[static_cast<size_t>(input.value)] = builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
+    map[static_cast<size_t>(input.value)] =
+        builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
   bool again = false;
   for (const Node& node : graph.nodes) {
     const Op& row = op_row(node.op);
@@ -29,14 +30,16 @@ Graph decompose(Graph graph, const PassContext&) {
     if (row.expand && row.kind != OpKind::update && !claimed_ops().count(node.op)) {
       AtLine line(node.at);
       made = row.expand({inputs, node.attrs, builder});
-      LS_CHECK(made.size() == node.outputs.size(), node.op, ": the expansion gives ", made.size(), " values for ", node.outputs.size(), " outputs");
+      LS_CHECK(made.size() == node.outputs.size(), node.op, ": the expansion gives ", made.size(), " values for ", node.outputs.size(),
+               " outputs");
       again = true;
     } else {
       made = apply_at(node.op, inputs, node.attrs, node.at, builder);
     }
     for (size_t i = 0; i < made.size(); ++i) {
       const Value& old = graph[node.outputs[i]];
-      LS_CHECK(made[i].dtype() == old.dtype && made[i].shape() == old.shape, node.op, " at ", node.at.text(), ": its expansion gives ", made[i].text(), " for ", shape_text(old.dtype, old.shape));
+      LS_CHECK(made[i].dtype() == old.dtype && made[i].shape() == old.shape, node.op, " at ", node.at.text(), ": its expansion gives ",
+               made[i].text(), " for ", shape_text(old.dtype, old.shape));
       map[static_cast<size_t>(node.outputs[i])] = made[i].id();
     }
   }

@@ -71,7 +71,8 @@ Graph join_pads(Graph graph, const PassContext&) {
     std::vector<ValueId> inputs;
     for (const auto& part : tiled->second) inputs.push_back(rewriter.at(part.value));
     const Value& out = graph[node.outputs[0]];
-    auto made = rewriter.graph().append("concat", inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}}, {{out.dtype, out.shape}}, node.at);
+    auto made =
+        rewriter.graph().append("concat", inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}}, {{out.dtype, out.shape}}, node.at);
     rewriter.graph()[made[0]].layout = out.layout;
     rewriter.map(node.outputs[0], made[0]);
   }

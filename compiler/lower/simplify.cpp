@@ -18,7 +18,9 @@ struct Law {
   std::optional<ValueId> (*apply)(const Graph&, const Node&);
 };
 
-const Node* producer(const Graph& graph, ValueId id) { return graph[id].producer < 0 ? nullptr : &graph.nodes[static_cast<size_t>(graph[id].producer)]; }
+const Node* producer(const Graph& graph, ValueId id) {
+  return graph[id].producer < 0 ? nullptr : &graph.nodes[static_cast<size_t>(graph[id].producer)];
+}
 
 bool is_full(const Graph& graph, ValueId id, double value) {
   const Node* node = producer(graph, id);
@@ -28,37 +30,44 @@ bool is_full(const Graph& graph, ValueId id, double value) {
 bool same_type(const Graph& graph, ValueId a, ValueId b) { return graph[a].dtype == graph[b].dtype && graph[a].shape == graph[b].shape; }
 
 const Law kLaws[] = {
-    {"convert to the same dtype", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+    {"convert to the same dtype",
+     [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.op == "convert" && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
-    {"reshape, broadcast to the same shape", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+    {"reshape, broadcast to the same shape",
+     [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
-    {"permute in order", [](const Graph&, const Node& n) -> std::optional<ValueId> {
+    {"permute in order",
+     [](const Graph&, const Node& n) -> std::optional<ValueId> {
        if (n.op != "permute") return {};
        const auto& order = n.attrs.list("order");
        for (size_t i = 0; i < order.size(); ++i)
          if (order[i] != static_cast<int64_t>(i)) return {};
        return n.inputs[0];
      }},
-    {"neg(neg(x)) = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+    {"neg(neg(x)) = x",
+     [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.op != "neg") return {};
        const Node* inner = producer(g, n.inputs[0]);
        return inner && inner->op == "neg" ? std::optional(inner->inputs[0]) : std::nullopt;
      }},
-    {"x * 1 = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+    {"x * 1 = x",
+     [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.op != "mul") return {};
        if (is_full(g, n.inputs[1], 1)) return n.inputs[0];
        if (is_full(g, n.inputs[0], 1)) return n.inputs[1];
        return {};
      }},
-    {"x / 1 = x", [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+    {"x / 1 = x",
+     [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.op == "div" && is_full(g, n.inputs[1], 1)) return n.inputs[0];
        return {};
      }},
-    {"concat of one", [](const Graph&, const Node& n) -> std::optional<ValueId> {
+    {"concat of one",
+     [](const Graph&, const Node& n) -> std::optional<ValueId> {
        if (n.op == "concat" && n.inputs.size() == 1) return n.inputs[0];
        return {};
      }},
@@ -69,11 +78,16 @@ std::string key_of(const Node& node, const std::vector<ValueId>& inputs) {
   for (ValueId v : inputs) key += str(" ", v);
   for (const auto& [name, value] : node.attrs.items()) {
     key += str(" ", name, "=");
-    std::visit([&](const auto& v) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(v)>, DType>) key += std::string(lockstep::name(v));
-      else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) key += number_text(v);
-      else key += str(v);
-    }, value);
+    std::visit(
+        [&](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, DType>)
+            key += std::string(lockstep::name(v));
+          else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>)
+            key += number_text(v);
+          else
+            key += str(v);
+        },
+        value);
   }
   return key;
 }

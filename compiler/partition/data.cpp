@@ -27,9 +27,12 @@ class Partitioner {
 
   Graph run() {
     for (int dim = 0; dim < context_.mesh.ndim(); ++dim)
-      if (context_.mesh.dim_names[dim] == "dp_replicate") dim_ = dim;
+      if (context_.mesh.dim_names[dim] == "dp_replicate")
+        dim_ = dim;
       else if (context_.mesh.shape[dim] > 1)
-        throw UserError(str("mesh dim ", context_.mesh.dim_names[dim], " has size ", context_.mesh.shape[dim], ": this version places data parallelism on dp_replicate only; use mesh.shape [-1] with dim_names [\"dp_replicate\"]"));
+        throw UserError(
+            str("mesh dim ", context_.mesh.dim_names[dim], " has size ", context_.mesh.shape[dim],
+                ": this version places data parallelism on dp_replicate only; use mesh.shape [-1] with dim_names [\"dp_replicate\"]"));
     if (dim_ < 0) throw UserError(str("the mesh ", text(context_.mesh), " has no dim dp_replicate; add one (its size may be 1)"));
     Graph& graph = made_->graph;
     for (const auto& input : old_.inputs) {
@@ -54,9 +57,15 @@ class Partitioner {
   Forms& forms(ValueId old) { return forms_[static_cast<size_t>(old)]; }
   Tensor tensor(ValueId v) { return {made_, v}; }
   Attrs on_dim() const { return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}}; }
-  Attrs alone() const { return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}, {"bucket", Attr(int64_t{0})}}; }  // the bucket pass merges
-  std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at) { return apply_at(op, inputs, attrs, at, made_); }
-  Tensor wait(Tensor handle, const std::string& types, const SourceLine& at) { return emit("wait", {handle}, {{"types", Attr(types)}}, at)[0]; }
+  Attrs alone() const {
+    return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}, {"bucket", Attr(int64_t{0})}};
+  }  // the bucket pass merges
+  std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at) {
+    return apply_at(op, inputs, attrs, at, made_);
+  }
+  Tensor wait(Tensor handle, const std::string& types, const SourceLine& at) {
+    return emit("wait", {handle}, {{"types", Attr(types)}}, at)[0];
+  }
 
   ValueId whole(ValueId old, const SourceLine& asked) {
     Forms& f = forms(old);
@@ -73,7 +82,8 @@ class Partitioner {
     Forms& f = forms(old);
     if (f.rows != kNoValue) return f.rows;
     SourceLine at = line_of(old, asked);
-    if (old_[old].shape.empty()) throw UserError(str("[update] ", at.text(), ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
+    if (old_[old].shape.empty())
+      throw UserError(str("[update] ", at.text(), ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
     return f.rows = emit("local_rows", {tensor(f.whole)}, on_dim(), at)[0].id();
   }
   SourceLine line_of(ValueId old, const SourceLine& asked) const {
@@ -116,7 +126,8 @@ class Partitioner {
     std::vector<Tensor> squares;
     for (ValueId v : node.inputs) {
       if (forms(v).row_squares == kNoValue)
-        throw UserError(str("[global_norm] ", node.at.text(), ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
+        throw UserError(
+            str("[global_norm] ", node.at.text(), ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
       squares.push_back(tensor(forms(v).row_squares));
     }
     Tensor limbs = all_reduce(emit("norm_limbs", squares, on_dim(), node.at)[0], node.at);

@@ -32,9 +32,12 @@ class Placer {
   }
 
  private:
-  [[noreturn]] void fail(const Node& node, const std::string& what) const { throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what)); }
+  [[noreturn]] void fail(const Node& node, const std::string& what) const {
+    throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what));
+  }
   std::string described(ValueId v, int dim) const {
-    return str("%", v, " ", shape_text(graph_[v].dtype, graph_[v].shape), " which is ", text(graph_[v].layout.on(dim)), " on ", graph_.mesh.dim_names[dim]);
+    return str("%", v, " ", shape_text(graph_[v].dtype, graph_[v].shape), " which is ", text(graph_[v].layout.on(dim)), " on ",
+               graph_.mesh.dim_names[dim]);
   }
 
   // A handle is read by one wait and by nothing else; a wait reads a handle.
@@ -46,14 +49,16 @@ class Placer {
         const auto& readers = users[static_cast<size_t>(node.outputs[0])];
         for (NodeId reader : readers)
           if (graph_.nodes[static_cast<size_t>(reader)].op != "wait")
-            fail(graph_.nodes[static_cast<size_t>(reader)], str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
+            fail(graph_.nodes[static_cast<size_t>(reader)],
+                 str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
         if (readers.size() != 1) fail(node, str("is waited for ", readers.size(), " times; each start has one wait"));
         for (const auto& output : graph_.outputs)
           if (output.value == node.outputs[0]) fail(node, str("output \"", output.name, "\" is still in flight"));
       }
       if (node.op == "wait") {
         NodeId from = graph_[node.inputs[0]].producer;
-        if (from < 0 || !is_start(graph_.nodes[static_cast<size_t>(from)])) fail(node, str("nothing is in flight in %", node.inputs[0], "; a wait follows a start"));
+        if (from < 0 || !is_start(graph_.nodes[static_cast<size_t>(from)]))
+          fail(node, str("nothing is in flight in %", node.inputs[0], "; a wait follows a start"));
       }
     }
   }
@@ -87,7 +92,8 @@ class Placer {
     }
     if (node.op == "all_reduce_start") {
       want(0, Partial(), "only a partial sum can be reduced");
-      if (context_.options.invariant && is_float(graph_[node.inputs[0]].dtype)) fail(node, "a float goes through all_reduce; in invariant numerics only integers may");
+      if (context_.options.invariant && is_float(graph_[node.inputs[0]].dtype))
+        fail(node, "a float goes through all_reduce; in invariant numerics only integers may");
       return all(Replicate());
     }
     if (node.op == "all_gather_start") {
@@ -121,22 +127,27 @@ class Placer {
     if (row.kind == OpKind::update) {
       for (size_t i = 0; i < in.size(); ++i) {
         if (in[i].kind == Kind::per_lane)
-          fail(node, str("reads ", described(node.inputs[i], dim), ": it still belongs to a micro-batch; the reduction over lanes is missing"));
-        if (in[i].kind == Kind::partial) fail(node, str("reads ", described(node.inputs[i], dim), ": a term of a sum; the reduction is missing"));
+          fail(node,
+               str("reads ", described(node.inputs[i], dim), ": it still belongs to a micro-batch; the reduction over lanes is missing"));
+        if (in[i].kind == Kind::partial)
+          fail(node, str("reads ", described(node.inputs[i], dim), ": a term of a sum; the reduction is missing"));
       }
     }
-    if (lane && (partial || shard)) fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ", graph_.mesh.dim_names[dim]));
+    if (lane && (partial || shard))
+      fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ", graph_.mesh.dim_names[dim]));
     if (lane) return std::vector<Placement>(node.outputs.size(), PerLane());
     if (!partial && !shard) return out;
     if (partial) {
       bool only = row.linear.size() > 0;
       for (size_t i = 0; i < in.size(); ++i)
-        if (in[i].kind == Kind::partial && std::find(row.linear.begin(), row.linear.end(), static_cast<int>(i)) == row.linear.end()) only = false;
+        if (in[i].kind == Kind::partial && std::find(row.linear.begin(), row.linear.end(), static_cast<int>(i)) == row.linear.end())
+          only = false;
       auto count = std::count_if(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::partial; });
       bool sum_like = node.op == "add" || node.op == "sub";
       if (!only || (count > 1 && !sum_like) || (sum_like && count != 2) || shard)
         for (size_t i = 0; i < in.size(); ++i)
-          if (in[i].kind == Kind::partial) fail(node, str("reads ", described(node.inputs[i], dim), "; it wants a whole value: reduce it first"));
+          if (in[i].kind == Kind::partial)
+            fail(node, str("reads ", described(node.inputs[i], dim), "; it wants a whole value: reduce it first"));
       return std::vector<Placement>(node.outputs.size(), Partial());
     }
     std::vector<TypedShape> in_types, out_types;
@@ -176,7 +187,8 @@ class Placer {
       for (int dim = 0; dim < graph_.mesh.ndim(); ++dim) {
         Placement wanted = output.kind == OutputKind::state && state.count(output.name) ? state[output.name].on(dim) : Replicate();
         if (output.kind == OutputKind::value || value.layout.on(dim) == wanted) continue;
-        throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ", text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ", text(wanted),
+        throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ", text(value.layout.on(dim)),
+                            " on ", graph_.mesh.dim_names[dim], "; it must be ", text(wanted),
                             wanted == Replicate() ? ": a gather or a reduction is missing" : ""));
       }
     }

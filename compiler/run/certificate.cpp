@@ -18,7 +18,8 @@ int64_t StepExecutables::arena_bytes() const {
 
 StepExecutables make_executables(const StepPlan& plan) {
   auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups) {
-    return plan.options.backend == Backend::reference ? make_reference({graph, groups}) : make_native({graph, groups}, plan.kernels, plan.options);
+    return plan.options.backend == Backend::reference ? make_reference({graph, groups})
+                                                      : make_native({graph, groups}, plan.kernels, plan.options);
   };
   StepExecutables out;
   out.count = make(plan.count, {});
@@ -29,7 +30,8 @@ StepExecutables make_executables(const StepPlan& plan) {
 }
 
 std::string certificate_of(const StepPlan& plan, const StepExecutables& executables) {
-  std::string text = str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
+  std::string text =
+      str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
   if (plan.options.backend == Backend::reference) {
     text += "reference\n";
     for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) text += print(*graph, {.source_lines = false});

@@ -15,8 +15,8 @@ struct KernelSource;
 class KernelLibrary;
 
 struct CallTime {
-  std::string what;   // "dot 4096x384x1152", "fused add,tanh", ...
-  std::string kind;   // "contraction", "attention", "kernel", "rows"
+  std::string what;  // "dot 4096x384x1152", "fused add,tanh", ...
+  std::string kind;  // "contraction", "attention", "kernel", "rows"
   double seconds = 0;
   int64_t runs = 0;
   double flops = 0;   // of one run
@@ -32,9 +32,12 @@ class Executable {
   virtual void run(const std::vector<void*>& inputs, const AfterGroup& after = {}) = 0;
   virtual const void* output(size_t index) const = 0;  // valid until the next run; a grouped output only until its group's call returns
   virtual int64_t arena_bytes() const = 0;
-  virtual std::string algorithms() const = 0;          // kernels and library algorithms in order, for the numerics certificate
-  virtual std::string describe() const = 0;            // the plan as text
-  virtual double flops() const { return 0; }           // of the library calls of one run
+  virtual std::string algorithms() const = 0;  // kernels and library algorithms in order, for the numerics certificate
+  virtual std::string describe() const = 0;    // the plan as text
+  virtual double flops() const { return 0; }   // of the library calls of one run
+  // Per group, the number of calls after which it is ready; and the number of calls of a run. What overlap is proved with.
+  virtual std::vector<int> group_ready() const { return {}; }
+  virtual int calls() const { return 0; }
   virtual std::vector<CallTime> times() const { return {}; }
 };
 
@@ -46,7 +49,8 @@ struct ExecutableSource {
 // Kernels that the fused nodes of a graph need.
 std::vector<KernelSource> kernels_of(const Graph& graph);
 
-std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options);
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels,
+                                        const CompileOptions& options);
 std::unique_ptr<Executable> make_reference(const ExecutableSource& source);
 
 // Whether executables record times (benchmarks, --profile).

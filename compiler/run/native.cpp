@@ -63,10 +63,13 @@ class Native : public Executable {
     for (size_t c = 0; c < calls_.size(); ++c) {
       const Call& call = calls_[c];
       args.clear();
-      for (const Slot& slot : call.args) args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
+      for (const Slot& slot : call.args)
+        args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
       auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-      if (!call.library) call.kernel(args.data(), options_.threads);
-      else call.library->run(args.data(), arena + call.workspace, options_.threads);
+      if (!call.library)
+        call.kernel(args.data(), options_.threads);
+      else
+        call.library->run(args.data(), arena + call.workspace, options_.threads);
       if (timing()) {
         times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         ++times_[c].runs;
@@ -90,7 +93,11 @@ class Native : public Executable {
     for (const Call& call : calls_) {
       const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
       out += !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
-      for (size_t i = 0; i < call.args.size(); ++i) out += str(i == 0 ? " (" : i == call.inputs ? " -> " : ", ", call.args[i].base < 0 ? "arena" : str("in", call.args[i].base), "+", call.args[i].offset);
+      for (size_t i = 0; i < call.args.size(); ++i)
+        out += str(i == 0             ? " ("
+                   : i == call.inputs ? " -> "
+                                      : ", ",
+                   call.args[i].base < 0 ? "arena" : str("in", call.args[i].base), "+", call.args[i].offset);
       out += str(") @ ", node.at.text(), "\n");
     }
     return out;
@@ -100,6 +107,12 @@ class Native : public Executable {
     for (const Call& call : calls_) sum += call.library ? call.library->flops() : 0;
     return sum;
   }
+  std::vector<int> group_ready() const override {
+    std::vector<int> out;
+    for (int call : ready_) out.push_back(call + 1);
+    return out;
+  }
+  int calls() const override { return static_cast<int>(calls_.size()); }
   std::vector<CallTime> times() const override { return times_; }
 
  private:
@@ -207,13 +220,15 @@ class Native : public Executable {
     for (const Node& node : graph_.nodes) {
       bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
       if (alias)
-        for (ValueId v : node.inputs) made[static_cast<size_t>(node.outputs[0])] = std::max(made[static_cast<size_t>(node.outputs[0])], made[static_cast<size_t>(v)]);
+        for (ValueId v : node.inputs)
+          made[static_cast<size_t>(node.outputs[0])] = std::max(made[static_cast<size_t>(node.outputs[0])], made[static_cast<size_t>(v)]);
     }
     // Groups, in order: each ready when its outputs and all earlier groups are.
     std::set<int> grouped;
     int before = -1;
     for (const auto& group : groups_) {
-      for (int o : group) before = std::max(before, made[static_cast<size_t>(graph_.outputs[static_cast<size_t>(o)].value)]), grouped.insert(o);
+      for (int o : group)
+        before = std::max(before, made[static_cast<size_t>(graph_.outputs[static_cast<size_t>(o)].value)]), grouped.insert(o);
       ready_.push_back(before);
     }
     for (size_t g = 0; g < groups_.size(); ++g)
@@ -240,9 +255,11 @@ class Native : public Executable {
           if (root(out) != static_cast<size_t>(out)) continue;
           for (size_t i = 0; i < node.inputs.size(); ++i) {
             size_t r = root(node.inputs[i]);
-            bool whole = places_[static_cast<size_t>(node.inputs[i])].offset == 0 && numel(graph_.values[r].shape) == numel(graph_[out].shape) && graph_.values[r].dtype == graph_[out].dtype;
+            bool whole = places_[static_cast<size_t>(node.inputs[i])].offset == 0 &&
+                         numel(graph_.values[r].shape) == numel(graph_[out].shape) && graph_.values[r].dtype == graph_[out].dtype;
             bool readers_once = std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return root(v) == r; }) == 1;
-            if (base[r] >= 0 || !whole || !readers_once || taken.count(r) || last[r] != static_cast<int>(c) || !can_alias(*node.body, o, i)) continue;
+            if (base[r] >= 0 || !whole || !readers_once || taken.count(r) || last[r] != static_cast<int>(c) || !can_alias(*node.body, o, i))
+              continue;
             taken.insert(r);
             home[static_cast<size_t>(out)] = home[r];
             size_t h = static_cast<size_t>(home[r]);
@@ -252,7 +269,9 @@ class Native : public Executable {
         }
         // The lifetime of a shared home reaches to its newest tenant.
         for (ValueId out : node.outputs)
-          if (home[static_cast<size_t>(out)] != out) last[static_cast<size_t>(out)] = std::max(last[static_cast<size_t>(out)], last[static_cast<size_t>(home[static_cast<size_t>(out)])]);
+          if (home[static_cast<size_t>(out)] != out)
+            last[static_cast<size_t>(out)] =
+                std::max(last[static_cast<size_t>(out)], last[static_cast<size_t>(home[static_cast<size_t>(out)])]);
       }
     std::vector<Lifetime> lifetimes;
     std::vector<int> index(graph_.values.size(), -1);
@@ -266,7 +285,8 @@ class Native : public Executable {
     for (size_t c = 0; c < calls_.size(); ++c)
       if (calls_[c].library && calls_[c].library->workspace(options_.threads)) {
         workspace[c] = static_cast<int>(lifetimes.size());
-        lifetimes.push_back({static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].library->workspace(options_.threads))});
+        lifetimes.push_back(
+            {static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].library->workspace(options_.threads))});
       }
     ArenaPlan arena = plan_arena(lifetimes);
     floor_ = arena.floor;
@@ -286,7 +306,8 @@ class Native : public Executable {
       if (workspace[c] >= 0) calls_[c].workspace = arena.offsets[static_cast<size_t>(workspace[c])];
     }
     for (const auto& output : graph_.outputs) {
-      LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[static_cast<size_t>(output.value)].strides}), "output ", output.name, " is strided");
+      LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[static_cast<size_t>(output.value)].strides}),
+               "output ", output.name, " is strided");
       outputs_.push_back(slot(output.value));
     }
   }
@@ -318,7 +339,8 @@ std::vector<KernelSource> kernels_of(const Graph& graph) {
   return out;
 }
 
-std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options) {
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels,
+                                        const CompileOptions& options) {
   return std::make_unique<Native>(source, std::move(kernels), options);
 }
 

@@ -16,7 +16,8 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 }  // namespace
 
 struct Step::Impl {
-  Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays, std::function<Scalars(int64_t)> scalars)
+  Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays,
+       std::function<Scalars(int64_t)> scalars)
       : plan(std::move(given)), mesh(live), seed(seed_in), array_of(std::move(arrays)), scalars_of(std::move(scalars)) {
     lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank()};
     const Graph& whole = plan.phases.whole;
@@ -48,7 +49,8 @@ struct Step::Impl {
       const Node& node = whole.nodes[static_cast<size_t>(n)];
       LS_CHECK(numel(whole[node.outputs[0]].shape) == 1 && whole[node.outputs[0]].dtype == DType::i64, "a count is one i64");
     }
-    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, plan.options, array_of, [this](const Phase& phase) { return inputs_of(phase, -1); }});
+    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, plan.options, array_of,
+                                              [this](const Phase& phase) { return inputs_of(phase, -1); }});
     certificate = certificate_of(plan, parts);
   }
 
@@ -74,17 +76,22 @@ struct Step::Impl {
 
   void set_scalar(ValueId id, double number, int64_t integer) {
     const Value& value = plan.phases.whole[id];
-    if (is_float(value.dtype)) set_double(value.dtype, table.at[static_cast<size_t>(id)], 0, number);
-    else set_int(value.dtype, table.at[static_cast<size_t>(id)], 0, integer);
+    if (is_float(value.dtype))
+      set_double(value.dtype, table.at[static_cast<size_t>(id)], 0, number);
+    else
+      set_int(value.dtype, table.at[static_cast<size_t>(id)], 0, integer);
   }
 
   void set_scalars(const StepInput& input) {
     Scalars scalars = scalars_of(input.step);
     for (const auto& in : plan.phases.whole.inputs) {
       if (in.kind != InputKind::scalar) continue;
-      if (in.name == "rng.seed") set_scalar(in.value, 0, static_cast<int64_t>(seed));
-      else if (in.name == "rng.step") set_scalar(in.value, 0, input.step);
-      else if (in.name == "rng.sample") sample = in.value;
+      if (in.name == "rng.seed")
+        set_scalar(in.value, 0, static_cast<int64_t>(seed));
+      else if (in.name == "rng.step")
+        set_scalar(in.value, 0, input.step);
+      else if (in.name == "rng.sample")
+        sample = in.value;
       else {
         auto found = scalars.find(in.name);
         LS_CHECK(found != scalars.end(), "no value for the scalar ", in.name);
@@ -127,7 +134,8 @@ struct Step::Impl {
             }
     }
     parts.seed->run(inputs_of(plan.phases.seed, -1));
-    for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o) table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
+    for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
+      table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
   }
 
   void run_bodies() {
@@ -197,7 +205,8 @@ struct Step::Impl {
   int64_t votes = 0;
 };
 
-Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t)> scalars_of)
+Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
+           std::function<Scalars(int64_t)> scalars_of)
     : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of))) {}
 Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;

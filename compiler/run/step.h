@@ -1,4 +1,5 @@
-// Step: a compiled training (or evaluation) step on this rank. Runs the count, the seed, the bodies of this rank's micro-batches and the tail.
+// Step: a compiled training (or evaluation) step on this rank. Runs the count, the seed, the bodies of this rank's micro-batches and the
+// tail.
 #pragma once
 
 #include <functional>
@@ -24,21 +25,21 @@ struct FieldType {
 // What a step is built from: data only, made by compile().
 struct StepPlan {
   Phases phases;
-  Graph count, seed, body;        // lowered for the backend
+  Graph count, seed, body;  // lowered for the backend
   std::vector<Graph> fragments;
   std::shared_ptr<const KernelLibrary> kernels;  // null for the reference backend
   CompileOptions options;
   std::vector<FieldType> fields;
-  int64_t micro_batches = 1;      // per step, over all ranks
+  int64_t micro_batches = 1;  // per step, over all ranks
   int64_t lanes = 1;
 };
 
 // What changes from step to step.
 struct StepInput {
-  int64_t step = 0;                       // counted from 1
+  int64_t step = 0;  // counted from 1
   // Fills `count` sequences from global index `first` of this step, one pointer per field. Called on the thread that runs the step.
   std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill;
-  int64_t vote = 0;                       // summed over the ranks with the token counts: how ranks agree to stop
+  int64_t vote = 0;  // summed over the ranks with the token counts: how ranks agree to stop
 };
 
 struct StepResult {
@@ -47,15 +48,16 @@ struct StepResult {
 };
 
 struct StepTimes {
-  double count_s = 0, body_s = 0, tail_s = 0;   // of the last step
-  double wait_s = 0;                            // spent waiting for collectives
+  double count_s = 0, body_s = 0, tail_s = 0;  // of the last step
+  double wait_s = 0;                           // spent waiting for collectives
 };
 
 class Step {
  public:
   using Scalars = std::map<std::string, double>;  // host scalars of a step: "optim.lr", ...
   // `array_of` gives this rank's arrays of the state by FQN; they are updated in place. `scalars_of` is asked once per step.
-  Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of, std::function<Scalars(int64_t step)> scalars_of);
+  Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
+       std::function<Scalars(int64_t step)> scalars_of);
   ~Step();
   Step(Step&&) noexcept;
 
@@ -63,14 +65,14 @@ class Step {
   StepResult run(const StepInput& input);
   float operator()(const StepInput& input) { return static_cast<float>(run(input).metrics.at("loss")); }  // the mean loss of the step
 
-  const std::string& certificate() const;   // equal certificates promise equal bits
+  const std::string& certificate() const;  // equal certificates promise equal bits
   const StepPlan& plan() const;
   const LanePlan& lane_plan() const;
-  int64_t arena_bytes() const;              // activations and workspaces
-  int64_t reduction_bytes() const;          // lanes, buckets and shards of gradients
-  std::string describe() const;             // the body's plan as text
+  int64_t arena_bytes() const;      // activations and workspaces
+  int64_t reduction_bytes() const;  // lanes, buckets and shards of gradients
+  std::string describe() const;     // the body's plan as text
   StepTimes times() const;
-  std::vector<CallTime> call_times() const; // where timing is on
+  std::vector<CallTime> call_times() const;  // where timing is on
 
  private:
   struct Impl;

@@ -48,7 +48,8 @@ int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
     const Node& node = whole.nodes[static_cast<size_t>(step.node)];
     if (keeps_outputs(node))
       for (ValueId v : node.outputs)
-        add(v, std::max<int64_t>(1, split_over_ranks(whole[v]) ? owned_elements(whole[v].shape, ranks, rank).second : numel(whole[v].shape)));
+        add(v,
+            std::max<int64_t>(1, split_over_ranks(whole[v]) ? owned_elements(whole[v].shape, ranks, rank).second : numel(whole[v].shape)));
     if (node.op == "all_gather_start" && ranks > 1)
       for (ValueId v : node.inputs) add(v, owned_elements(whole[v].shape, ranks, rank).second + numel(whole[v].shape));
     if (ends_gather(whole, node))
@@ -59,7 +60,8 @@ int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
 }
 
 struct Tail::Impl {
-  explicit Impl(Parts given) : parts(std::move(given)), whole(parts.phases.whole), ranks(parts.mesh.data->size()), rank(parts.mesh.data->rank()) {
+  explicit Impl(Parts given)
+      : parts(std::move(given)), whole(parts.phases.whole), ranks(parts.mesh.data->size()), rank(parts.mesh.data->rank()) {
     for (size_t b = 0; b < parts.phases.exchanges.size(); ++b) {
       ValueId handle = whole.nodes[static_cast<size_t>(parts.phases.exchanges[b])].outputs[0];
       exchange_of[handle] = static_cast<int>(b);
@@ -104,8 +106,10 @@ struct Tail::Impl {
         // New weights go home into the state; other values get a buffer.
         std::string state = state_output(whole, node.outputs[i]);
         Array* array = state.empty() ? nullptr : parts.array_of(state);
-        if (array) at(node.outputs[i]) = array->data.data();
-        else own(node.outputs[i], numel(whole[node.outputs[i]].shape));
+        if (array)
+          at(node.outputs[i]) = array->data.data();
+        else
+          own(node.outputs[i], numel(whole[node.outputs[i]].shape));
       }
     }
   }
@@ -128,7 +132,8 @@ struct Tail::Impl {
 
   void run_node(const Node& node) {
     if (node.op == "local_rows") {
-      at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) + owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
+      at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
+                            owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
     } else if (op_row(node.op).kind == OpKind::update) {
       UpdateCall call;
       call.node = &node;
@@ -139,7 +144,8 @@ struct Tail::Impl {
       batcher->add(call);
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
-      parts.reducers[static_cast<size_t>(b)].sum(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])), static_cast<double*>(at(node.outputs[1])));
+      parts.reducers[static_cast<size_t>(b)].sum(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
+                                                 static_cast<double*>(at(node.outputs[1])));
     } else if (node.op == "norm_limbs") {
       Limbs limbs{};
       for (ValueId v : node.inputs) {
@@ -155,7 +161,8 @@ struct Tail::Impl {
     } else if (node.op == "all_reduce_start") {
       // In place: nothing else reads the local term.
       const Value& value = whole[node.inputs[0]];
-      auto work = parts.mesh.data->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
+      auto work = parts.mesh.data->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum},
+                                         "norm", *stream);
       flights[node.outputs[0]] = work;
     } else if (node.op == "all_gather_start") {
       batcher->flush();
@@ -185,7 +192,9 @@ struct Tail::Impl {
       to += bytes;
       for (int r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += owned_by(whole[v].shape, r).second;
     }
-    flights[node.outputs[0]] = parts.mesh.data->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype}, str("gather ", node.attrs.integer("bucket")), *stream);
+    flights[node.outputs[0]] =
+        parts.mesh.data->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
+                               str("gather ", node.attrs.integer("bucket")), *stream);
   }
 
   void wait(const Node& node) {
@@ -209,14 +218,16 @@ struct Tail::Impl {
     size_t element = size_of(whole[from.inputs[0]].dtype);
     if (ranks == 1) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
-        if (at(node.outputs[i]) != at(from.inputs[i])) std::memcpy(at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element);
+        if (at(node.outputs[i]) != at(from.inputs[i]))
+          std::memcpy(at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element);
       return;
     }
     const std::byte* part = gathers[handle].receive.data();
     for (int r = 0; r < ranks; ++r)
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         auto [offset, count] = owned_by(whole[from.inputs[i]].shape, r);
-        std::memcpy(static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part, static_cast<size_t>(count) * element);
+        std::memcpy(static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
+                    static_cast<size_t>(count) * element);
         part += static_cast<size_t>(count) * element;
       }
   }

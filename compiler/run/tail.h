@@ -30,9 +30,9 @@ class Tail {
     const Phases& phases;
     const LiveMesh& mesh;
     ValueTable& table;
-    std::vector<LaneReducer>& reducers;                     // one per exchange
+    std::vector<LaneReducer>& reducers;  // one per exchange
     std::vector<std::unique_ptr<Executable>>& fragments;
-    std::shared_ptr<const KernelLibrary> kernels;           // null: updates by the reference evaluator
+    std::shared_ptr<const KernelLibrary> kernels;  // null: updates by the reference evaluator
     const CompileOptions& options;
     std::function<Array*(const std::string&)> array_of;
     std::function<std::vector<void*>(const Phase&)> inputs_of;  // of a fragment
@@ -41,8 +41,8 @@ class Tail {
   ~Tail();
   // Everything after the exchanges were started.
   void run();
-  double wait_s() const;      // of the last run
-  int64_t bytes() const;      // buffers of the tail
+  double wait_s() const;  // of the last run
+  int64_t bytes() const;  // buffers of the tail
 
  private:
   struct Impl;

@@ -41,8 +41,10 @@ class MultiTensorUpdates : public UpdateBatcher {
     batch.kernel = kind.kernel;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       bool scalar = (*call.graph)[call.node->inputs[i]].shape.empty();
-      if (!scalar) batch.table.push_back(call.inputs[i]);
-      else if (batch.numels.empty()) batch.scalars.push_back(call.inputs[i]);
+      if (!scalar)
+        batch.table.push_back(call.inputs[i]);
+      else if (batch.numels.empty())
+        batch.scalars.push_back(call.inputs[i]);
     }
     for (void* output : call.outputs) batch.table.push_back(output);
     batch.numels.push_back(call.count);
@@ -50,7 +52,8 @@ class MultiTensorUpdates : public UpdateBatcher {
   }
   void flush() override {
     for (auto& [name, batch] : batches_)
-      batch.kernel(batch.table.data(), batch.numels.data(), batch.per_tensor.data(), static_cast<int64_t>(batch.numels.size()), batch.scalars.data(), threads_);
+      batch.kernel(batch.table.data(), batch.numels.data(), batch.per_tensor.data(), static_cast<int64_t>(batch.numels.size()),
+                   batch.scalars.data(), threads_);
     batches_.clear();
   }
 

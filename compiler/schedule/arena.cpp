@@ -17,7 +17,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   for (size_t i : order) {
     std::vector<std::pair<int64_t, int64_t>> busy;  // {offset, end} of those alive at the same time
     for (size_t j : placed)
-      if (lifetimes[i].first <= lifetimes[j].last && lifetimes[j].first <= lifetimes[i].last) busy.emplace_back(plan.offsets[j], plan.offsets[j] + rounded(lifetimes[j].bytes));
+      if (lifetimes[i].first <= lifetimes[j].last && lifetimes[j].first <= lifetimes[i].last)
+        busy.emplace_back(plan.offsets[j], plan.offsets[j] + rounded(lifetimes[j].bytes));
     std::sort(busy.begin(), busy.end());
     int64_t at = 0;
     for (auto [from, to] : busy) {
@@ -31,7 +32,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   int end = 0;
   for (const auto& life : lifetimes) end = std::max(end, life.last);
   std::vector<int64_t> alive(static_cast<size_t>(end) + 2, 0);
-  for (const auto& life : lifetimes) alive[static_cast<size_t>(life.first)] += rounded(life.bytes), alive[static_cast<size_t>(life.last) + 1] -= rounded(life.bytes);
+  for (const auto& life : lifetimes)
+    alive[static_cast<size_t>(life.first)] += rounded(life.bytes), alive[static_cast<size_t>(life.last) + 1] -= rounded(life.bytes);
   int64_t now = 0;
   for (int64_t change : alive) plan.floor = std::max(plan.floor, now += change);
   return plan;

@@ -19,7 +19,8 @@ struct Bucket {
 
 class Bucketer {
  public:
-  Bucketer(const Graph& old, const PassContext& context) : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {}
+  Bucketer(const Graph& old, const PassContext& context)
+      : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {}
 
   Graph run() {
     made_->graph.mesh = old_.mesh;
@@ -38,7 +39,8 @@ class Bucketer {
     size_t next = 0;
     std::vector<Tensor> exchange_handles, gather_handles;
     auto start_ready = [&](const std::vector<Bucket>& buckets, std::vector<Tensor>& handles, NodeId done) {
-      while (next < buckets.size() && buckets[next].ready <= done) handles.push_back(start(buckets[next], static_cast<int64_t>(next))), ++next;
+      while (next < buckets.size() && buckets[next].ready <= done)
+        handles.push_back(start(buckets[next], static_cast<int64_t>(next))), ++next;
     };
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
@@ -61,8 +63,10 @@ class Bucketer {
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
       if (in_tail(node, tail) && node.op != "all_gather_start" && node.op != "lane_exchange_start" && !copied(node)) {
-        if (in_tail(node, after_gather)) late.push_back(static_cast<NodeId>(n));
-        else copy(node);
+        if (in_tail(node, after_gather))
+          late.push_back(static_cast<NodeId>(n));
+        else
+          copy(node);
       }
       start_ready(gathers, gather_handles, static_cast<NodeId>(n));
     }
@@ -80,7 +84,9 @@ class Bucketer {
     LS_CHECK(map_[static_cast<size_t>(old)] != kNoValue, "bucket: %", old, " is read before it is made");
     return map_[static_cast<size_t>(old)];
   }
-  bool in_tail(const Node& node, const std::vector<bool>& tail) const { return !node.outputs.empty() && tail[static_cast<size_t>(node.outputs[0])]; }
+  bool in_tail(const Node& node, const std::vector<bool>& tail) const {
+    return !node.outputs.empty() && tail[static_cast<size_t>(node.outputs[0])];
+  }
   bool copied(const Node& node) const { return !node.outputs.empty() && map_[static_cast<size_t>(node.outputs[0])] != kNoValue; }
   void copy(const Node& node) {
     std::vector<Tensor> inputs;
@@ -109,7 +115,8 @@ class Bucketer {
       const Node& node = node_at(start);
       int64_t bytes = numel(old_[node.inputs[0]].shape) * static_cast<int64_t>(size_of(old_[node.inputs[0]].dtype));
       bool fits = !out.empty() && out.back().bytes + bytes <= std::max<int64_t>(context_.options.bucket_bytes, 1) &&
-                  node_at(out.back().starts[0]).attrs == node.attrs && old_[node_at(out.back().starts[0]).inputs[0]].dtype == old_[node.inputs[0]].dtype;
+                  node_at(out.back().starts[0]).attrs == node.attrs &&
+                  old_[node_at(out.back().starts[0]).inputs[0]].dtype == old_[node.inputs[0]].dtype;
       if (!fits) out.push_back({});
       out.back().starts.push_back(start);
       out.back().bytes += bytes;

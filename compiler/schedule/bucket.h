@@ -1,4 +1,5 @@
-// Buckets and order: collectives of one kind become few, of about bucket_bytes each, in one global order, started early and waited for late.
+// Buckets and order: collectives of one kind become few, of about bucket_bytes each, in one global order, started early and waited for
+// late.
 #pragma once
 
 #include "compiler/pass.h"

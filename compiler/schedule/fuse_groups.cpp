@@ -12,20 +12,30 @@
 namespace lockstep {
 
 namespace {
-constexpr int kCheap = 10;        // vector instructions up to which a value is computed again rather than stored
-constexpr int kMostDepth = 10;    // cheap producers on top of each other
+constexpr int kCheap = 10;             // vector instructions up to which a value is computed again rather than stored
+constexpr int kMostDepth = 10;         // cheap producers on top of each other
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
-constexpr double kBytesPerWork = 16;   // bytes that move in the time of one vector instruction
+constexpr double kLaunch = 1000;      // work that a kernel's launch is worth
+constexpr double kBytesPerWork = 16;  // bytes that move in the time of one vector instruction
 
 size_t u(int64_t i) { return static_cast<size_t>(i); }
-bool is_reshape(const Node& node) { return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims"); }
+bool is_reshape(const Node& node) {
+  return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims");
+}
 bool is_primitive(const Node& node) {
   if (node.attrs.has("alias")) return false;
   switch (op_row(node.op).kind) {
-    case OpKind::pointwise: case OpKind::creation: case OpKind::random: case OpKind::reduce: case OpKind::view: return true;
-    case OpKind::index: return !node.attrs.has("rows");
-    default: return false;
+    case OpKind::pointwise:
+    case OpKind::creation:
+    case OpKind::random:
+    case OpKind::reduce:
+    case OpKind::view:
+      return true;
+    case OpKind::index:
+      return !node.attrs.has("rows");
+    default:
+      return false;
   }
 }
 }  // namespace
@@ -35,7 +45,9 @@ FuseGroups::FuseGroups(const Graph& graph, const FuseOptions& options) : graph_(
   make_units();
 }
 
-double FuseGroups::bytes(ValueId value) const { return static_cast<double>(numel(graph_[value].shape)) * static_cast<double>(size_of(graph_[value].dtype)); }
+double FuseGroups::bytes(ValueId value) const {
+  return static_cast<double>(numel(graph_[value].shape)) * static_cast<double>(size_of(graph_[value].dtype));
+}
 
 void FuseGroups::find_sources(NodeId n) {
   const Node& node = graph_.nodes[u(n)];
@@ -78,7 +90,8 @@ void FuseGroups::find_roles() {
   for (size_t n = graph_.nodes.size(); n-- > 0;) {
     const Node& node = graph_.nodes[n];
     if (!needed_[n]) continue;
-    bool passes = is_primitive(node) && is_reshape(node) && (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
+    bool passes =
+        is_primitive(node) && is_reshape(node) && (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
     if (!is_primitive(node) || passes)
       for (ValueId input : node.inputs) buffered_[u(input)] = true;
   }
@@ -88,9 +101,12 @@ void FuseGroups::find_roles() {
     if (needed_[n] && is_primitive(node)) {
       const ValueId value = node.outputs[0];
       const OpKind kind = op_row(node.op).kind;
-      if (is_reshape(node) && (buffered_[u(value)] || !options_.enabled)) roles_[n] = FuseRole::kept;
-      else if (!options_.enabled || buffered_[u(value)]) roles_[n] = FuseRole::member;
-      else roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied : FuseRole::member;
+      if (is_reshape(node) && (buffered_[u(value)] || !options_.enabled))
+        roles_[n] = FuseRole::kept;
+      else if (!options_.enabled || buffered_[u(value)])
+        roles_[n] = FuseRole::member;
+      else
+        roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied : FuseRole::member;
     }
     find_sources(static_cast<NodeId>(n));
   }
@@ -111,7 +127,7 @@ void FuseGroups::make_units() {
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (!needed_[n] || roles_[n] == FuseRole::copied) continue;
     unit_of_[n] = static_cast<int>(units_.size());
-    Unit unit{{static_cast<NodeId>(n)}, roles_[n] == FuseRole::member, {}, next_version_++, -1, 0};
+    Unit unit{{static_cast<NodeId>(n)}, roles_[n] == FuseRole::member, {}, next_version_++, -1, 0, 0};
     unit.reads = reads_of(unit.nodes);
     for (ValueId value : unit.reads) readers_[u(value)].insert(unit_of_[n]);
     units_.push_back(std::move(unit));
@@ -127,7 +143,9 @@ void FuseGroups::order_units() {
   for (size_t k = 0; k < units_.size(); ++k)
     for (ValueId value : units_[k].reads) {
       NodeId producer = graph_[value].producer;
-      if (producer >= 0 && unit_of_[u(producer)] != static_cast<int>(k) && next[u(unit_of_[u(producer)])].insert(static_cast<int>(k)).second) ++waiting[k];
+      if (producer >= 0 && unit_of_[u(producer)] != static_cast<int>(k) &&
+          next[u(unit_of_[u(producer)])].insert(static_cast<int>(k)).second)
+        ++waiting[k];
     }
   std::vector<int> ready;
   for (size_t k = units_.size(); k-- > 0;)
@@ -183,7 +201,8 @@ std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
     int looked = 0;
     for (auto i = readers.begin(); i != readers.end(); ++i)
       for (auto j = std::next(i); j != readers.end() && looked < 512; ++j) {
-        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front() ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back() : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
+        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front() ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back()
+                                                                               : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
         if (gap <= options_.reach) consider(*i, *j), ++looked;
       }
   }
@@ -235,6 +254,7 @@ void FuseGroups::measure(Unit& unit) const {
   KernelCost cost = kernel_cost(*body_of({unit.nodes}).graph);
   LS_CHECK(cost.fits, "a primitive of its own does not fit a kernel: ", graph_.nodes[u(unit.nodes[0])].op);
   unit.work = cost.work;
+  unit.dear = cost.dear;
   unit.gathers = cost.gathers;
 }
 
@@ -244,7 +264,9 @@ bool FuseGroups::try_join(const Pair& pair) {
   const auto key = std::pair(a.version, b.version);
   auto refuse = [&](const std::string& why) {
     refused_.insert(key);
-    if (logs::enabled("fusion")) logs::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ", graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
+    if (logs::enabled("fusion"))
+      logs::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ",
+                                graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
     return false;
   };
   if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes)) return refuse("too many nodes");
@@ -267,10 +289,16 @@ bool FuseGroups::try_join(const Pair& pair) {
   Body body = body_of(joined);
   std::string why;
   KernelCost cost = kernel_cost(*body.graph);
-  if (!cost.fits) (void)fits_one_kernel(*body.graph, &why);
-  else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers) why = "too many buffers";
-  else if (cost.gathers > a.gathers + b.gathers) why = "an index would no longer run along memory";
-  else if (cost.work > (a.work + b.work) * 1.1 + saved / kBytesPerWork) why = "dear values would be computed more often";
+  if (!cost.fits)
+    (void)fits_one_kernel(*body.graph, &why);
+  else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers)
+    why = "too many buffers";
+  else if (cost.gathers > a.gathers + b.gathers)
+    why = "an index would no longer run along memory";
+  else if (cost.dear > a.dear + b.dear + (a.work + b.work) * 0.05 + kLaunch)
+    why = "dear values would be computed more often";
+  else if (cost.work > (a.work + b.work) * 1.1 + saved / kBytesPerWork + kLaunch)
+    why = "more work than moving the bytes";
   if (!why.empty()) {
     rename(pair.a, pair.b);
     for (ValueId value : shared) readers_[u(value)].insert(pair.a);
@@ -284,6 +312,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   for (ValueId value : a.reads) readers_[u(value)].insert(pair.a);
   a.version = next_version_++;
   a.work = cost.work;
+  a.dear = cost.dear;
   a.gathers = cost.gathers;
   b = Unit{};
   b.version = next_version_++;

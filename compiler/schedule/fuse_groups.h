@@ -41,17 +41,17 @@ class FuseGroups {
   const std::vector<ValueId>& sources(ValueId value) const { return sources_[static_cast<size_t>(value)]; }
 
  private:
-  struct Unit {              // a group, or one kept node
+  struct Unit {  // a group, or one kept node
     std::vector<NodeId> nodes;
     bool group = false;
-    std::set<ValueId> reads; // sources from outside
+    std::set<ValueId> reads;  // sources from outside
     int version = 0;
-    double work = -1;        // of its kernel, when known
+    double work = -1, dear = 0;  // of its kernel, when known
     int gathers = 0;
   };
   struct Pair {
     int a = 0, b = 0;
-    double bytes = 0;        // that need no longer move
+    double bytes = 0;  // that need no longer move
   };
   void find_roles();
   bool cheap(const Node& node, ValueId value) const;
@@ -71,14 +71,14 @@ class FuseGroups {
   const Graph& graph_;
   FuseOptions options_;
   std::vector<FuseRole> roles_;
-  std::vector<bool> needed_, buffered_;          // per node; per value: must have a buffer (an output, or read by a kept node)
-  std::vector<std::vector<ValueId>> sources_;    // per value
-  std::vector<int> depth_;                       // per value: cheap producers on top of each other
+  std::vector<bool> needed_, buffered_;        // per node; per value: must have a buffer (an output, or read by a kept node)
+  std::vector<std::vector<ValueId>> sources_;  // per value
+  std::vector<int> depth_;                     // per value: cheap producers on top of each other
   std::vector<Unit> units_;
-  std::vector<int> unit_of_;                     // per node, -1: copied
-  std::vector<std::set<int>> readers_;           // per value: units that read it as a source
-  std::vector<int> position_;                    // per unit: a topological order
-  std::set<std::pair<int, int>> refused_;        // versions of pairs that did not fit
+  std::vector<int> unit_of_;               // per node, -1: copied
+  std::vector<std::set<int>> readers_;     // per value: units that read it as a source
+  std::vector<int> position_;              // per unit: a topological order
+  std::set<std::pair<int, int>> refused_;  // versions of pairs that did not fit
   int next_version_ = 0;
 };
 

@@ -106,7 +106,8 @@ Phases cut_phases(const Graph& whole) {
   for (const Node& node : whole.nodes)
     for (ValueId v : node.inputs) {
       bool reader_in_body = !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count";
-      bool made_once = whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)];
+      bool made_once =
+          whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)];
       if (reader_in_body && made_once) seeds.insert(v);
     }
   out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
@@ -128,7 +129,9 @@ Phases cut_phases(const Graph& whole) {
     out.tail.push_back({-1, static_cast<int>(out.fragments.size()) - 1});
     plain.clear();
   };
-  auto of_body = [&](const Node& node) { return node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait"); };
+  auto of_body = [&](const Node& node) {
+    return node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
+  };
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values of its own (iota, full).
   std::vector<bool> wanted(whole.values.size());
   for (const auto& output : whole.outputs) wanted[static_cast<size_t>(output.value)] = true;
@@ -142,7 +145,8 @@ Phases cut_phases(const Graph& whole) {
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
     if (of_body(node)) continue;
-    bool before = !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] && !after_exchange[static_cast<size_t>(node.outputs[0])];
+    bool before =
+        !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] && !after_exchange[static_cast<size_t>(node.outputs[0])];
     bool count_chain = node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));
     if (count_chain) continue;  // run before the body
     if (is_lane_node(node)) {

@@ -9,26 +9,26 @@ namespace lockstep {
 
 // A sub-graph and where its arguments come from in the whole program.
 struct Phase {
-  Graph graph;                     // inputs are named as in the whole program, or "%ID" for a value made by an earlier phase
-  std::vector<ValueId> inputs;     // per graph input: the value of the whole program
-  std::vector<ValueId> outputs;    // per graph output: the value of the whole program
+  Graph graph;                   // inputs are named as in the whole program, or "%ID" for a value made by an earlier phase
+  std::vector<ValueId> inputs;   // per graph input: the value of the whole program
+  std::vector<ValueId> outputs;  // per graph output: the value of the whole program
 };
 
 // One step of the tail, which is run node by node: a node of the whole program, or a fragment of plain ops on whole values.
 struct TailStep {
-  NodeId node = -1;                // of the whole program; -1: run `fragment`
+  NodeId node = -1;  // of the whole program; -1: run `fragment`
   int fragment = -1;
 };
 
 struct Phases {
-  Graph whole;                     // the typed program: what is printed, checked and hashed into the fingerprint
-  Phase count;                     // per micro-batch, data only: the token counts (before the backward is seeded)
-  Phase seed;                      // once, on whole values: what the body reads of the counts (1 / count)
-  Phase body;                      // per micro-batch: forward and backward; the same on every data mesh
-  std::vector<std::vector<int>> buckets;   // per exchange, in order: the body outputs that it carries
-  std::vector<NodeId> exchanges;   // per bucket: its lane_exchange_start in `whole`
-  std::vector<NodeId> counts;      // lane_count nodes in `whole`, in the order of count.outputs
-  std::vector<TailStep> tail;      // everything after the body, in order
+  Graph whole;                            // the typed program: what is printed, checked and hashed into the fingerprint
+  Phase count;                            // per micro-batch, data only: the token counts (before the backward is seeded)
+  Phase seed;                             // once, on whole values: what the body reads of the counts (1 / count)
+  Phase body;                             // per micro-batch: forward and backward; the same on every data mesh
+  std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
+  std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
+  std::vector<NodeId> counts;             // lane_count nodes in `whole`, in the order of count.outputs
+  std::vector<TailStep> tail;             // everything after the body, in order
   std::vector<Phase> fragments;
 };
 

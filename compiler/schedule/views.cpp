@@ -16,7 +16,8 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const st
     // A maximal run of dims of the old shape that nests into one.
     size_t run = i;
     int64_t inner = strides[i - 1], count = shape[i - 1];
-    while (run > 1 && (shape[run - 2] == 1 || strides[run - 2] == strides[run - 1] * shape[run - 1] || count == 1)) --run, count *= shape[run - 1];
+    while (run > 1 && (shape[run - 2] == 1 || strides[run - 2] == strides[run - 1] * shape[run - 1] || count == 1))
+      --run, count *= shape[run - 1];
     --run;
     int64_t taken = 1;
     while (j > 0 && taken < count) {

@@ -50,9 +50,9 @@ class InternalError : public Error {
 }  // namespace lockstep
 
 // LS_CHECK(condition, parts...): throws InternalError with file, line and condition; the text is built only on failure.
-#define LS_CHECK(condition, ...)                                                                                              \
-  do {                                                                                                                        \
-    if (!(condition)) [[unlikely]]                                                                                            \
-      throw ::lockstep::InternalError(                                                                                        \
-          ::lockstep::str(__FILE__, ":", __LINE__, ": check failed: " #condition __VA_OPT__(, ": ", ) __VA_ARGS__));          \
+#define LS_CHECK(condition, ...)                                                                                     \
+  do {                                                                                                               \
+    if (!(condition)) [[unlikely]]                                                                                   \
+      throw ::lockstep::InternalError(                                                                               \
+          ::lockstep::str(__FILE__, ":", __LINE__, ": check failed: " #condition __VA_OPT__(, ": ", ) __VA_ARGS__)); \
   } while (0)

@@ -39,7 +39,8 @@ const std::map<std::string, bool>& switches() {
         for (auto& [name, value] : out) value = on;
         continue;
       }
-      if (!out.count(word)) throw UserError(str("LOCKSTEP_LOGS: no topic \"", word, "\"; nearest: ", nearest(word, names), "; topics: ", join(names, ", ")));
+      if (!out.count(word))
+        throw UserError(str("LOCKSTEP_LOGS: no topic \"", word, "\"; nearest: ", nearest(word, names), "; topics: ", join(names, ", ")));
       out[word] = on;
     }
     return out;

@@ -12,8 +12,8 @@ struct Topic {
   const char* name;
   const char* help;
 };
-std::span<const Topic> topics();         // what `trainrun env` lists
-bool enabled(const char* topic);         // InternalError for an unknown topic; UserError for an unknown one in LOCKSTEP_LOGS
+std::span<const Topic> topics();  // what `trainrun env` lists
+bool enabled(const char* topic);  // InternalError for an unknown topic; UserError for an unknown one in LOCKSTEP_LOGS
 void topic(const char* topic, const std::string& text);  // to stderr, each line prefixed "[topic] ", if enabled
 
 void info(const std::string& line);

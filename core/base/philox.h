@@ -27,12 +27,15 @@ inline Block block(Block counter, uint32_t key0, uint32_t key1) {
 // `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no part.
 inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
   uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
-  return block({static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
-               static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  return block(
+      {static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
+      static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
 }
 
 // The 32 random bits of element `index`: word index % 4 of its quad.
-inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) { return words(seed, stream, step, index >> 2)[index & 3]; }
+inline uint32_t bits(uint64_t seed, uint64_t stream, uint64_t step, uint64_t index) {
+  return words(seed, stream, step, index >> 2)[index & 3];
+}
 
 // Uniform in [0, 1) with 24 bits.
 inline float uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }

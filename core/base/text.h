@@ -10,7 +10,9 @@ namespace lockstep {
 
 namespace text_detail {
 template <class T>
-void put(std::ostringstream& out, const T& part) { out << part; }
+void put(std::ostringstream& out, const T& part) {
+  out << part;
+}
 template <class T>
 void put(std::ostringstream& out, const std::vector<T>& parts) {
   out << '[';
@@ -35,7 +37,7 @@ std::vector<std::string> split(std::string_view text, char separator);  // keeps
 std::string trim(std::string_view text);                                // without leading and trailing white space
 bool glob_match(std::string_view pattern, std::string_view text);       // '*' within one dotted part, '**' across, '{a,b}' alternatives
 std::string nearest(std::string_view word, const std::vector<std::string>& known);  // smallest edit distance; "" if nothing is near
-std::string bytes_text(double bytes);                                   // "1.50 MiB"
+std::string bytes_text(double bytes);                                               // "1.50 MiB"
 // Shortest decimal text that reads back as the same double (and float), always with '.' whatever the locale.
 std::string number_text(double value);
 std::string number_text(float value);

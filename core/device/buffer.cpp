@@ -14,7 +14,9 @@ class CpuAllocator : public Allocator {
   void* allocate(size_t bytes) override {
     size_t rounded = (bytes + 63) / 64 * 64;
     void* data = std::aligned_alloc(64, rounded ? rounded : 64);
-    if (!data) throw UserError(str("out of memory: ", bytes_text(static_cast<double>(bytes)), " could not be allocated on the CPU; use a smaller micro-batch or more ranks"));
+    if (!data)
+      throw UserError(str("out of memory: ", bytes_text(static_cast<double>(bytes)),
+                          " could not be allocated on the CPU; use a smaller micro-batch or more ranks"));
     std::memset(data, 0, rounded ? rounded : 64);
     return data;
   }
@@ -28,7 +30,8 @@ Allocator& cpu_allocator() {
 }
 
 Buffer::Buffer(size_t bytes, Allocator& from) : bytes_(bytes) {
-  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(from.allocate(bytes)), [&from, bytes](std::byte* data) { from.release(data, bytes); });
+  data_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(from.allocate(bytes)),
+                                     [&from, bytes](std::byte* data) { from.release(data, bytes); });
 }
 
 }  // namespace lockstep

@@ -23,7 +23,9 @@ class Buffer {
   size_t bytes() const { return bytes_; }
   std::byte* data() const { return data_.get(); }
   template <class T>
-  T* as() const { return reinterpret_cast<T*>(data_.get()); }
+  T* as() const {
+    return reinterpret_cast<T*>(data_.get());
+  }
   explicit operator bool() const { return data_ != nullptr; }
 
  private:

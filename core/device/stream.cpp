@@ -28,9 +28,7 @@ class QueueStream : public Stream {
       }
       try {
         work();
-      } catch (...) {
-        failed = std::current_exception();
-      }
+      } catch (...) { failed = std::current_exception(); }
       if (failed) {
         std::lock_guard lock(mutex_);
         error_ = failed;

@@ -52,7 +52,8 @@ ValueId Graph::add_input(InputKind kind, const std::string& name, DType dtype, S
 }
 void Graph::add_output(OutputKind kind, const std::string& name, ValueId value) { outputs.push_back({kind, name, value}); }
 
-std::vector<ValueId> Graph::append(std::string op, std::vector<ValueId> node_inputs, Attrs attrs, const std::vector<std::pair<DType, Shape>>& types, SourceLine at) {
+std::vector<ValueId> Graph::append(std::string op, std::vector<ValueId> node_inputs, Attrs attrs,
+                                   const std::vector<std::pair<DType, Shape>>& types, SourceLine at) {
   NodeId id = static_cast<NodeId>(nodes.size());
   std::vector<ValueId> made;
   for (size_t i = 0; i < types.size(); ++i) {
@@ -75,18 +76,25 @@ ValueId Graph::find_output(std::string_view name) const {
 
 std::string_view name(InputKind kind) {
   switch (kind) {
-    case InputKind::state: return "state";
-    case InputKind::batch: return "batch";
-    case InputKind::scalar: return "scalar";
-    case InputKind::value: return "value";
+    case InputKind::state:
+      return "state";
+    case InputKind::batch:
+      return "batch";
+    case InputKind::scalar:
+      return "scalar";
+    case InputKind::value:
+      return "value";
   }
   return "?";
 }
 std::string_view name(OutputKind kind) {
   switch (kind) {
-    case OutputKind::state: return "state";
-    case OutputKind::metric: return "metric";
-    case OutputKind::value: return "value";
+    case OutputKind::state:
+      return "state";
+    case OutputKind::metric:
+      return "metric";
+    case OutputKind::value:
+      return "value";
   }
   return "?";
 }

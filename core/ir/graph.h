@@ -36,8 +36,8 @@ class Attrs {
   void set(const std::string& name, Attr value);
   // InternalError when absent or of another type.
   int64_t integer(std::string_view name) const;
-  double number(std::string_view name) const;    // an integer reads as a number too
-  bool flag(std::string_view name) const;        // false when absent
+  double number(std::string_view name) const;  // an integer reads as a number too
+  bool flag(std::string_view name) const;      // false when absent
   const std::string& word(std::string_view name) const;
   const std::vector<int64_t>& list(std::string_view name) const;
   DType dtype(std::string_view name) const;
@@ -52,16 +52,16 @@ class Attrs {
 struct Value {
   DType dtype = DType::f32;
   Shape shape;
-  Layout layout;          // placements on graph.mesh; empty = Replicate everywhere
-  NodeId producer = -1;   // -1: a graph input
-  int index = 0;          // which output of the producer
+  Layout layout;         // placements on graph.mesh; empty = Replicate everywhere
+  NodeId producer = -1;  // -1: a graph input
+  int index = 0;         // which output of the producer
   bool operator==(const Value&) const = default;
 };
 
 struct Graph;
 
 struct Node {
-  std::string op;                     // a row of the op table
+  std::string op;  // a row of the op table
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
@@ -101,8 +101,9 @@ struct Graph {
   ValueId add_input(InputKind kind, const std::string& name, DType dtype, Shape shape);
   void add_output(OutputKind kind, const std::string& name, ValueId value);
   // Appends a node with outputs of the given types; returns its outputs. Types are not inferred here (core/ops does that).
-  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs, const std::vector<std::pair<DType, Shape>>& types, SourceLine at = {});
-  ValueId find_input(std::string_view name) const;    // kNoValue when absent
+  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs, const std::vector<std::pair<DType, Shape>>& types,
+                              SourceLine at = {});
+  ValueId find_input(std::string_view name) const;  // kNoValue when absent
   ValueId find_output(std::string_view name) const;
 };
 

@@ -36,7 +36,8 @@ std::string value_text(const Graph& graph, ValueId id) {
 
 void print_into(const Graph& graph, const PrintOptions& options, const std::string& indent, std::string& out) {
   out += str("graph ", text(graph.mesh), " {\n");
-  for (const auto& input : graph.inputs) out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ", value_text(graph, input.value), "\n");
+  for (const auto& input : graph.inputs)
+    out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ", value_text(graph, input.value), "\n");
   for (const Node& node : graph.nodes) {
     out += indent + "  ";
     for (size_t i = 0; i < node.outputs.size(); ++i) out += str(i ? ", " : "", value_text(graph, node.outputs[i]));
@@ -57,7 +58,8 @@ void print_into(const Graph& graph, const PrintOptions& options, const std::stri
       out += str(" @ ", quoted(str(node.at.file, ":", node.at.line)), " ", quoted(node.at.scope));
     out += "\n";
   }
-  for (const auto& output : graph.outputs) out += str(indent, "  out ", name(output.kind), " ", quoted(output.name), " %", output.value, "\n");
+  for (const auto& output : graph.outputs)
+    out += str(indent, "  out ", name(output.kind), " ", quoted(output.name), " %", output.value, "\n");
   out += indent + "}";
 }
 }  // namespace

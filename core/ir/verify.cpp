@@ -21,21 +21,26 @@ void verify_structure(const Graph& graph, std::string_view after) {
     const Node& node = graph.nodes[n];
     for (ValueId input : node.inputs) {
       LS_CHECK(input >= 0 && input < count, "after ", after, ": ", node.op, " at ", node.at.text(), " reads %", input);
-      LS_CHECK(made[static_cast<size_t>(input)], "after ", after, ": ", node.op, " at ", node.at.text(), " reads %", input, " before it is made");
+      LS_CHECK(made[static_cast<size_t>(input)], "after ", after, ": ", node.op, " at ", node.at.text(), " reads %", input,
+               " before it is made");
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       ValueId output = node.outputs[i];
-      LS_CHECK(output >= 0 && output < count && !made[static_cast<size_t>(output)], "after ", after, ": ", node.op, " at ", node.at.text(), " makes %", output, " again");
-      LS_CHECK(graph[output].producer == static_cast<NodeId>(n) && graph[output].index == static_cast<int>(i), "after ", after, ": %", output, " does not know its producer ", node.op);
+      LS_CHECK(output >= 0 && output < count && !made[static_cast<size_t>(output)], "after ", after, ": ", node.op, " at ", node.at.text(),
+               " makes %", output, " again");
+      LS_CHECK(graph[output].producer == static_cast<NodeId>(n) && graph[output].index == static_cast<int>(i), "after ", after, ": %",
+               output, " does not know its producer ", node.op);
       made[static_cast<size_t>(output)] = true;
     }
     if (node.body) {
       verify_structure(*node.body, after);
-      LS_CHECK(node.body->inputs.size() == node.inputs.size() && node.body->outputs.size() == node.outputs.size(), "after ", after, ": the body of ", node.op, " at ", node.at.text(), " has other arguments");
+      LS_CHECK(node.body->inputs.size() == node.inputs.size() && node.body->outputs.size() == node.outputs.size(), "after ", after,
+               ": the body of ", node.op, " at ", node.at.text(), " has other arguments");
     }
   }
   for (const auto& output : graph.outputs)
-    LS_CHECK(output.value >= 0 && output.value < count && made[static_cast<size_t>(output.value)], "after ", after, ": output \"", output.name, "\" is %", output.value);
+    LS_CHECK(output.value >= 0 && output.value < count && made[static_cast<size_t>(output.value)], "after ", after, ": output \"",
+             output.name, "\" is %", output.value);
 }
 
 }  // namespace lockstep

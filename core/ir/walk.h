@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-std::vector<std::vector<NodeId>> users_of(const Graph& graph);      // per value: nodes that read it, ascending, each once
-std::vector<bool> needed_nodes(const Graph& graph);                 // per node: reached from an output
+std::vector<std::vector<NodeId>> users_of(const Graph& graph);                        // per value: nodes that read it, ascending, each once
+std::vector<bool> needed_nodes(const Graph& graph);                                   // per node: reached from an output
 std::vector<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots);  // per value: computed from any root
 
 // Copies a graph while a pass rewrites it. Values of the old graph are looked up with `at`; a node is copied as it is, or replaced.
@@ -18,11 +18,11 @@ class Rewriter {
   // Copies inputs (kinds, names, types, layouts) and the mesh.
   explicit Rewriter(const Graph& old);
   Graph& graph() { return made_; }
-  ValueId at(ValueId old) const;                      // new id; InternalError when not yet mapped
+  ValueId at(ValueId old) const;  // new id; InternalError when not yet mapped
   bool mapped(ValueId old) const { return map_[static_cast<size_t>(old)] != kNoValue; }
   void map(ValueId old, ValueId made) { map_[static_cast<size_t>(old)] = made; }
-  std::vector<ValueId> copy(const Node& node);        // same op on the mapped inputs, same output types and layouts; maps its outputs
-  Graph finish();                                     // copies the outputs and returns the graph
+  std::vector<ValueId> copy(const Node& node);  // same op on the mapped inputs, same output types and layouts; maps its outputs
+  Graph finish();                               // copies the outputs and returns the graph
 
  private:
   const Graph& old_;

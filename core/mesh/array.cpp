@@ -44,8 +44,10 @@ std::string StateHash::hex() const {
 
 namespace {
 uint64_t mix(uint64_t x) {  // the finaliser of splitmix64
-  x ^= x >> 30; x *= 0xbf58476d1ce4e5b9ull;
-  x ^= x >> 27; x *= 0x94d049bb133111ebull;
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
 template <class Bits>
@@ -69,10 +71,18 @@ StateHash hash_elements(const Array& array) {
       const std::byte* at = array.data.data() + local * static_cast<int64_t>(size_of(array.dtype));
       uint64_t index = static_cast<uint64_t>(global);
       switch (size_of(array.dtype)) {
-        case 1: sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key)); break;
-        case 2: sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key)); break;
-        case 4: sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key)); break;
-        default: sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key)); break;
+        case 1:
+          sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key));
+          break;
+        case 2:
+          sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key));
+          break;
+        case 4:
+          sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key));
+          break;
+        default:
+          sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key));
+          break;
       }
     });
   return sum;
@@ -88,8 +98,10 @@ std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& 
   StateHash out;
   for (int i = 0; i < 4; ++i) {
     StateHash part;
-    if (i < 2) part.lo = limbs[i] << (32 * i), part.hi = i == 1 ? limbs[i] >> 32 : 0;
-    else part.hi = limbs[i] << (32 * (i - 2));
+    if (i < 2)
+      part.lo = limbs[i] << (32 * i), part.hi = i == 1 ? limbs[i] >> 32 : 0;
+    else
+      part.hi = limbs[i] << (32 * (i - 2));
     out.add(part);
   }
   return out.hex();

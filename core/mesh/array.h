@@ -28,11 +28,11 @@ LiveMesh solo_mesh();
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
-  Shape shape;        // global
+  Shape shape;  // global
   Layout layout;
   Shape local_shape;  // this rank's
   std::vector<Piece> pieces;
-  Buffer data;        // numel(local_shape) elements; empty until materialised
+  Buffer data;  // numel(local_shape) elements; empty until materialised
 
   int64_t local_numel() const { return numel(local_shape); }
   size_t local_bytes() const { return static_cast<size_t>(local_numel()) * size_of(dtype); }
@@ -40,8 +40,8 @@ struct Array {
 // Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate = true);
 
-// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the array is replicated): sums over
-// elements, such as the state hash, count each element once.
+// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the array is replicated): sums
+// over elements, such as the state hash, count each element once.
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
 
 // 128 bits of order-free content hash: the sum over elements of mix(fqn, global index, bits), mod 2^128.

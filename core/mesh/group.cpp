@@ -41,25 +41,33 @@ int64_t sum(const std::vector<int64_t>& counts) { return std::accumulate(counts.
 void copy(void* out, const void* in, int64_t count, DType dtype) {
   if (out != in && count > 0) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
 }
-template <class... F> struct Overloaded : F... { using F::operator()...; };
-template <class... F> Overloaded(F...) -> Overloaded<F...>;
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 }  // namespace
 
 std::string_view name(const Collective& what) {
-  static constexpr std::string_view names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send", "recv", "barrier"};
+  static constexpr std::string_view names[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                               "broadcast",  "send",       "recv",           "barrier"};
   return names[what.index()];
 }
 
 int64_t sent_bytes(const Collective& what) {
-  return std::visit(Overloaded{
-      [](const AllReduce& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const AllGather& c) { return c.counts.empty() ? 0 : sum(c.counts) / static_cast<int64_t>(c.counts.size()) * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const ReduceScatter& c) { return sum(c.counts) * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const AllToAll& c) { return sum(c.send_counts) * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const Broadcast& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const Send& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-      [](const Recv&) { return int64_t{0}; },
-      [](const Barrier&) { return int64_t{0}; }}, what);
+  return std::visit(Overloaded{[](const AllReduce& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+                               [](const AllGather& c) {
+                                 return c.counts.empty() ? 0
+                                                         : sum(c.counts) / static_cast<int64_t>(c.counts.size()) *
+                                                               static_cast<int64_t>(size_of(c.dtype));
+                               },
+                               [](const ReduceScatter& c) { return sum(c.counts) * static_cast<int64_t>(size_of(c.dtype)); },
+                               [](const AllToAll& c) { return sum(c.send_counts) * static_cast<int64_t>(size_of(c.dtype)); },
+                               [](const Broadcast& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+                               [](const Send& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+                               [](const Recv&) { return int64_t{0}; }, [](const Barrier&) { return int64_t{0}; }},
+                    what);
 }
 
 void all_reduce(Group& group, const AllReduce& what, const std::string& label) { blocking(group, what, label); }
@@ -109,30 +117,36 @@ std::shared_ptr<Group> solo_group(const std::string& name) { return std::make_sh
 void check_collective(const Collective& what, int rank, int size) {
   (void)rank;
   size_t n = static_cast<size_t>(size);
-  std::visit(Overloaded{
-      [&](const AllReduce& c) { LS_CHECK(c.count >= 0); },
-      [&](const AllGather& c) { LS_CHECK(c.counts.size() == n, "all_gather: ", c.counts.size(), " counts for ", size, " ranks"); },
-      [&](const ReduceScatter& c) { LS_CHECK(c.counts.size() == n, "reduce_scatter: ", c.counts.size(), " counts for ", size, " ranks"); },
-      [&](const AllToAll& c) { LS_CHECK(c.send_counts.size() == n && c.recv_counts.size() == n, "all_to_all: ", c.send_counts.size(), " and ", c.recv_counts.size(), " counts for ", size, " ranks"); },
-      [&](const Broadcast& c) { LS_CHECK(c.root >= 0 && c.root < size, "broadcast: root ", c.root, " of ", size, " ranks"); },
-      [&](const Send& c) { LS_CHECK(c.to >= 0 && c.to < size, "send: to ", c.to, " of ", size, " ranks"); },
-      [&](const Recv& c) { LS_CHECK(c.from >= 0 && c.from < size, "recv: from ", c.from, " of ", size, " ranks"); },
-      [&](const Barrier&) {}}, what);
+  std::visit(
+      Overloaded{
+          [&](const AllReduce& c) { LS_CHECK(c.count >= 0); },
+          [&](const AllGather& c) { LS_CHECK(c.counts.size() == n, "all_gather: ", c.counts.size(), " counts for ", size, " ranks"); },
+          [&](const ReduceScatter& c) {
+            LS_CHECK(c.counts.size() == n, "reduce_scatter: ", c.counts.size(), " counts for ", size, " ranks");
+          },
+          [&](const AllToAll& c) {
+            LS_CHECK(c.send_counts.size() == n && c.recv_counts.size() == n, "all_to_all: ", c.send_counts.size(), " and ",
+                     c.recv_counts.size(), " counts for ", size, " ranks");
+          },
+          [&](const Broadcast& c) { LS_CHECK(c.root >= 0 && c.root < size, "broadcast: root ", c.root, " of ", size, " ranks"); },
+          [&](const Send& c) { LS_CHECK(c.to >= 0 && c.to < size, "send: to ", c.to, " of ", size, " ranks"); },
+          [&](const Recv& c) { LS_CHECK(c.from >= 0 && c.from < size, "recv: from ", c.from, " of ", size, " ranks"); },
+          [&](const Barrier&) {}},
+      what);
 }
 
 void run_solo(const Collective& what) {
-  std::visit(Overloaded{
-      [](const AllReduce& c) { copy(c.out, c.in, c.count, c.dtype); },
-      [](const AllGather& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
-      [](const ReduceScatter& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
-      [](const AllToAll& c) {
-        LS_CHECK(c.send_counts[0] == c.recv_counts[0], "all_to_all: sends ", c.send_counts[0], " to itself and receives ", c.recv_counts[0]);
-        copy(c.out, c.in, c.send_counts[0], c.dtype);
-      },
-      [](const Broadcast&) {},
-      [](const Send&) { throw InternalError("send in a group of one rank"); },
-      [](const Recv&) { throw InternalError("recv in a group of one rank"); },
-      [](const Barrier&) {}}, what);
+  std::visit(Overloaded{[](const AllReduce& c) { copy(c.out, c.in, c.count, c.dtype); },
+                        [](const AllGather& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
+                        [](const ReduceScatter& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
+                        [](const AllToAll& c) {
+                          LS_CHECK(c.send_counts[0] == c.recv_counts[0], "all_to_all: sends ", c.send_counts[0], " to itself and receives ",
+                                   c.recv_counts[0]);
+                          copy(c.out, c.in, c.send_counts[0], c.dtype);
+                        },
+                        [](const Broadcast&) {}, [](const Send&) { throw InternalError("send in a group of one rank"); },
+                        [](const Recv&) { throw InternalError("recv in a group of one rank"); }, [](const Barrier&) {}},
+             what);
 }
 
 }  // namespace lockstep

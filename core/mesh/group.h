@@ -14,33 +14,65 @@
 
 namespace lockstep {
 
-// Counts are elements of `dtype`. Buffers belong to the caller and stay untouched until the wait. In-place (in == out) is allowed where noted.
-struct AllReduce {      // out[i] = op over ranks of in[i]; in place allowed
-  const void* in; void* out; int64_t count; DType dtype; ReduceOp op = ReduceOp::sum;
+// Counts are elements of `dtype`. Buffers belong to the caller and stay untouched until the wait. In-place (in == out) is allowed where
+// noted.
+struct AllReduce {  // out[i] = op over ranks of in[i]; in place allowed
+  const void* in;
+  void* out;
+  int64_t count;
+  DType dtype;
+  ReduceOp op = ReduceOp::sum;
 };
-struct AllGather {      // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in == out + own offset
-  const void* in; void* out; std::vector<int64_t> counts; DType dtype;
+struct AllGather {  // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in == out + own offset
+  const void* in;
+  void* out;
+  std::vector<int64_t> counts;
+  DType dtype;
 };
 struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; counts[r] elements per part
-  const void* in; void* out; std::vector<int64_t> counts; DType dtype; ReduceOp op = ReduceOp::sum;
+  const void* in;
+  void* out;
+  std::vector<int64_t> counts;
+  DType dtype;
+  ReduceOp op = ReduceOp::sum;
 };
-struct AllToAll {       // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1, ... (recv_counts)
-  const void* in; void* out; std::vector<int64_t> send_counts, recv_counts; DType dtype;
+struct AllToAll {  // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1, ... (recv_counts)
+  const void* in;
+  void* out;
+  std::vector<int64_t> send_counts, recv_counts;
+  DType dtype;
 };
-struct Broadcast { void* data; int64_t count; DType dtype; int root = 0; };
-struct Send { const void* data; int64_t count; DType dtype; int to; int tag = 0; };
-struct Recv { void* data; int64_t count; DType dtype; int from; int tag = 0; };
+struct Broadcast {
+  void* data;
+  int64_t count;
+  DType dtype;
+  int root = 0;
+};
+struct Send {
+  const void* data;
+  int64_t count;
+  DType dtype;
+  int to;
+  int tag = 0;
+};
+struct Recv {
+  void* data;
+  int64_t count;
+  DType dtype;
+  int from;
+  int tag = 0;
+};
 struct Barrier {};
 
 using Collective = std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Send, Recv, Barrier>;
-std::string_view name(const Collective& what);   // "all_reduce", ...
-int64_t sent_bytes(const Collective& what);      // bytes that this rank hands over (its `in`)
+std::string_view name(const Collective& what);  // "all_reduce", ...
+int64_t sent_bytes(const Collective& what);     // bytes that this rank hands over (its `in`)
 
 // A collective in flight.
 class Work {
  public:
   virtual ~Work() = default;
-  virtual bool done() = 0;               // never blocks
+  virtual bool done() = 0;  // never blocks
   // Work enqueued on `stream` afterwards sees the result. PeerError naming group, label and seconds when the deadline passes.
   virtual void wait(Stream& stream) = 0;
 };
@@ -50,7 +82,7 @@ class Group {
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const std::string& name() const = 0;   // "world", "dp_replicate", ...
+  virtual const std::string& name() const = 0;  // "world", "dp_replicate", ...
   // Starts a collective after everything already enqueued on `stream`. `label` names it in errors and in the flight record.
   // All ranks of the group start the same collectives in the same order. Throws InternalError for counts that do not fit the group.
   virtual std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) = 0;
@@ -73,7 +105,7 @@ void recv(Group& group, const Recv& what, const std::string& label = "recv");
 void barrier(Group& group, const std::string& label = "barrier");
 
 // Words over the verbs. All ranks must call them.
-std::vector<std::string> all_gather_text(Group& group, const std::string& mine);        // one text per rank
+std::vector<std::string> all_gather_text(Group& group, const std::string& mine);  // one text per rank
 std::string broadcast_text(Group& group, const std::string& text, int root = 0);
 // If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank. The way all
 // ranks agree before they go on.

@@ -16,8 +16,10 @@ void append_slice(const Ranges& ranges, int64_t from, int64_t size, Ranges& out)
   for (auto [offset, length] : ranges) {
     int64_t lo = std::max(from, at), hi = std::min(from + size, at + length);
     if (hi > lo) {
-      if (!out.empty() && out.back().first + out.back().second == offset + lo - at) out.back().second += hi - lo;
-      else out.emplace_back(offset + lo - at, hi - lo);
+      if (!out.empty() && out.back().first + out.back().second == offset + lo - at)
+        out.back().second += hi - lo;
+      else
+        out.emplace_back(offset + lo - at, hi - lo);
     }
     at += length;
   }
@@ -60,8 +62,10 @@ Placement Layout::on(int mesh_dim) const {
 void Layout::set(int mesh_dim, Placement placement) {
   for (size_t i = 0; i < splits.size(); ++i)
     if (splits[i].first == mesh_dim) {
-      if (placement == Replicate()) splits.erase(splits.begin() + static_cast<int64_t>(i));
-      else splits[i].second = placement;
+      if (placement == Replicate())
+        splits.erase(splits.begin() + static_cast<int64_t>(i));
+      else
+        splits[i].second = placement;
       return;
     }
   if (!(placement == Replicate())) splits.emplace_back(mesh_dim, placement);

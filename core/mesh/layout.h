@@ -1,4 +1,5 @@
-// Layout: the placements of one value on a mesh, in the order in which the splits are applied (tp before dp_shard), and the boxes that follow.
+// Layout: the placements of one value on a mesh, in the order in which the splits are applied (tp before dp_shard), and the boxes that
+// follow.
 #pragma once
 
 #include <utility>
@@ -14,7 +15,7 @@ namespace lockstep {
 struct Layout {
   std::vector<std::pair<int, Placement>> splits;  // (mesh dim index, placement)
   Placement on(int mesh_dim) const;
-  void set(int mesh_dim, Placement placement);    // replaces in place, else appends; Replicate removes
+  void set(int mesh_dim, Placement placement);  // replaces in place, else appends; Replicate removes
   bool operator==(const Layout&) const = default;
 };
 std::string text(const Layout& layout, const Mesh& mesh);  // "{tp: Shard(0), dp_shard: Shard(0)}"; "{}" when replicated

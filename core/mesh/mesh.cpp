@@ -57,7 +57,8 @@ int64_t Mesh::data_rank(int64_t rank) const {
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
   if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
   if (shape.size() != dim_names.size())
-    throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(), " names; give one name per size"));
+    throw UserError(
+        str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(), " names; give one name per size"));
   std::vector<std::string> known(std::begin(kMeshDims), std::end(kMeshDims));
   std::set<std::string> seen;
   for (const auto& name : dim_names) {
@@ -67,9 +68,12 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
   }
   int64_t product = 1, free_dims = 0;
   for (int64_t size : shape) {
-    if (size == -1) ++free_dims;
-    else if (size < 1) throw UserError(str("mesh.shape ", str(shape), ": a size is ", size, "; sizes are positive, or -1 for what is left"));
-    else product *= size;
+    if (size == -1)
+      ++free_dims;
+    else if (size < 1)
+      throw UserError(str("mesh.shape ", str(shape), ": a size is ", size, "; sizes are positive, or -1 for what is left"));
+    else
+      product *= size;
   }
   if (free_dims > 1) throw UserError(str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
   Mesh mesh{shape, dim_names};
@@ -83,15 +87,18 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
     for (size_t i = 1; i < shape.size(); ++i) rest *= shape[i] == -1 ? 1 : shape[i];
     if (world_size % rest == 0 && world_size / rest >= 1) {
       Shape fit = shape;
-      for (auto& size : fit) if (size == -1) size = 1;
+      for (auto& size : fit)
+        if (size == -1) size = 1;
       fit[0] = world_size / rest;
       advice += str("; ", str(fit), " fits ", world_size, " ranks");
     }
     Shape data(shape.size(), 1);
     data[0] = world_size;
-    if (advice.find(str(data)) == std::string::npos) advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks") : str("; so does ", str(data));
+    if (advice.find(str(data)) == std::string::npos)
+      advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks") : str("; so does ", str(data));
     if (free_dims == 0) advice += str("; or start with --nproc ", product);
-    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "", product, ", but there are ", world_size, " ranks", advice));
+    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "", product, ", but there are ",
+                        world_size, " ranks", advice));
   }
   return mesh;
 }

@@ -19,14 +19,14 @@ struct Mesh {
 
   int64_t size() const { return numel(shape); }
   int ndim() const { return static_cast<int>(shape.size()); }
-  int find(std::string_view dim_name) const;                        // index, or -1
-  int dim(std::string_view dim_name) const;                         // index; UserError listing the valid names
-  int64_t size(std::string_view dim_name) const;                    // 1 when the mesh has no such dim
-  std::vector<int64_t> coordinate(int64_t rank) const;              // position of a rank in the mesh
+  int find(std::string_view dim_name) const;            // index, or -1
+  int dim(std::string_view dim_name) const;             // index; UserError listing the valid names
+  int64_t size(std::string_view dim_name) const;        // 1 when the mesh has no such dim
+  std::vector<int64_t> coordinate(int64_t rank) const;  // position of a rank in the mesh
   int64_t rank_of(const std::vector<int64_t>& coordinate) const;
   std::vector<int64_t> ranks_along(int mesh_dim, int64_t rank) const;  // the group of `rank` along a mesh dim, in order
-  int64_t data_size() const;                                        // product of the data dims
-  int64_t data_rank(int64_t rank) const;                            // position among the data dims, row-major
+  int64_t data_size() const;                                           // product of the data dims
+  int64_t data_rank(int64_t rank) const;                               // position among the data dims, row-major
   bool operator==(const Mesh&) const = default;
 };
 

@@ -13,10 +13,14 @@ std::string_view name(ReduceOp op) { return op == ReduceOp::sum ? "sum" : op == 
 
 std::string text(const Placement& p) {
   switch (p.kind) {
-    case Placement::Kind::replicate: return "Replicate";
-    case Placement::Kind::shard: return p.groups > 1 ? str("Shard(", p.dim, ",groups=", p.groups, ")") : str("Shard(", p.dim, ")");
-    case Placement::Kind::partial: return str("Partial(", name(p.op), ")");
-    case Placement::Kind::per_lane: return p.dim < 0 ? "PerLane" : str("PerLane(", p.dim, ")");
+    case Placement::Kind::replicate:
+      return "Replicate";
+    case Placement::Kind::shard:
+      return p.groups > 1 ? str("Shard(", p.dim, ",groups=", p.groups, ")") : str("Shard(", p.dim, ")");
+    case Placement::Kind::partial:
+      return str("Partial(", name(p.op), ")");
+    case Placement::Kind::per_lane:
+      return p.dim < 0 ? "PerLane" : str("PerLane(", p.dim, ")");
   }
   return "?";
 }

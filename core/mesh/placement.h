@@ -29,7 +29,7 @@ inline Placement Shard(int dim, int groups = 1) { return {Placement::Kind::shard
 inline Placement Partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, -1, 1, op}; }
 inline Placement PerLane(int dim = -1) { return {Placement::Kind::per_lane, dim, 1, ReduceOp::sum}; }
 
-std::string text(const Placement& placement);  // "Replicate", "Shard(0)", "Shard(0,groups=3)", "Partial(sum)", "PerLane", "PerLane(0)"
+std::string text(const Placement& placement);      // "Replicate", "Shard(0)", "Shard(0,groups=3)", "Partial(sum)", "PerLane", "PerLane(0)"
 Placement parse_placement(std::string_view text);  // the same words, any case; UserError listing them
 
 }  // namespace lockstep

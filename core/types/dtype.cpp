@@ -14,26 +14,37 @@ struct Row {
   const char* safetensors;
   size_t size;
 };
-constexpr Row kRows[] = {
-    {DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},  {DType::bf16, "bf16", "BF16", 2}, {DType::f16, "f16", "F16", 2},
-    {DType::i32, "i32", "I32", 4}, {DType::i64, "i64", "I64", 8},  {DType::u8, "u8", "U8", 1},       {DType::u16, "u16", "U16", 2},
-    {DType::u32, "u32", "U32", 4}, {DType::u64, "u64", "U64", 8},  {DType::boolean, "bool", "BOOL", 1}};
+constexpr Row kRows[] = {{DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},      {DType::bf16, "bf16", "BF16", 2},
+                         {DType::f16, "f16", "F16", 2}, {DType::i32, "i32", "I32", 4},      {DType::i64, "i64", "I64", 8},
+                         {DType::u8, "u8", "U8", 1},    {DType::u16, "u16", "U16", 2},      {DType::u32, "u32", "U32", 4},
+                         {DType::u64, "u64", "U64", 8}, {DType::boolean, "bool", "BOOL", 1}};
 const Row& row(DType dtype) { return kRows[static_cast<int>(dtype)]; }
 
 template <class F>
 auto visit(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::bf16: return f(bf16{});
-    case DType::f16: return f(f16{});
-    case DType::i32: return f(int32_t{});
-    case DType::i64: return f(int64_t{});
-    case DType::u8: return f(uint8_t{});
-    case DType::u16: return f(uint16_t{});
-    case DType::u32: return f(uint32_t{});
-    case DType::u64: return f(uint64_t{});
-    case DType::boolean: return f(bool{});
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::bf16:
+      return f(bf16{});
+    case DType::f16:
+      return f(f16{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    case DType::boolean:
+      return f(bool{});
   }
   throw InternalError("unknown dtype");
 }
@@ -62,17 +73,23 @@ double get_double(DType dtype, const void* data, int64_t i) {
   return visit(dtype, [&](auto tag) -> double {
     using T = decltype(tag);
     T v = static_cast<const T*>(data)[i];
-    if constexpr (is_half<T>) return static_cast<float>(v);
-    else return static_cast<double>(v);
+    if constexpr (is_half<T>)
+      return static_cast<float>(v);
+    else
+      return static_cast<double>(v);
   });
 }
 void set_double(DType dtype, void* data, int64_t i, double value) {
   visit(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if constexpr (is_half<T>) static_cast<T*>(data)[i] = T(static_cast<float>(value));
-    else if constexpr (std::is_same_v<T, bool>) static_cast<T*>(data)[i] = value != 0;
-    else if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>) static_cast<T*>(data)[i] = value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
-    else static_cast<T*>(data)[i] = static_cast<T>(value);
+    if constexpr (is_half<T>)
+      static_cast<T*>(data)[i] = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, bool>)
+      static_cast<T*>(data)[i] = value != 0;
+    else if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>)
+      static_cast<T*>(data)[i] = value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
+    else
+      static_cast<T*>(data)[i] = static_cast<T>(value);
     return 0;
   });
 }
@@ -80,15 +97,19 @@ int64_t get_int(DType dtype, const void* data, int64_t i) {
   return visit(dtype, [&](auto tag) -> int64_t {
     using T = decltype(tag);
     T v = static_cast<const T*>(data)[i];
-    if constexpr (is_half<T>) return static_cast<int64_t>(static_cast<float>(v));
-    else return static_cast<int64_t>(v);
+    if constexpr (is_half<T>)
+      return static_cast<int64_t>(static_cast<float>(v));
+    else
+      return static_cast<int64_t>(v);
   });
 }
 void set_int(DType dtype, void* data, int64_t i, int64_t value) {
   visit(dtype, [&](auto tag) {
     using T = decltype(tag);
-    if constexpr (is_half<T>) static_cast<T*>(data)[i] = T(static_cast<float>(value));
-    else static_cast<T*>(data)[i] = static_cast<T>(value);
+    if constexpr (is_half<T>)
+      static_cast<T*>(data)[i] = T(static_cast<float>(value));
+    else
+      static_cast<T*>(data)[i] = static_cast<T>(value);
     return 0;
   });
 }

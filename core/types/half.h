@@ -11,7 +11,10 @@ struct bf16 {
   bf16() = default;
   explicit bf16(float value) {
     uint32_t u = std::bit_cast<uint32_t>(value);
-    if ((u & 0x7fffffffu) > 0x7f800000u) { bits = static_cast<uint16_t>((u >> 16) | 0x40); return; }  // keep NaN a NaN
+    if ((u & 0x7fffffffu) > 0x7f800000u) {
+      bits = static_cast<uint16_t>((u >> 16) | 0x40);
+      return;
+    }  // keep NaN a NaN
     bits = static_cast<uint16_t>((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
   }
   explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }

@@ -14,7 +14,7 @@ std::string help_text() {
                                                            goes on when a rank dies
   trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config
 
-  trainrun plan --nproc 8 config.json                      memory, collectives and time, before any rank is started
+  trainrun plan --nproc 8 config.json                      memory and collectives, before any rank is started
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference   all keys
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint

@@ -41,10 +41,11 @@ bool is_defect(int signal) { return signal == SIGSEGV || signal == SIGBUS || sig
 
 int code_of(const std::string& kind) { return kind == "UserError" ? kExitUser : kind == "PeerError" ? kExitPeer : kExitInternal; }
 
-// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it.
+// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it. Wrong input before the first step
+// is wrong for all of them.
 std::string record_text(const ErrorRecord& record, int64_t nproc) {
   static const std::regex agreed(R"(^rank \d+: )");
-  std::string who = nproc > 1 ? str("rank ", record.rank, ": ") : "", message = record.message;
+  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError") ? str("rank ", record.rank, ": ") : "", message = record.message;
   std::smatch found;
   if (std::regex_search(message, found, agreed)) who = found[0], message = found.suffix();
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);

@@ -17,7 +17,15 @@ models::ModelOptions model_options(const RunConfig& config) {
 
 data::DataOptions data_options(const RunConfig& config) {
   const DataConfig& d = config.data;
-  return {d.kind, d.paths, d.tokenizer, d.dtype, d.order, d.validation, config.model.vocab, config.model.context, static_cast<uint64_t>(config.train.seed)};
+  return {d.kind,
+          d.paths,
+          d.tokenizer,
+          d.dtype,
+          d.order,
+          d.validation,
+          config.model.vocab,
+          config.model.context,
+          static_cast<uint64_t>(config.train.seed)};
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks) {
@@ -25,7 +33,8 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks) {
   options.backend = parse_backend(config.compile.backend);
   options.fusion = config.compile.fusion;
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  options.threads = static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+  options.threads =
+      static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
   options.bucket_bytes = config.compile.bucket_bytes;
   options.skip_passes = config.compile.skip_passes;
   return options;
@@ -40,13 +49,22 @@ Schedule schedule_of(const RunConfig& config) {
 }
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
-  if (o.kind == "sgd") return std::make_unique<Sgd>(state / "optim", SgdOptions{.lr = schedule_of(config), .momentum = o.momentum, .weight_decay = o.weight_decay, .clip = o.clip});
-  return std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = schedule_of(config), .betas = {o.betas[0], o.betas[1]}, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip});
+  if (o.kind == "sgd")
+    return std::make_unique<Sgd>(
+        state / "optim", SgdOptions{.lr = schedule_of(config), .momentum = o.momentum, .weight_decay = o.weight_decay, .clip = o.clip});
+  return std::make_unique<AdamW>(
+      state / "optim",
+      AdamWOptions{
+          .lr = schedule_of(config), .betas = {o.betas[0], o.betas[1]}, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip});
 }
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state)
-    : config_(config), state_(state), options_(compile_options(config, local_ranks)), model_(models::model_from(state.root(), model_options(config))), optimizer_(optimizer_of(config, state)) {
+    : config_(config),
+      state_(state),
+      options_(compile_options(config, local_ranks)),
+      model_(models::model_from(state.root(), model_options(config))),
+      optimizer_(optimizer_of(config, state)) {
   state.place_by_default(model_.placements);
 }
 
@@ -61,13 +79,17 @@ StepFunction Trainer::training_function() const {
     return loss;
   };
 }
-Step Trainer::compile_training() { return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_); }
+Step Trainer::compile_training() {
+  return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_);
+}
 StepPlan Trainer::plan_training(const Mesh& mesh) const {
   return plan_step(state_, mesh, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_);
 }
 Step Trainer::compile_evaluation(int64_t sequences) {
   int64_t micro = config_.batch.micro, padded = (sequences + micro - 1) / micro * micro;
-  return compile(state_, fields(), {padded, micro, 0}, [this](const std::vector<Tensor>& batch) { return cross_entropy(model_.logits(batch[0], false), batch[1]); }, options_);
+  return compile(
+      state_, fields(), {padded, micro, 0},
+      [this](const std::vector<Tensor>& batch) { return cross_entropy(model_.logits(batch[0], false), batch[1]); }, options_);
 }
 
 }  // namespace lockstep

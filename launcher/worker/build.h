@@ -23,7 +23,7 @@ class Trainer {
   Trainer(const RunConfig& config, int64_t local_ranks, State& state);
   // Collective over the state's mesh; allocates the state.
   Step compile_training();
-  Step compile_evaluation(int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
+  Step compile_evaluation(int64_t sequences);      // of at least this many sequences; what is beyond must be masked by the caller
   StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
   const CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }

@@ -29,14 +29,19 @@ std::vector<std::string> step_folders(const std::string& path) {
 
 // A checkpoint's config, and its model with the weights of the checkpoint.
 struct Loaded {
-  Loaded(const std::string& folder, RunConfig of) : config(std::move(of)), state(solo_mesh(), static_cast<uint64_t>(config.train.seed)), model(models::model_from(state.root(), model_options(config))) {
+  Loaded(const std::string& folder, RunConfig of)
+      : config(std::move(of)),
+        state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
+        model(models::model_from(state.root(), model_options(config))) {
     if (config.data.kind == "tokens" && config.model.vocab > 256)
-      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab, "); generate prints text for models of bytes"));
+      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab,
+                          "); generate prints text for models of bytes"));
     state.allocate();
     for (Array* array : state.arrays()) {
       Array whole = read_tensor(folder, array->fqn);
       if (whole.shape != array->shape || whole.dtype != array->dtype)
-        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ", shape_text(array->dtype, array->shape), " in the model of its config"));
+        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ",
+                            shape_text(array->dtype, array->shape), " in the model of its config"));
       array->data = whole.data;
     }
   }
@@ -78,7 +83,9 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   const RunConfig& config = loaded->config;
   int64_t context = config.model.context, vocab = config.model.vocab;
   CompileOptions options = compile_options(config, 1);
-  Forward forward(loaded->state, {{"ids", DType::i32, {1, context}}}, [&](const std::vector<Tensor>& batch) { return loaded->model.logits(batch[0], false); }, options);
+  Forward forward(
+      loaded->state, {{"ids", DType::i32, {1, context}}},
+      [&](const std::vector<Tensor>& batch) { return loaded->model.logits(batch[0], false); }, options);
   std::vector<int32_t> tokens;
   for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
     if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));

@@ -26,7 +26,9 @@ struct Traffic {
 };
 
 std::string exact_bytes(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
-std::string row(const std::string& name, const std::string& value) { return str("  ", name, std::string(name.size() < 26 ? 26 - name.size() : 1, ' '), value, "\n"); }
+std::string row(const std::string& name, const std::string& value) {
+  return str("  ", name, std::string(name.size() < 26 ? 26 - name.size() : 1, ' '), value, "\n");
+}
 }  // namespace
 
 int plan(const PlanArguments& arguments, std::ostream& out) {
@@ -60,7 +62,8 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   std::snprintf(gflop, sizeof gflop, "%.4g", flops / 1e9);
   out << "model\n" << row("parameters", str(parameters)) << row("state, once", bytes_text(static_cast<double>(elements) * 4));
   out << "memory of rank 0, which holds the most\n";
-  out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction)) << row("together", exact_bytes(held + arena + reduction));
+  out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction))
+      << row("together", exact_bytes(held + arena + reduction));
   out << "step\n";
   out << row("micro-batches", str(plan.micro_batches, " of ", config.batch.micro, " sequences, in ", plan.lanes, " lanes"));
   out << row("tokens", str(config.batch.global * config.model.context)) << row("contractions", str(gflop, " Gflop, all ranks together"));
@@ -81,7 +84,8 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   }
   if (traffic.count("lane_exchange_start")) traffic["lane_exchange_start"].bytes = exchanged;
   out << "collectives per step on " << (words.ndim() == 1 ? words.dim_names[0] : "the data dims") << " (bytes that rank 0 sends)\n";
-  for (const auto& [op, t] : traffic) out << row(op.substr(0, op.size() - 6), str(t.count, " x, ", bytes_text(static_cast<double>(t.bytes))));
+  for (const auto& [op, t] : traffic)
+    out << row(op.substr(0, op.size() - 6), str(t.count, " x, ", bytes_text(static_cast<double>(t.bytes))));
 
   out << "micro-batches per rank, by number of data ranks\n";
   for (int64_t n : {1, 2, 3, 4, 6, 8, 16, 32}) {
@@ -90,11 +94,15 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     auto [first, most] = other.micro_batch_range(0);
     (void)first;
     char used[64];
-    std::snprintf(used, sizeof used, "%lld on the fullest, %.0f %% of the slots are used%s", static_cast<long long>(most), 100.0 * static_cast<double>(plan.micro_batches) / static_cast<double>(most * n), n == ranks ? "  <- this plan" : "");
+    std::snprintf(used, sizeof used, "%lld on the fullest, %.0f %% of the slots are used%s", static_cast<long long>(most),
+                  100.0 * static_cast<double>(plan.micro_batches) / static_cast<double>(most * n), n == ranks ? "  <- this plan" : "");
     out << row(str(n), used);
   }
-  if (plan.micro_batches < 4 * ranks) out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro " << std::max<int64_t>(1, config.batch.global / (4 * ranks)) << " gives that\n";
-  out << "numerics certificate (equal certificates promise equal bits, on any number of data ranks)\n" << row("", certificate_of(plan, executables));
+  if (plan.micro_batches < 4 * ranks)
+    out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro "
+        << std::max<int64_t>(1, config.batch.global / (4 * ranks)) << " gives that\n";
+  out << "numerics certificate (equal certificates promise equal bits, on any number of data ranks)\n"
+      << row("", certificate_of(plan, executables));
   return kExitOk;
 }
 

@@ -7,7 +7,13 @@ namespace lockstep {
 
 TokenFile::TokenFile(const std::string& path, TokenFileOptions options)
     : options_(std::move(options)),
-      data_({.kind = "tokens", .paths = {path}, .dtype = options_.dtype, .order = options_.order, .vocab = options_.vocab, .context = options_.context, .seed = options_.seed}) {}
+      data_({.kind = "tokens",
+             .paths = {path},
+             .dtype = options_.dtype,
+             .order = options_.order,
+             .vocab = options_.vocab,
+             .context = options_.context,
+             .seed = options_.seed}) {}
 
 StepInput TokenFile::at(int64_t i) const {
   return {i + 1, [this, i](int64_t first, int64_t count, const std::vector<void*>& fields) {
@@ -15,10 +21,12 @@ StepInput TokenFile::at(int64_t i) const {
           }};
 }
 
-Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options) {
+Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function,
+             CompileOptions options) {
   Shape shape{spec.micro_batch, spec.context};
-  return compile(state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {spec.global_batch, spec.micro_batch, spec.lanes},
-                 [&](const std::vector<Tensor>& batch) { return function(batch[0], batch[1]); }, options);
+  return compile(
+      state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {spec.global_batch, spec.micro_batch, spec.lanes},
+      [&](const std::vector<Tensor>& batch) { return function(batch[0], batch[1]); }, options);
 }
 
 Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_(dir + "/ckpt"), options_(options) {
@@ -33,7 +41,8 @@ int64_t Checkpoint::resume(State& state) {
 }
 
 void Checkpoint::save(int64_t done, const State& state) {
-  if (done % options_.every == 0) save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(), options_.keep);
+  if (done % options_.every == 0)
+    save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(), options_.keep);
 }
 
 }  // namespace lockstep

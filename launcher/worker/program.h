@@ -11,11 +11,11 @@
 namespace lockstep {
 
 struct TokenFileOptions {
-  int64_t global_batch = 8;   // sequences per step, over all ranks
+  int64_t global_batch = 8;  // sequences per step, over all ranks
   int64_t micro_batch = 1;
-  int64_t context = 128;      // tokens per sequence
-  int64_t vocab = 65536;      // every token read must be below it
-  int64_t lanes = 0;          // of the reduction; 0: default_lanes
+  int64_t context = 128;  // tokens per sequence
+  int64_t vocab = 65536;  // every token read must be below it
+  int64_t lanes = 0;      // of the reduction; 0: default_lanes
   std::string dtype = "uint16";
   std::string order = "sequential";  // or "shuffle"
   uint64_t seed = 0;
@@ -39,7 +39,8 @@ class TokenFile {
 };
 
 // compile() for a function of ids and targets, i32 [micro, context] each. Threads: the machine's cores over `local_ranks`.
-Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options = {});
+Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function,
+             CompileOptions options = {});
 
 struct CheckpointOptions {
   int64_t every = 500;
@@ -50,7 +51,8 @@ struct CheckpointOptions {
 class Checkpoint {
  public:
   Checkpoint(const std::string& dir, CheckpointOptions options = {});
-  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done. Collective over the state's mesh.
+  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done. Collective over the state's
+  // mesh.
   int64_t resume(State& state);
   // Saves when `done` is a multiple of `every`. Collective.
   void save(int64_t done, const State& state);

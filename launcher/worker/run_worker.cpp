@@ -44,9 +44,7 @@ class Run {
     if (rank() == 0) {
       try {
         lock = lock_checkpoints(checkpoints());
-      } catch (const UserError& error) {
-        refused = error.what();
-      }
+      } catch (const UserError& error) { refused = error.what(); }
     }
     agree(*live_.world, refused);
     int64_t done = resume(step);
@@ -63,7 +61,11 @@ class Run {
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       report_step(i);
       double began = now();
-      auto result = step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) { data_.fill(i - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1])); },
+      auto result = step.run({i,
+                              [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+                                data_.fill(i - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]),
+                                           static_cast<int32_t*>(fields[1]));
+                              },
                               stop_requested() ? 1 : 0});
       double seconds = now() - began;
       float loss = static_cast<float>(result.metrics.at("loss"));
@@ -75,7 +77,8 @@ class Run {
       bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
       if (save) {
         Json extra = {{"data", data_.fingerprint()}};
-        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_, static_cast<int>(config_.checkpoint.keep));
+        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
+                        static_cast<int>(config_.checkpoint.keep));
       }
       if (result.votes > 0 && i < config_.train.steps) {
         logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
@@ -108,9 +111,12 @@ class Run {
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
     if (loaded) {
       logs::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
-      if (loaded->certificate != step.certificate())
-        logs::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate, ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
-      if (loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint()) logs::warn("the data changed since the checkpoint: samples are not the same as before");
+      bool lead = rank() == 0;
+      if (lead && loaded->certificate != step.certificate())
+        logs::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate,
+                       ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
+      if (lead && loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint())
+        logs::warn("the data changed since the checkpoint: samples are not the same as before");
       if (!config_.train.init_from.empty()) logs::info("train.init_from is ignored: the run folder holds a checkpoint");
       return loaded->step;
     }
@@ -133,10 +139,13 @@ class Run {
     for (const auto& spec : state_.specs())
       if (spec.role == Role::parameter) elements += numel(spec.shape);
     const auto& lanes = step.lane_plan();
-    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
+    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches,
+                   " micro-batches in ", lanes.lanes, " lanes per step"));
     logs::info(str("data ", data_.tokens(), " tokens (", data_.sequences(), " sequences), validation ", data_.validation_tokens()));
-    logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
-                  bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads, trainer_.options().threads == 1 ? " thread" : " threads"));
+    logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ",
+                   bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+                   bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,
+                   trainer_.options().threads == 1 ? " thread" : " threads"));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
     logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
@@ -167,8 +176,7 @@ class Run {
 
   float evaluate(Step& evaluation, int64_t i) {
     int64_t sequences = validation_sequences(), context = config_.model.context;
-    auto result = evaluation.run({i,
-                                  [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+    auto result = evaluation.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
                                     auto* ids = static_cast<int32_t*>(fields[0]);
                                     auto* targets = static_cast<int32_t*>(fields[1]);
                                     int64_t real = std::clamp<int64_t>(sequences - first, 0, count);

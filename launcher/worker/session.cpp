@@ -14,7 +14,8 @@ namespace lockstep {
 namespace {
 // A list as JSON or with bare words: [2,-1], ["dp_shard","tp"], [dp_shard,tp].
 std::vector<std::string> words_of(const std::string& argument, std::string text) {
-  if (text.size() < 2 || text.front() != '[' || text.back() != ']') throw UserError(str(argument, ": write a list, as in [2,-1] or [dp_replicate,tp]"));
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']')
+    throw UserError(str(argument, ": write a list, as in [2,-1] or [dp_replicate,tp]"));
   std::vector<std::string> out;
   for (const auto& part : split(text.substr(1, text.size() - 2), ',')) {
     std::string word = trim(part);

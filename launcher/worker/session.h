@@ -14,15 +14,15 @@ namespace lockstep {
 class Session {
  public:
   // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say. Those two
-  // arguments are taken out; the others are left in arguments(). An exception that leaves main is reported as trainrun expects it (message, record,
-  // exit code). At most one Session per process. UserError for a mesh that does not fit the ranks.
+  // arguments are taken out; the others are left in arguments(). An exception that leaves main is reported as trainrun expects it (message,
+  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks.
   Session(int argc, char** argv);
   ~Session();
   Session(const Session&) = delete;
 
   const LiveMesh& mesh() const { return live_; }
   int rank() const { return live_.world->rank(); }
-  int local_ranks() const { return local_ranks_; }                       // ranks of this host
+  int local_ranks() const { return local_ranks_; }  // ranks of this host
   const std::vector<std::string>& arguments() const { return arguments_; }
   // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);

@@ -18,27 +18,32 @@ TinyResult train_tiny(const TinyRun& run) {
     State state(mesh, 7);
     models::ModelOptions options;
     options.kind = run.model;
-    options.vocab = run.vocab, options.context = run.context, options.width = run.width, options.depth = run.depth, options.heads = run.heads;
+    options.vocab = run.vocab, options.context = run.context, options.width = run.width, options.depth = run.depth,
+    options.heads = run.heads;
     options.kv_heads = run.model == "llama" ? run.kv_heads : 0;
     options.hidden = run.model == "llama" ? 40 : 0;
     options.dropout = run.dropout;
     auto model = models::model_from(state.root(), options);
     AdamW adamw(state / "optim", {.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
     Shape shape{run.micro, run.context};
-    Step step = compile(state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {run.global, run.micro, run.lanes},
-                        [&](const std::vector<Tensor>& batch) {
-                          Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-                          adamw.update(grad(loss, state.parameters()));
-                          return loss;
-                        },
-                        run.options);
+    Step step = compile(
+        state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {run.global, run.micro, run.lanes},
+        [&](const std::vector<Tensor>& batch) {
+          Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+          adamw.update(grad(loss, state.parameters()));
+          return loss;
+        },
+        run.options);
     state.materialize();
     TinyResult mine;
     for (int64_t i = 1; i <= run.steps; ++i) {
       auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
         for (int64_t s = 0; s < count; ++s)
           for (int64_t t = 0; t < run.context; ++t) {
-            auto token = [&](int64_t at) { return static_cast<int32_t>(philox::bits(1, 2, static_cast<uint64_t>(i), static_cast<uint64_t>((first + s) * 1000 + at / 2)) % static_cast<uint32_t>(run.vocab)); };
+            auto token = [&](int64_t at) {
+              return static_cast<int32_t>(philox::bits(1, 2, static_cast<uint64_t>(i), static_cast<uint64_t>((first + s) * 1000 + at / 2)) %
+                                          static_cast<uint32_t>(run.vocab));
+            };
             static_cast<int32_t*>(fields[0])[s * run.context + t] = token(t);
             bool masked = run.mask_every && ((first + s) * run.context + t) % run.mask_every == 0;
             static_cast<int32_t*>(fields[1])[s * run.context + t] = masked ? -100 : token(t + 1);

@@ -22,12 +22,15 @@ struct Compiled {
 Graph with_updates_expanded(const Graph& graph) {
   auto builder = std::make_shared<Builder>();
   std::vector<ValueId> map(graph.values.size(), kNoValue);
-  for (const auto& input : graph.inputs) map[static_cast<size_t>(input.value)] = builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
+  for (const auto& input : graph.inputs)
+    map[static_cast<size_t>(input.value)] =
+        builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
   for (const Node& node : graph.nodes) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
     const Op& row = op_row(node.op);
-    auto made = row.kind == OpKind::update || node.op == "global_norm" ? row.expand({inputs, node.attrs, builder}) : apply_at(node.op, inputs, node.attrs, node.at, builder);
+    auto made = row.kind == OpKind::update || node.op == "global_norm" ? row.expand({inputs, node.attrs, builder})
+                                                                       : apply_at(node.op, inputs, node.attrs, node.at, builder);
     for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
   }
   for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
@@ -69,12 +72,15 @@ Backend compiled_backend(const std::string& name, lockstep::Backend kind) {
 }
 }  // namespace
 
-std::vector<Backend> backends() { return {compiled_backend("native", lockstep::Backend::native), compiled_backend("eager", lockstep::Backend::eager)}; }
+std::vector<Backend> backends() {
+  return {compiled_backend("native", lockstep::Backend::native), compiled_backend("eager", lockstep::Backend::eager)};
+}
 
 std::string not_taken(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     OpKind kind = op_row(node.op).kind;
-    if (kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::structural) return str(node.op, " needs other ranks or a pass before it");
+    if (kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::structural)
+      return str(node.op, " needs other ranks or a pass before it");
     if (node.op.rfind("sdpa", 0) == 0 && graph[node.inputs[0]].dtype != DType::f32) return "attention on the CPU is f32";
   }
   return "";

@@ -43,7 +43,10 @@ TEST(Example, ARunGoesOnFromItsCheckpointOnAnotherNumberOfRanks) {
   ScratchFolder folder;
   auto whole = step_lines(output_of(folder, str(kExample, " ", kTokens, " runs/whole 40")));
   // Interrupted after the checkpoint of step 20: the files of the first run, without the later checkpoint.
-  ASSERT_EQ(std::system(str("cp -r ", folder.path("runs/whole"), " ", folder.path("runs/part"), " && rm -r ", folder.path("runs/part/ckpt/step-40"), " && rm ", folder.path("runs/part/ckpt/latest")).c_str()), 0);
+  ASSERT_EQ(std::system(str("cp -r ", folder.path("runs/whole"), " ", folder.path("runs/part"), " && rm -r ",
+                            folder.path("runs/part/ckpt/step-40"), " && rm ", folder.path("runs/part/ckpt/latest"))
+                            .c_str()),
+            0);
   auto rest = step_lines(output_of(folder, str(kTrainrun, " --nproc 2 ", kExample, " ", kTokens, " runs/part 40")));
   ASSERT_EQ(rest.size(), 20u);
   EXPECT_EQ(rest, std::vector<std::string>(whole.begin() + 20, whole.end()));

@@ -54,7 +54,8 @@ const Node& wait_of(const Graph& graph, const Node& start) {
 // What is done to one node of the program.
 enum class Cut { remove_pair, remove_wait, remove_start, remove_local, double_pair, double_local };
 const char* name_of(Cut cut) {
-  const char* names[] = {"start and wait removed", "wait removed", "start removed", "local reduction removed", "start and wait doubled", "local reduction doubled"};
+  const char* names[] = {"start and wait removed",  "wait removed",           "start removed",
+                         "local reduction removed", "start and wait doubled", "local reduction doubled"};
   return names[static_cast<int>(cut)];
 }
 
@@ -78,7 +79,8 @@ Graph mutate(const Graph& graph, NodeId target, Cut cut) {
       continue;
     }
     if (&node == wait && (cut == Cut::remove_pair || cut == Cut::remove_wait)) {
-      for (size_t i = 0; i < node.outputs.size(); ++i) rewriter.map(node.outputs[i], rewriter.at(cut == Cut::remove_pair ? chosen.inputs[i] : node.inputs[0]));
+      for (size_t i = 0; i < node.outputs.size(); ++i)
+        rewriter.map(node.outputs[i], rewriter.at(cut == Cut::remove_pair ? chosen.inputs[i] : node.inputs[0]));
       continue;
     }
     auto first = rewriter.copy(node);
@@ -118,16 +120,20 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
         place_values(mutant, traced.context);
         ADD_FAILURE() << node.op << " at " << node.at.text() << ": " << name_of(cut) << ", and the program compiles";
       } catch (const UserError& error) {
-        EXPECT_NE(std::string(error.what()).find(".cpp:"), std::string::npos) << node.op << ", " << name_of(cut) << ": no source line in: " << error.what();
+        EXPECT_NE(std::string(error.what()).find(".cpp:"), std::string::npos)
+            << node.op << ", " << name_of(cut) << ": no source line in: " << error.what();
       }
     }
   }
   EXPECT_GE(collectives, 6);
   RecordProperty("mutants", mutants);
-  std::printf("%s on %lld ranks: %d collectives and reductions, %d mutants, none compiles\n", kind.c_str(), static_cast<long long>(ranks), collectives, mutants);
+  std::printf("%s on %lld ranks: %d collectives and reductions, %d mutants, none compiles\n", kind.c_str(), static_cast<long long>(ranks),
+              collectives, mutants);
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, Mutation, testing::Combine(testing::Values("gpt", "llama"), testing::Values(int64_t{1}, int64_t{3}), testing::Values(int64_t{1}, int64_t{64} << 20)));
+INSTANTIATE_TEST_SUITE_P(Programs, Mutation,
+                         testing::Combine(testing::Values("gpt", "llama"), testing::Values(int64_t{1}, int64_t{3}),
+                                          testing::Values(int64_t{1}, int64_t{64} << 20)));
 
 // A program whose own optimizer reads a value of one micro-batch is refused as well, by the same rule.
 TEST(MissingReduction, OfAUsersOwnUpdateIsRefused) {
@@ -138,7 +144,8 @@ TEST(MissingReduction, OfAUsersOwnUpdateIsRefused) {
   Graph graph = trace({{"ids", DType::i32, {2, 3}}, {"targets", DType::i32, {2, 3}}}, [&](const std::vector<Tensor>& batch) {
     Tensor w = weight(batch[0]);
     Tensor own = sum(convert(batch[0], DType::f32) * w, {0});
-    auto made = apply("sgd", {w, own, m(w), full(w, {}, 0.1, DType::f32), full(w, {}, 1.0, DType::f32)}, {{"momentum", 0.0}, {"weight_decay", 0.0}});
+    auto made = apply("sgd", {w, own, m(w), full(w, {}, 0.1, DType::f32), full(w, {}, 1.0, DType::f32)},
+                      {{"momentum", 0.0}, {"weight_decay", 0.0}});
     w.builder()->graph.add_output(OutputKind::state, "weight", made[0].id());
     w.builder()->graph.add_output(OutputKind::state, "optim.weight.momentum", made[1].id());
     return Loss{sum(own, {0}), sum(convert(batch[1], DType::i64), {0, 1})};

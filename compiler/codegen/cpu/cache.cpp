@@ -26,7 +26,9 @@ struct Trailer {
   uint64_t checksum;  // of the code and the fields above
   char magic[8];
 };
-uint64_t checksum_of(const char* code, const Trailer& trailer) { return hash64(code, trailer.bytes, hash64(&trailer, offsetof(Trailer, checksum))); }
+uint64_t checksum_of(const char* code, const Trailer& trailer) {
+  return hash64(code, trailer.bytes, hash64(&trailer, offsetof(Trailer, checksum)));
+}
 }  // namespace
 
 std::string seal(const std::string& code, const std::string& isa) {
@@ -77,7 +79,8 @@ bool write_cache(const std::string& dir, const std::string& key, const std::stri
     reason = error.message();
     return false;
   }
-  std::filesystem::path path = std::filesystem::path(dir) / (key + ".kernels"), writing = std::filesystem::path(dir) / str(key, ".", getpid(), ".", count++, ".writing");
+  std::filesystem::path path = std::filesystem::path(dir) / (key + ".kernels"),
+                        writing = std::filesystem::path(dir) / str(key, ".", getpid(), ".", count++, ".writing");
   int file = open(writing.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (file < 0) {
     reason = std::strerror(errno);
@@ -88,8 +91,10 @@ bool write_cache(const std::string& dir, const std::string& key, const std::stri
   while (done < sealed.size() && whole) {
     ssize_t n = ::write(file, sealed.data() + done, sealed.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) whole = false, reason = std::strerror(errno);
-    else done += static_cast<size_t>(n);
+    if (n <= 0)
+      whole = false, reason = std::strerror(errno);
+    else
+      done += static_cast<size_t>(n);
   }
   if (close(file) != 0 && whole) whole = false, reason = std::strerror(errno);
   if (whole && ::rename(writing.c_str(), path.c_str()) != 0) whole = false, reason = std::strerror(errno);

@@ -6,8 +6,8 @@
 
 namespace lockstep::cpu {
 
-// Machine code with a trailer: magic, instruction set, length, checksum. `seal` writes it, `open_sealed` gives the code back, or nothing when
-// a single byte is wrong.
+// Machine code with a trailer: magic, instruction set, length, checksum. `seal` writes it, `open_sealed` gives the code back, or nothing
+// when a single byte is wrong.
 std::string seal(const std::string& code, const std::string& isa);
 std::optional<std::string> open_sealed(const std::string& sealed, std::string* isa = nullptr);
 

@@ -36,7 +36,9 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-kernels-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw UserError(str("cannot make a folder for compiling kernels in ", std::filesystem::temp_directory_path().string(), ": ", std::strerror(errno), "; set TMPDIR to a folder with space"));
+    if (!mkdtemp(pattern.data()))
+      throw UserError(str("cannot make a folder for compiling kernels in ", std::filesystem::temp_directory_path().string(), ": ",
+                          std::strerror(errno), "; set TMPDIR to a folder with space"));
     path = pattern;
   }
   ~ScratchFolder() {
@@ -82,8 +84,10 @@ std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& 
       pid_t pid = -1;
       int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
       posix_spawn_file_actions_destroy(&actions);
-      if (error != 0) out[next] = {127, std::strerror(error)};
-      else running.push_back({pid, next, std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
+      if (error != 0)
+        out[next] = {127, std::strerror(error)};
+      else
+        running.push_back({pid, next, std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
       ++next;
     }
     bool moved = false;
@@ -117,7 +121,8 @@ std::string compiler_version(const std::string& compiler) {
   if (found != known.end()) return found->second;
   Finished done = run_programs({{compiler, "--version"}}, 1, 60)[0];
   if (done.status != 0)
-    throw UserError(str("the compiler of kernels, \"", compiler, "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
+    throw UserError(str("the compiler of kernels, \"", compiler,
+                        "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
                         "; install g++ (apt-get install g++) or set LOCKSTEP_CXX"));
   return known[compiler] = done.output.substr(0, done.output.find('\n'));
 }
@@ -136,14 +141,17 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
     objects.push_back(object);
     std::vector<std::string> command{compiler};
     command.insert(command.end(), words.begin(), words.end());
-    if (units.size() == 1) command.insert(command.end(), {"-shared", "-o", library, source});
-    else command.insert(command.end(), {"-c", "-o", object, source});
+    if (units.size() == 1)
+      command.insert(command.end(), {"-shared", "-o", library, source});
+    else
+      command.insert(command.end(), {"-c", "-o", object, source});
     commands.push_back(std::move(command));
   }
   auto check = [&](const Finished& done) {
     if (done.status != 0)
-      throw UserError(str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":", first_lines(done.output, 12),
-                          "\n  its flags were: ", flags, "; set LOCKSTEP_CXX to another compiler, or LOCKSTEP_ISA=plain"));
+      throw UserError(str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":",
+                          first_lines(done.output, 12), "\n  its flags were: ", flags,
+                          "; set LOCKSTEP_CXX to another compiler, or LOCKSTEP_ISA=plain"));
   };
   for (const auto& done : run_programs(commands, at_once, 600)) check(done);
   if (units.size() > 1) {
@@ -152,7 +160,8 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
     check(run_programs({command}, 1, 600)[0]);
   }
   std::string code = read_file(library);
-  if (code.empty()) throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path.string(), "; is the disk full?"));
+  if (code.empty())
+    throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path.string(), "; is the disk full?"));
   return code;
 }
 

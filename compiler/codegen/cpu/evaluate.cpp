@@ -63,18 +63,29 @@ int Evaluator::at(ValueId value, const Index& index) {
   } else {
     const Node& node = body_.nodes[u(body_[value].producer)];
     switch (op_row(node.op).kind) {
-      case OpKind::pointwise: made = pointwise(node, value, index); break;
-      case OpKind::view: made = view(node, index); break;
-      case OpKind::creation: made = creation(node, index); break;
-      case OpKind::random: made = random(node, value, index); break;
-      case OpKind::reduce: made = reduced(value, index); break;
+      case OpKind::pointwise:
+        made = pointwise(node, value, index);
+        break;
+      case OpKind::view:
+        made = view(node, index);
+        break;
+      case OpKind::creation:
+        made = creation(node, index);
+        break;
+      case OpKind::random:
+        made = random(node, value, index);
+        break;
+      case OpKind::reduce:
+        made = reduced(value, index);
+        break;
       case OpKind::index:
         if (!node.attrs.has("rows")) {
           made = take(node, index);
           break;
         }
         [[fallthrough]];
-      default: throw NoPlan(str(node.op, " is not for generated kernels"));
+      default:
+        throw NoPlan(str(node.op, " is not for generated kernels"));
     }
   }
   known_.emplace(std::move(key), made);
@@ -83,7 +94,9 @@ int Evaluator::at(ValueId value, const Index& index) {
 
 int Evaluator::constant(DType dtype, double value) {
   for (size_t i = 0; i < items_.size(); ++i)
-    if (items_[i].kind == ItemKind::constant && items_[i].dtype == dtype && items_[i].value == value && std::signbit(items_[i].value) == std::signbit(value)) return static_cast<int>(i);
+    if (items_[i].kind == ItemKind::constant && items_[i].dtype == dtype && items_[i].value == value &&
+        std::signbit(items_[i].value) == std::signbit(value))
+      return static_cast<int>(i);
   Item item = make_item(ItemKind::constant, dtype, 0);
   item.value = value;
   return append(std::move(item));
@@ -91,7 +104,8 @@ int Evaluator::constant(DType dtype, double value) {
 
 int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
   const DType dtype = body_[value].dtype;
-  Item item = make_item(ItemKind::pointwise, dtype, cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
+  Item item =
+      make_item(ItemKind::pointwise, dtype, cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
   item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, index));
   return append(std::move(item));

@@ -138,7 +138,8 @@ Expr Indexer::remainder(const Expr& a, int64_t n) {
   if (low(rest) >= 0 && high(rest) < n) return rest;
   int64_t g = common_factor(rest, n);
   if (g > 1) return scale(remainder(divided(rest, g), n / g), g);
-  if (auto [big, small, factor] = separated(rest, n); factor > 1) return add(scale(remainder(divided(big, factor), n / factor), factor), small);
+  if (auto [big, small, factor] = separated(rest, n); factor > 1)
+    return add(scale(remainder(divided(big, factor), n / factor), factor), small);
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
     const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
     if (atom.kind == Kind::remainder && atom.n % n == 0) return remainder(atom.inside, n);
@@ -224,14 +225,28 @@ std::string Indexer::text(const Expr& a, const std::string& column, const std::s
   std::string out;
   for (auto [id, k] : a.terms) {
     const Atom& atom = atoms_[static_cast<size_t>(id)];
-    std::string inside = atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item ? "" : text(atom.inside, column, lane), part;
+    std::string inside =
+                    atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item ? "" : text(atom.inside, column, lane),
+                part;
     switch (atom.kind) {
-      case Kind::row: part = "r"; break;
-      case Kind::column: part = column; break;
-      case Kind::divide: part = str("(i64)((u64)(", inside, ") / ", atom.n, "u)"); break;
-      case Kind::remainder: part = str("(i64)((u64)(", inside, ") % ", atom.n, "u)"); break;
-      case Kind::guard: part = str("ls_guard(", inside, ", ", atom.n, ", ", atom.m, ")"); break;
-      case Kind::item: part = atom.varies ? str("(i64)t", atom.item, "[", lane.empty() ? "0" : lane, "]") : str("t", atom.item, "_index"); break;
+      case Kind::row:
+        part = "r";
+        break;
+      case Kind::column:
+        part = column;
+        break;
+      case Kind::divide:
+        part = str("(i64)((u64)(", inside, ") / ", atom.n, "u)");
+        break;
+      case Kind::remainder:
+        part = str("(i64)((u64)(", inside, ") % ", atom.n, "u)");
+        break;
+      case Kind::guard:
+        part = str("ls_guard(", inside, ", ", atom.n, ", ", atom.m, ")");
+        break;
+      case Kind::item:
+        part = atom.varies ? str("(i64)t", atom.item, "[", lane.empty() ? "0" : lane, "]") : str("t", atom.item, "_index");
+        break;
     }
     out += str(out.empty() ? "" : " + ", part, k == 1 ? "" : str(" * ", k));
   }

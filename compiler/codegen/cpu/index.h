@@ -42,19 +42,19 @@ class Indexer {
   Expr add(const Expr& a, const Expr& b);
   Expr scale(const Expr& a, int64_t factor);
   Expr shift(const Expr& a, int64_t by);
-  Expr divide(const Expr& a, int64_t n);     // floor(a / n), n > 0
-  Expr remainder(const Expr& a, int64_t n);  // a % n, n > 0
+  Expr divide(const Expr& a, int64_t n);              // floor(a / n), n > 0
+  Expr remainder(const Expr& a, int64_t n);           // a % n, n > 0
   Expr guard(const Expr& a, int64_t lo, int64_t hi);  // a - lo where lo <= a < hi, else 0
-  Expr item(int id, int64_t rows, bool varies);  // the element number of an evaluated item, in [0, rows); `varies` over columns or not
+  Expr item(int id, int64_t rows, bool varies);       // the element number of an evaluated item, in [0, rows); `varies` over columns or not
 
   Expr flatten(const Index& index, const Shape& shape);
   Index unflatten(const Expr& flat, const Shape& shape);
 
   Lanes lanes(const Expr& a) const;
   bool varies_with_column(const Expr& a) const;
-  bool divides_column(const Expr& a) const;      // a division, remainder or guard of c inside: a few instructions per vector
-  std::vector<int> items(const Expr& a) const;   // ids of the items it reads
-  int64_t low(const Expr& a) const;              // bounds, inclusive
+  bool divides_column(const Expr& a) const;     // a division, remainder or guard of c inside: a few instructions per vector
+  std::vector<int> items(const Expr& a) const;  // ids of the items it reads
+  int64_t low(const Expr& a) const;             // bounds, inclusive
   int64_t high(const Expr& a) const;
   // C++ text, with `column` as the name of c; items are t<id>_index, or t<id>_lanes[lane] where they vary.
   std::string text(const Expr& a, const std::string& column, const std::string& lane = "") const;

@@ -36,9 +36,7 @@ constexpr const char* kFormat = "kernels-1";
 constexpr size_t kKernelsPerUnit = 6;
 
 // Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded with a library.
-void keep_openmp() {
-  [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
-}
+void keep_openmp() { [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE); }
 
 void write_all(int file, const std::string& bytes) {
   size_t done = 0;
@@ -58,7 +56,8 @@ KernelLibrary KernelLibrary::from_binary(const std::string& bytes) {
   try {
     (void)parse_isa(isa);
   } catch (const UserError&) {
-    throw UserError(str("the kernels were compiled for \"", isa, "\", which this machine lacks (it has \"", name(probe_isa()), "\"); run on machines of one kind, or set LOCKSTEP_ISA=", name(probe_isa()), " on all"));
+    throw UserError(str("the kernels were compiled for \"", isa, "\", which this machine lacks (it has \"", name(probe_isa()),
+                        "\"); run on machines of one kind, or set LOCKSTEP_ISA=", name(probe_isa()), " on all"));
   }
   auto loaded = std::make_shared<Loaded>();
   loaded->sealed = bytes;
@@ -115,13 +114,15 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   std::vector<const KernelSource*> order;
   for (const auto& source : sources) order.push_back(&source);
   std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
-  for (const auto* source : order) *std::min_element(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); }) += source->text;
+  for (const auto* source : order)
+    *std::min_element(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); }) += source->text;
   std::string all;
   for (auto& unit : units) {
     unit = cpu::prelude_for(unit) + unit;
     all += unit;
   }
-  const std::string key = hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", cpu::compiler_version(compiler), "\n", name(isa), "\n", all));
+  const std::string key =
+      hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", cpu::compiler_version(compiler), "\n", name(isa), "\n", all));
   const std::string dir = options.cache_dir.empty() ? cpu::default_cache_dir() : options.cache_dir;
 
   if (auto sealed = cpu::read_cache(dir, key)) {
@@ -131,7 +132,9 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   }
   std::string sealed = cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
   std::string reason;
-  if (!cpu::write_cache(dir, key, sealed, reason)) logs::warn(str("kernel cache: ", dir, " does not take files (", reason, "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
+  if (!cpu::write_cache(dir, key, sealed, reason))
+    logs::warn(str("kernel cache: ", dir, " does not take files (", reason,
+                   "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
   return KernelLibrary::from_binary(sealed);
 }
 

@@ -3,8 +3,8 @@
 #include "compiler/codegen/cpu/loops.h"
 
 #include <algorithm>
-#include <limits>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "compiler/codegen/cpu/prelude.h"
@@ -20,12 +20,12 @@ namespace {
 
 constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay
 constexpr int64_t kColumnTile = 2048;
-constexpr int64_t kRowCache = 16384;      // bytes per cached row
-constexpr int kDear = 12;                 // cost from which a value of a row is kept for the next loop over it
+constexpr int64_t kRowCache = 16384;  // bytes up to which dear values of a row are kept for the next loop over it
 
 class Nest {
  public:
-  Nest(const Graph& body, const Plan& plan) : body_(body), plan_(plan), main_(body, plan.items, *plan.indexer), end_(body, plan.combine_items, *plan.combine_indexer) {}
+  Nest(const Graph& body, const Plan& plan)
+      : body_(body), plan_(plan), main_(body, plan.items, *plan.indexer), end_(body, plan.combine_items, *plan.combine_indexer) {}
 
   std::string write(const std::string& name) {
     text_.open("{");
@@ -34,8 +34,10 @@ class Nest {
     whole_ = plan_.columns / 16 * 16;
     parallel_ = static_cast<double>(plan_.rows) * static_cast<double>(plan_.columns) > kParallelWork;
     plan_stages();
-    if (plan_.column_reductions) column_nest();
-    else row_nest();
+    if (plan_.column_reductions)
+      column_nest();
+    else
+      row_nest();
     text_.close();
     return "extern \"C\" void " + name + "(void* const* args, int threads)\n" + text_.take();
   }
@@ -78,21 +80,27 @@ class Nest {
   }
   std::string mask_type(const Reduction& reduction) const {
     switch (size_of(accumulator(type_of(reduction)))) {
-      case 1: return "vb";
-      case 2: return "vh";
-      case 8: return "vl";
-      default: return "vi";
+      case 1:
+        return "vb";
+      case 2:
+        return "vh";
+      case 8:
+        return "vl";
+      default:
+        return "vi";
     }
   }
   std::string tree(const Reduction& reduction, const std::string& lanes) const {
-    return str("ls_tree<", mask_type(reduction), ">(", lanes, ", [](", vector_of(reduction), " a, ", vector_of(reduction), " b) __attribute__((always_inline)) { return ", combine(reduction, "a", "b"), "; })");
+    return str("ls_tree<", mask_type(reduction), ">(", lanes, ", [](", vector_of(reduction), " a, ", vector_of(reduction),
+               " b) __attribute__((always_inline)) { return ", combine(reduction, "a", "b"), "; })");
   }
 
   // What each stage's loop computes, and which dear values of a row are kept between loops.
   void plan_stages() {
     const int last = plan_.stages - 1;
     roots_.assign(static_cast<size_t>(plan_.stages), {});
-    for (const Reduction& reduction : plan_.reductions) roots_[static_cast<size_t>(reduction.column ? last : reduction.stage)].push_back(reduction.item);
+    for (const Reduction& reduction : plan_.reductions)
+      roots_[static_cast<size_t>(reduction.column ? last : reduction.stage)].push_back(reduction.item);
     for (const Store& store : plan_.stores)
       if (store.level == Level::element) roots_[static_cast<size_t>(last)].push_back(store.item);
     std::vector<int> all;
@@ -106,7 +114,9 @@ class Nest {
       std::set<int> cached;
       for (int id : main_.closure(roots, cached_)) {
         const Item& item = plan_.items[static_cast<size_t>(id)];
-        if (item.varies && item.cost >= kDear && seen.count(id) && plan_.columns * static_cast<int64_t>(size_of(accumulator(item.dtype))) <= kRowCache) cached_.insert(id);
+        if (item.varies && item.cost >= kDear && seen.count(id) &&
+            plan_.columns * static_cast<int64_t>(size_of(accumulator(item.dtype))) <= kRowCache)
+          cached_.insert(id);
         seen.insert(id);
       }
     }
@@ -133,12 +143,14 @@ class Nest {
       if (reduction.column ? !last : reduction.stage != stage) continue;
       std::string value = str("t", reduction.item), type(name(accumulator(type_of(reduction))));
       if (finds_position(*reduction.node)) {
-        text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(", tail ? "m" : "LS_W", "), ", reduction.node->op == "argmax", ");"));
+        text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(", tail ? "m" : "LS_W", "), ",
+                       reduction.node->op == "argmax", ");"));
       } else if (!reduction.column) {
         if (tail) value = str("ls_where(ls_first(m), ", value, ", ", neutral(reduction), ")");
         text_.line(str("s", k, "[h] = ", combine(reduction, str("s", k, "[h]"), value), ";"));
       } else if (tail) {
-        text_.line(str("ls_store_n_", type, "(s", k, ", c, ", combine(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value), ", m);"));
+        text_.line(
+            str("ls_store_n_", type, "(s", k, ", c, ", combine(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value), ", m);"));
       } else {
         text_.line(str("ls_store_", type, "(s", k, ", c, ", combine(reduction, str("ls_load_", type, "(s", k, ", c)"), value), ");"));
       }
@@ -158,7 +170,8 @@ class Nest {
       if (!written_.count(id)) continue;
       std::vector<int> need = main_.closure(roots_[static_cast<size_t>(stage)], {});
       if (std::find(need.begin(), need.end(), id) == need.end()) continue;
-      text_.line(str("const ", register_type(item(id).dtype), " t", id, " = ls_load_", name(accumulator(item(id).dtype)), "(k", id, ", c);"));
+      text_.line(
+          str("const ", register_type(item(id).dtype), " t", id, " = ls_load_", name(accumulator(item(id).dtype)), "(k", id, ", c);"));
     }
   }
 
@@ -195,7 +208,8 @@ class Nest {
     std::vector<size_t> sums;
     bool positions = false;
     for (size_t k = 0; k < plan_.reductions.size(); ++k)
-      if (!plan_.reductions[k].column && plan_.reductions[k].stage == stage) sums.push_back(k), positions = positions || finds_position(*plan_.reductions[k].node);
+      if (!plan_.reductions[k].column && plan_.reductions[k].stage == stage)
+        sums.push_back(k), positions = positions || finds_position(*plan_.reductions[k].node);
     const bool blocks = plan_.columns > kBlock && !positions && (here || !sums.empty());
     if (!blocks) {
       for (size_t k : sums) declare_lanes(k);
@@ -222,14 +236,18 @@ class Nest {
     text_.line(str(vector_of(reduction), " ", z, "[LS_K]; for (int h = 0; h < LS_K; ++h) ", z, "[h] = ", neutral(reduction), ";"));
     text_.open(str("for (i64 v = 0; v < ", count, "; v += LS_W) {"));
     text_.line(str("const i64 m = ", count, " - v < LS_W ? ", count, " - v : LS_W; const int h = v / LS_W % LS_K;"));
-    text_.line(str(z, "[h] = ", combine(reduction, z + "[h]", str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ", neutral(reduction), ")")), ";"));
+    text_.line(str(
+        z, "[h] = ",
+        combine(reduction, z + "[h]", str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ", neutral(reduction), ")")), ";"));
     text_.close();
     finish(k, z);
   }
   void finish(size_t k, const std::string& lanes) {
     const Reduction& reduction = plan_.reductions[k];
-    if (finds_position(*reduction.node)) text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ", reduction.node->op == "argmax", ");"));
-    else text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, tree(reduction, lanes)), ";"));
+    if (finds_position(*reduction.node))
+      text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ", reduction.node->op == "argmax", ");"));
+    else
+      text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, tree(reduction, lanes)), ";"));
   }
 
   void row_items(int stage) {
@@ -271,11 +289,14 @@ class Nest {
       if (plan_.reductions[k].column) sums.push_back(k);
     auto type = [&](size_t k) { return std::string(name(accumulator(type_of(plan_.reductions[k])))); };
     auto element = [&](size_t k) { return std::string(lane_type(type_of(plan_.reductions[k]))); };
-    for (size_t k : sums) text_.line(str(element(k), "* const w", k, " = (", element(k), "*)__builtin_malloc(", blocks * columns, " * sizeof(", element(k), "));"));
+    for (size_t k : sums)
+      text_.line(
+          str(element(k), "* const w", k, " = (", element(k), "*)__builtin_malloc(", blocks * columns, " * sizeof(", element(k), "));"));
     if (parallel_) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
     text_.open(str("for (i64 task = 0; task < ", blocks * tiles, "; ++task) {"));
     text_.line(str("const i64 b = task / ", tiles, ", from = task % ", tiles, " * ", tiled ? kColumnTile : columns, ";"));
-    text_.line(str("const i64 end = from + ", tiled ? kColumnTile : columns, " < ", columns, " ? from + ", tiled ? kColumnTile : columns, " : ", columns, ", to = end < ", whole_, " ? end : ", whole_, ";"));
+    text_.line(str("const i64 end = from + ", tiled ? kColumnTile : columns, " < ", columns, " ? from + ", tiled ? kColumnTile : columns,
+                   " : ", columns, ", to = end < ", whole_, " ? end : ", whole_, ";"));
     for (size_t k : sums) {
       text_.line(str(element(k), "* const s", k, " = w", k, " + b * ", columns, ";"));
       text_.line(str("for (i64 c = from; c < end; ++c) s", k, "[c] = ", neutral(plan_.reductions[k]), "[0];"));
@@ -296,7 +317,8 @@ class Nest {
     for (size_t k : sums) {
       const Reduction& reduction = plan_.reductions[k];
       text_.line(str(vector_of(reduction), " e", k, " = ls_load_n_", type(k), "(w", k, ", c, m);"));
-      text_.line(str("for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ", combine(reduction, str("e", k), str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")), ";"));
+      text_.line(str("for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
+                     combine(reduction, str("e", k), str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")), ";"));
       text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, str("e", k)), ";"));
     }
     std::vector<int> roots;
@@ -305,7 +327,8 @@ class Nest {
     for (int id : end_.closure(roots, {})) end_.write(text_, id, true);
     for (const Store& store : plan_.stores)
       if (store.level == Level::column)
-        text_.line(str("ls_store_n_", name(body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype), "(o", store.output, ", c, t", store.item, ", m);"));
+        text_.line(str("ls_store_n_", name(body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype), "(o", store.output,
+                       ", c, t", store.item, ", m);"));
     text_.close();
     for (size_t k : sums) text_.line(str("__builtin_free(w", k, ");"));
   }

@@ -15,13 +15,14 @@
 namespace lockstep {
 
 namespace {
-constexpr int64_t kChunk = 16384;       // elements of a unit of work
-constexpr int64_t kSampleSize = 1 << 20;  // elements of the body's tensors; any size will do
+constexpr int64_t kChunk = 16384;            // elements of a unit of work
+constexpr int64_t kSampleSize = 1 << 20;     // elements of the body's tensors; any size will do
 constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay while the row expands
 
 const char* kind_of(const Graph& body, const GraphInput& input) {
   if (body[input.value].shape.size() == 1) return "element";
-  LS_CHECK(body[input.value].shape.empty(), "multi-tensor input \"", input.name, "\" is ", shape_text(body[input.value].dtype, body[input.value].shape));
+  LS_CHECK(body[input.value].shape.empty(), "multi-tensor input \"", input.name, "\" is ",
+           shape_text(body[input.value].dtype, body[input.value].shape));
   return input.kind == InputKind::scalar ? "shared" : "tensor";
 }
 }  // namespace
@@ -36,7 +37,8 @@ Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) 
   std::vector<Tensor> in;
   for (size_t i = 0; i < sample.size(); ++i) {
     bool scalar = sample[i].shape.empty();
-    in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value, str(scalar ? "scalar" : "tensor", i), dtype, scalar ? Shape{} : Shape{kSampleSize}));
+    in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value, str(scalar ? "scalar" : "tensor", i),
+                                                      dtype, scalar ? Shape{} : Shape{kSampleSize}));
   }
   ValueId decay = builder->graph.add_input(InputKind::value, "weight_decay", DType::f32, {});
   auto out = row.expand({in, marked, builder});
@@ -52,7 +54,8 @@ Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) 
       ++marks;
       ValueId value = rewriter.at(decay);
       if (made.dtype != DType::f32) value = rewriter.graph().append("convert", {value}, {{"dtype", made.dtype}}, {{made.dtype, {}}})[0];
-      if (!made.shape.empty()) value = rewriter.graph().append("broadcast", {value}, {{"shape", made.shape}, {"dims", Shape{}}}, {{made.dtype, made.shape}})[0];
+      if (!made.shape.empty())
+        value = rewriter.graph().append("broadcast", {value}, {{"shape", made.shape}, {"dims", Shape{}}}, {{made.dtype, made.shape}})[0];
       rewriter.map(node.outputs[0], value);
     } else {
       rewriter.copy(node);
@@ -74,7 +77,8 @@ KernelSource generate_multi_tensor(const Graph& body) {
   for (auto& output : own.outputs) output.name.clear();
   std::string described = print(own, {.source_lines = false});
   auto made = cpu::plan_body(own);
-  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(), "a multi-tensor body is pointwise: ", made.reason, "\n", described);
+  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(), "a multi-tensor body is pointwise: ", made.reason, "\n",
+           described);
   const cpu::Plan& plan = *made.plan;
 
   KernelSource out;
@@ -92,14 +96,20 @@ KernelSource generate_multi_tensor(const Graph& body) {
   text.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1 && first[tensors] > 1)");
   text.open("for (i64 chunk = 0; chunk < first[tensors]; ++chunk) {");
   text.line("i64 i = 0;");
-  text.line("for (i64 end = tensors; end - i > 1;) { const i64 middle = (i + end) / 2; if (first[middle] <= chunk) i = middle; else end = middle; }");
-  text.line(str("const i64 lo = (chunk - first[i]) * ", kChunk, ", hi = lo + ", kChunk, " < numels[i] ? lo + ", kChunk, " : numels[i], whole = hi / 16 * 16;"));
+  text.line(
+      "for (i64 end = tensors; end - i > 1;) { const i64 middle = (i + end) / 2; if (first[middle] <= chunk) i = middle; else end = "
+      "middle; }");
+  text.line(str("const i64 lo = (chunk - first[i]) * ", kChunk, ", hi = lo + ", kChunk, " < numels[i] ? lo + ", kChunk,
+                " : numels[i], whole = hi / 16 * 16;"));
   int64_t element = 0, shared = 0, tensor = 0;
   for (size_t k = 0; k < kinds.size(); ++k) {
-    std::string from = kinds[k] == "element" ? str("table[i * ", columns, " + ", element++, "]") : kinds[k] == "shared" ? str("scalars[", shared++, "]") : str("(const void*)(per_tensor + i * ", per_tensor, " + ", tensor++, ")");
+    std::string from = kinds[k] == "element"  ? str("table[i * ", columns, " + ", element++, "]")
+                       : kinds[k] == "shared" ? str("scalars[", shared++, "]")
+                                              : str("(const void*)(per_tensor + i * ", per_tensor, " + ", tensor++, ")");
     text.line(str("const void* const a", k, " = ", from, ";"));
   }
-  for (size_t k = 0; k < own.outputs.size(); ++k) text.line(str("void* const o", k, " = table[i * ", columns, " + ", elements + static_cast<int64_t>(k), "];"));
+  for (size_t k = 0; k < own.outputs.size(); ++k)
+    text.line(str("void* const o", k, " = table[i * ", columns, " + ", elements + static_cast<int64_t>(k), "];"));
   std::vector<int> roots;
   for (const auto& store : plan.stores) roots.push_back(store.item);
   auto needed = items.closure(roots, {});
@@ -119,7 +129,9 @@ KernelSource generate_multi_tensor(const Graph& body) {
   text.close();
   text.line("__builtin_free(first);");
   text.close();
-  out.text = "extern \"C\" void " + out.name + "(void* const* table, const i64* numels, const float* per_tensor, i64 tensors, void* const* scalars, int threads)\n" + text.take();
+  out.text = "extern \"C\" void " + out.name +
+             "(void* const* table, const i64* numels, const float* per_tensor, i64 tensors, void* const* scalars, int threads)\n" +
+             text.take();
   if (logs::enabled("source")) logs::topic("source", described + out.text);
   return out;
 }

@@ -50,7 +50,8 @@ void place_output(const Graph& body, size_t output, Plan& plan, Evaluator& main,
   Expr element = indexer.add(indexer.scale(indexer.row(), plan.columns), indexer.column());
   if (size == plan.rows * plan.columns && attempt(Level::element, main, indexer, element)) return;
   if (size == plan.rows && attempt(Level::row, main, indexer, indexer.row())) return;
-  if (size == plan.columns && plan.column_reductions && attempt(Level::column, end, *plan.combine_indexer, plan.combine_indexer->column())) return;
+  if (size == plan.columns && plan.column_reductions && attempt(Level::column, end, *plan.combine_indexer, plan.combine_indexer->column()))
+    return;
   throw NoPlan(reason);
 }
 
@@ -72,7 +73,7 @@ std::vector<bool> reached(const Plan& plan) {
 
 void weigh(Plan& plan) {
   auto need = reached(plan);
-  double per_row = 2, per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
+  double dear_row = 0, dear_column = 0, per_row = 2, per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
   for (size_t i = 0; i < plan.items.size(); ++i) {
     if (!need[i]) continue;
     const Item& item = plan.items[i];
@@ -85,9 +86,12 @@ void weigh(Plan& plan) {
     }
     for (const Guard& guard : item.guards)
       if (plan.indexer->varies_with_column(guard.at)) cost += plan.indexer->lanes(guard.at).stride == 0 ? 1 : 4;
-    item.varies ? per_column += cost : per_row += cost / 4;
+    const double times = item.varies ? 1 : 0.25;
+    (item.varies ? per_column : per_row) += cost * times;
+    if (item.cost >= kDear) (item.varies ? dear_column : dear_row) += item.cost * times;
   }
   double vectors = static_cast<double>((plan.columns + Indexer::kLanes - 1) / Indexer::kLanes);
+  plan.dear = static_cast<double>(plan.rows) * (dear_row + vectors * dear_column);
   plan.work = static_cast<double>(plan.rows) * (per_row + vectors * (per_column + 1));
 }
 
@@ -107,13 +111,13 @@ PlanResult plan_in(const Graph& body, const Space& space) {
       plan.reductions.push_back({&node, form.column, item, plan.items[static_cast<size_t>(item)].stage});
       int id = static_cast<int>(plan.reductions.size()) - 1;
       (form.column ? end : main).set_reduction(node.outputs[0], id);
-      if (form.column) main.set_reduction(node.outputs[0], id);
-      else end.set_reduction(node.outputs[0], id);
+      if (form.column)
+        main.set_reduction(node.outputs[0], id);
+      else
+        end.set_reduction(node.outputs[0], id);
     }
     for (size_t i = 0; i < body.outputs.size(); ++i) place_output(body, i, plan, main, end);
-  } catch (const NoPlan& error) {
-    return {std::nullopt, error.what()};
-  }
+  } catch (const NoPlan& error) { return {std::nullopt, error.what()}; }
   for (const auto& reduction : plan.reductions) plan.stages = std::max(plan.stages, reduction.stage + 1);
   for (const auto& store : plan.stores)
     if (store.level == Level::element) plan.stages = std::max(plan.stages, plan.items[static_cast<size_t>(store.item)].stage + 1);

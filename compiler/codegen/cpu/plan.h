@@ -21,27 +21,29 @@ struct Guard {
   int64_t lo = 0, hi = 0;  // holds where lo <= at < hi
 };
 
+inline constexpr int kDear = 12;  // cost from which a value is dear: never computed twice on purpose
+
 // One value at one index; ids of items grow from operands to users.
 struct Item {
   ItemKind kind = ItemKind::load;
   DType dtype = DType::f32;
-  Expr index;                 // load: element of the input; iota: the number; random: the element; row_number: unused
-  int input = -1;             // load: position among the body's inputs
-  const Node* node = nullptr; // pointwise, random
-  double value = 0;           // constant
-  int64_t bound = 0;          // row_number: numbers are clamped to [0, bound)
-  std::vector<int> args;      // select: taken where the guards hold, else
+  Expr index;                  // load: element of the input; iota: the number; random: the element; row_number: unused
+  int input = -1;              // load: position among the body's inputs
+  const Node* node = nullptr;  // pointwise, random
+  double value = 0;            // constant
+  int64_t bound = 0;           // row_number: numbers are clamped to [0, bound)
+  std::vector<int> args;       // select: taken where the guards hold, else
   std::vector<Guard> guards;
   int reduction = -1;
-  int stage = 0;              // row reductions that must be complete before
-  bool varies = false;        // over the columns
-  int cost = 1;               // about one per vector instruction of arithmetic
+  int stage = 0;        // row reductions that must be complete before
+  bool varies = false;  // over the columns
+  int cost = 1;         // about one per vector instruction of arithmetic
 };
 
 struct Reduction {
   const Node* node = nullptr;
   bool column = false;
-  int item = -1;   // what is reduced
+  int item = -1;  // what is reduced
   int stage = 0;
 };
 
@@ -59,10 +61,11 @@ struct Plan {
   std::vector<Item> items, combine_items;
   std::vector<Reduction> reductions;
   std::vector<Store> stores;
-  int stages = 1;            // loops over a row; stores and column sums are in the last
+  int stages = 1;  // loops over a row; stores and column sums are in the last
   bool row_reductions = false, column_reductions = false;
-  int irregular = 0;         // loads gathered lane by lane
-  double work = 0;           // total of cost over executions
+  int irregular = 0;  // loads gathered lane by lane
+  double work = 0;    // total of cost over executions
+  double dear = 0;    // the part of it in items of kDear and more
 };
 
 // The plan, or why there is none (the body does not fit one space).

@@ -107,11 +107,14 @@ LS_F vl ls_numbers(i64 at, i64 step) { vl v; LS_EACH(v)[l] = at + step * l; retu
 LS_F vi ls_clamp_rows(vi x, i64 n) { x = x < 0 ? vi{} : x; return x >= (i32)n ? vi{} + (i32)(n - 1) : x; }
 )";
 
-#define LS_COMPARE(name, op)                                                                                 \
-  {name, "#define LS_ONE(V, M) LS_F vi " name "(V a, V b) { return LS_CAST(a " op " b, vi); }\nLS_ALL(LS_ONE)\n#undef LS_ONE\n"}
-#define LS_LANES1(name, call)                                                                                \
-  {"ls_" name, "LS_F vf ls_" name "(vf x) { vf r; LS_EACH(r)[l] = __builtin_" call "f(x[l]); return r; }\n"  \
-               "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" call "(x[l]); return r; }\n"}
+#define LS_COMPARE(name, op) \
+  { name, "#define LS_ONE(V, M) LS_F vi " name "(V a, V b) { return LS_CAST(a " op " b, vi); }\nLS_ALL(LS_ONE)\n#undef LS_ONE\n" }
+#define LS_LANES1(name, call)                                                                               \
+  {                                                                                                         \
+    "ls_" name, "LS_F vf ls_" name "(vf x) { vf r; LS_EACH(r)[l] = __builtin_" call                         \
+                "f(x[l]); return r; }\n"                                                                    \
+                "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" call "(x[l]); return r; }\n" \
+  }
 
 constexpr std::string_view kAbs = R"(
 LS_F vf ls_abs(vf x) { return (vf)((vi)x & 0x7fffffff); }
@@ -252,29 +255,58 @@ std::vector<PreludePart> make_parts() {
   LS_MEMORY_PART("u32", "vu", "u32");
   LS_MEMORY_PART("u64", "vul", "u64");
   std::vector<PreludePart> more{
-      {"ls_memory_bf16", kBf16}, {"ls_memory_f16", kF16}, {"ls_memory_bool", kBool},
-      {"ls_where", kWhere}, {"ls_first", kFirst}, {"ls_guard", kGuard}, {"ls_numbers", kNumbers},
-      LS_COMPARE("ls_eq", "=="), LS_COMPARE("ls_ne", "!="), LS_COMPARE("ls_lt", "<"), LS_COMPARE("ls_le", "<="),
-      {"ls_abs", kAbs}, {"ls_sign", kSign, 3},
-      LS_LANES1("floor", "floor"), LS_LANES1("ceil", "ceil"), LS_LANES1("round", "rint"), LS_LANES1("trunc", "trunc"),
-      {"ls_sqrt", "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd x) { vd r; LS_EACH(r)[l] = __builtin_sqrt(x[l]); return r; }\n", 8},
+      {"ls_memory_bf16", kBf16},
+      {"ls_memory_f16", kF16},
+      {"ls_memory_bool", kBool},
+      {"ls_where", kWhere},
+      {"ls_first", kFirst},
+      {"ls_guard", kGuard},
+      {"ls_numbers", kNumbers},
+      LS_COMPARE("ls_eq", "=="),
+      LS_COMPARE("ls_ne", "!="),
+      LS_COMPARE("ls_lt", "<"),
+      LS_COMPARE("ls_le", "<="),
+      {"ls_abs", kAbs},
+      {"ls_sign", kSign, 3},
+      LS_LANES1("floor", "floor"),
+      LS_LANES1("ceil", "ceil"),
+      LS_LANES1("round", "rint"),
+      LS_LANES1("trunc", "trunc"),
+      {"ls_sqrt",
+       "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd x) { vd r; LS_EACH(r)[l] = "
+       "__builtin_sqrt(x[l]); return r; }\n",
+       8},
       {"ls_rsqrt", "LS_F vf ls_rsqrt(vf x) { return 1.0f / ls_sqrt(x); }\nLS_F vd ls_rsqrt(vd x) { return 1.0 / ls_sqrt(x); }\n", 8},
       {"ls_reciprocal", "LS_F vf ls_reciprocal(vf x) { return 1.0f / x; }\nLS_F vd ls_reciprocal(vd x) { return 1.0 / x; }\n", 4},
-      {"ls_maximum", kExtremes}, {"ls_clamp", kClamp}, {"ls_div", kDiv, 30}, {"ls_remainder", kRemainder, 60}, {"ls_shl", kShifts, 2}, {"ls_not", kNot},
-      {"ls_fma", "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; }\n"
-                 "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; }\n"},
-      {"LS_TO", kConvert}, {"LS_TO_INT", kConvertInts},
-      {"ls_to_f32", "LS_TO(f32, vf, float)\n"}, {"ls_to_f64", "LS_TO(f64, vd, double)\n"},
+      {"ls_maximum", kExtremes},
+      {"ls_clamp", kClamp},
+      {"ls_div", kDiv, 30},
+      {"ls_remainder", kRemainder, 60},
+      {"ls_shl", kShifts, 2},
+      {"ls_not", kNot},
+      {"ls_fma",
+       "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; }\n"
+       "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; }\n"},
+      {"LS_TO", kConvert},
+      {"LS_TO_INT", kConvertInts},
+      {"ls_to_f32", "LS_TO(f32, vf, float)\n"},
+      {"ls_to_f64", "LS_TO(f64, vd, double)\n"},
       {"ls_to_bf16", "template <class X> LS_F vf ls_to_bf16(X x) { return ls_round_bf16(ls_to_f32(x)); }\n"},
       {"ls_to_f16", "template <class X> LS_F vf ls_to_f16(X x) { return ls_round_f16(ls_to_f32(x)); }\n"},
       {"ls_to_i32", "LS_TO_INT(i32, vi, i32, -0x1p31, 0x1p31, (i32)0x80000000, 0x7fffffff)\n"},
       {"ls_to_i64", "LS_TO_INT(i64, vl, i64, -0x1p63, 0x1p63, (i64)(1ul << 63), 0x7fffffffffffffffl)\n"},
-      {"ls_to_u8", "LS_TO_INT(u8, vub, u8, 0.0, 0x1p8, (u8)0, (u8)0xff)\n"}, {"ls_to_u16", "LS_TO_INT(u16, vuh, u16, 0.0, 0x1p16, (u16)0, (u16)0xffff)\n"},
-      {"ls_to_u32", "LS_TO_INT(u32, vu, u32, 0.0, 0x1p32, 0u, 0xffffffffu)\n"}, {"ls_to_u64", "LS_TO_INT(u64, vul, u64, 0.0, 0x1p64, 0ul, ~0ul)\n"},
-      {"ls_to_bool", kToBool}, {"ls_bits", kBits},
-      {"ls_bits_bf16", "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return ls_unpack_bf16(x); }\n"},
-      {"ls_bits_f16", "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return ls_unpack_f16(x); }\n"},
-      {"ls_tree", kTree}, {"ls_best", kBest},
+      {"ls_to_u8", "LS_TO_INT(u8, vub, u8, 0.0, 0x1p8, (u8)0, (u8)0xff)\n"},
+      {"ls_to_u16", "LS_TO_INT(u16, vuh, u16, 0.0, 0x1p16, (u16)0, (u16)0xffff)\n"},
+      {"ls_to_u32", "LS_TO_INT(u32, vu, u32, 0.0, 0x1p32, 0u, 0xffffffffu)\n"},
+      {"ls_to_u64", "LS_TO_INT(u64, vul, u64, 0.0, 0x1p64, 0ul, ~0ul)\n"},
+      {"ls_to_bool", kToBool},
+      {"ls_bits", kBits},
+      {"ls_bits_bf16",
+       "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return ls_unpack_bf16(x); }\n"},
+      {"ls_bits_f16",
+       "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return ls_unpack_f16(x); }\n"},
+      {"ls_tree", kTree},
+      {"ls_best", kBest},
   };
   parts.insert(parts.end(), more.begin(), more.end());
   for (const auto& part : math_parts()) parts.push_back(part);
@@ -283,16 +315,26 @@ std::vector<PreludePart> make_parts() {
 
 // The part that defines a name: ls_load_bf16 is in ls_memory_bf16, ls_within in ls_guard.
 std::string_view home_of(std::string_view word) {
-  for (std::string_view verb : {"ls_load_n_", "ls_load_", "ls_store_n_", "ls_store_", "ls_get_", "ls_put_", "ls_full_", "ls_unpack_", "ls_pack_", "ls_round_"})
+  for (std::string_view verb :
+       {"ls_load_n_", "ls_load_", "ls_store_n_", "ls_store_", "ls_get_", "ls_put_", "ls_full_", "ls_unpack_", "ls_pack_", "ls_round_"})
     if (word.starts_with(verb)) {
       for (const char* dtype : {"f32", "f64", "i32", "i64", "u8", "u16", "u32", "u64", "bf16", "f16", "bool"})
         if (word.substr(verb.size()) == dtype)
           for (const auto& part : prelude_parts())
             if (part.name.starts_with("ls_memory_") && part.name.substr(10) == dtype) return part.name;
     }
-  static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-      {"ls_within", "ls_guard"}, {"ls_clamp_rows", "ls_numbers"}, {"ls_minimum", "ls_maximum"}, {"ls_shr", "ls_shl"}, {"ls_best_of", "ls_best"},
-      {"ls_uniform", "ls_random"}, {"ls_exp_q", "ls_exp"}, {"ls_log_of", "ls_log"}, {"ls_cos", "ls_sin"}, {"ls_from_bits_bf16", "ls_bits_bf16"}, {"ls_from_bits_f16", "ls_bits_f16"}};
+  static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"ls_within", "ls_guard"},
+                                                                              {"ls_clamp_rows", "ls_numbers"},
+                                                                              {"ls_minimum", "ls_maximum"},
+                                                                              {"ls_shr", "ls_shl"},
+                                                                              {"ls_best_of", "ls_best"},
+                                                                              {"ls_uniform", "ls_random"},
+                                                                              {"ls_random_run", "ls_random"},
+                                                                              {"ls_exp_q", "ls_exp"},
+                                                                              {"ls_log_of", "ls_log"},
+                                                                              {"ls_cos", "ls_sin"},
+                                                                              {"ls_from_bits_bf16", "ls_bits_bf16"},
+                                                                              {"ls_from_bits_f16", "ls_bits_f16"}};
   for (const auto& [from, to] : kOthers)
     if (word == from) return to;
   if (word.starts_with("ls_from_bits_")) return "ls_bits";
@@ -336,32 +378,55 @@ std::string prelude_for(std::string_view source) {
 
 std::string_view register_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: case DType::bf16: case DType::f16: return "vf";
-    case DType::f64: return "vd";
-    case DType::i32: case DType::boolean: return "vi";
-    case DType::i64: return "vl";
-    case DType::u8: return "vub";
-    case DType::u16: return "vuh";
-    case DType::u32: return "vu";
-    case DType::u64: return "vul";
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      return "vf";
+    case DType::f64:
+      return "vd";
+    case DType::i32:
+    case DType::boolean:
+      return "vi";
+    case DType::i64:
+      return "vl";
+    case DType::u8:
+      return "vub";
+    case DType::u16:
+      return "vuh";
+    case DType::u32:
+      return "vu";
+    case DType::u64:
+      return "vul";
   }
   throw InternalError("unknown dtype");
 }
 std::string_view memory_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "float";
-    case DType::f64: return "double";
-    case DType::bf16: case DType::f16: return "u16";
-    case DType::boolean: return "u8";
-    default: return name(dtype);
+    case DType::f32:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::bf16:
+    case DType::f16:
+      return "u16";
+    case DType::boolean:
+      return "u8";
+    default:
+      return name(dtype);
   }
 }
 std::string_view lane_type(DType dtype) {
   switch (dtype) {
-    case DType::f32: case DType::bf16: case DType::f16: return "float";
-    case DType::f64: return "double";
-    case DType::boolean: return "i32";
-    default: return name(dtype);
+    case DType::f32:
+    case DType::bf16:
+    case DType::f16:
+      return "float";
+    case DType::f64:
+      return "double";
+    case DType::boolean:
+      return "i32";
+    default:
+      return name(dtype);
   }
 }
 

@@ -197,6 +197,35 @@ LS_F vu ls_random(i64 seed, i64 stream, i64 step, vul index) {
   vu low = (word & 1) != 0 ? c1 : c0, high = (word & 1) != 0 ? c3 : c2;
   return (word & 2) != 0 ? high : low;
 }
+// Elements index ... index + LS_W - 1. Where they start at a multiple of four, each block is computed once for its four words; the upper
+// halves of the 64-bit lanes may hold anything, as a product takes the lower halves.
+#define LS_B (LS_W / 4)
+typedef u64 ls_blocks __attribute__((vector_size(8 * LS_B)));
+#if LS_W == 16
+typedef int ls_halves __attribute__((vector_size(32)));
+LS_F ls_blocks ls_product(ls_blocks a, u64 k) { return (ls_blocks)__builtin_ia32_pmuludq256((ls_halves)a, (ls_halves)(ls_blocks{} + k)); }
+#else
+LS_F ls_blocks ls_product(ls_blocks a, u64 k) { return (a & 0xffffffffu) * k; }
+#endif
+LS_F vu ls_random_run(i64 seed, i64 stream, i64 step, u64 index) {
+  if (__builtin_expect((index & 3) != 0, 0)) { vul each; LS_EACH(each)[l] = index + (u64)l; return ls_random(seed, stream, step, each); }
+  u64 key = (u64)seed * 0x9E3779B97F4A7C15ul ^ (u64)stream;
+  u32 k0 = (u32)key, k1 = (u32)(key >> 32);
+  ls_blocks block; for (int l = 0; l < LS_B; ++l) block[l] = (index >> 2) + (u64)l;
+  ls_blocks c0 = block, c1 = block >> 32, c2 = ls_blocks{} + (u64)(u32)step, c3 = ls_blocks{} + ((u64)step >> 32);
+  for (int round = 0; round < 10; ++round) {
+    ls_blocks p0 = ls_product(c0, 0xD2511F53ul), p1 = ls_product(c2, 0xCD9E8D57ul);
+    c0 = (p1 >> 32) ^ c1 ^ (u64)k0; c2 = (p0 >> 32) ^ c3 ^ (u64)k1;
+    c1 = p1; c3 = p0;
+    k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
+  }
+  vu out;
+  ls_blocks low = (c0 & 0xffffffffu) | (c1 << 32), high = (c2 & 0xffffffffu) | (c3 << 32);
+  u64 pairs[2 * LS_B];
+  for (int l = 0; l < LS_B; ++l) { pairs[2 * l] = low[l]; pairs[2 * l + 1] = high[l]; }
+  __builtin_memcpy(&out, pairs, sizeof out);
+  return out;
+}
 LS_F vf ls_uniform(vu bits) { return LS_CAST((vi)(bits >> 8), vf) * 0x1p-24f; }
 )";
 
@@ -205,12 +234,16 @@ LS_F vf ls_uniform(vu bits) { return LS_CAST((vi)(bits >> 8), vf) * 0x1p-24f; }
 }  // namespace
 
 std::span<const PreludePart> math_parts() {
-  static const std::string exp = std::string(kExp) + LS_DOUBLE("exp"), expm1 = std::string(kExpm1) + LS_DOUBLE("expm1"), log = std::string(kLog) + LS_DOUBLE("log"),
-                           log1p = std::string(kLog1p) + LS_DOUBLE("log1p"), tanh = std::string(kTanh) + LS_DOUBLE("tanh"), erf = std::string(kErf) + LS_DOUBLE("erf"),
-                           sigmoid = std::string(kSigmoid) + "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl{} + (i64)(1ul << 63)))); return (x >= 0.0 ? vd{} + 1.0 : e) / (1.0 + e); }\n";
+  static const std::string exp = std::string(kExp) + LS_DOUBLE("exp"), expm1 = std::string(kExpm1) + LS_DOUBLE("expm1"),
+                           log = std::string(kLog) + LS_DOUBLE("log"), log1p = std::string(kLog1p) + LS_DOUBLE("log1p"),
+                           tanh = std::string(kTanh) + LS_DOUBLE("tanh"), erf = std::string(kErf) + LS_DOUBLE("erf"),
+                           sigmoid = std::string(kSigmoid) +
+                                     "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl{} + (i64)(1ul << 63)))); return (x >= 0.0 "
+                                     "? vd{} + 1.0 : e) / (1.0 + e); }\n";
   static const PreludePart parts[] = {
-      {"ls_scale", kScale}, {"ls_exp", exp, 16}, {"ls_expm1", expm1, 22}, {"ls_log", log, 24}, {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24},
-      {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40}, {"ls_sin", kSin, 60}, {"ls_pow", kPow, 400}, {"ls_random", kRandom, 150},
+      {"ls_scale", kScale},    {"ls_exp", exp, 16},   {"ls_expm1", expm1, 22},     {"ls_log", log, 24},
+      {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24}, {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40},
+      {"ls_sin", kSin, 60},    {"ls_pow", kPow, 400}, {"ls_random", kRandom, 150},
   };
   return parts;
 }

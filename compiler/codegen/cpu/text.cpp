@@ -102,20 +102,29 @@ std::string ItemText::random(const Item& item, int id, std::string& loop) const 
   const Shape& shape = body_[item.node->outputs[0]].shape;
   int64_t inner = 1;
   for (size_t i = 1; i < shape.size(); ++i) inner *= shape[i];
+  Lanes lanes = indexer_.lanes(item.index);
+  if (item.varies && lanes.regular && lanes.stride == 1) {
+    std::string run = str("ls_random_run(t", item.args[0], "[0], ", item.node->attrs.integer("stream"), "l, t", item.args[1], "[0], (u64)(",
+                          indexer_.text(item.index, "c"), " + t", item.args[2], "[0] * ", inner, "l))");
+    return item.dtype == DType::f32 ? str("ls_uniform(", run, ")") : run;
+  }
   std::string element = numbers(item.index, item.varies, id, loop);
-  std::string bits = str("ls_random(t", item.args[0], "[0], ", item.node->attrs.integer("stream"), "l, t", item.args[1], "[0], (vul)(", element, " + t", item.args[2], "[0] * ", inner, "l))");
+  std::string bits = str("ls_random(t", item.args[0], "[0], ", item.node->attrs.integer("stream"), "l, t", item.args[1], "[0], (vul)(",
+                         element, " + t", item.args[2], "[0] * ", inner, "l))");
   return item.dtype == DType::f32 ? str("ls_uniform(", bits, ")") : bits;
 }
 
 std::string ItemText::load(const Item& item, int id, bool tail, std::string& loop) const {
   const std::string type(name(item.dtype)), from = str("a", item.input);
   Lanes lanes = indexer_.lanes(item.index);
-  if (!item.varies || (lanes.regular && lanes.stride == 0)) return str("ls_full_", type, "(ls_get_", type, "(", from, ", ", indexer_.text(item.index, "c"), "))");
+  if (!item.varies || (lanes.regular && lanes.stride == 0))
+    return str("ls_full_", type, "(ls_get_", type, "(", from, ", ", indexer_.text(item.index, "c"), "))");
   if (lanes.regular && lanes.stride == 1) {
     std::string at = indexer_.text(item.index, "c");
     return tail ? str("ls_load_n_", type, "(", from, ", ", at, ", m)") : str("ls_load_", type, "(", from, ", ", at, ")");
   }
-  loop = str(register_type(item.dtype), " g", id, " = {}; for (int l = 0; l < ", tail ? "m" : "LS_W", "; ++l) g", id, "[l] = ls_get_", type, "(", from, ", ", indexer_.text(item.index, "(c + l)", "l"), ");");
+  loop = str(register_type(item.dtype), " g", id, " = {}; for (int l = 0; l < ", tail ? "m" : "LS_W", "; ++l) g", id, "[l] = ls_get_", type,
+             "(", from, ", ", indexer_.text(item.index, "(c + l)", "l"), ");");
   return str("g", id);
 }
 
@@ -125,14 +134,16 @@ std::string ItemText::select(const Item& item, int id, std::string& loop) const 
     Lanes lanes = indexer_.lanes(guard.at);
     std::string at = indexer_.text(guard.at, "c");
     bool whole = !indexer_.varies_with_column(guard.at) || (lanes.regular && lanes.stride == 0) ||
-                 (lanes.regular && lanes.stride == 1 && lanes.multiple % Indexer::kLanes == 0 && guard.lo % Indexer::kLanes == 0 && guard.hi % Indexer::kLanes == 0);
+                 (lanes.regular && lanes.stride == 1 && lanes.multiple % Indexer::kLanes == 0 && guard.lo % Indexer::kLanes == 0 &&
+                  guard.hi % Indexer::kLanes == 0);
     if (whole) {
       scalar += str(scalar.empty() ? "" : " && ", "(", at, ") >= ", guard.lo, " && (", at, ") < ", guard.hi);
     } else if (lanes.regular) {
       mask += str(mask.empty() ? "" : " & ", "ls_within(", at, ", ", lanes.stride, ", ", guard.lo, ", ", guard.hi, ")");
     } else {
       std::string lane = indexer_.text(guard.at, "(c + l)", "l"), name = str("w", id, "_", &guard - item.guards.data());
-      loop += str("vi ", name, "; for (int l = 0; l < LS_W; ++l) { i64 i = ", lane, "; ", name, "[l] = -(i >= ", guard.lo, " && i < ", guard.hi, "); } ");
+      loop += str("vi ", name, "; for (int l = 0; l < LS_W; ++l) { i64 i = ", lane, "; ", name, "[l] = -(i >= ", guard.lo, " && i < ",
+                  guard.hi, "); } ");
       mask += str(mask.empty() ? "" : " & ", name);
     }
   }
@@ -145,15 +156,35 @@ void ItemText::write(Text& text, int id, bool tail) const {
   const Item& item = items_[static_cast<size_t>(id)];
   std::string loop, code;
   switch (item.kind) {
-    case ItemKind::load: code = load(item, id, tail, loop); break;
-    case ItemKind::constant: code = full(item.dtype, item.value); break;
-    case ItemKind::iota: code = str("ls_to_", name(item.dtype), "(", numbers(item.index, item.varies, id, loop), ")"); break;
-    case ItemKind::random: code = random(item, id, loop); break;
-    case ItemKind::pointwise: code = pointwise(item); break;
-    case ItemKind::select: code = select(item, id, loop); break;
-    case ItemKind::row_number: code = str("ls_clamp_rows(ls_to_i32(t", item.args[0], "), ", item.bound, ")"); break;
+    case ItemKind::load:
+      code = load(item, id, tail, loop);
+      break;
+    case ItemKind::constant:
+      code = full(item.dtype, item.value);
+      break;
+    case ItemKind::iota:
+      if (Lanes lanes = indexer_.lanes(item.index);
+          item.dtype == DType::i32 && item.varies && lanes.regular && indexer_.high(item.index) <= std::numeric_limits<int32_t>::max())
+        code = str("(i32)(", indexer_.text(item.index, "c"), ") + LS_LANE * ", lanes.stride);
+      else
+        code = str("ls_to_", name(item.dtype), "(", numbers(item.index, item.varies, id, loop), ")");
+      break;
+    case ItemKind::random:
+      code = random(item, id, loop);
+      break;
+    case ItemKind::pointwise:
+      code = pointwise(item);
+      break;
+    case ItemKind::select:
+      code = select(item, id, loop);
+      break;
+    case ItemKind::row_number:
+      code = str("ls_clamp_rows(ls_to_i32(t", item.args[0], "), ", item.bound, ")");
+      break;
     case ItemKind::row_result:
-    case ItemKind::column_result: code = str("q", item.reduction); break;
+    case ItemKind::column_result:
+      code = str("q", item.reduction);
+      break;
   }
   if (!loop.empty()) text.line(loop);
   text.line(str("const ", register_type(item.dtype), " t", id, " = ", code, ";"));

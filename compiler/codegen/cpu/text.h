@@ -41,8 +41,8 @@ class ItemText {
   const Indexer& indexer_;
 };
 
-std::string literal(DType dtype, double value);             // as an argument of ls_full_<dtype>
-std::string full(DType dtype, double value);                // "ls_full_f32(0.0f)"
-DType accumulator(DType dtype);                             // memory type of partial results: f32 for bf16 and f16, i32 for bool
+std::string literal(DType dtype, double value);  // as an argument of ls_full_<dtype>
+std::string full(DType dtype, double value);     // "ls_full_f32(0.0f)"
+DType accumulator(DType dtype);                  // memory type of partial results: f32 for bf16 and f16, i32 for bool
 
 }  // namespace lockstep::cpu

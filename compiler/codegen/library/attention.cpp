@@ -21,8 +21,8 @@
 namespace lockstep {
 
 namespace {
-constexpr int64_t kRows = 64;   // query rows per block
-constexpr int kLanes = 16;      // accumulators of a row sum
+constexpr int64_t kRows = 64;  // query rows per block
+constexpr int kLanes = 16;     // accumulators of a row sum
 
 // exp for x up to 88 (and -inf): 2^n * p(r), Cephes coefficients; exact 0 below the smallest normal number.
 inline float exp_f32(float x) {
@@ -131,7 +131,10 @@ class Attention : public LibraryCall {
     inputs_ = in.size();
   }
   size_t workspace(int threads) const override { return static_cast<size_t>(threads) * per_thread() * 4; }
-  std::string algorithm() const override { return str("sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/", kv_heads_, " d=", size_, causal_ ? " causal" : "", " rows=", kRows); }
+  std::string algorithm() const override {
+    return str("sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/", kv_heads_, " d=", size_,
+               causal_ ? " causal" : "", " rows=", kRows);
+  }
   double flops() const override {
     double pairs = static_cast<double>(tokens_) * static_cast<double>(keys_) * (causal_ ? 0.5 : 1.0);
     return (backward_ ? 10.0 : 4.0) * static_cast<double>(batch_ * heads_) * pairs * static_cast<double>(size_);
@@ -143,7 +146,8 @@ class Attention : public LibraryCall {
       float* scratch = static_cast<float*>(workspace) + static_cast<size_t>(omp_get_thread_num()) * per_thread();
 #pragma omp for schedule(static)
       for (int64_t task = 0; task < tasks; ++task)
-        backward_ ? backward(args, scratch, task / kv_heads_, task % kv_heads_) : forward(args, scratch, task / kv_heads_, task % kv_heads_);
+        backward_ ? backward(args, scratch, task / kv_heads_, task % kv_heads_)
+                  : forward(args, scratch, task / kv_heads_, task % kv_heads_);
     }
   }
 
@@ -222,6 +226,8 @@ class Attention : public LibraryCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) { return std::make_unique<Attention>(node, in, out); }
+std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+  return std::make_unique<Attention>(node, in, out);
+}
 
 }  // namespace lockstep

@@ -23,9 +23,12 @@ struct Role {
     int64_t span = 0;
     for (size_t i = sizes.size(); i-- > 0;) {
       if (sizes[i] == 1) continue;
-      if (!inner) inner = strides[i], span = strides[i] * sizes[i];
-      else if (strides[i] != span) return std::nullopt;
-      else span *= sizes[i];
+      if (!inner)
+        inner = strides[i], span = strides[i] * sizes[i];
+      else if (strides[i] != span)
+        return std::nullopt;
+      else
+        span *= sizes[i];
     }
     return inner ? *inner : 1;
   }
@@ -49,7 +52,8 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const st
   for (int64_t dim : batch) add(side.batch, dim);
   for (int64_t dim : contract) add(side.contract, dim);
   for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
-    if (std::find(batch.begin(), batch.end(), dim) == batch.end() && std::find(contract.begin(), contract.end(), dim) == contract.end()) add(side.free, dim);
+    if (std::find(batch.begin(), batch.end(), dim) == batch.end() && std::find(contract.begin(), contract.end(), dim) == contract.end())
+      add(side.free, dim);
   return side;
 }
 
@@ -90,9 +94,13 @@ class Contraction : public LibraryCall {
     return static_cast<size_t>(((lie_a_ ? 0 : batch_ * m_ * k_) + (lie_b_ ? 0 : batch_ * k_ * n_)) * 4 + 64);
   }
   std::string algorithm() const override {
-    return dtype_ == DType::f32 ? str("sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x", step_, along_m_ ? "m" : "n", bias_ ? " +bias" : "") : str("loop ", name(dtype_));
+    return dtype_ == DType::f32 ? str("sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x", step_,
+                                      along_m_ ? "m" : "n", bias_ ? " +bias" : "")
+                                : str("loop ", name(dtype_));
   }
-  double flops() const override { return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_); }
+  double flops() const override {
+    return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
+  }
 
   void run(void* const* args, void* workspace, int threads) const override {
     if (dtype_ != DType::f32) return loop(args);
@@ -118,7 +126,8 @@ class Contraction : public LibraryCall {
       if (k_ == 0) {
         for (int64_t i = m0; i < m1; ++i) std::memset(pc + i * n_ + n0, 0, static_cast<size_t>(n1 - n0) * 4);
       } else {
-        sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k_, pa + (la.transposed ? m0 : m0 * la.ld), la.ld, pb + (lb.transposed ? n0 * lb.ld : n0), lb.ld, 0.0f, pc + m0 * n_ + n0, n_);
+        sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k_, pa + (la.transposed ? m0 : m0 * la.ld), la.ld,
+              pb + (lb.transposed ? n0 * lb.ld : n0), lb.ld, 0.0f, pc + m0 * n_ + n0, n_);
       }
       if (bias)
         for (int64_t i = m0; i < m1; ++i)
@@ -149,8 +158,10 @@ class Contraction : public LibraryCall {
           for (int64_t k = 0; k < k_; ++k) {
             double x = get_double(dtype_, args[0], a_.batch.offset(i) + a_.free.offset(m) + a_.contract.offset(k));
             double y = get_double(dtype_, args[1], b_.batch.offset(i) + b_.free.offset(n) + b_.contract.offset(k));
-            if (dtype_ == DType::f64) wide += x * y;
-            else narrow += static_cast<float>(x) * static_cast<float>(y);
+            if (dtype_ == DType::f64)
+              wide += x * y;
+            else
+              narrow += static_cast<float>(x) * static_cast<float>(y);
           }
           double sum = dtype_ == DType::f64 ? wide : narrow;
           if (bias_) sum += get_double(dtype_, args[2], n);

@@ -21,7 +21,7 @@ bool is_library_op(const std::string& op) {
   return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" || op == "index_add";
 }
 bool accepts_strides(const std::string& op, size_t index) {
-  if (op == "sdpa") return index < 4;       // q, k, v and the output; not lse
+  if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
   if (op == "sdpa_grad") return index != 5;  // all but lse
   return false;
 }
@@ -37,17 +37,29 @@ std::string library_version() {
   const dnnl_version_t* version = dnnl::version();
   const char* isa = "other";
   switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx2: isa = "avx2"; break;
-    case dnnl::cpu_isa::avx512_core: isa = "avx512_core"; break;
-    case dnnl::cpu_isa::avx512_core_vnni: isa = "avx512_core_vnni"; break;
-    case dnnl::cpu_isa::avx512_core_bf16: isa = "avx512_core_bf16"; break;
-    case dnnl::cpu_isa::avx512_core_amx: isa = "avx512_core_amx"; break;
-    default: break;
+    case dnnl::cpu_isa::avx2:
+      isa = "avx2";
+      break;
+    case dnnl::cpu_isa::avx512_core:
+      isa = "avx512_core";
+      break;
+    case dnnl::cpu_isa::avx512_core_vnni:
+      isa = "avx512_core_vnni";
+      break;
+    case dnnl::cpu_isa::avx512_core_bf16:
+      isa = "avx512_core_bf16";
+      break;
+    case dnnl::cpu_isa::avx512_core_amx:
+      isa = "avx512_core_amx";
+      break;
+    default:
+      break;
   }
   return str("oneDNN ", version->major, ".", version->minor, ".", version->patch, " (", isa, ")");
 }
 
-void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
+           float* c, int64_t ldc) {
   // The thread count is a property of the calling thread; one thread per block whatever the caller's team is.
   omp_set_num_threads(1);
   auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);

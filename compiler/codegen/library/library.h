@@ -1,5 +1,6 @@
 // Library calls: the claimed ops (contractions, attention, row sums by index) as prepared calls {workspace, run}.
-// Work is cut into fixed blocks that are a function of the shapes alone, and each block runs on one thread: no bit depends on the thread count.
+// Work is cut into fixed blocks that are a function of the shapes alone, and each block runs on one thread: no bit depends on the thread
+// count.
 #pragma once
 
 #include <memory>
@@ -24,7 +25,7 @@ class LibraryCall {
   virtual ~LibraryCall() = default;
   virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }  // bytes, 64-byte aligned
   virtual void run(void* const* args, void* workspace, int threads) const = 0;           // args: inputs, then outputs
-  virtual std::string algorithm() const = 0;                                              // for the numerics certificate
+  virtual std::string algorithm() const = 0;                                             // for the numerics certificate
   virtual double flops() const { return 0; }
 };
 
@@ -40,7 +41,9 @@ std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vecto
 std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
 std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
 
-// Row-major C[m,n] = A B + beta C on the calling thread (oneDNN's sgemm): A is [m,k], or [k,m] when ta; B is [k,n], or [n,k] when tb; ld* in elements.
-void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc);
+// Row-major C[m,n] = A B + beta C on the calling thread (oneDNN's sgemm): A is [m,k], or [k,m] when ta; B is [k,n], or [n,k] when tb; ld*
+// in elements.
+void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
+           float* c, int64_t ldc);
 
 }  // namespace lockstep

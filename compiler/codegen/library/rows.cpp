@@ -13,12 +13,14 @@ constexpr int64_t kColumns = 64;  // per task
 class RowSums : public LibraryCall {
  public:
   // args[ids], args[rows]: which argument is which; out is [rows, width].
-  RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype) : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
+  RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype)
+      : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
   std::string algorithm() const override { return str("row sums in order, ", count_, " into ", rows_, "x", width_); }
   void run(void* const* args, void*, int threads) const override {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     for (int64_t i = 0; i < count_; ++i)
-      if (ids[i] < 0 || ids[i] >= rows_) throw UserError(str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
+      if (ids[i] < 0 || ids[i] >= rows_)
+        throw UserError(str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
     std::memset(args[2], 0, static_cast<size_t>(rows_ * width_) * size_of(dtype_));
     int64_t tasks = (width_ + kColumns - 1) / kColumns;
 #pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)

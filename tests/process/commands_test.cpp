@@ -1,0 +1,98 @@
+// The commands around a run, on a real one: plan, show, explain, env, ckpt, generate.
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class Commands : public RealRun {
+ protected:
+  std::string said(std::vector<std::string> words) {
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << join(words, " ") << "\n" << result.output;
+    return result.output;
+  }
+  // The rest of the line of a table that begins with `name`.
+  static std::string cell(const std::string& output, const std::string& name) {
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(output, found, std::regex("\n  " + name + " +([^\n]*)"))) << "no row " << name << " in:\n" << output;
+    return found.size() > 1 ? found[1].str() : "";
+  }
+  static std::string in_parentheses(const std::string& text) { return text.substr(text.find('(') + 1, text.rfind(')') - text.find('(') - 1); }
+};
+
+// What plan says is what the run then holds, on any number of ranks, and its certificate is the run's.
+TEST_F(Commands, PlanKeepsItsWord) {
+  write_tiny();
+  for (int nproc : {1, 3, 4}) {
+    std::string name = str("on-", nproc);
+    auto plan = said({"plan", "--nproc", str(nproc), "c.json", "--name=" + name});
+    EXPECT_FALSE(std::filesystem::exists("runs/" + name)) << "a plan writes nothing";
+    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--train.steps=6"});
+    auto log = RunRecord("runs/" + name).log(0);
+    EXPECT_HAS(plan, str(name, " on ", nproc, nproc == 1 ? " rank" : " ranks", ", mesh [dp_replicate=", nproc, "]\n"));
+    EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ", in_parentheses(cell(plan, "arena")), ", reduction ", in_parentheses(cell(plan, "reduction"))));
+    EXPECT_EQ(cell(plan, "micro-batches"), "6 of 2 sequences, in 6 lanes");
+    EXPECT_HAS(plan, manifest(name, 6)["certificate"].get<std::string>());
+    EXPECT_EQ(cell(plan, "parameters"), "28032");
+    EXPECT_HAS(plan, "  <- this plan\n");
+  }
+}
+
+TEST_F(Commands, ShowPrintsAConfigThatRerunsTheRun) {
+  write_tiny();
+  auto shown = said({"show", "c.json", "--train.steps=7", "--name=first"});
+  EXPECT_EQ(Json::parse(shown)["train"]["steps"], 7);
+  scratch_.write("shown.json", shown);
+  train({"--nproc", "2", "c.json", "--train.steps=7", "--name=first"});
+  EXPECT_EQ(file_text("runs/first/config.json"), shown);
+  train({"--nproc", "1", "shown.json", "--name=second"});
+  expect_same_run("first", "second");
+}
+
+TEST_F(Commands, CkptListsShowsAndVerifies) {
+  write_tiny();
+  train({"--nproc", "2", "c.json", "--train.steps=40"});
+  std::string hash = manifest("run", 40)["state_hash"];
+  auto list = said({"ckpt", "ls", "runs/run"});
+  EXPECT_HAS(list, "checkpoint");
+  EXPECT_HAS(list, "runs/run/ckpt/step-20  ");
+  EXPECT_HAS(list, str("[dp_replicate=2]  ", hash, "  latest\n"));
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), 3);
+  EXPECT_EQ(said({"ckpt", "ls", "runs/run/ckpt"}), list);
+  auto shown = said({"ckpt", "show", "runs/run"});
+  EXPECT_HAS(shown, "runs/run/ckpt/step-40\n");
+  EXPECT_EQ(cell(shown, "state hash"), hash);
+  EXPECT_EQ(cell(shown, "holds"), "84 tensors, 84096 elements, 340.48 KiB in 2 files");
+  EXPECT_HAS(shown, "  optim.blocks.1.mlp.up.weight.exp_avg_sq  f32    [128,32]  2       16384\n");
+  EXPECT_EQ(said({"ckpt", "show", "runs/run/ckpt/step-40/"}).substr(23), shown.substr(22));
+  EXPECT_EQ(said({"ckpt", "verify", "runs/run"}), "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: whole: every checksum and the state hash agree\n");
+}
+
+TEST_F(Commands, GenerateContinuesAPrompt) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "a rose is a rose is a rose; ";
+  scratch_.write("text/roses.txt", text);
+  scratch_.write("t.json", R"({"name": "run", "model": {"kind": "llama", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
+    "data": {"kind": "text", "paths": ["text"]}, "batch": {"global": 16, "micro": 4}, "train": {"steps": 80}, "optim": {"lr": 2e-2, "schedule": {"kind": "cosine", "warmup": 5}}})");
+  train({"--nproc", "2", "t.json"});
+  EXPECT_EQ(said({"generate", "runs/run", "--prompt", "a rose is", "--tokens=40", "--temperature=0"}), "a rose is a rose is a rose; a rose is a rose is a \n");
+  auto drawn = said({"generate", "runs/run", "--prompt=a ", "--tokens=30", "--seed=5"});
+  EXPECT_EQ(drawn, said({"generate", "runs/run/ckpt", "--prompt=a ", "--tokens=30", "--seed=5"}));
+  EXPECT_EQ(drawn.size(), 33u);
+  EXPECT_EQ(said({"generate", "runs/run/ckpt/step-80", "--prompt=abc", "--tokens=0"}), "abc\n");
+  auto none = trainrun({"generate", "text"});
+  EXPECT_EQ(none.code, kExitUser);
+  EXPECT_EQ(none.output, "trainrun: text holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder\n");
+}
+
+TEST_F(Commands, ExplainAndEnv) {
+  EXPECT_HAS(said({"explain", "optim.clip"}), "optim.clip: largest global norm of the gradients");
+  EXPECT_HAS(said({"explain", "width"}), "model.width: features per token");
+  EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
+  EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
+  auto env = said({"env"});
+  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives"}) EXPECT_HAS(env, part);
+}
+
+}  // namespace
+}  // namespace lockstep::tests

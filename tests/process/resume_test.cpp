@@ -1,0 +1,138 @@
+// A run that is killed, stopped or started again on another number of ranks ends with the bits of a run that was left alone.
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class Resume : public RealRun {
+ protected:
+  // Waits until metrics.jsonl of a run has a step of at least `step`.
+  static bool reaches(const std::string& name, int64_t step) {
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (last_step(name) < step) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+  static double seconds_since(std::chrono::steady_clock::time_point then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); }
+  // The next start goes on from the newest checkpoint and ends as the run "alone" did.
+  void resume_and_compare(const std::string& name, int nproc, int64_t from) {
+    auto result = trainrun({"--nproc", str(nproc), "c.json", "--name=" + name});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, str("resumed from ", scratch_.path("runs/" + name + "/ckpt/step-"), from, " (step ", from, ", state "));
+    EXPECT_EQ(result.output.find("bits may change"), std::string::npos) << result.output;
+    EXPECT_EQ(metrics(name).size(), 100u) << "each step once";
+    expect_same_run("alone", name);
+  }
+};
+
+TEST_F(Resume, OneHashAfterAnInjectedKillAndOnOtherRanks) {
+  write_tiny();
+  train({"--nproc", "1", "c.json", "--name=alone"});
+  auto result = trainrun({"--nproc", "4", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=2,step=60"}});
+  EXPECT_EQ(result.code, kExitPeer) << result.output;
+  EXPECT_HAS(result.output, "root cause: rank 2 died: SIGKILL (9)");
+  EXPECT_HAS(result.output, "; step 60");
+  EXPECT_HAS(result.output, "the same command continues from the last checkpoint");
+  EXPECT_EQ(processes_left(), std::vector<std::string>{});
+  EXPECT_GE(last_step("run"), 58);
+  EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step-20", "step-40"}));
+  resume_and_compare("run", 3, 40);
+}
+
+// The process is killed from outside, at whatever it does then.
+TEST_F(Resume, OneHashAfterARealKill) {
+  write_tiny(48);
+  train({"--nproc", "1", "c.json", "--name=alone"});
+  for (int victim : {3, 0}) {
+    std::string name = str("killed-", victim);
+    auto process = start({"--nproc", "4", "c.json", "--name=" + name});
+    RunRecord record("runs/" + name);
+    auto pids = record.pids(4);
+    ASSERT_TRUE(reaches(name, 57)) << process->output();
+    ASSERT_EQ(kill(pids[static_cast<size_t>(victim)], SIGKILL), 0) << "the run was over before it was killed";
+    auto then = std::chrono::steady_clock::now();
+    EXPECT_EQ(process->wait(20), kExitPeer) << process->output();
+    EXPECT_LT(seconds_since(then), 8);
+    EXPECT_HAS(process->output(), str("root cause: rank ", victim, " died: SIGKILL (9)"));
+    EXPECT_TRUE(all_gone(pids, 0));
+    EXPECT_EQ(processes_left(), std::vector<std::string>{});
+    int64_t saved = std::stoll(trim(file_text("runs/" + name + "/ckpt/latest")).substr(5));
+    EXPECT_LT(saved, 100);
+    resume_and_compare(name, 3, saved);
+  }
+}
+
+TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
+  write_tiny(48);
+  train({"--nproc", "1", "c.json", "--name=alone"});
+  for (int nproc : {1, 4}) {
+    std::string name = str("stopped-", nproc);
+    auto process = start({"--nproc", str(nproc), "c.json", "--name=" + name});
+    ASSERT_TRUE(reaches(name, 27)) << process->output();
+    kill(process->pid(), SIGTERM);
+    EXPECT_EQ(process->wait(20), kExitStopped) << process->output();
+    int64_t step = last_step(name);
+    ASSERT_LT(step, 100) << "the run was over before it was stopped";
+    EXPECT_HAS(process->output(), str("stopped on request after step ", step, "; saved in "));
+    EXPECT_HAS(process->output(), "trainrun: stopped on request, saved; the same command continues the run\n");
+    EXPECT_EQ(file_text("runs/" + name + "/ckpt/latest"), str("step-", step, "\n"));
+    EXPECT_EQ(processes_left(), std::vector<std::string>{});
+    // The row of the step at which it stopped has a state hash and a validation loss that the other run does not.
+    auto result = trainrun({"--nproc", str(nproc == 1 ? 3 : 2), "c.json", "--name=" + name});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, str("(step ", step, ", state "));
+    for (const char* what : {"loss", "grad_norm"}) EXPECT_EQ(column(metrics(name), what), column(metrics("alone"), what)) << what;
+    EXPECT_EQ(final_hash(name), final_hash("alone"));
+  }
+}
+
+TEST_F(Resume, RestartsByItselfWithTheRanksThatAreLeft) {
+  write_tiny();
+  train({"--nproc", "1", "c.json", "--name=alone"});
+  auto result = trainrun({"--nproc", "3", "--max-restarts", "1", "--min-nproc", "2", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "from the last checkpoint, with 2 ranks (3 before)");
+  EXPECT_HAS(result.output, "mesh [dp_replicate=2]");
+  EXPECT_EQ(metrics("run").size(), 100u);
+  expect_same_run("alone", "run");
+}
+
+TEST_F(Resume, ARunThatIsDoneIsLeftAlone) {
+  write_tiny();
+  train({"--nproc", "2", "c.json", "--train.steps=20"});
+  auto before = files_of("run");
+  auto result = trainrun({"--nproc", "3", "c.json", "--train.steps=20"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "nothing to do: ");
+  EXPECT_EQ(files_of("run"), before);
+}
+
+class Ranks : public RealRun, public ::testing::WithParamInterface<std::string> {};
+
+TEST_P(Ranks, LossesStateAndCertificateAreEqualAsText) {
+  write_tiny();
+  std::vector<std::string> certificates;
+  for (int nproc : {1, 2, 3, 4}) {
+    std::string name = str("on-", nproc);
+    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--model.kind=" + GetParam(), "--train.steps=40", "--train.eval_every=10", "--log.hash_every=10"});
+    EXPECT_EQ(metrics(name).size(), 40u);
+    expect_same_run("on-1", name);
+    EXPECT_EQ(column(metrics("on-1"), "state_hash"), column(metrics(name), "state_hash"));
+    Json saved = manifest(name, 40);
+    ASSERT_TRUE(saved.is_object());
+    EXPECT_EQ("\"" + saved["state_hash"].get<std::string>() + "\"", final_hash(name));
+    certificates.push_back(saved["certificate"]);
+    EXPECT_EQ(certificates.back().size(), 32u);
+    EXPECT_EQ(certificates.back(), certificates.front()) << nproc << " ranks";
+    EXPECT_HAS(RunRecord("runs/" + name).log(0), "certificate " + certificates.front());
+  }
+  auto first = metrics("on-1");
+  EXPECT_LT(std::stod(first.back()["loss"]), 0.8 * std::stod(first.front()["loss"])) << "it learns nothing: the comparison would be empty";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("gpt", "llama"), [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace lockstep::tests
