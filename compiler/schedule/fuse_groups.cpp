@@ -16,8 +16,8 @@ constexpr int kCheap = 10;             // vector instructions up to which a valu
 constexpr int kMostDepth = 10;         // cheap producers on top of each other
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
-constexpr double kLaunch = 1000;      // work that a kernel's launch is worth
-constexpr double kBytesPerWork = 16;  // bytes that move in the time of one vector instruction
+constexpr double kLaunch = 1000;     // work that a kernel's launch is worth
+constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vector instruction
 
 size_t u(int64_t i) { return static_cast<size_t>(i); }
 bool is_reshape(const Node& node) {

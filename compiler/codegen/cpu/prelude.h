@@ -18,6 +18,7 @@ struct PreludePart {
 // In an order in which every part stands after the parts it uses.
 std::span<const PreludePart> prelude_parts();
 std::span<const PreludePart> math_parts();
+std::string_view prelude_types();  // typedefs and macros that every unit needs
 
 // Types and the parts named in `source`, with all that they use.
 std::string prelude_for(std::string_view source);

@@ -172,8 +172,10 @@ LS_F vf ls_turn(vf x, i64 quarter) {
   return out;
 }
 LS_F vf ls_sin(vf x) { return ls_turn(x, 0); }
-LS_F vf ls_cos(vf x) { return ls_turn(x, 1); }
 LS_F vd ls_sin(vd x) { vd r; LS_EACH(r)[l] = __builtin_sin(x[l]); return r; }
+)";
+constexpr std::string_view kCos = R"(
+LS_F vf ls_cos(vf x) { return ls_turn(x, 1); }
 LS_F vd ls_cos(vd x) { vd r; LS_EACH(r)[l] = __builtin_cos(x[l]); return r; }
 )";
 constexpr std::string_view kPow = R"(
@@ -243,7 +245,7 @@ std::span<const PreludePart> math_parts() {
   static const PreludePart parts[] = {
       {"ls_scale", kScale},    {"ls_exp", exp, 16},   {"ls_expm1", expm1, 22},     {"ls_log", log, 24},
       {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24}, {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40},
-      {"ls_sin", kSin, 60},    {"ls_pow", kPow, 400}, {"ls_random", kRandom, 150},
+      {"ls_sin", kSin, 60},    {"ls_cos", kCos, 60},  {"ls_pow", kPow, 400},       {"ls_random", kRandom, 150},
   };
   return parts;
 }
