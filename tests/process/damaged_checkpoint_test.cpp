@@ -12,6 +12,8 @@ struct Damage {
   bool of_model = true;  // false: only the optimizer's state is concerned, which generate does not read
 };
 
+void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
+
 void flip(const std::string& path, int64_t at) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(at);

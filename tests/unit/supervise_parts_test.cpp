@@ -56,6 +56,20 @@ TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
   EXPECT_FALSE(out.restartable);
 }
 
+TEST(Cause, WhatAllRanksSayIsToldOnce) {
+  auto all = diagnose(facts(kExit1, kNonZero, {record(2, "UserError", "no file a", -1), record(0, "UserError", "no file a", -1)}));
+  EXPECT_EQ(all.cause, "UserError: no file a");  // wrong input before the first step is wrong for all
+  EXPECT_TRUE(all.others.empty());
+  auto agreed = diagnose(facts(kExit1, kNonZero, {record(3, "UserError", "rank 1: disk full", 8), record(1, "UserError", "rank 1: disk full", 8)}));
+  EXPECT_EQ(agreed.cause, "rank 1: UserError at step 8: disk full");
+  EXPECT_TRUE(agreed.others.empty());
+  auto tokens = diagnose(facts(kExit1, kNonZero, {record(1, "UserError", "token 9", 4), record(0, "UserError", "token 7", 4), record(2, "PeerError", "gone", 4)}));
+  EXPECT_EQ(tokens.cause, "rank 1: UserError at step 4: token 9");
+  EXPECT_EQ(tokens.others, std::vector<std::string>{"rank 2: PeerError at step 4: gone"});
+  auto peers = diagnose(facts(kExit1, kNonZero, {record(0, "PeerError", "rank 2 is gone"), record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
+  EXPECT_EQ(peers.others, std::vector<std::string>{"rank 3: PeerError at step 3: late"});
+}
+
 TEST(Cause, KindsAndCodes) {
   auto of = [](const char* kind) { return diagnose(facts(kExit1, kNonZero, {record(1, kind, "m", -1)})); };
   EXPECT_EQ(of("PeerError").exit_code, kExitPeer);
