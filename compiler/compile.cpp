@@ -1,6 +1,8 @@
 // compile(): pipeline, phases, kernels, broadcast.
 #include "compiler/compile.h"
 
+#include <chrono>
+
 #include "compiler/codegen/kernel_library.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
@@ -76,20 +78,31 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
     std::string error, binary;
     if (mesh.world->rank() == 0) {
       try {
+        auto start = std::chrono::steady_clock::now();
         plan.kernels = build_kernels(plan);
+        double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ", plan.kernels->hash()));
         if (mesh.world->size() > 1) binary = plan.kernels->binary();
       } catch (const Error& e) { error = e.what(); }
     }
     agree(*mesh.world, error);
     if (mesh.world->size() > 1) {
       binary = broadcast_text(*mesh.world, binary);
-      if (mesh.world->rank() != 0) plan.kernels = std::make_shared<const KernelLibrary>(KernelLibrary::from_binary(binary));
+      std::string unloadable;
+      if (mesh.world->rank() != 0) try {
+          plan.kernels = std::make_shared<const KernelLibrary>(KernelLibrary::from_binary(binary));
+        } catch (const Error& e) {
+          unloadable = e.what();
+        }
+      agree(*mesh.world, unloadable);
     }
   }
   state.allocate();
-  return Step(
+  Step step(
       std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
       [&state](int64_t step) { return state.scalars(step); });
+  if (mesh.world->rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
+  return step;
 }
 
 }  // namespace lockstep

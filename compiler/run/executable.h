@@ -53,7 +53,7 @@ std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::sha
                                         const CompileOptions& options);
 std::unique_ptr<Executable> make_reference(const ExecutableSource& source);
 
-// Whether executables record times (benchmarks, --profile).
+// Whether executables record times (benchmarks).
 void set_timing(bool on);
 bool timing();
 

@@ -8,6 +8,7 @@
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 
 namespace lockstep {
 
@@ -138,6 +139,11 @@ struct Step::Impl {
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
   }
 
+  void start_exchange(size_t bucket) {
+    logs::topic("collectives", str("exchange ", bucket, " of ", reducers.size(), " started: ", reducers[bucket].sent_bytes(), " bytes"));
+    reducers[bucket].start(*mesh.data, *compute, str("exchange ", bucket));
+  }
+
   void run_bodies() {
     for (auto& reducer : reducers) reducer.begin();
     for (int64_t j = 0; j < micro_count; ++j) {
@@ -149,11 +155,11 @@ struct Step::Impl {
         for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
         reducer.push(first_micro + j, gradients);
         // The last micro-batch's gradients travel while the rest of its backward runs.
-        if (last) reducer.start(*mesh.data, *compute, str("exchange ", g));
+        if (last) start_exchange(static_cast<size_t>(g));
       });
     }
     if (micro_count == 0)
-      for (size_t g = 0; g < reducers.size(); ++g) reducers[g].start(*mesh.data, *compute, str("exchange ", g));
+      for (size_t g = 0; g < reducers.size(); ++g) start_exchange(g);
   }
 
   StepResult run(const StepInput& input) {

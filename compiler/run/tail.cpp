@@ -9,6 +9,7 @@
 #include "compiler/run/exact_norm.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/ops/op.h"
 
 namespace lockstep {

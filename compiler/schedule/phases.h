@@ -21,7 +21,7 @@ struct TailStep {
 };
 
 struct Phases {
-  Graph whole;                            // the typed program: what is printed, checked and hashed into the fingerprint
+  Graph whole;                            // the typed program: what is printed and checked
   Phase count;                            // per micro-batch, data only: the token counts (before the backward is seeded)
   Phase seed;                             // once, on whole values: what the body reads of the counts (1 / count)
   Phase body;                             // per micro-batch: forward and backward; the same on every data mesh

@@ -62,7 +62,6 @@ std::span<const Topic> topics() {
       {"source", "paths of generated sources"},
       {"cache", "kernel cache hits and misses, seconds of compilation"},
       {"passes", "milliseconds of each pass"},
-      {"autotune", "choices made by measurement"},
       {"collectives", "every collective as it is started"},
       {"checkpoint", "what is written and read"},
       {"data", "every data file that is taken or skipped"},

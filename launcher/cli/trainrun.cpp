@@ -55,7 +55,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     flags.run.flags = names_of(*run_app);
     act = [&] { return run(flags.run, out); };
   });
-  auto* plan_app = app.add_subcommand("plan", "bytes, collectives and predicted time of a run, before it is started")->allow_extras();
+  auto* plan_app = app.add_subcommand("plan", "bytes and collectives of a run, before it is started")->allow_extras();
   add_nproc(*plan_app, flags);
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
