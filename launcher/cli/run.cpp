@@ -66,7 +66,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
   }
   RunFolder folder(run_dir);
   if (!config.empty()) {
-    fs::create_directories(run_dir + "/logs");
+    std::error_code told_by_the_write;
+    fs::create_directories(run_dir + "/logs", told_by_the_write);
     write_whole(asked, config);
   }
   return supervise(launch, folder);

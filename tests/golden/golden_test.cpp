@@ -42,7 +42,8 @@ TEST_P(GoldenRuns, LossesAndGradientNormsOfPyTorch) {
     worst_loss = std::max(worst_loss, relative(std::stod(lines[i]["loss"]), want["loss"]));
     worst_norm = std::max(worst_norm, relative(std::stod(lines[i]["grad_norm"]), want["grad_norm"]));
   }
-  std::cout << backend << " on " << nproc << (nproc == 1 ? " rank" : " ranks") << ": worst relative difference of a loss " << worst_loss << ", of a gradient norm " << worst_norm << "\n";
+  std::cout << backend << " on " << nproc << (nproc == 1 ? " rank" : " ranks") << ": worst relative difference of a loss " << worst_loss
+            << ", of a gradient norm " << worst_norm << "\n";
   EXPECT_LE(worst_loss, kLossTolerance);
   EXPECT_LE(worst_norm, kNormTolerance);
 }

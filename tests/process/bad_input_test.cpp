@@ -17,7 +17,8 @@ class BadInput : public RealRun {
     EXPECT_EQ(result.code, kExitUser) << command << "\n" << result.output;
     EXPECT_EQ(occurrences(result.output, part), 1) << command << "\nexpected once: " << part << "\nin:\n" << result.output;
     EXPECT_LE(occurrences(result.output, "UserError"), 1) << command << "\n" << result.output;
-    for (const char* word : {"InternalError", "PeerError", "terminate called", "MPI_ABORT", "  then "}) EXPECT_EQ(occurrences(result.output, word), 0) << command << "\n" << result.output;
+    for (const char* word : {"InternalError", "PeerError", "terminate called", "MPI_ABORT", "  then "})
+      EXPECT_EQ(occurrences(result.output, word), 0) << command << "\n" << result.output;
     EXPECT_EQ(processes_left(), std::vector<std::string>{}) << command;
   }
 };
@@ -31,7 +32,9 @@ TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
   scratch_.write("empty.bin", std::string());
   scratch_.write("short.bin", std::vector<uint16_t>(10, 1));
   scratch_.write("odd.bin", std::string(21, '\1'));
-  scratch_.write("type.json", R"({"name": "run", "data": {"kind": "tokens", "paths": ["tokens.bin"]}, "optim": {"lr": "fast", "clp": 1}, "batch": {"micro": 2.5}})");
+  scratch_.write(
+      "type.json",
+      R"({"name": "run", "data": {"kind": "tokens", "paths": ["tokens.bin"]}, "optim": {"lr": "fast", "clp": 1}, "batch": {"micro": 2.5}})");
   scratch_.write("cut.json", R"({"name": "run", "data": {)");
   for (int nproc : {1, 3}) {
     auto with = [&](Words more) {
@@ -42,12 +45,15 @@ TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
     refused(with({"--optim.lrr=1"}), "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
     refused(with({"--optim.lr=fast"}), "optim.lr is \"fast\", a string; it must be a number, like its default 0.0003\n");
     refused(with({"--model.heads=5"}), "model.width is 32, not a multiple of model.heads, 5; 30 and 35 are\n");
-    refused(with({"--mesh.shape=[7]"}), str("mesh.shape [7] multiplies out to 7, but there are ", nproc, nproc == 1 ? " ranks" : " ranks", "; [", nproc, "] fits ", nproc, " ranks; or start with --nproc 7\n"));
+    refused(with({"--mesh.shape=[7]"}), str("mesh.shape [7] multiplies out to 7, but there are ", nproc, nproc == 1 ? " ranks" : " ranks",
+                                            "; [", nproc, "] fits ", nproc, " ranks; or start with --nproc 7\n"));
     refused(with({"--batch.global=13"}), "batch.global is 13, not a multiple of batch.micro, 2; 12 and 14 are\n");
     refused(with({"--data.paths=[\"token.bin\"]"}), "data.paths: token.bin does not exist; nearest: tokens.bin\n");
     refused(with({"--data.paths=[\"empty.bin\"]"}), "data.paths: empty.bin is empty\n");
-    refused(with({"--data.paths=[\"short.bin\"]"}), "data.paths: 9 training tokens in short.bin (1 more kept for validation), but one sequence needs model.context + 1 = 17");
-    refused(with({"--data.paths=[\"odd.bin\"]"}), "data.paths: odd.bin has 21 bytes, which is no multiple of 2 (data.dtype uint16); wrong dtype, or the file is cut short\n");
+    refused(with({"--data.paths=[\"short.bin\"]"}),
+            "data.paths: 9 training tokens in short.bin (1 more kept for validation), but one sequence needs model.context + 1 = 17");
+    refused(with({"--data.paths=[\"odd.bin\"]"}),
+            "data.paths: odd.bin has 21 bytes, which is no multiple of 2 (data.dtype uint16); wrong dtype, or the file is cut short\n");
     refused(with({"--model.width=64"}), "ckpt/step-20 does not fit the model: 0 missing, 0 extra, ");
     refused(with({"--model.depth=3"}), "ckpt/step-20 does not fit the model: 36 missing, 0 extra, 0 of another shape or dtype\n");
   }
@@ -72,12 +78,15 @@ TEST_F(BadInput, TokenBeyondTheVocabulary) {
   scratch_.write("validation.bin", with_token(5990 - 600 + 20, 64));
   scratch_.write("training.bin", with_token(3000, 65535));
   for (int nproc : {1, 3}) {
-    refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"validation.bin\"]", "--name=v"}, "token id 64 at validation.bin, token 5410 (byte 10820) >= model.vocab 64; set model.vocab and data.dtype to those of the file\n");
+    refused(
+        {"--nproc", str(nproc), "c.json", "--data.paths=[\"validation.bin\"]", "--name=v"},
+        "token id 64 at validation.bin, token 5410 (byte 10820) >= model.vocab 64; set model.vocab and data.dtype to those of the file\n");
     EXPECT_EQ(checkpoints("v"), Words{});
     EXPECT_EQ(last_step("v"), 0);
   }
   // 337 sequences, 12 a step: the token is read within the first 29 steps, after a checkpoint that must stay.
-  refused({"--nproc", "3", "c.json", "--data.paths=[\"training.bin\"]", "--data.order=sequential", "--checkpoint.every=5", "--name=t"}, "token id 65535 at training.bin, token 3000 (byte 6000) >= model.vocab 64");
+  refused({"--nproc", "3", "c.json", "--data.paths=[\"training.bin\"]", "--data.order=sequential", "--checkpoint.every=5", "--name=t"},
+          "token id 65535 at training.bin, token 3000 (byte 6000) >= model.vocab 64");
   EXPECT_EQ(checkpoints("t"), (Words{"step-10", "step-15", "step-5"}));
   EXPECT_EQ(trainrun({"ckpt", "verify", "runs/t"}).code, kExitOk);
   // With a file that is right the run goes on from there, and says that its data is another.
@@ -119,8 +128,10 @@ std::string weights_text(const std::map<std::string, Weight>& weights) {
 }
 
 TEST_F(BadInput, InitialWeights) {
-  scratch_.write("g.json", str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 64, "width": 64, "depth": 2, "heads": 4},
-    "data": {"kind": "tokens", "paths": [")", GOLDEN, R"(/tokens.bin"]}, "batch": {"global": 8, "micro": 2}, "train": {"steps": 2}})"));
+  scratch_.write("g.json",
+                 str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 64, "width": 64, "depth": 2, "heads": 4},
+    "data": {"kind": "tokens", "paths": [")",
+                     GOLDEN, R"(/tokens.bin"]}, "batch": {"global": 8, "micro": 2}, "train": {"steps": 2}})"));
   const auto good = read_weights(GOLDEN "/init.safetensors");
   ASSERT_EQ(good.size(), 28u);
   auto missing = good, extra = good, shaped = good;
@@ -135,9 +146,15 @@ TEST_F(BadInput, InitialWeights) {
   scratch_.write("text.safetensors", std::string("these are no weights, but words\n"));
   for (int nproc : {1, 3}) {
     auto with = [&](const char* file) { return Words{"--nproc", str(nproc), "g.json", str("--init_from=", file)}; };
-    refused(with("missing.safetensors"), "missing.safetensors does not fit the model: 1 missing, 0 extra, 0 of another shape or dtype\n  missing: blocks.1.mlp.up.bias f32[256]; nearest in ");
-    refused(with("extra.safetensors"), "extra.safetensors does not fit the model: 0 missing, 1 extra, 0 of another shape or dtype\n  extra: blocks.1.mlp.up.scale f32[256]; nearest in ");
-    refused(with("shaped.safetensors"), "shaped.safetensors does not fit the model: 0 missing, 0 extra, 1 of another shape or dtype\n  differs: norm.weight is f32[8,8] in ");
+    refused(with("missing.safetensors"),
+            "missing.safetensors does not fit the model: 1 missing, 0 extra, 0 of another shape or dtype\n  missing: blocks.1.mlp.up.bias "
+            "f32[256]; nearest in ");
+    refused(with("extra.safetensors"),
+            "extra.safetensors does not fit the model: 0 missing, 1 extra, 0 of another shape or dtype\n  extra: blocks.1.mlp.up.scale "
+            "f32[256]; nearest in ");
+    refused(with("shaped.safetensors"),
+            "shaped.safetensors does not fit the model: 0 missing, 0 extra, 1 of another shape or dtype\n  differs: norm.weight is "
+            "f32[8,8] in ");
     refused(with("cut.safetensors"), "cut.safetensors: ");
     refused(with("text.safetensors"), "text.safetensors: ");
     refused(with("none.safetensors"), "cannot open none.safetensors: No such file or directory\n");
@@ -159,7 +176,8 @@ TEST_F(BadInput, RatesThatDestroyTheModel) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=20"});
   auto before = files_of("run/ckpt");
-  refused({"--nproc", "2", "c.json", "--optim.lr=1e38", "--optim.clip=0"}, "the last checkpoint is untouched. Lower optim.lr, or set optim.clip\n");
+  refused({"--nproc", "2", "c.json", "--optim.lr=1e38", "--optim.clip=0"},
+          "the last checkpoint is untouched. Lower optim.lr, or set optim.clip\n");
   EXPECT_EQ(files_of("run/ckpt"), before);
 }
 

@@ -17,7 +17,9 @@ class Commands : public RealRun {
     EXPECT_TRUE(std::regex_search(output, found, std::regex("\n  " + name + " +([^\n]*)"))) << "no row " << name << " in:\n" << output;
     return found.size() > 1 ? found[1].str() : "";
   }
-  static std::string in_parentheses(const std::string& text) { return text.substr(text.find('(') + 1, text.rfind(')') - text.find('(') - 1); }
+  static std::string in_parentheses(const std::string& text) {
+    return text.substr(text.find('(') + 1, text.rfind(')') - text.find('(') - 1);
+  }
 };
 
 // What plan says is what the run then holds, on any number of ranks, and its certificate is the run's.
@@ -30,7 +32,8 @@ TEST_F(Commands, PlanKeepsItsWord) {
     train({"--nproc", str(nproc), "c.json", "--name=" + name, "--train.steps=6"});
     auto log = RunRecord("runs/" + name).log(0);
     EXPECT_HAS(plan, str(name, " on ", nproc, nproc == 1 ? " rank" : " ranks", ", mesh [dp_replicate=", nproc, "]\n"));
-    EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ", in_parentheses(cell(plan, "arena")), ", reduction ", in_parentheses(cell(plan, "reduction"))));
+    EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ", in_parentheses(cell(plan, "arena")), ", reduction ",
+                        in_parentheses(cell(plan, "reduction"))));
     EXPECT_EQ(cell(plan, "micro-batches"), "6 of 2 sequences, in 6 lanes");
     EXPECT_HAS(plan, manifest(name, 6)["certificate"].get<std::string>());
     EXPECT_EQ(cell(plan, "parameters"), "28032");
@@ -67,7 +70,9 @@ TEST_F(Commands, CkptListsShowsAndVerifies) {
   EXPECT_EQ(cell(shown, "optim.blocks.1.mlp.up.weight.exp_avg_sq"), "f32    [128,32]  2       16384");
   auto same = said({"ckpt", "show", "runs/run/ckpt/step-40/"});
   EXPECT_EQ(same.substr(same.find('\n')), shown.substr(shown.find('\n')));
-  EXPECT_EQ(said({"ckpt", "verify", "runs/run"}), "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: whole: every checksum and the state hash agree\n");
+  EXPECT_EQ(said({"ckpt", "verify", "runs/run"}),
+            "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: whole: every checksum and the "
+            "state hash agree\n");
 }
 
 TEST_F(Commands, GenerateContinuesAPrompt) {
@@ -93,7 +98,8 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
   auto env = said({"env"});
-  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives"}) EXPECT_HAS(env, part);
+  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives"})
+    EXPECT_HAS(env, part);
 }
 
 }  // namespace

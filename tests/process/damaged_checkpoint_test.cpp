@@ -1,5 +1,5 @@
-// Checkpoints with a flipped byte, a missing end or a wrong offset: the newest whole one is taken, saying so; without one the run is refused
-// and nothing is changed.
+// Checkpoints with a flipped byte, a missing end or a wrong offset: the newest whole one is taken, saying so; without one the run is
+// refused and nothing is changed.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -8,7 +8,7 @@ namespace {
 struct Damage {
   const char* name;
   void (*harm)(const std::string& step_dir);
-  const char* said;  // what is said of it, once
+  const char* said;      // what is said of it, once
   bool of_model = true;  // false: only the optimizer's state is concerned, which generate does not read
 };
 
@@ -35,12 +35,20 @@ std::string shard(const std::string& step_dir) { return step_dir + "/rank-1.safe
 
 const Damage kDamages[] = {
     {"flipped_byte_of_a_weight", [](const std::string& dir) { flip_in(dir, "norm.weight"); }, "are damaged: checksum "},
-    {"flipped_byte_of_a_moment", [](const std::string& dir) { flip_in(dir, "optim.norm.weight.exp_avg"); }, "are damaged: checksum ", false},
+    {"flipped_byte_of_a_moment", [](const std::string& dir) { flip_in(dir, "optim.norm.weight.exp_avg"); }, "are damaged: checksum ",
+     false},
     {"flipped_header", [](const std::string& dir) { flip(shard(dir), 40); }, ") is damaged: checksum "},
-    {"truncated_shard", [](const std::string& dir) { std::filesystem::resize_file(shard(dir), std::filesystem::file_size(shard(dir)) - 1); }, "rank-1.safetensors is truncated: "},
+    {"truncated_shard",
+     [](const std::string& dir) { std::filesystem::resize_file(shard(dir), std::filesystem::file_size(shard(dir)) - 1); },
+     "rank-1.safetensors is truncated: "},
     {"missing_shard", [](const std::string& dir) { std::filesystem::remove(shard(dir)); }, "rank-1.safetensors is missing ("},
-    {"wrong_offset", [](const std::string& dir) { edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = tensor["chunks"][0]["offset"].get<int64_t>() + 64; }); }, "norm.weight"},
-    {"offset_beyond_the_file", [](const std::string& dir) { edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = 1 << 30; }); }, "norm.weight"},
+    {"wrong_offset",
+     [](const std::string& dir) {
+       edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = tensor["chunks"][0]["offset"].get<int64_t>() + 64; });
+     },
+     "norm.weight"},
+    {"offset_beyond_the_file",
+     [](const std::string& dir) { edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = 1 << 30; }); }, "norm.weight"},
     {"empty_manifest", [](const std::string& dir) { std::filesystem::resize_file(dir + "/manifest.json", 0); }, "manifest.json"},
 };
 
@@ -95,7 +103,8 @@ TEST_P(DamagedCheckpoint, FallsBackSayingSoOrIsRefused) {
   EXPECT_EQ(trainrun({"ckpt", "verify", "runs/run"}).code, kExitOk);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DamagedCheckpoint, testing::ValuesIn(kDamages), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Kinds, DamagedCheckpoint, testing::ValuesIn(kDamages),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace lockstep::tests

@@ -15,7 +15,9 @@ class Resume : public RealRun {
     }
     return true;
   }
-  static double seconds_since(std::chrono::steady_clock::time_point then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); }
+  static double seconds_since(std::chrono::steady_clock::time_point then) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
+  }
   // The next start goes on from the newest checkpoint and ends as the run "alone" did.
   void resume_and_compare(const std::string& name, int nproc, int64_t from) {
     auto result = trainrun({"--nproc", str(nproc), "c.json", "--name=" + name});
@@ -91,7 +93,8 @@ TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
 TEST_F(Resume, RestartsByItselfWithTheRanksThatAreLeft) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone"});
-  auto result = trainrun({"--nproc", "3", "--max-restarts", "1", "--min-nproc", "2", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
+  auto result =
+      trainrun({"--nproc", "3", "--max-restarts", "1", "--min-nproc", "2", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "from the last checkpoint, with 2 ranks (3 before)");
   EXPECT_HAS(result.output, "mesh [dp_replicate=2]");
@@ -116,7 +119,8 @@ TEST_P(Ranks, LossesStateAndCertificateAreEqualAsText) {
   std::vector<std::string> certificates;
   for (int nproc : {1, 2, 3, 4}) {
     std::string name = str("on-", nproc);
-    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--model.kind=" + GetParam(), "--train.steps=40", "--train.eval_every=10", "--log.hash_every=10"});
+    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--model.kind=" + GetParam(), "--train.steps=40", "--train.eval_every=10",
+           "--log.hash_every=10"});
     EXPECT_EQ(metrics(name).size(), 40u);
     expect_same_run("on-1", name);
     EXPECT_EQ(column(metrics("on-1"), "state_hash"), column(metrics(name), "state_hash"));

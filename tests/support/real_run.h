@@ -69,8 +69,10 @@ class RealRun : public ::testing::Test {
       x = (x * 5 + 7 + (random >> 61 ? 0 : static_cast<uint32_t>(random >> 40) % 64)) % 64;
     }
     scratch_.write("tokens.bin", tokens);
-    scratch_.write("c.json", str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 64, "context": 16, "width": 32, "depth": 2, "heads": 2},
-      "data": {"kind": "tokens", "paths": ["tokens.bin"], "validation": 0.1}, "batch": {"global": )", global, R"(, "micro": 2},
+    scratch_.write("c.json",
+                   str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 64, "context": 16, "width": 32, "depth": 2, "heads": 2},
+      "data": {"kind": "tokens", "paths": ["tokens.bin"], "validation": 0.1}, "batch": {"global": )",
+                       global, R"(, "micro": 2},
       "train": {"steps": 100}, "optim": {"lr": 1e-2, "schedule": {"warmup": 5}}, "checkpoint": {"every": 20}, "log": {"every": 1}})"));
   }
 
@@ -115,13 +117,15 @@ class RealRun : public ::testing::Test {
     std::map<std::string, std::string> out;
     for (const auto& entry : std::filesystem::recursive_directory_iterator("runs/" + name)) {
       std::string path = entry.path();
-      if (entry.is_regular_file() && path.find("/logs/") == std::string::npos && path.find("lock") == std::string::npos) out[path] = file_text(path);
+      if (entry.is_regular_file() && path.find("/logs/") == std::string::npos && path.find("lock") == std::string::npos)
+        out[path] = file_text(path);
     }
     return out;
   }
   // Two runs are the same: every loss, gradient norm and validation loss of every step, and the final state.
   static void expect_same_run(const std::string& a, const std::string& b) {
-    for (const char* name : {"loss", "grad_norm", "lr", "val_loss"}) EXPECT_EQ(column(metrics(a), name), column(metrics(b), name)) << name << " of " << a << " and " << b;
+    for (const char* name : {"loss", "grad_norm", "lr", "val_loss"})
+      EXPECT_EQ(column(metrics(a), name), column(metrics(b), name)) << name << " of " << a << " and " << b;
     EXPECT_EQ(final_hash(a), final_hash(b)) << a << " and " << b;
   }
   // Command lines of processes whose environment speaks of this scratch folder, after at most 2 s.
