@@ -141,7 +141,6 @@ class Run {
     const auto& lanes = step.lane_plan();
     logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches,
                    " micro-batches in ", lanes.lanes, " lanes per step"));
-    logs::info(str("data ", data_.tokens(), " tokens (", data_.sequences(), " sequences), validation ", data_.validation_tokens()));
     logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ",
                    bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                    bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,

@@ -80,11 +80,12 @@ class Contraction : public LibraryCall {
     m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
     lie_a_ = lie_of(a_.free, a_.contract);
     lie_b_ = lie_of(b_.contract, b_.free);
-    // Blocks of at least about 8 Mflop, at most 8 of them, cut along the longer side at multiples of 48 (oneDNN's register tile).
+    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each block packs the other side anew: 8
+    // blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along the longer side at multiples of 48 (oneDNN's register tile).
     double work = 2.0 * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
     along_m_ = m_ >= n_;
     int64_t side = along_m_ ? m_ : n_;
-    int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work / 8e6), 1, batch_ >= 8 ? 1 : 8);
+    int64_t wanted = batch_ >= 8 ? 1 : static_cast<int64_t>(std::clamp(std::max(std::min(work / 8e6, 4.0), work / 1.2e9), 1.0, 32.0));
     step_ = std::max<int64_t>(48, (side / wanted + 47) / 48 * 48);
     blocks_ = std::max<int64_t>(1, (side + step_ - 1) / step_);
   }
@@ -95,7 +96,7 @@ class Contraction : public LibraryCall {
   }
   std::string algorithm() const override {
     return dtype_ == DType::f32 ? str("sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x", step_,
-                                      along_m_ ? "m" : "n", bias_ ? " +bias" : "")
+                                      along_m_ ? "m" : "n", " chunk=", chunk_k(lie_a_ && lie_a_->transposed), bias_ ? " +bias" : "")
                                 : str("loop ", name(dtype_));
   }
   double flops() const override {
@@ -126,8 +127,14 @@ class Contraction : public LibraryCall {
       if (k_ == 0) {
         for (int64_t i = m0; i < m1; ++i) std::memset(pc + i * n_ + n0, 0, static_cast<size_t>(n1 - n0) * 4);
       } else {
-        sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k_, pa + (la.transposed ? m0 : m0 * la.ld), la.ld,
-              pb + (lb.transposed ? n0 * lb.ld : n0), lb.ld, 0.0f, pc + m0 * n_ + n0, n_);
+        // A transposed left side is read by columns: chunks of k keep what is read in the cache (measured 240 -> 286 Gflop/s at k = 4096).
+        int64_t chunk = chunk_k(la.transposed);
+        for (int64_t k0 = 0; k0 < k_; k0 += chunk) {
+          int64_t k1 = std::min(k_, k0 + chunk);
+          const float* left = pa + (la.transposed ? m0 + k0 * la.ld : m0 * la.ld + k0);
+          const float* right = pb + (lb.transposed ? n0 * lb.ld + k0 : n0 + k0 * lb.ld);
+          sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k1 - k0, left, la.ld, right, lb.ld, k0 ? 1.0f : 0.0f, pc + m0 * n_ + n0, n_);
+        }
       }
       if (bias)
         for (int64_t i = m0; i < m1; ++i)
@@ -136,6 +143,7 @@ class Contraction : public LibraryCall {
   }
 
  private:
+  int64_t chunk_k(bool transposed) const { return transposed && k_ >= 1024 ? 256 : std::max<int64_t>(k_, 1); }
   Role dense_batch(int64_t stride) const { return {{batch_}, {stride}}; }
   const float* packed(const float* from, const Role& batch, const Role& rows, const Role& cols, float* to) const {
     int64_t nr = rows.count(), nc = cols.count();
