@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/library/library.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -81,7 +82,8 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
         auto start = std::chrono::steady_clock::now();
         plan.kernels = build_kernels(plan);
         double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ", plan.kernels->hash()));
+        logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ",
+                                 plan.kernels->hash()));
         if (mesh.world->size() > 1) binary = plan.kernels->binary();
       } catch (const Error& e) { error = e.what(); }
     }
@@ -91,9 +93,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
       std::string unloadable;
       if (mesh.world->rank() != 0) try {
           plan.kernels = std::make_shared<const KernelLibrary>(KernelLibrary::from_binary(binary));
-        } catch (const Error& e) {
-          unloadable = e.what();
-        }
+        } catch (const std::exception& e) { unloadable = e.what(); }
       agree(*mesh.world, unloadable);
     }
   }
@@ -101,6 +101,12 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   Step step(
       std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
       [&state](int64_t step) { return state.scalars(step); });
+  // Another processor or library on one rank would give other bits: better said now than found in the losses.
+  std::string first = broadcast_text(*mesh.world, step.certificate());
+  agree(*mesh.world, first == step.certificate()
+                         ? ""
+                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (", library_version(),
+                               " here): another processor or library; use ranks of one kind"));
   if (mesh.world->rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
   return step;
 }

@@ -76,8 +76,7 @@ Graph differentiate(Graph graph, const PassContext&) {
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor parameter(builder, roots[i]);
-      // Zeros for a parameter that the loss does not read: they still belong to a micro-batch, through the loss.
-      Tensor mine = gradients[i] ? gradients[i] : broadcast_to(reshape(sum * 0.0, Shape(parameter.shape().size(), 1)), parameter.shape());
+      Tensor mine = gradients[i] ? gradients[i] : full_like(parameter, 0);
       map[static_cast<size_t>(node.outputs[i])] = apply1("sum_lanes", {mine}).id();
     }
   }

@@ -5,6 +5,7 @@
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
+#include "core/ops/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep {
@@ -44,6 +45,10 @@ class Partitioner {
       bool rows = layout.on(dim_) == Shard(0);
       (rows ? forms(input.value).rows : forms(input.value).whole) = v;
     }
+    std::vector<ValueId> data;
+    for (const auto& input : old_.inputs)
+      if (input.kind == InputKind::batch || input.name == "rng.sample") data.push_back(input.value);
+    of_data_ = depends_on(old_, data);
     for (const Node& node : old_.nodes) rewrite(node);
     for (const auto& output : old_.outputs) {
       bool rows = false;
@@ -107,12 +112,16 @@ class Partitioner {
 
   void sum_lanes(const Node& node) {
     Tensor x = tensor(whole(node.inputs[0], node.at));
+    if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
       Tensor count = emit("lane_count", {x}, on_dim(), node.at)[0];
       f.whole = all_reduce(count, node.at).id();
       return;
     }
+    if (x.dtype() != DType::f32)
+      throw UserError(str("[sum_lanes] ", node.at.text(), ": a sum over micro-batches of ", x.text(),
+                          "; losses and gradients are f32, convert it first"));
     f.scalar = x.shape().empty();
     if (f.scalar) x = emit("reshape", {x}, {{"shape", Attr(std::vector<int64_t>{1})}}, node.at)[0];
     Tensor handle = emit("lane_exchange_start", {x}, alone(), node.at)[0];
@@ -120,6 +129,21 @@ class Partitioner {
     auto sums = emit("lane_sum", {mine}, on_dim(), node.at);
     f.rows = sums[0].id();
     f.row_squares = sums[1].id();
+  }
+
+  // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone) counts once per micro-batch:
+  // plus a zero that is of the micro-batch, since nothing is less than itself.
+  Tensor of_micro_batch(Tensor x, const SourceLine& at) {
+    AtLine line(at);
+    for (const auto& input : old_.inputs)
+      if (input.kind == InputKind::batch) {
+        Tensor batch = tensor(forms(input.value).whole);
+        std::vector<int64_t> dims;
+        for (int d = 0; d < batch.ndim(); ++d) dims.push_back(d);
+        Tensor zero = sum(convert(less(batch, batch), x.dtype()), dims);
+        return x + broadcast_to(zero, x.shape());
+      }
+    throw UserError(str("[sum_lanes] ", at.text(), ": the step has no batch input to sum over"));
   }
 
   void global_norm(const Node& node) {
@@ -146,6 +170,7 @@ class Partitioner {
   std::shared_ptr<Builder> made_;
   std::vector<Forms> forms_;
   int dim_ = -1;
+  std::vector<bool> of_data_;  // per old value: computed from a micro-batch
 };
 }  // namespace
 

@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/ir/print.h"
+#include "core/ops/op.h"
 
 namespace lockstep {
 
@@ -32,9 +33,22 @@ StepExecutables make_executables(const StepPlan& plan) {
 std::string certificate_of(const StepPlan& plan, const StepExecutables& executables) {
   std::string text =
       str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
+  // What is computed from what; which output goes into which bucket changes no bit.
+  auto add = [&](Graph graph) {
+    graph.outputs.clear();
+    text += print(graph, {.source_lines = false});
+  };
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(*graph);
+  for (const Graph& graph : plan.fragments) add(graph);
+  for (const Node& node : plan.phases.whole.nodes)
+    if (op_row(node.op).kind == OpKind::update) {
+      text += node.op;
+      for (const auto& [key, value] : node.attrs.items())
+        if (const double* number = std::get_if<double>(&value)) text += str(" ", key, "=", number_text(*number));
+      text += "\n";
+    }
   if (plan.options.backend == Backend::reference) {
     text += "reference\n";
-    for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) text += print(*graph, {.source_lines = false});
   } else {
     text += library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() + executables.body->algorithms();
     for (const auto& fragment : executables.fragments) text += fragment->algorithms();

@@ -234,7 +234,7 @@ class Native : public Executable {
     for (size_t g = 0; g < groups_.size(); ++g)
       for (int o : groups_[g]) {
         size_t r = root(graph_.outputs[static_cast<size_t>(o)].value);
-        last[r] = std::max(last[r], ready_[g]);
+        last[r] = std::max(last[r], ready_[g] + 1);  // it is read after that call
       }
     for (size_t o = 0; o < graph_.outputs.size(); ++o)
       if (!grouped.count(static_cast<int>(o))) last[root(graph_.outputs[o].value)] = end;

@@ -37,21 +37,20 @@ class MultiTensorUpdates : public UpdateBatcher {
 
   void add(const UpdateCall& call) override {
     Kind& kind = kind_of(call);
-    Batch& batch = batches_[kind.name];
+    std::vector<void*> scalars, elements;
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      ((*call.graph)[call.node->inputs[i]].shape.empty() ? scalars : elements).push_back(call.inputs[i]);
+    // Two optimizers of one kind have scalars of their own.
+    Batch& batch = batches_[{kind.name, scalars}];
     batch.kernel = kind.kernel;
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      bool scalar = (*call.graph)[call.node->inputs[i]].shape.empty();
-      if (!scalar)
-        batch.table.push_back(call.inputs[i]);
-      else if (batch.numels.empty())
-        batch.scalars.push_back(call.inputs[i]);
-    }
+    batch.scalars = scalars;
+    batch.table.insert(batch.table.end(), elements.begin(), elements.end());
     for (void* output : call.outputs) batch.table.push_back(output);
     batch.numels.push_back(call.count);
     batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
   void flush() override {
-    for (auto& [name, batch] : batches_)
+    for (auto& [key, batch] : batches_)
       batch.kernel(batch.table.data(), batch.numels.data(), batch.per_tensor.data(), static_cast<int64_t>(batch.numels.size()),
                    batch.scalars.data(), threads_);
     batches_.clear();
@@ -80,7 +79,7 @@ class MultiTensorUpdates : public UpdateBatcher {
   std::shared_ptr<const KernelLibrary> kernels_;
   int threads_;
   std::map<const Node*, Kind> kinds_;
-  std::map<std::string, Batch> batches_;
+  std::map<std::pair<std::string, std::vector<void*>>, Batch> batches_;
 };
 }  // namespace
 

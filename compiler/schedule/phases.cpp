@@ -2,6 +2,7 @@
 #include "compiler/schedule/phases.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/base/error.h"
@@ -113,6 +114,12 @@ Phases cut_phases(const Graph& whole) {
   out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
   out.body = extract(whole, gradients, seeds);
 
+  // State that this step replaces: nothing else of the tail may read it, because the update is in place.
+  std::map<ValueId, std::string> replaced;
+  for (const auto& input : whole.inputs)
+    if (input.kind == InputKind::state && whole.find_output(input.name) != kNoValue && whole.find_output(input.name) != input.value)
+      replaced[input.value] = input.name;
+
   // The rest, in order.
   std::vector<NodeId> plain;
   auto flush = [&] {
@@ -153,6 +160,11 @@ Phases cut_phases(const Graph& whole) {
       flush();
       out.tail.push_back({static_cast<NodeId>(n), -1});
     } else if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[static_cast<size_t>(v)]; })) {
+      for (ValueId v : node.inputs)
+        if (replaced.count(v))
+          throw UserError(
+              str("[", node.op, "] ", node.at.text(), ": reads ", replaced[v],
+                  " beside its update, which is in place; compute it from the loss's own values, or read the state after the step"));
       plain.push_back(static_cast<NodeId>(n));
     }
   }

@@ -18,6 +18,8 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) 
     throw UserError(str("the loss has sum ", loss.sum.text(), " and count ", loss.count.text(), "; both must be scalars (rank 0)"));
   Tensor sum = apply1("sum_lanes", {loss.sum});
   Tensor count = apply1("sum_lanes", {loss.count});
+  for (const char* name : {"loss", "tokens"})
+    if (builder->graph.find_output(name) != kNoValue) throw UserError(str("metric \"", name, "\" is the step's own; give yours another name"));
   builder->graph.add_output(OutputKind::metric, "loss", (sum / convert(count, sum.dtype())).id());
   builder->graph.add_output(OutputKind::metric, "tokens", count.id());
   return std::move(builder->graph);

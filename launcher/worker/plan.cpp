@@ -1,6 +1,8 @@
 // trainrun plan: what N ranks would hold, send and take, without starting one.
+#include <algorithm>
 #include <cstdio>
 #include <ostream>
+#include <set>
 
 #include "compiler/codegen/library/library.h"
 #include "compiler/run/certificate.h"
@@ -51,7 +53,11 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     std::vector<Shape> shapes;
     for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
     LaneReducer reducer(shapes, lanes, trainer.options().threads);
-    reduction += reducer.bytes();
+    // Ranks are left with different partial sums; the fullest one counts.
+    int64_t most = 0;
+    for (int r = 0; r < ranks; ++r)
+      most = std::max(most, LaneReducer(shapes, LanePlan{plan.micro_batches, plan.lanes, ranks, r}, trainer.options().threads).bytes());
+    reduction += most;
     exchanged += reducer.sent_bytes();
   }
   double flops = executables.body->flops() * static_cast<double>(plan.micro_batches);
@@ -61,7 +67,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   char gflop[32];
   std::snprintf(gflop, sizeof gflop, "%.4g", flops / 1e9);
   out << "model\n" << row("parameters", str(parameters)) << row("state, once", bytes_text(static_cast<double>(elements) * 4));
-  out << "memory of rank 0, which holds the most\n";
+  out << "memory of the fullest rank\n";
   out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction))
       << row("together", exact_bytes(held + arena + reduction));
   out << "step\n";
@@ -88,7 +94,8 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     out << row(op.substr(0, op.size() - 6), str(t.count, " x, ", bytes_text(static_cast<double>(t.bytes))));
 
   out << "micro-batches per rank, by number of data ranks\n";
-  for (int64_t n : {1, 2, 3, 4, 6, 8, 16, 32}) {
+  std::set<int64_t> counts{1, 2, 3, 4, 6, 8, 16, 32, ranks};
+  for (int64_t n : counts) {
     if (n > 2 * plan.lanes && n != ranks) continue;
     LanePlan other{plan.micro_batches, plan.lanes, static_cast<int>(n), 0};
     auto [first, most] = other.micro_batch_range(0);
@@ -98,9 +105,10 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
                   100.0 * static_cast<double>(plan.micro_batches) / static_cast<double>(most * n), n == ranks ? "  <- this plan" : "");
     out << row(str(n), used);
   }
-  if (plan.micro_batches < 4 * ranks)
-    out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro "
-        << std::max<int64_t>(1, config.batch.global / (4 * ranks)) << " gives that\n";
+  int64_t advised = config.batch.global / (4 * ranks);
+  while (advised > 1 && config.batch.global % advised) --advised;
+  if (plan.micro_batches < 4 * ranks && advised >= 1 && advised < config.batch.micro)
+    out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro " << advised << " gives that\n";
   out << "numerics certificate (equal certificates promise equal bits, on any number of data ranks)\n"
       << row("", certificate_of(plan, executables));
   return kExitOk;

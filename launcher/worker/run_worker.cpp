@@ -70,8 +70,10 @@ class Run {
       double seconds = now() - began;
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
-      if (!std::isfinite(loss))
-        throw UserError(str("step ", i, ": the loss is ", loss, "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
+      float norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+      if (!std::isfinite(loss) || !std::isfinite(norm))
+        throw UserError(str("step ", i, ": the loss is ", loss, " and the gradient norm is ", norm,
+                            "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
       report(i, last, seconds, result.metrics, step, evaluation.get());
       if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
       bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);

@@ -282,7 +282,9 @@ class Nest {
 
   void column_nest() {
     const int64_t rows = plan_.rows, columns = plan_.columns, block = column_block(rows), blocks = (rows + block - 1) / block;
-    const bool tiled = !plan_.row_reductions && columns > kColumnTile;
+    // Rows are written by whole rows only.
+    const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(), [](const auto& store) { return store.level == Level::row; });
+    const bool tiled = !plan_.row_reductions && columns > kColumnTile && !writes_rows;
     const int64_t tiles = tiled ? (columns + kColumnTile - 1) / kColumnTile : 1;
     std::vector<size_t> sums;
     for (size_t k = 0; k < plan_.reductions.size(); ++k)

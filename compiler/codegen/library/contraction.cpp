@@ -80,8 +80,8 @@ class Contraction : public LibraryCall {
     m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
     lie_a_ = lie_of(a_.free, a_.contract);
     lie_b_ = lie_of(b_.contract, b_.free);
-    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each block packs the other side anew: 8
-    // blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along the longer side at multiples of 48 (oneDNN's register tile).
+    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each block packs the other side anew:
+    // 8 blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along the longer side at multiples of 48 (oneDNN's register tile).
     double work = 2.0 * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
     along_m_ = m_ >= n_;
     int64_t side = along_m_ ? m_ : n_;
@@ -133,7 +133,8 @@ class Contraction : public LibraryCall {
           int64_t k1 = std::min(k_, k0 + chunk);
           const float* left = pa + (la.transposed ? m0 + k0 * la.ld : m0 * la.ld + k0);
           const float* right = pb + (lb.transposed ? n0 * lb.ld + k0 : n0 + k0 * lb.ld);
-          sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k1 - k0, left, la.ld, right, lb.ld, k0 ? 1.0f : 0.0f, pc + m0 * n_ + n0, n_);
+          sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k1 - k0, left, la.ld, right, lb.ld, k0 ? 1.0f : 0.0f, pc + m0 * n_ + n0,
+                n_);
         }
       }
       if (bias)
