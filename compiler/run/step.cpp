@@ -9,6 +9,7 @@
 #include "compiler/run/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/ir/walk.h"
 
 namespace lockstep {
 
@@ -47,8 +48,16 @@ struct Step::Impl {
       for (const auto& field : plan.fields) batch.back().emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
     }
     for (NodeId n : plan.phases.counts) {
-      const Node& node = whole.nodes[static_cast<size_t>(n)];
-      LS_CHECK(numel(whole[node.outputs[0]].shape) == 1 && whole[node.outputs[0]].dtype == DType::i64, "a count is one i64");
+      ValueId local = whole.nodes[static_cast<size_t>(n)].outputs[0];
+      LS_CHECK(numel(whole[local].shape) == 1 && whole[local].dtype == DType::i64, "a count is one i64");
+      // Its value after the all_reduce: what reads the term is the start, and what reads the start is the wait.
+      const auto readers = users_of(whole);
+      auto only_reader = [&](ValueId v) -> const Node& {
+        LS_CHECK(readers[static_cast<size_t>(v)].size() == 1, "a count on its way is read once");
+        return whole.nodes[static_cast<size_t>(readers[static_cast<size_t>(v)][0])];
+      };
+      summed.push_back(only_reader(only_reader(local).outputs[0]).outputs[0]);
+      table.own(summed.back(), sizeof(int64_t));
     }
     tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, plan.options, array_of,
                                               [this](const Phase& phase) { return inputs_of(phase, -1); }});
@@ -107,7 +116,6 @@ struct Step::Impl {
 
   // Token counts of all micro-batches, summed as integers over the ranks, before any backward is seeded.
   void run_counts(int64_t vote) {
-    const Graph& whole = plan.phases.whole;
     size_t n = plan.phases.counts.size();
     std::vector<int64_t> totals(n + 1, 0);
     totals[n] = vote;
@@ -122,18 +130,7 @@ struct Step::Impl {
       times.wait_s += now() - start;
     }
     votes = totals[n];
-    for (size_t c = 0; c < n; ++c) {
-      // The count's value after its all_reduce: the wait that follows.
-      ValueId local = whole.nodes[static_cast<size_t>(plan.phases.counts[c])].outputs[0];
-      for (const Node& start : whole.nodes)
-        if (start.op == "all_reduce_start" && start.inputs[0] == local)
-          for (const Node& wait : whole.nodes)
-            if (wait.op == "wait" && wait.inputs[0] == start.outputs[0]) {
-              void* at = table.at[static_cast<size_t>(wait.outputs[0])];
-              if (!at) at = table.own(wait.outputs[0], sizeof(int64_t));
-              std::memcpy(at, &totals[c], sizeof(int64_t));
-            }
-    }
+    for (size_t c = 0; c < n; ++c) std::memcpy(table.at[static_cast<size_t>(summed[c])], &totals[c], sizeof(int64_t));
     parts.seed->run(inputs_of(plan.phases.seed, -1));
     for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
@@ -204,6 +201,7 @@ struct Step::Impl {
   std::vector<std::vector<Buffer>> batch;  // per local micro-batch, per field
   int64_t first_micro = 0, micro_count = 0;
   ValueId sample = kNoValue;
+  std::vector<ValueId> summed;  // per count: its value summed over the ranks
   std::unique_ptr<Stream> compute = inline_stream();
   std::unique_ptr<Tail> tail;
   std::string certificate;
