@@ -67,7 +67,7 @@ class Attempt {
     }
     facts_.wait_status = child_->native_exit_code();
     leftovers_.end_all();
-    if (!facts_.direct) remove_job_files(job_, mpirun_pid_);
+    if (!facts_.direct) remove_job_files(job(), mpirun_pid_);
     echo();
     for (size_t rank = 0; rank < logs_.size(); ++rank)
       if (auto rest = logs_[rank].cutter.rest(); !rest.empty()) console_.rank_line(static_cast<int64_t>(rank), rest);
@@ -197,7 +197,17 @@ class Attempt {
     if (now - error_since_ > kAfterError + kAfterTerm) kill_group("a rank failed and the others did not end");
   }
 
-  // pids of the ranks, and Open MPI's job id, which names its files in /dev/shm should it not live to remove them.
+  // Open MPI's job id, which names its files in /dev/shm should it not live to remove them. A rank writes its file before it starts MPI,
+  // so any one file is enough, also where mpirun died before the last rank was ready.
+  std::string job() const {
+    for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
+      std::ifstream file(worker_file(log_dir_, rank));
+      Json json = Json::parse(file, nullptr, false);
+      if (json.is_object()) return json.value("job", std::string());
+    }
+    return "";
+  }
+
   void find_workers() {
     if (!pids_.empty() || facts_.direct || !all_ready()) return;
     for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
@@ -205,7 +215,6 @@ class Attempt {
       Json json = Json::parse(file, nullptr, false);
       if (!json.is_object()) return pids_.clear();  // being written; the next look will find it
       pids_.push_back(json.value("pid", 0));
-      job_ = json.value("job", std::string());
     }
   }
 
@@ -228,7 +237,6 @@ class Attempt {
   std::optional<bp::child> child_;
   Leftovers leftovers_;
   int mpirun_pid_ = 0;
-  std::string job_;
   std::vector<int> pids_;
   bool in_block_ = false, forwarded_ = false, terminated_ = false;
   double stop_since_ = 0, error_since_ = 0, looked_ = 0, dead_since_ = 0;
