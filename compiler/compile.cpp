@@ -3,8 +3,7 @@
 
 #include <chrono>
 
-#include "compiler/codegen/kernel_library.h"
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/target.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -53,7 +52,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
 }
 
 namespace {
-std::shared_ptr<const KernelLibrary> build_kernels(const StepPlan& plan) {
+std::shared_ptr<const KernelSet> build_kernels(const StepPlan& plan) {
   std::vector<KernelSource> sources;
   auto add = [&](std::vector<KernelSource> more) {
     for (auto& source : more) {
@@ -62,12 +61,10 @@ std::shared_ptr<const KernelLibrary> build_kernels(const StepPlan& plan) {
       if (!known) sources.push_back(std::move(source));
     }
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(kernels_of(*graph));
-  for (const auto& fragment : plan.fragments) add(kernels_of(fragment));
-  add(update_kernels(plan.phases));
-  KernelOptions options;
-  options.cache_dir = plan.options.cache_dir;
-  return std::make_shared<const KernelLibrary>(compile_kernels(std::move(sources), options));
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(kernels_of(*graph, plan.options));
+  for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
+  add(update_kernels(plan.phases, plan.options));
+  return target_of(plan.options).compile(std::move(sources), target_options(plan.options));
 }
 }  // namespace
 
@@ -92,7 +89,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
       binary = broadcast_text(*mesh.world, binary);
       std::string unloadable;
       if (mesh.world->rank() != 0) try {
-          plan.kernels = std::make_shared<const KernelLibrary>(KernelLibrary::from_binary(binary));
+          plan.kernels = target_of(options).load(binary);
         } catch (const std::exception& e) { unloadable = e.what(); }
       agree(*mesh.world, unloadable);
     }
@@ -105,7 +102,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   std::string first = broadcast_text(*mesh.world, step.certificate());
   agree(*mesh.world, first == step.certificate()
                          ? ""
-                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (", library_version(),
+                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (", target_of(options).library_version(),
                                " here): another processor or library; use ranks of one kind"));
   if (mesh.world->rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
   return step;

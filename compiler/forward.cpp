@@ -1,7 +1,7 @@
 // A compiled function without a loss.
 #include "compiler/forward.h"
 
-#include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/pipeline.h"
@@ -11,7 +11,8 @@ namespace lockstep {
 
 Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function,
                  const CompileOptions& options)
-    : state_(state) {
+    : state_(state), target_(options.backend == Backend::reference ? cpu_target() : target_of(options)) {
+  stream_ = target_.device().make_stream();
   LS_CHECK(state.mesh().words.size() == 1, "a forward function runs on one rank");
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> inputs;
@@ -27,22 +28,37 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::
     return;
   }
   graph_ = run_passes(std::move(graph_), phase_passes(), context);
-  KernelOptions kernel_options;
-  kernel_options.cache_dir = options.cache_dir;
-  kernels_ = std::make_shared<const KernelLibrary>(compile_kernels(kernels_of(graph_), kernel_options));
+  kernels_ = target_.compile(kernels_of(graph_, options), target_options(options));
   executable_ = make_native({graph_, {}}, kernels_, options);
 }
 Forward::~Forward() = default;
 
 const void* Forward::run(const std::vector<void*>& batch) {
+  Device& device = target_.device();
+  device.enter();
   std::vector<void*> inputs;
   size_t next = 0;
   for (const auto& input : graph_.inputs) {
     LS_CHECK(input.kind == InputKind::batch || input.kind == InputKind::state, "a forward function reads ", input.name);
-    inputs.push_back(input.kind == InputKind::batch ? batch.at(next++) : static_cast<void*>(state_.array(input.name).data.data()));
+    if (input.kind == InputKind::state) {
+      inputs.push_back(state_.array(input.name).on(device));
+    } else if (device.addressable()) {
+      inputs.push_back(batch.at(next++));
+    } else {
+      const Value& value = graph_[input.value];
+      const size_t bytes = static_cast<size_t>(numel(value.shape)) * size_of(value.dtype);
+      if (batch_.size() <= next) batch_.emplace_back(bytes, device.memory());
+      device.copy(batch_[next].data(), batch.at(next), bytes, *stream_);
+      inputs.push_back(batch_[next++].data());
+    }
   }
-  executable_->run(inputs);
-  return executable_->output(0);
+  executable_->run(inputs, *stream_);
+  if (device.addressable()) return executable_->output(0);
+  const Value& value = graph_[graph_.outputs[0].value];
+  if (!result_) result_ = Buffer(static_cast<size_t>(numel(value.shape)) * size_of(value.dtype), device.staging());
+  device.copy(result_.data(), executable_->output(0), result_.bytes(), *stream_);
+  stream_->synchronize();
+  return result_.data();
 }
 
 }  // namespace lockstep

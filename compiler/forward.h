@@ -23,7 +23,11 @@ class Forward {
   State& state_;
   Graph graph_;
   Shape shape_;
-  std::shared_ptr<const KernelLibrary> kernels_;
+  std::shared_ptr<const KernelSet> kernels_;
+  const Target& target_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Buffer> batch_;  // on the device
+  Buffer result_;              // on the host
   std::unique_ptr<Executable> executable_;
 };
 

@@ -16,14 +16,19 @@ enum class Backend {
 };
 Backend parse_backend(const std::string& word);  // UserError listing the choices
 
+class Target;
+
 struct CompileOptions {
   Backend backend = Backend::native;
   bool fusion = true;
   int threads = 1;                          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
   bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
+  const Target* target = nullptr;           // of the device; null: the CPU's. The reference backend always runs on the CPU
+  bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)
   std::vector<std::string> skip_passes;     // by name; only rows of the pipeline that allow it
   std::string cache_dir;                    // of kernels; "" = the default folder
+  std::string precision = "fp32";           // fp32, tf32, bf16: of compute; named in the numerics certificate
 };
 
 struct PassContext {

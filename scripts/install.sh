@@ -12,6 +12,34 @@ packages=(
   fortunes                                                     # the text of the quickstart
 )
 
+# Where CUDA's headers are found, the CUDA backend is built; cuDNN's C++ front is header-only and comes from its published package.
+frontend=1.32.0
+have_cuda() {
+  local place
+  for place in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
+    [[ -n "$place" && -e "$place/include/cuda.h" ]] && return 0
+  done
+  return 1
+}
+fetch_cudnn_frontend() {
+  local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/cudnn-frontend
+  if ! have_cuda || [[ -e "$here/include/cudnn_frontend.h" ]]; then return 0; fi
+  local work; work=$(mktemp -d)
+  if python3 -m pip download -q --no-deps --only-binary=:all: -d "$work" "nvidia-cudnn-frontend==$frontend" >"$work/log" 2>&1; then
+    mkdir -p "$here"
+    python3 - "$work" "$here" <<'UNPACK'
+import glob, sys, zipfile
+with zipfile.ZipFile(glob.glob(sys.argv[1] + "/*.whl")[0]) as package:
+    package.extractall(sys.argv[2], [name for name in package.namelist() if name.startswith("include/")])
+UNPACK
+    echo "install: cudnn-frontend $frontend"
+  else
+    echo "install: cudnn-frontend $frontend could not be fetched ($(tail -n 1 "$work/log")); the CUDA backend is left out of the build" >&2
+  fi
+  rm -rf "$work"
+}
+fetch_cudnn_frontend
+
 missing=()
 for package in "${packages[@]}"; do
   if [[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" != installed ]]; then

@@ -77,6 +77,7 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
   for (const Array* array : arrays)
     LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(), " of ", array->local_bytes(),
              " bytes");
+  for (Array* array : arrays) array->host_wrote();
   std::unique_ptr<InFile> file;
   std::string open_name;
   std::vector<std::byte> buffer;

@@ -24,6 +24,8 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
            " bytes");
   int64_t from_size = static_cast<int64_t>(size_of(tensor.dtype)), to_size = static_cast<int64_t>(size_of(array.dtype));
   Box stored = whole(tensor.shape);
+  array.fetch();
+  array.host_wrote();
   std::vector<std::byte> buffer;
   for (const auto& piece : array.pieces) {
     Box frame = piece.frame(array.local_shape);

@@ -23,6 +23,7 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
   LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " holds ", array.data.bytes(), " of ", array.local_bytes(), " bytes");
   int64_t element = static_cast<int64_t>(size_of(array.dtype));
   Box frame = piece_of(array, box).frame(array.local_shape);
+  array.fetch();
   const std::byte* data = array.data.data();
   for_each_block(box, kBlockBytes / element, [&](const Box& block, int64_t) {
     size_t bytes = static_cast<size_t>(numel(block) * element);

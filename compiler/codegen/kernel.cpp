@@ -12,9 +12,7 @@
 
 namespace lockstep {
 
-namespace {
-// Names, placements and source lines play no part in what a kernel computes.
-Graph normalised(const Graph& body) {
+Graph normalised_body(const Graph& body) {
   Graph out = prune(body);
   out.mesh = Mesh{{}, {}};
   for (auto& value : out.values) value.layout = {};
@@ -24,10 +22,9 @@ Graph normalised(const Graph& body) {
   for (auto& output : out.outputs) output.name.clear(), output.kind = OutputKind::value;
   return out;
 }
-}  // namespace
 
 KernelSource generate_kernel(const Graph& body) {
-  Graph own = normalised(body);
+  Graph own = normalised_body(body);
   for (auto& input : own.inputs) input.kind = InputKind::value;
   std::string text = print(own, {.source_lines = false});
   auto made = cpu::plan_body(own);

@@ -22,11 +22,17 @@ struct KernelSource {
   std::string name;  // "k_" and a hash of the normalised body: equal structure, equal name
   std::string text;  // extern "C" functions; the prelude that they need is added per translation unit
   bool multi_tensor = false;
+  std::string launch;    // launch sizes, where the target needs them (CUDA)
+  size_t workspace = 0;  // bytes of device memory that a run needs beside its arguments
 };
 
 // Source of a body of primitives: pointwise, creation, random, reduce, view, take. Reductions must agree on one space: the same rows and
 // columns, over trailing dims, over leading dims, or both; everything else follows by index. InternalError naming the reason otherwise.
 KernelSource generate_kernel(const Graph& body);
+
+// The body without what plays no part in what a kernel computes: names, placements, unused nodes, the mesh. Its printed text, without
+// source lines, names the kernel.
+Graph normalised_body(const Graph& body);
 
 // Whether one kernel can hold the body; `reason` says why not.
 bool fits_one_kernel(const Graph& body, std::string* reason = nullptr);

@@ -1,20 +1,23 @@
 // Expands composite nodes through the op table until only primitives and claimed ops are left.
 #include "compiler/lower/decompose.h"
 
+#include "compiler/codegen/target.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
 namespace lockstep {
 
-const std::set<std::string>& claimed_ops() {
-  // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
-  // global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel.
-  static const std::set<std::string> claimed{"linear", "sdpa", "sdpa_grad", "embedding_grad", "global_norm"};
-  return claimed;
+namespace {
+// global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64 is for tests of gradients: it
+// expands, and its contractions run as any other.
+bool stays(const Op& row, const std::vector<Tensor>& inputs, const PassContext& context) {
+  if (row.name.starts_with("sdpa") && inputs[0].dtype() == DType::f64) return false;
+  return row.kind == OpKind::update || row.name == "global_norm" || target_of(context.options).claims(std::string(row.name));
 }
+}  // namespace
 
-Graph decompose(Graph graph, const PassContext&) {
+Graph decompose(Graph graph, const PassContext& context) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
   std::vector<ValueId> map(graph.values.size(), kNoValue);
@@ -27,7 +30,7 @@ Graph decompose(Graph graph, const PassContext&) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
     std::vector<Tensor> made;
-    if (row.expand && row.kind != OpKind::update && !claimed_ops().count(node.op)) {
+    if (row.expand && !stays(row, inputs, context)) {
       AtLine line(node.at);
       made = row.expand({inputs, node.attrs, builder});
       LS_CHECK(made.size() == node.outputs.size(), node.op, ": the expansion gives ", made.size(), " values for ", node.outputs.size(),
@@ -44,7 +47,7 @@ Graph decompose(Graph graph, const PassContext&) {
     }
   }
   for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
-  return again ? decompose(std::move(builder->graph), {}) : prune(builder->graph);
+  return again ? decompose(std::move(builder->graph), context) : prune(builder->graph);
 }
 
 }  // namespace lockstep

@@ -1,8 +1,7 @@
 // Executables of a step and its certificate.
 #include "compiler/run/certificate.h"
 
-#include "compiler/codegen/kernel_library.h"
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/target.h"
 #include "compiler/run/update.h"
 #include "core/base/hash.h"
 #include "core/base/text.h"
@@ -32,7 +31,8 @@ StepExecutables make_executables(const StepPlan& plan) {
 
 std::string certificate_of(const StepPlan& plan, const StepExecutables& executables) {
   std::string text =
-      str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree binary counter\nprecision fp32\n");
+      str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree ",
+          plan.options.invariant ? "binary counter" : "free, bits depend on the ranks", "\nprecision ", plan.options.precision, "\n");
   // What is computed from what; which output goes into which bucket changes no bit.
   auto add = [&](Graph graph) {
     graph.outputs.clear();
@@ -50,9 +50,9 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
   if (plan.options.backend == Backend::reference) {
     text += "reference\n";
   } else {
-    text += library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() + executables.body->algorithms();
+    text += target_of(plan.options).library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() + executables.body->algorithms();
     for (const auto& fragment : executables.fragments) text += fragment->algorithms();
-    for (const auto& kernel : update_kernels(plan.phases)) text += kernel.name + "\n";
+    for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }
   return hash_hex(text);
 }

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "compiler/pass.h"
+#include "core/device/stream.h"
 
 namespace lockstep {
 
 struct KernelSource;
-class KernelLibrary;
+class KernelSet;
 
 struct CallTime {
   std::string what;  // "dot 4096x384x1152", "fused add,tanh", ...
@@ -28,8 +29,9 @@ class Executable {
   virtual ~Executable() = default;
   // Called with g when every output of group g (and of the groups before it) is ready; outputs of a group may be overwritten afterwards.
   using AfterGroup = std::function<void(int group)>;
-  // inputs: one pointer per graph input, dense.
-  virtual void run(const std::vector<void*>& inputs, const AfterGroup& after = {}) = 0;
+  // Enqueues the graph on `stream`. inputs: one pointer of the device per graph input, dense. `after` is called while enqueueing: what it
+  // enqueues on `stream` runs in between.
+  virtual void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after = {}) = 0;
   virtual const void* output(size_t index) const = 0;  // valid until the next run; a grouped output only until its group's call returns
   virtual int64_t arena_bytes() const = 0;
   virtual std::string algorithms() const = 0;  // kernels and library algorithms in order, for the numerics certificate
@@ -47,9 +49,9 @@ struct ExecutableSource {
   std::vector<std::vector<int>> groups;  // of output indices
 };
 // Kernels that the fused nodes of a graph need.
-std::vector<KernelSource> kernels_of(const Graph& graph);
+std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);
 
-std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels,
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
                                         const CompileOptions& options);
 std::unique_ptr<Executable> make_reference(const ExecutableSource& source);
 

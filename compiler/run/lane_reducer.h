@@ -1,4 +1,4 @@
-// LaneReducer: the sum over lanes of the gradients of one bucket, on the CPU. Each rank adds its own micro-batches, one exchange sends what
+// LaneReducer: the sum over lanes of the gradients of one bucket, on one device. Each rank adds its own micro-batches, one exchange sends what
 // it has to the owners of the rows, and an owner continues the tree. Bits depend on M, L and the gradients, never on ranks or threads.
 #pragma once
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/target.h"
 #include "compiler/run/lanes.h"
-#include "core/device/buffer.h"
 #include "core/mesh/group.h"
 #include "core/types/shape.h"
 
@@ -20,20 +20,23 @@ namespace lockstep {
 // goes to one rank is contiguous, so partials are sent from where they are, and the own chunk is read where it is.
 class LaneReducer {
  public:
-  // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check. Memory is taken by the first begin.
-  LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, int threads);
+  // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check. Memory of `device` is taken by the first begin.
+  // `reductions` is of the same device and outlives the reducer. Without `invariant` (numerics "free") a rank adds all its micro-batches from
+  // left to right, and the group's own reduce_scatter adds the ranks: fewer bytes to receive and one buffer, bits that depend on both.
+  LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant = true);
 
   void begin();
   // Adds the gradients of one micro-batch, one pointer per tensor (which may be null where a tensor has no elements). Micro-batches come in
-  // order. Returns when the gradients have been read.
-  void push(int64_t micro_batch, const std::vector<const void*>& gradients);
+  // order. The gradients are read on `stream`.
+  void push(int64_t micro_batch, const std::vector<const void*>& gradients, Stream& stream);
   // Sends partials to the owners of their rows. `data` is the group of the plan's ranks. `label` names the exchange. With one rank nothing
   // is sent.
   void start(Group& data, Stream& stream, const std::string& label);
   void wait(Stream& stream);  // PeerError when a peer is lost
-  // The sum over all micro-batches of the rows that this rank owns, and for each of these rows the sum of the squares of its elements in
-  // f64 (row_sum_of_squares; null: not wanted). May be called again, in any order of tensors.
-  void sum(size_t tensor, float* rows_out, double* row_squares);
+  // What is left to do for the rows that this rank owns: their sum over all micro-batches, and for each of them the sum of the squares of
+  // its elements in f64 (null: not wanted). For Reductions::sum. May be asked again, in any order of tensors.
+  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const;
+  void sum(size_t tensor, float* rows_out, double* row_squares, Stream& stream);
 
   struct Rows {
     int64_t first = 0, count = 0;
@@ -61,36 +64,26 @@ class LaneReducer {
   enum class Phase { idle, adding, flying, summed };
 
   Rows rows(size_t tensor, int rank) const;
-  size_t scratch_bytes() const;
-  float* scratch(int part) const;
   float* partial(size_t slot) const { return partials_[slot].as<float>(); }
-  void accumulate(const std::vector<const void*>& gradients, const std::vector<float*>& lefts, float* to) const;
-  void merge(const std::vector<const float*>& sources, int64_t at, int64_t count, float* between, float* out) const;
-
   LanePlan plan_;
-  int threads_ = 1;
+  Device* device_;
+  Reductions* reductions_;
+  bool invariant_ = true;
   std::vector<Tensor> tensors_;
   std::vector<Run> runs_;                          // by `at`
   std::vector<int64_t> chunk_count_;               // per owner, in a partial
   std::vector<int64_t> at_;                        // per tensor: this rank's rows, from the start of its chunk
   std::vector<std::vector<int64_t>> received_at_;  // per rank, per block: its place in received_, -1 for this rank's own
   std::vector<Source> sources_;
-  int64_t elements_ = 0, own_at_ = 0, received_ = 0, pieces_ = 0;
-  size_t slots_ = 0, depth_ = 0, rounds_ = 0;
+  int64_t elements_ = 0, own_at_ = 0, received_ = 0;
+  size_t slots_ = 0, rounds_ = 0;
 
   Phase phase_ = Phase::idle;
   LaneCounter counter_;
   int64_t next_ = 0;              // micro-batch
   std::vector<Buffer> partials_;  // slot i: the i-th subtree of the counter; the slot above the last one folds the current lane
   Buffer received_data_;
-  Buffer scratch_;  // depth_ blocks of temporaries per thread
-  std::vector<double> piece_squares_;
   std::vector<std::shared_ptr<Work>> works_;  // after the buffers that they use
 };
-
-// The sum of squares of one row, as sum() computes it: blocks of 2048 elements added left to right; in a block, element i is added to
-// accumulator i mod 16 in order of i, and the accumulators are added as a tree (j with j + 8, then j + 4, j + 2, j + 1). Squares are exact
-// in f64.
-double row_sum_of_squares(const float* row, int64_t count);
 
 }  // namespace lockstep

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <set>
 
-#include "compiler/codegen/kernel_library.h"
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/target.h"
 #include "compiler/run/executable.h"
 #include "compiler/schedule/arena.h"
 #include "compiler/schedule/strides.h"
@@ -28,25 +27,31 @@ struct Slot {
   int64_t offset = 0;
 };
 struct Call {
-  KernelFn kernel = nullptr;
+  const Kernel* kernel = nullptr;
   std::string kernel_name;
   std::unique_ptr<LibraryCall> library;
   std::vector<Slot> args;
   size_t inputs = 0;
+  size_t workspace_bytes = 0;
   int64_t workspace = 0;  // offset in the arena
   NodeId node = -1;
 };
 
 class Native : public Executable {
  public:
-  Native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options)
-      : graph_(source.graph), groups_(source.groups), kernels_(std::move(kernels)), options_(options) {
+  Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
+      : graph_(source.graph),
+        groups_(source.groups),
+        kernels_(std::move(kernels)),
+        options_(options),
+        target_(target_of(options)),
+        target_options_(target_options(options)) {
     place();
     make_calls();
     plan();
   }
 
-  void run(const std::vector<void*>& inputs, const AfterGroup& after) override {
+  void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after) override {
     LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
     LS_CHECK(inputs.size() == graph_.inputs.size(), inputs.size(), " inputs for ", graph_.inputs.size());
     inputs_ = inputs;
@@ -67,10 +72,11 @@ class Native : public Executable {
         args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
       auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
       if (!call.library)
-        call.kernel(args.data(), options_.threads);
+        call.kernel->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
       else
-        call.library->run(args.data(), arena + call.workspace, options_.threads);
+        call.library->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
       if (timing()) {
+        stream.synchronize();  // times of calls are of each alone
         times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         ++times_[c].runs;
       }
@@ -181,16 +187,19 @@ class Native : public Executable {
       call.inputs = node.inputs.size();
       CallTime time;
       if (node.body) {
-        call.kernel_name = generate_kernel(*node.body).name;
-        if (kernels_) call.kernel = kernels_->find(call.kernel_name);
+        KernelSource source = target_.generate(*node.body);
+        call.kernel_name = source.name;
+        call.workspace_bytes = source.workspace;
+        if (kernels_) call.kernel = &kernels_->find(call.kernel_name);
         time.what = fused_text(*node.body);
         time.kind = "kernel";
       } else {
         std::vector<Operand> in, out;
         for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
         for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
-        LS_CHECK(is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ", node.at.text());
-        call.library = make_library_call(node, in, out);
+        LS_CHECK(target_.is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ", node.at.text());
+        call.library = target_.make_library_call(node, in, out, target_options_);
+        call.workspace_bytes = call.library->workspace(options_.threads);
         time.what = call.library->algorithm();
         time.kind = node.op.rfind("sdpa", 0) == 0 ? "attention" : node.op == "dot" || node.op == "linear" ? "contraction" : "rows";
         time.flops = call.library->flops();
@@ -283,15 +292,14 @@ class Native : public Executable {
     }
     std::vector<int> workspace(calls_.size(), -1);
     for (size_t c = 0; c < calls_.size(); ++c)
-      if (calls_[c].library && calls_[c].library->workspace(options_.threads)) {
+      if (calls_[c].workspace_bytes) {
         workspace[c] = static_cast<int>(lifetimes.size());
-        lifetimes.push_back(
-            {static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].library->workspace(options_.threads))});
+        lifetimes.push_back({static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].workspace_bytes)});
       }
     ArenaPlan arena = plan_arena(lifetimes);
     floor_ = arena.floor;
     arena_bytes_ = arena.bytes;
-    if (kernels_) arena_ = Buffer(static_cast<size_t>(arena.bytes));
+    if (kernels_) arena_ = Buffer(static_cast<size_t>(arena.bytes), target_.device().memory());
     auto slot = [&](ValueId v) {
       size_t r = root(v);
       if (base[r] >= 0) return Slot{base[r], places_[static_cast<size_t>(v)].offset};
@@ -315,8 +323,10 @@ class Native : public Executable {
   Graph graph_;
   std::vector<std::vector<int>> groups_;
   std::vector<int> ready_;  // per group: the call after which it is ready
-  std::shared_ptr<const KernelLibrary> kernels_;
+  std::shared_ptr<const KernelSet> kernels_;
   CompileOptions options_;
+  const Target& target_;
+  TargetOptions target_options_;
   std::vector<Place> places_;
   std::vector<Call> calls_;
   std::vector<CallTime> times_;
@@ -332,14 +342,14 @@ bool g_timing = false;
 void set_timing(bool on) { g_timing = on; }
 bool timing() { return g_timing; }
 
-std::vector<KernelSource> kernels_of(const Graph& graph) {
+std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options) {
   std::vector<KernelSource> out;
   for (const Node& node : graph.nodes)
-    if (node.body) out.push_back(generate_kernel(*node.body));
+    if (node.body) out.push_back(target_of(options).generate(*node.body));
   return out;
 }
 
-std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelLibrary> kernels,
+std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
                                         const CompileOptions& options) {
   return std::make_unique<Native>(source, std::move(kernels), options);
 }

@@ -11,7 +11,7 @@ namespace {
 class ReferenceExecutable : public Executable {
  public:
   explicit ReferenceExecutable(const ExecutableSource& source) : graph_(source.graph), groups_(source.groups) {}
-  void run(const std::vector<void*>& inputs, const AfterGroup& after) override {
+  void run(const std::vector<void*>& inputs, Stream&, const AfterGroup& after) override {
     std::vector<HostTensor> arguments;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Value& value = graph_[graph_.inputs[i].value];

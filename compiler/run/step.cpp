@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "compiler/codegen/target.h"
 #include "compiler/run/certificate.h"
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
@@ -20,51 +21,104 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 struct Step::Impl {
   Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays,
        std::function<Scalars(int64_t)> scalars)
-      : plan(std::move(given)), mesh(live), seed(seed_in), array_of(std::move(arrays)), scalars_of(std::move(scalars)) {
+      : plan(std::move(given)),
+        mesh(live),
+        seed(seed_in),
+        array_of(std::move(arrays)),
+        scalars_of(std::move(scalars)),
+        target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
+        device(target.device()),
+        group(device.addressable() ? *mesh.data : *mesh.device_data) {
+    device.enter();
+    compute = device.make_stream();
+    reductions = target.make_reductions(target_options(plan.options));
     lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank()};
-    const Graph& whole = plan.phases.whole;
-    table.at.assign(whole.values.size(), nullptr);
-    for (const auto& input : whole.inputs) {
-      const Value& value = whole[input.value];
-      if (input.kind == InputKind::state) {
-        Array* array = array_of(input.name);
-        LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
-        table.at[static_cast<size_t>(input.value)] = array->data.data();
-      } else if (input.kind == InputKind::scalar) {
-        table.own(input.value, size_of(value.dtype));
-      }
-    }
-    parts = make_executables(plan);
-    for (const auto& bucket : plan.phases.buckets) {
-      std::vector<Shape> shapes;
-      for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
-      reducers.emplace_back(shapes, lanes, plan.options.threads);
-    }
     auto [first, number] = lanes.micro_batch_range(lanes.rank);
     first_micro = first;
     micro_count = number;
-    for (int64_t j = 0; j < number; ++j) {
-      batch.emplace_back();
-      for (const auto& field : plan.fields) batch.back().emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
+    table.device = &device;
+    table.at.assign(plan.phases.whole.values.size(), nullptr);
+    parts = make_executables(plan);
+    take_inputs();
+    for (const auto& bucket : plan.phases.buckets) {
+      std::vector<Shape> shapes;
+      for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+      reducers.emplace_back(shapes, lanes, device, *reductions, plan.options.invariant);
     }
+    find_counts();
+    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, *reductions, plan.options,
+                                              [this](const std::string& fqn) -> void* {
+                                                Array* array = array_of(fqn);
+                                                return array ? array->on(device) : nullptr;
+                                              },
+                                              [this](const Phase& phase) { return inputs_of(phase, -1); }});
+    certificate = certificate_of(plan, parts);
+  }
+
+  // State, host scalars (one block, one copy per step, the stop vote last), sample numbers and batch fields.
+  void take_inputs() {
+    const Graph& whole = plan.phases.whole;
+    size_t bytes = 0;
+    for (const auto& input : whole.inputs) {
+      if (input.kind == InputKind::state) {
+        Array* array = array_of(input.name);
+        LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
+        state.push_back(array);
+        table.at[static_cast<size_t>(input.value)] = array->on(device);
+      } else if (input.kind == InputKind::scalar) {
+        bytes += 16;
+      }
+    }
+    for (const auto& output : whole.outputs)
+      if (output.kind == OutputKind::state) written.push_back(array_of(output.name));
+    scalar_block = Buffer(bytes + 16, device.memory());
+    scalar_host = Buffer(bytes + 16, device.staging());
+    vote_at = bytes;
+    size_t at = 0;
+    for (const auto& input : whole.inputs) {
+      if (input.kind != InputKind::scalar) continue;
+      table.at[static_cast<size_t>(input.value)] = scalar_block.data() + at;
+      if (input.name == "rng.sample") {
+        sample = input.value;
+        const DType dtype = whole[input.value].dtype;
+        samples = Buffer(std::max<size_t>(1, static_cast<size_t>(micro_count)) * size_of(dtype), device.memory());
+        std::vector<std::byte> numbers(samples.bytes());
+        for (int64_t j = 0; j < micro_count; ++j) set_int(dtype, numbers.data(), j, (first_micro + j) * plan.fields[0].shape[0]);
+        copy_to_device(device, samples.data(), numbers.data(), numbers.size());
+      } else {
+        scalar_at.push_back({input.name, input.value, at});
+      }
+      at += 16;
+    }
+    for (int64_t j = 0; j < micro_count; ++j) {
+      batch.emplace_back();
+      staged.emplace_back();
+      for (const auto& field : plan.fields) {
+        const size_t size = static_cast<size_t>(numel(field.shape)) * size_of(field.dtype);
+        batch.back().emplace_back(size, device.memory());
+        staged.back().push_back(device.addressable() ? batch.back().back() : Buffer(size, device.staging()));
+      }
+    }
+  }
+
+  void find_counts() {
+    const Graph& whole = plan.phases.whole;
+    const auto readers = users_of(whole);
     for (NodeId n : plan.phases.counts) {
       ValueId local = whole.nodes[static_cast<size_t>(n)].outputs[0];
       LS_CHECK(numel(whole[local].shape) == 1 && whole[local].dtype == DType::i64, "a count is one i64");
       // Its value after the all_reduce: what reads the term is the start, and what reads the start is the wait.
-      const auto readers = users_of(whole);
       auto only_reader = [&](ValueId v) -> const Node& {
         LS_CHECK(readers[static_cast<size_t>(v)].size() == 1, "a count on its way is read once");
         return whole.nodes[static_cast<size_t>(readers[static_cast<size_t>(v)][0])];
       };
       summed.push_back(only_reader(only_reader(local).outputs[0]).outputs[0]);
-      table.own(summed.back(), sizeof(int64_t));
     }
-    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, plan.options, array_of,
-                                              [this](const Phase& phase) { return inputs_of(phase, -1); }});
-    certificate = certificate_of(plan, parts);
+    totals = Buffer((summed.size() + 1) * sizeof(int64_t), device.memory());
+    for (size_t c = 0; c < summed.size(); ++c) table.at[static_cast<size_t>(summed[c])] = totals.as<int64_t>() + c;
   }
 
-  // Pointers of a phase's inputs; `micro` is the local index of the micro-batch for batch fields.
+  // Pointers of a phase's inputs; `micro` is the local index of the micro-batch for batch fields and the sample number.
   std::vector<void*> inputs_of(const Phase& phase, int64_t micro) {
     std::vector<void*> out;
     for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
@@ -75,6 +129,8 @@ struct Step::Impl {
         while (f < plan.fields.size() && plan.fields[f].name != input.name) ++f;
         LS_CHECK(f < plan.fields.size(), "no batch field ", input.name);
         out.push_back(batch[static_cast<size_t>(micro)][f].data());
+      } else if (phase.inputs[i] == sample && micro >= 0) {
+        out.push_back(samples.data() + static_cast<size_t>(micro) * size_of(plan.phases.whole[sample].dtype));
       } else {
         void* pointer = table.at[static_cast<size_t>(phase.inputs[i])];
         LS_CHECK(pointer, "input ", input.name, " of a phase has no value");
@@ -84,73 +140,76 @@ struct Step::Impl {
     return out;
   }
 
-  void set_scalar(ValueId id, double number, int64_t integer) {
-    const Value& value = plan.phases.whole[id];
-    if (is_float(value.dtype))
-      set_double(value.dtype, table.at[static_cast<size_t>(id)], 0, number);
-    else
-      set_int(value.dtype, table.at[static_cast<size_t>(id)], 0, integer);
-  }
-
-  void set_scalars(const StepInput& input) {
+  // What changes from step to step, on its way to the device: host scalars, the vote, the batch.
+  void send_inputs(const StepInput& input) {
     Scalars scalars = scalars_of(input.step);
-    for (const auto& in : plan.phases.whole.inputs) {
-      if (in.kind != InputKind::scalar) continue;
-      if (in.name == "rng.seed")
-        set_scalar(in.value, 0, static_cast<int64_t>(seed));
-      else if (in.name == "rng.step")
-        set_scalar(in.value, 0, input.step);
-      else if (in.name == "rng.sample")
-        sample = in.value;
+    for (const auto& [name, id, at] : scalar_at) {
+      double number = 0;
+      int64_t integer = 0;
+      if (name == "rng.seed")
+        integer = static_cast<int64_t>(seed);
+      else if (name == "rng.step")
+        integer = input.step;
       else {
-        auto found = scalars.find(in.name);
-        LS_CHECK(found != scalars.end(), "no value for the scalar ", in.name);
-        set_scalar(in.value, found->second, static_cast<int64_t>(found->second));
+        auto found = scalars.find(name);
+        LS_CHECK(found != scalars.end(), "no value for the scalar ", name);
+        number = found->second;
+        integer = static_cast<int64_t>(number);
       }
+      const DType dtype = plan.phases.whole[id].dtype;
+      if (is_float(dtype))
+        set_double(dtype, scalar_host.data() + at, 0, number);
+      else
+        set_int(dtype, scalar_host.data() + at, 0, integer);
     }
-  }
-
-  void set_sample(int64_t local) {
-    if (sample != kNoValue) set_scalar(sample, 0, (first_micro + local) * plan.fields[0].shape[0]);
+    std::memcpy(scalar_host.data() + vote_at, &input.vote, sizeof input.vote);
+    device.copy(scalar_block.data(), scalar_host.data(), scalar_host.bytes(), *compute);
+    const int64_t per = plan.fields[0].shape[0];
+    for (int64_t j = 0; j < micro_count; ++j) {
+      std::vector<void*> fields;
+      auto& host = staged[static_cast<size_t>(j)];
+      for (auto& buffer : host) fields.push_back(buffer.data());
+      input.fill((first_micro + j) * per, per, fields);
+      for (size_t f = 0; f < host.size(); ++f)
+        device.copy(batch[static_cast<size_t>(j)][f].data(), host[f].data(), host[f].bytes(), *compute);
+    }
   }
 
   // Token counts of all micro-batches, summed as integers over the ranks, before any backward is seeded.
-  void run_counts(int64_t vote) {
-    size_t n = plan.phases.counts.size();
-    std::vector<int64_t> totals(n + 1, 0);
-    totals[n] = vote;
+  void run_counts() {
+    const size_t n = summed.size();
+    device.zero(totals.data(), totals.bytes(), *compute);
     for (int64_t j = 0; j < micro_count; ++j) {
-      set_sample(j);
-      parts.count->run(inputs_of(plan.phases.count, j));
-      for (size_t c = 0; c < n; ++c) totals[c] += *static_cast<const int64_t*>(parts.count->output(c));
+      parts.count->run(inputs_of(plan.phases.count, j), *compute);
+      for (size_t c = 0; c < n; ++c)
+        reductions->add(totals.as<int64_t>() + c, static_cast<const int64_t*>(parts.count->output(c)), 1, *compute);
     }
-    if (mesh.data->size() > 1) {
+    reductions->add(totals.as<int64_t>() + n, reinterpret_cast<const int64_t*>(scalar_block.data() + vote_at), 1, *compute);
+    if (group.size() > 1) {
       double start = now();
-      all_reduce(*mesh.data, {totals.data(), totals.data(), static_cast<int64_t>(n) + 1, DType::i64, ReduceOp::sum}, "count");
+      group.start(AllReduce{totals.data(), totals.data(), static_cast<int64_t>(n) + 1, DType::i64, ReduceOp::sum}, "count", *compute)
+          ->wait(*compute);
       times.wait_s += now() - start;
     }
-    votes = totals[n];
-    for (size_t c = 0; c < n; ++c) std::memcpy(table.at[static_cast<size_t>(summed[c])], &totals[c], sizeof(int64_t));
-    parts.seed->run(inputs_of(plan.phases.seed, -1));
+    parts.seed->run(inputs_of(plan.phases.seed, -1), *compute);
     for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
   }
 
   void start_exchange(size_t bucket) {
     logs::topic("collectives", str("exchange ", bucket, " of ", reducers.size(), " started: ", reducers[bucket].sent_bytes(), " bytes"));
-    reducers[bucket].start(*mesh.data, *compute, str("exchange ", bucket));
+    reducers[bucket].start(group, *compute, str("exchange ", bucket));
   }
 
   void run_bodies() {
     for (auto& reducer : reducers) reducer.begin();
     for (int64_t j = 0; j < micro_count; ++j) {
-      set_sample(j);
       bool last = j + 1 == micro_count;
-      parts.body->run(inputs_of(plan.phases.body, j), [&](int g) {
+      parts.body->run(inputs_of(plan.phases.body, j), *compute, [&](int g) {
         auto& reducer = reducers[static_cast<size_t>(g)];
         std::vector<const void*> gradients;
         for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
-        reducer.push(first_micro + j, gradients);
+        reducer.push(first_micro + j, gradients, *compute);
         // The last micro-batch's gradients travel while the rest of its backward runs.
         if (last) start_exchange(static_cast<size_t>(g));
       });
@@ -159,34 +218,63 @@ struct Step::Impl {
       for (size_t g = 0; g < reducers.size(); ++g) start_exchange(g);
   }
 
-  StepResult run(const StepInput& input) {
-    times = {};
+  // The whole step between its inputs and its results. Its pointers are the same in every step.
+  void enqueue() {
     double start = now();
-    set_scalars(input);
-    int64_t per = plan.fields[0].shape[0];
-    for (int64_t j = 0; j < micro_count; ++j) {
-      std::vector<void*> fields;
-      for (auto& buffer : batch[static_cast<size_t>(j)]) fields.push_back(buffer.data());
-      input.fill((first_micro + j) * per, per, fields);
-    }
-    run_counts(input.vote);
+    run_counts();
     double counted = now();
     run_bodies();
     double done = now();
-    tail->run();
+    tail->run(*compute);
     times.count_s = counted - start;
     times.body_s = done - counted;
     times.tail_s = now() - done;
     times.wait_s += tail->wait_s();
-    StepResult result;
-    result.votes = votes;
+  }
+
+  // The first step runs call by call (libraries load and prepare then), the second is captured where the device can, later ones replay.
+  void run_program() {
+    if (timing()) return enqueue();
+    const bool capture = !program && ++runs == 2 && plan.options.capture && (group.size() == 1 || group.capturable());
+    if (capture) program = device.capture(*compute, [this] { enqueue(); });
+    if (capture && program) logs::topic("plan", str("the step is one captured program of ", program->nodes(), " nodes"));
+    if (!program) return enqueue();
+    program->launch(*compute);
+    if (group.size() > 1) group.note_launch(str("step ", step_number), *compute);
+  }
+
+  StepResult run(const StepInput& input) {
+    device.enter();
+    step_number = input.step;
+    times = {};
+    for (Array* array : state) array->on(device);
+    send_inputs(input);
+    run_program();
+    std::vector<std::pair<std::string, ValueId>> metrics;
     for (const auto& output : plan.phases.whole.outputs)
-      if (output.kind == OutputKind::metric) {
-        const Value& value = plan.phases.whole[output.value];
-        LS_CHECK(numel(value.shape) == 1, "metric ", output.name, " is ", shape_text(value.dtype, value.shape));
-        result.metrics[output.name] = get_double(value.dtype, table.at[static_cast<size_t>(output.value)], 0);
-      }
+      if (output.kind == OutputKind::metric) metrics.emplace_back(output.name, output.value);
+    if (!results) results = Buffer((metrics.size() + 1) * 8, device.staging());
+    device.copy(results.data(), totals.as<int64_t>() + summed.size(), 8, *compute);
+    for (size_t m = 0; m < metrics.size(); ++m) {
+      const Value& value = plan.phases.whole[metrics[m].second];
+      LS_CHECK(numel(value.shape) == 1, "metric ", metrics[m].first, " is ", shape_text(value.dtype, value.shape));
+      device.copy(results.data() + 8 * (m + 1), table.at[static_cast<size_t>(metrics[m].second)], size_of(value.dtype), *compute);
+    }
+    for (Array* array : written) array->device_wrote();
+    finish();
+    StepResult result;
+    result.votes = *results.as<int64_t>();
+    for (size_t m = 0; m < metrics.size(); ++m)
+      result.metrics[metrics[m].first] = get_double(plan.phases.whole[metrics[m].second].dtype, results.data() + 8 * (m + 1), 0);
     return result;
+  }
+
+  // Waits for the device, and looks after the peers meanwhile: a collective that never ends keeps the device busy for ever.
+  void finish() {
+    if (device.addressable()) return compute->synchronize();
+    auto end = compute->record();
+    Group* groups[] = {&group};
+    wait_on_host(*end, groups);
   }
 
   StepPlan plan;
@@ -194,19 +282,33 @@ struct Step::Impl {
   uint64_t seed;
   std::function<Array*(const std::string&)> array_of;
   std::function<Scalars(int64_t)> scalars_of;
+  const Target& target;
+  Device& device;
+  Group& group;  // of the data dims, on the device's memory
+  std::unique_ptr<Stream> compute;
+  std::unique_ptr<Reductions> reductions;
   LanePlan lanes;
   ValueTable table;
   StepExecutables parts;
+  std::vector<Array*> state, written;
   std::vector<LaneReducer> reducers;
-  std::vector<std::vector<Buffer>> batch;  // per local micro-batch, per field
+  std::vector<std::vector<Buffer>> batch, staged;  // per local micro-batch, per field: on the device, and where the host fills them
   int64_t first_micro = 0, micro_count = 0;
+  struct ScalarPlace {
+    std::string name;
+    ValueId id;
+    size_t at;  // in the scalar block
+  };
+  std::vector<ScalarPlace> scalar_at;
+  Buffer scalar_block, scalar_host, samples, totals, results;
+  size_t vote_at = 0;
   ValueId sample = kNoValue;
   std::vector<ValueId> summed;  // per count: its value summed over the ranks
-  std::unique_ptr<Stream> compute = inline_stream();
   std::unique_ptr<Tail> tail;
   std::string certificate;
   StepTimes times;
-  int64_t votes = 0;
+  int64_t runs = 0, step_number = 0;
+  std::unique_ptr<CapturedWork> program;
 };
 
 Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,

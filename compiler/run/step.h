@@ -27,7 +27,7 @@ struct StepPlan {
   Phases phases;
   Graph count, seed, body;  // lowered for the backend
   std::vector<Graph> fragments;
-  std::shared_ptr<const KernelLibrary> kernels;  // null for the reference backend
+  std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;
   std::vector<FieldType> fields;
   int64_t micro_batches = 1;  // per step, over all ranks

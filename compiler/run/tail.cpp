@@ -6,7 +6,6 @@
 #include <cstring>
 #include <map>
 
-#include "compiler/run/exact_norm.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -70,6 +69,7 @@ struct Tail::Impl {
     for (const auto& step : parts.phases.tail)
       if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
     batcher = make_update_batcher(parts.kernels, parts.options);
+    group = parts.mesh.device_data && !parts.table.device->addressable() ? parts.mesh.device_data.get() : parts.mesh.data.get();
   }
 
   // Rows of dim 0 that this rank owns, in elements: {offset, count}.
@@ -97,8 +97,8 @@ struct Tail::Impl {
       if (ranks > 1) {
         size_t element = size_of(whole[node.inputs[0]].dtype);
         auto& gather = gathers[node.outputs[0]];
-        gather.send = Buffer(static_cast<size_t>(mine) * element);
-        gather.receive = Buffer(static_cast<size_t>(all) * element);
+        gather.send = Buffer(static_cast<size_t>(mine) * element, parts.table.device->memory());
+        gather.receive = Buffer(static_cast<size_t>(all) * element, parts.table.device->memory());
         owned_bytes += static_cast<int64_t>(gather.send.bytes() + gather.receive.bytes());
       }
     }
@@ -106,32 +106,41 @@ struct Tail::Impl {
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         // New weights go home into the state; other values get a buffer.
         std::string state = state_output(whole, node.outputs[i]);
-        Array* array = state.empty() ? nullptr : parts.array_of(state);
-        if (array)
-          at(node.outputs[i]) = array->data.data();
+        if (void* home = state.empty() ? nullptr : parts.state_of(state))
+          at(node.outputs[i]) = home;
         else
           own(node.outputs[i], numel(whole[node.outputs[i]].shape));
       }
     }
   }
 
-  void run() {
+  void run(Stream& on) {
+    stream = &on;
     wait_s = 0;
     for (const auto& step : parts.phases.tail) {
       if (step.node < 0) {
-        batcher->flush();
+        flush_sums();
+        batcher->flush(*stream);
         const Phase& phase = parts.phases.fragments[static_cast<size_t>(step.fragment)];
         Executable& fragment = *parts.fragments[static_cast<size_t>(step.fragment)];
-        fragment.run(parts.inputs_of(phase));
+        fragment.run(parts.inputs_of(phase), *stream);
         for (size_t o = 0; o < phase.outputs.size(); ++o) at(phase.outputs[o]) = const_cast<void*>(fragment.output(o));
       } else {
         run_node(whole.nodes[static_cast<size_t>(step.node)]);
       }
     }
-    batcher->flush();
+    flush_sums();
+    batcher->flush(*stream);
+  }
+
+  // The sums over lanes of one exchange run together.
+  void flush_sums() {
+    if (!sums.empty()) parts.reductions.sum(sums, *stream);
+    sums.clear();
   }
 
   void run_node(const Node& node) {
+    if (node.op != "lane_sum" && node.op != "local_rows") flush_sums();
     if (node.op == "local_rows") {
       at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
                             owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
@@ -145,28 +154,22 @@ struct Tail::Impl {
       batcher->add(call);
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
-      parts.reducers[static_cast<size_t>(b)].sum(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
-                                                 static_cast<double*>(at(node.outputs[1])));
+      sums.push_back(parts.reducers[static_cast<size_t>(b)].sum_of(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
+                                                                   static_cast<double*>(at(node.outputs[1]))));
     } else if (node.op == "norm_limbs") {
-      Limbs limbs{};
-      for (ValueId v : node.inputs) {
-        const double* squares = static_cast<const double*>(at(v));
-        for (int64_t i = 0; i < local_count(v); ++i) limbs.add(squares[i]);
-      }
-      limbs.normalise();
-      std::memcpy(at(node.outputs[0]), limbs.words, sizeof limbs.words);
+      std::vector<Reductions::Doubles> addends;
+      for (ValueId v : node.inputs) addends.push_back({static_cast<const double*>(at(v)), local_count(v)});
+      parts.reductions.limbs(addends, static_cast<int64_t*>(at(node.outputs[0])), *stream);
     } else if (node.op == "norm_of_limbs") {
-      Limbs limbs{};
-      std::memcpy(limbs.words, at(node.inputs[0]), sizeof limbs.words);
-      *static_cast<float*>(at(node.outputs[0])) = limbs.norm();
+      parts.reductions.norm_of_limbs(static_cast<const int64_t*>(at(node.inputs[0])), static_cast<float*>(at(node.outputs[0])), *stream);
     } else if (node.op == "all_reduce_start") {
       // In place: nothing else reads the local term.
       const Value& value = whole[node.inputs[0]];
-      auto work = parts.mesh.data->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum},
-                                         "norm", *stream);
+      auto work =
+          group->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
       flights[node.outputs[0]] = work;
     } else if (node.op == "all_gather_start") {
-      batcher->flush();
+      batcher->flush(*stream);
       start_gather(node);
     } else if (node.op == "wait") {
       wait(node);
@@ -187,15 +190,16 @@ struct Tail::Impl {
     size_t element = size_of(whole[node.inputs[0]].dtype);
     std::byte* to = gather.send.data();
     std::vector<int64_t> counts(static_cast<size_t>(ranks), 0);
+    std::vector<Reductions::Copy> copies;
     for (ValueId v : node.inputs) {
       size_t bytes = static_cast<size_t>(owned(whole[v].shape).second) * element;
-      std::memcpy(to, at(v), bytes);
+      copies.push_back({to, at(v), bytes});
       to += bytes;
       for (int r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += owned_by(whole[v].shape, r).second;
     }
-    flights[node.outputs[0]] =
-        parts.mesh.data->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
-                               str("gather ", node.attrs.integer("bucket")), *stream);
+    parts.reductions.copy(copies, *stream);
+    flights[node.outputs[0]] = group->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
+                                            str("gather ", node.attrs.integer("bucket")), *stream);
   }
 
   void wait(const Node& node) {
@@ -217,20 +221,22 @@ struct Tail::Impl {
       return;
     }
     size_t element = size_of(whole[from.inputs[0]].dtype);
+    std::vector<Reductions::Copy> copies;
     if (ranks == 1) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
         if (at(node.outputs[i]) != at(from.inputs[i]))
-          std::memcpy(at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element);
-      return;
+          copies.push_back({at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element});
+      return parts.reductions.copy(copies, *stream);
     }
     const std::byte* part = gathers[handle].receive.data();
     for (int r = 0; r < ranks; ++r)
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         auto [offset, count] = owned_by(whole[from.inputs[i]].shape, r);
-        std::memcpy(static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
-                    static_cast<size_t>(count) * element);
+        copies.push_back({static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
+                          static_cast<size_t>(count) * element});
         part += static_cast<size_t>(count) * element;
       }
+    parts.reductions.copy(copies, *stream);
   }
 
   struct Gather {
@@ -241,7 +247,9 @@ struct Tail::Impl {
   int ranks, rank;
   int64_t owned_bytes = 0;
   double wait_s = 0;
-  std::unique_ptr<Stream> stream = inline_stream();
+  Stream* stream = nullptr;
+  Group* group = nullptr;
+  std::vector<Reductions::Sum> sums;
   std::unique_ptr<UpdateBatcher> batcher;
   std::map<ValueId, int> exchange_of;
   std::map<ValueId, ValueId> replaces;
@@ -251,7 +259,7 @@ struct Tail::Impl {
 
 Tail::Tail(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
 Tail::~Tail() = default;
-void Tail::run() { impl_->run(); }
+void Tail::run(Stream& stream) { impl_->run(stream); }
 double Tail::wait_s() const { return impl_->wait_s; }
 int64_t Tail::bytes() const { return impl_->owned_bytes; }
 

@@ -16,10 +16,11 @@ namespace lockstep {
 
 // Pointers of the values of the whole program, for those that exist outside an executable.
 struct ValueTable {
+  Device* device = &cpu_device();
   std::vector<void*> at;
   std::vector<Buffer> owned;
   void* own(ValueId id, size_t bytes) {
-    owned.emplace_back(bytes);
+    owned.emplace_back(bytes, device->memory());
     return at[static_cast<size_t>(id)] = owned.back().data();
   }
 };
@@ -32,16 +33,17 @@ class Tail {
     ValueTable& table;
     std::vector<LaneReducer>& reducers;  // one per exchange
     std::vector<std::unique_ptr<Executable>>& fragments;
-    std::shared_ptr<const KernelLibrary> kernels;  // null: updates by the reference evaluator
+    std::shared_ptr<const KernelSet> kernels;  // null: updates by the reference evaluator
+    Reductions& reductions;                    // of the device of the table
     const CompileOptions& options;
-    std::function<Array*(const std::string&)> array_of;
+    std::function<void*(const std::string&)> state_of;  // the device's pointer of a tensor of the state; null: there is none
     std::function<std::vector<void*>(const Phase&)> inputs_of;  // of a fragment
   };
   explicit Tail(Parts parts);
   ~Tail();
-  // Everything after the exchanges were started.
-  void run();
-  double wait_s() const;  // of the last run
+  // Enqueues everything after the exchanges were started.
+  void run(Stream& stream);
+  double wait_s() const;  // that the host waited in the last run
   int64_t bytes() const;  // buffers of the tail
 
  private:

@@ -6,11 +6,12 @@
 
 #include "compiler/pass.h"
 #include "compiler/schedule/phases.h"
+#include "core/device/stream.h"
 
 namespace lockstep {
 
 struct KernelSource;
-class KernelLibrary;
+class KernelSet;
 
 // One update node on this rank's rows: `count` elements per tensor. Outputs may be the storage of inputs.
 struct UpdateCall {
@@ -24,12 +25,12 @@ class UpdateBatcher {
  public:
   virtual ~UpdateBatcher() = default;
   virtual void add(const UpdateCall& call) = 0;  // may run later, at the latest in flush
-  virtual void flush() = 0;
+  virtual void flush(Stream& stream) = 0;
 };
 // By generated kernels, or by the reference evaluator when `kernels` is null.
-std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelLibrary> kernels, const CompileOptions& options);
+std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options);
 
 // The kernels of the updates of a program, for compilation; and their names for the certificate.
-std::vector<KernelSource> update_kernels(const Phases& phases);
+std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options);
 
 }  // namespace lockstep

@@ -6,10 +6,14 @@
 
 namespace lockstep {
 
+namespace {
+constexpr int64_t kAlignment = 256;  // what libraries of any device ask for
+}
+
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   ArenaPlan plan;
   plan.offsets.assign(lifetimes.size(), 0);
-  auto rounded = [](int64_t bytes) { return (bytes + 63) / 64 * 64; };
+  auto rounded = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });

@@ -13,7 +13,7 @@ struct Lifetime {
   int64_t bytes = 0;
 };
 struct ArenaPlan {
-  std::vector<int64_t> offsets;  // per lifetime, 64-byte aligned
+  std::vector<int64_t> offsets;  // per lifetime, 256-byte aligned
   int64_t bytes = 0;             // of the whole arena
   int64_t floor = 0;             // the largest sum of bytes alive at one call: no plan is smaller
 };

@@ -14,6 +14,9 @@ namespace lockstep {
 namespace {
 constexpr int kCheap = 10;             // vector instructions up to which a value is computed again rather than stored
 constexpr int kMostDepth = 10;         // cheap producers on top of each other
+// The same for an f32 value that comes from halves: to store and load it would move more bytes than to load those again.
+constexpr int kCheapWidened = 64, kMostDepthWidened = 32;
+constexpr double kReadWidened = 1.25;  // bytes read, over those of the value
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
 constexpr double kLaunch = 1000;     // work that a kernel's launch is worth
@@ -68,7 +71,7 @@ void FuseGroups::find_sources(NodeId n) {
 
 // Reads no more bytes than it writes, and costs little to compute again.
 bool FuseGroups::cheap(const Node& node, ValueId value) const {
-  if (op_row(node.op).kind != OpKind::pointwise || kernel_cost_of(op_row(node.op).scalar) > kCheap) return false;
+  if (op_row(node.op).kind != OpKind::pointwise) return false;
   std::set<ValueId> all;
   int depth = 0;
   for (ValueId input : node.inputs) {
@@ -76,8 +79,15 @@ bool FuseGroups::cheap(const Node& node, ValueId value) const {
     depth = std::max(depth, depth_[u(input)]);
   }
   double read = 0;
-  for (ValueId source : all) read += bytes(source);
-  return depth < kMostDepth && read <= bytes(value);
+  bool halves = false;
+  for (ValueId source : all) {
+    read += bytes(source);
+    halves = halves || size_of(graph_[source].dtype) == 2;
+  }
+  int cost = kernel_cost_of(op_row(node.op).scalar);
+  if (halves && graph_[value].dtype == DType::f32)
+    return depth < kMostDepthWidened && read <= kReadWidened * bytes(value) && cost <= kCheapWidened;
+  return depth < kMostDepth && read <= bytes(value) && cost <= kCheap;
 }
 
 void FuseGroups::find_roles() {

@@ -56,6 +56,13 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
   return phase;
 }
 
+// Work that the body may as well do again: no arithmetic, or a convert that only makes the value larger.
+bool trivial(const Graph& graph, const Node& node) {
+  OpKind kind = op_row(node.op).kind;
+  return kind == OpKind::view || kind == OpKind::creation || node.op == "take" ||
+         (node.op == "convert" && size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
+}
+
 bool is_lane_node(const Node& node) {
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
@@ -111,6 +118,29 @@ Phases cut_phases(const Graph& whole) {
           whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)];
       if (reader_in_body && made_once) seeds.insert(v);
     }
+
+  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the body reads of them, through
+  // trivial nodes if need be.
+  std::vector<ValueId> state;
+  for (const auto& input : whole.inputs)
+    if (input.kind == InputKind::state) state.push_back(input.value);
+  auto after_state = depends_on(whole, state);
+  std::vector<bool> visited(whole.values.size());
+  auto of_state = [&](auto&& self, ValueId v) -> void {
+    auto at = static_cast<size_t>(v);
+    if (visited[at] || whole[v].producer < 0 || is_lane_value(v) || !after_state[at] || after_count[at] || after_exchange[at]) return;
+    visited[at] = true;
+    const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
+    if (is_lane_node(node)) return;
+    if (!trivial(whole, node)) {
+      seeds.insert(v);
+      return;
+    }
+    for (ValueId input : node.inputs) self(self, input);
+  };
+  for (const Node& node : whole.nodes)
+    if (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count")
+      for (ValueId v : node.inputs) of_state(of_state, v);
   out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
   out.body = extract(whole, gradients, seeds);
 

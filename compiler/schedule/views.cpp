@@ -1,7 +1,7 @@
 // Marks slices and concats that stay views, and the stride arithmetic of reshapes.
 #include "compiler/schedule/views.h"
 
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/target.h"
 #include "compiler/schedule/strides.h"
 #include "core/ir/walk.h"
 
@@ -39,7 +39,7 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const st
 namespace {
 class Marker {
  public:
-  explicit Marker(const Graph& graph) : graph_(graph), users_(users_of(graph)) {
+  Marker(const Graph& graph, const Target& target) : graph_(graph), target_(target), users_(users_of(graph)) {
     for (const auto& output : graph.outputs) outputs_.push_back(output.value);
   }
   // Whether every reader of v, seen through reshapes, takes v with these strides.
@@ -54,7 +54,7 @@ class Marker {
       }
       if (strides.empty() || strides.back() != 1) return false;
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (node.inputs[i] == v && !accepts_strides(node.op, i)) return false;
+        if (node.inputs[i] == v && !target_.accepts_strides(node.op, i)) return false;
     }
     return true;
   }
@@ -66,7 +66,8 @@ class Marker {
       auto further = reshape_strides(graph_[v].shape, strides, graph_[node.inputs[0]].shape);
       return further && writer_takes(node.inputs[0], *further);
     }
-    return !strides.empty() && strides.back() == 1 && accepts_strides(node.op, node.inputs.size() + static_cast<size_t>(graph_[v].index));
+    return !strides.empty() && strides.back() == 1 &&
+           target_.accepts_strides(node.op, node.inputs.size() + static_cast<size_t>(graph_[v].index));
   }
 
  private:
@@ -76,13 +77,14 @@ class Marker {
     return false;
   }
   const Graph& graph_;
+  const Target& target_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<ValueId> outputs_;
 };
 }  // namespace
 
-Graph mark_views(Graph graph, const PassContext&) {
-  Marker marker(graph);
+Graph mark_views(Graph graph, const PassContext& context) {
+  Marker marker(graph, target_of(context.options));
   for (Node& node : graph.nodes) {
     if (node.op == "slice") {
       const auto& step = node.attrs.list("step");

@@ -15,6 +15,8 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_CACHE", "", "folder of the kernel cache; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
+      {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
+      {"LOCKSTEP_NVRTC", "", "file of NVRTC, the compiler of CUDA kernels; default libnvrtc.so.13, then .12, then /usr/local/cuda/lib64"},
       {"LOCKSTEP_DEADLINE", "600", "seconds before a collective that does not complete is an error"},
       {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},

@@ -3,13 +3,35 @@
 
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <future>
 #include <mutex>
 #include <utility>
 
+#include "core/base/error.h"
+
 namespace lockstep {
 
 namespace {
+// An event of a CPU stream: complete when a work item of the stream says so, failed when the stream dropped the item.
+class Flag : public Event {
+ public:
+  explicit Flag(std::shared_future<void> reached) : reached_(std::move(reached)) {}
+  bool done() override {
+    if (reached_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    synchronize();
+    return true;
+  }
+  void synchronize() override {
+    try {
+      reached_.get();
+    } catch (const std::future_error&) { throw InternalError("the work before an event failed; its stream knows why"); }
+  }
+
+ private:
+  std::shared_future<void> reached_;
+};
+
 class InlineStream : public Stream {
  public:
   void run(std::function<void()> work) override { work(); }
@@ -50,6 +72,16 @@ class QueueStream : public Stream {
   std::exception_ptr error_;
 };
 }  // namespace
+
+std::shared_ptr<Event> Stream::record() {
+  auto reached = std::make_shared<std::promise<void>>();
+  auto event = std::make_shared<Flag>(reached->get_future().share());
+  run([reached = std::move(reached)] { reached->set_value(); });
+  return event;
+}
+void Stream::wait(const std::shared_ptr<Event>& event) {
+  run([event] { event->synchronize(); });
+}
 
 std::unique_ptr<Stream> inline_stream() { return std::make_unique<InlineStream>(); }
 std::unique_ptr<Stream> queue_stream() { return std::make_unique<QueueStream>(); }

@@ -6,11 +6,24 @@
 
 namespace lockstep {
 
+// A point in the work of a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual bool done() = 0;         // never blocks; rethrows what the work before it threw
+  virtual void synchronize() = 0;  // blocks the calling thread; rethrows
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
-  virtual void run(std::function<void()> work) = 0;  // enqueues; work runs after everything enqueued before it
+  virtual void run(std::function<void()> work) = 0;  // enqueues host work; it runs after everything enqueued before it
   virtual void synchronize() = 0;                    // returns when the queue is empty; rethrows what a work item threw
+  // The point after everything enqueued so far; and: what is enqueued from now on runs after `event`, a point of any stream of the same
+  // device. Neither blocks the calling thread on a device with queues of its own.
+  virtual std::shared_ptr<Event> record();
+  virtual void wait(const std::shared_ptr<Event>& event);
+  virtual void* native() const { return nullptr; }  // the device's own handle (CUDA: CUstream); null on the CPU
 };
 
 // The CPU's compute stream: runs each item at once on the calling thread.

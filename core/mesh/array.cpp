@@ -10,7 +10,7 @@ namespace lockstep {
 
 LiveMesh solo_mesh() {
   auto group = solo_group();
-  return {Mesh{}, 0, group, {group}, group};
+  return {Mesh{}, 0, group, {group}, group, nullptr};
 }
 
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate) {
@@ -23,6 +23,34 @@ Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const
   out.local_shape = local_shape(out.layout, mesh, out.shape, mesh.coordinate(rank));
   if (allocate) out.data = Buffer(out.local_bytes());
   return out;
+}
+
+void Array::fetch() const {
+  if (!remote_ || !remote_->host_old) return;
+  copy_to_host(*remote_->device, data.data(), remote_->data.data(), local_bytes());
+  remote_->host_old = false;
+}
+void Array::host_wrote() {
+  if (remote_) remote_->old = true, remote_->host_old = false;
+}
+std::byte* Array::on(Device& device) {
+  LS_CHECK(data, fqn, " is not allocated");
+  if (device.addressable()) {
+    fetch();
+    return data.data();
+  }
+  if (!remote_) {
+    remote_ = std::make_shared<Remote>();
+    remote_->device = &device;
+    remote_->data = Buffer(local_bytes(), device.memory());
+  }
+  LS_CHECK(remote_->device == &device, fqn, " lies on another device");
+  if (remote_->old) copy_to_device(device, remote_->data.data(), data.data(), local_bytes());
+  remote_->old = false;
+  return remote_->data.data();
+}
+void Array::device_wrote() {
+  if (remote_) remote_->host_old = true;
 }
 
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank) {
@@ -63,6 +91,7 @@ StateHash hash_run(const Bits* data, int64_t count, uint64_t index, uint64_t key
 }  // namespace
 
 StateHash hash_elements(const Array& array) {
+  array.fetch();
   StateHash sum;
   uint64_t key = hash64(array.fqn, static_cast<uint64_t>(array.dtype) + 1);
   Box all = whole(array.shape);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/device/buffer.h"
+#include "core/device/device.h"
 #include "core/mesh/group.h"
 #include "core/mesh/layout.h"
 
@@ -16,7 +16,8 @@ struct LiveMesh {
   int64_t rank = 0;
   std::shared_ptr<Group> world;
   std::vector<std::shared_ptr<Group>> groups;  // one per mesh dim; a size-1 dim has a group of one
-  std::shared_ptr<Group> data;                 // all data dims together, in data_rank order
+  std::shared_ptr<Group> data;                 // all data dims together, in data_rank order; buffers in host memory
+  std::shared_ptr<Group> device_data;          // the same ranks, buffers in the device's memory; null: the host addresses it, use `data`
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
   Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
@@ -25,6 +26,9 @@ struct LiveMesh {
 LiveMesh solo_mesh();
 
 // A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense, row-major, of local_shape).
+// Where the host cannot address the device that computes, there is a second copy on the device, and the two follow each other: fetch()
+// before the host reads `data` or writes a part of it, host_wrote() after it wrote; on() gives the device's copy, device_wrote() after
+// work that changes it was enqueued.
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
@@ -32,10 +36,23 @@ struct Array {
   Layout layout;
   Shape local_shape;  // this rank's
   std::vector<Piece> pieces;
-  Buffer data;  // numel(local_shape) elements; empty until materialised
+  Buffer data;  // numel(local_shape) elements, on the host; empty until materialised
+
+  void fetch() const;
+  void host_wrote();
+  std::byte* on(Device& device);
+  void device_wrote();
 
   int64_t local_numel() const { return numel(local_shape); }
   size_t local_bytes() const { return static_cast<size_t>(local_numel()) * size_of(dtype); }
+
+ private:
+  struct Remote {
+    Device* device = nullptr;
+    Buffer data;
+    bool old = true, host_old = false;
+  };
+  std::shared_ptr<Remote> remote_;
 };
 // Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate = true);

@@ -1,8 +1,10 @@
 // Group: the blocking forms, agreement in words, and the group of one.
 #include "core/mesh/group.h"
 
+#include <chrono>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "core/base/error.h"
 
@@ -110,6 +112,25 @@ void agree(Group& group, const std::string& error, bool user) {
       if (user) throw UserError(message);
       throw PeerError(message);
     }
+}
+
+void wait_on_host(Event& event, std::span<Group* const> groups) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  auto checked = begin;
+  while (!event.done()) {
+    auto now = Clock::now();
+    if (now - checked > std::chrono::milliseconds(5)) {
+      for (Group* group : groups) group->check();
+      checked = now;
+    }
+    // A step lasts milliseconds at least: the longer the wait, the less its end is worth a core.
+    if (now - begin < std::chrono::microseconds(200))
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(now - begin < std::chrono::milliseconds(50) ? 20 : 200));
+  }
+  for (Group* group : groups) group->check();
 }
 
 std::shared_ptr<Group> solo_group(const std::string& name) { return std::make_shared<SoloGroup>(name); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -87,6 +88,13 @@ class Group {
   // All ranks of the group start the same collectives in the same order. Throws InternalError for counts that do not fit the group.
   virtual std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) = 0;
   virtual bool capturable() const { return false; }  // may be part of a captured device graph
+  // Called every few milliseconds by a thread that waits on the host for work in which this group's collectives take part. PeerError naming
+  // group, label and seconds when a peer is lost, or when what is in flight has passed its deadline; the group has then been torn down, so
+  // that what the device runs ends. Groups whose waits keep the deadline themselves have nothing to do here.
+  virtual void check() {}
+  // Says that captured work with collectives of this group was just launched on `stream`: check() keeps its deadline, and the flight record
+  // shows the launch as one line. All ranks launch the same captured work in the same order.
+  virtual void note_launch(const std::string& label, Stream& stream) { (void)label, (void)stream; }
   virtual double deadline() const { return deadline_s_; }
   void set_deadline(double seconds) { deadline_s_ = seconds; }
 
@@ -110,6 +118,9 @@ std::string broadcast_text(Group& group, const std::string& text, int root = 0);
 // If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank. The way all
 // ranks agree before they go on.
 void agree(Group& group, const std::string& error, bool user = true);
+
+// Blocks the calling thread until `event` is done, and checks the groups meanwhile. Rethrows what the event and the groups throw.
+void wait_on_host(Event& event, std::span<Group* const> groups);
 
 // The group of one rank: every collective is a copy.
 std::shared_ptr<Group> solo_group(const std::string& name = "world");

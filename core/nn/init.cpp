@@ -28,6 +28,7 @@ void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int6
 
 void fill(Array& array, const Init& init, uint64_t seed) {
   LS_CHECK(array.data || array.local_bytes() == 0, array.fqn, " is not allocated");
+  array.host_wrote();
   uint64_t stream = hash64(array.fqn);
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)

@@ -24,7 +24,7 @@ Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, Init weight_in
 }
 Tensor Linear::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  Tensor w = weight(x), b = bias ? bias(x) : Tensor();
+  Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
   return linear(x, w, b, at);
 }
 
@@ -32,11 +32,11 @@ Embedding::Embedding(Scope at, int64_t rows, int64_t width, Init weight_init, He
     : weight(at.parameter("weight", {rows, width}, weight_init, line)), path_(at.path()) {}
 Tensor Embedding::operator()(Tensor ids, Here at) const {
   InLayer layer(ids, path_, at);
-  return embedding(weight(ids), ids, at);
+  return embedding(weight.computed(ids, at), ids, at);
 }
 Tensor Embedding::logits(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  return linear(x, weight(x), {}, at);
+  return linear(x, weight.computed(x, at), {}, at);
 }
 
 LayerNorm::LayerNorm(Scope at, int64_t width, double eps, Here line)
@@ -46,7 +46,7 @@ LayerNorm::LayerNorm(Scope at, int64_t width, double eps, Here line)
       eps_(eps) {}
 Tensor LayerNorm::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  Tensor w = weight(x), b = bias(x);
+  Tensor w = weight.computed(x, at), b = bias.computed(x, at);
   return layer_norm(x, w, b, eps_, at);
 }
 
@@ -54,7 +54,7 @@ RmsNorm::RmsNorm(Scope at, int64_t width, double eps, Here line)
     : weight(at.parameter("weight", {width}, init::ones(), line)), path_(at.path()), eps_(eps) {}
 Tensor RmsNorm::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  return rms_norm(x, weight(x), eps_, at);
+  return rms_norm(x, weight.computed(x, at), eps_, at);
 }
 
 Dropout::Dropout(Scope at, double p, Here line) : path_(at.path()), p_(p) {

@@ -1,4 +1,5 @@
 // Layers: each is a struct with the parameters it records and a call that writes nodes. FQNs are those of PyTorch: weight, bias.
+// Each computes in the state's compute dtype (State::compute_dtype), which is also the dtype of the activations that it takes and gives.
 // Shapes: "..." is any number of leading dims. A call's `at` is the user's line, which errors name beside the layer's FQN.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "core/nn/init.h"
-#include "core/ops/tensor.h"
+#include "core/ops/functions.h"
 
 namespace lockstep {
 
@@ -24,6 +24,7 @@ struct Spec {
   bool trainable = false;  // a parameter that State::parameters() lists
   std::string of;          // moment: the FQN of its parameter
   SourceLine at;           // the user's line that recorded it
+  DType compute = DType::f32;  // what layers read it as: State::compute_dtype for a parameter, else `dtype`
 };
 
 // A handle of a spec of a State, which must outlive it. Parameters, moments and buffers alike.
@@ -40,6 +41,9 @@ class Parameter {
   Tensor operator()(const Tensor& beside) const {
     return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)};
   }
+  // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where that is the dtype itself). Its
+  // gradient comes back through the node, in the parameter's own dtype.
+  Tensor computed(const Tensor& beside, Here at = Here::current()) const { return convert((*this)(beside), spec_->compute, at); }
 
  private:
   const Spec* spec_ = nullptr;

@@ -44,6 +44,20 @@ Parameter Scope::moment(const Parameter& of, std::string_view name, Here at) con
                          false, of.fqn(), line_of(at)});
 }
 
+namespace {
+DType computed_in(const Spec& spec, DType compute) {
+  return spec.role == Role::parameter && spec.dtype == DType::f32 ? compute : spec.dtype;
+}
+}  // namespace
+
+void State::compute_dtype(DType dtype, Here at) {
+  if (dtype != DType::f32 && dtype != DType::bf16)
+    throw UserError(str("[state] ", line_of(at).text(), ": layers cannot compute in ", lockstep::name(dtype), "; choose f32 or bf16",
+                        dtype == DType::f16 ? " (f16 has no room for small gradients without a loss scale)" : ""));
+  compute_ = dtype;
+  for (Spec& spec : specs_) spec.compute = computed_in(spec, compute_);
+}
+
 Parameter State::record(Spec spec) {
   if (allocated_)
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
@@ -57,6 +71,7 @@ Parameter State::record(Spec spec) {
     throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape), " at ", first.at.text(),
                         " and ", shape_text(spec.dtype, spec.shape), " at ", spec.at.text(), "; give one of the two another path"));
   }
+  spec.compute = computed_in(spec, compute_);
   index_.emplace(spec.fqn, specs_.size());
   return Parameter(&specs_.emplace_back(std::move(spec)));
 }

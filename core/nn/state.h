@@ -24,6 +24,11 @@ class State {
   Scope operator/(std::string_view part) { return root() / part; }
   const LiveMesh& mesh() const { return mesh_; }
   uint64_t seed() const { return seed_; }
+  // What layers compute in: f32 (the start), or bf16. Parameters stay f32, and so do their gradients, moments and updates: a layer reads a
+  // rounded copy (Parameter::computed), activations and logits are bf16, statistics, sums and losses f32. Holds for all that is traced from
+  // now on, whenever it was recorded. UserError for another dtype.
+  void compute_dtype(DType dtype, Here at = Here::current());
+  DType compute_dtype() const { return compute_; }
 
   // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is already materialised.
   Parameter record(Spec spec);
@@ -64,6 +69,7 @@ class State {
 
   LiveMesh mesh_;
   uint64_t seed_;
+  DType compute_ = DType::f32;
   std::deque<Spec> specs_;
   std::unordered_map<std::string, size_t> index_;
   std::vector<PlacementRule> rules_, defaults_;

@@ -52,7 +52,7 @@ std::vector<Tensor> rope_expand(const ExpandContext& c) {
   Tensor cosine = broadcast_dims(cos(angle), low.shape(), {1, 3}), sine = broadcast_dims(sin(angle), low.shape(), {1, 3});
   Tensor first = c.attrs.flag("inverse") ? low * cosine + high * sine : low * cosine - high * sine;
   Tensor second = c.attrs.flag("inverse") ? high * cosine - low * sine : high * cosine + low * sine;
-  return {convert(concat({first, second}, 3), c.in[0].dtype())};
+  return {concat({convert(first, c.in[0].dtype()), convert(second, c.in[0].dtype())}, 3)};
 }
 Grads rope_vjp(const VjpContext& c) {
   return {apply1("rope", {c.grad[0]}, {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};

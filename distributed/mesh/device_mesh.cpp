@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "distributed/device_group.h"
 
 namespace lockstep {
 
@@ -50,7 +51,7 @@ std::pair<int, int> key_and_color(const Mesh& words, int64_t rank, const std::ve
 }
 }  // namespace
 
-DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words) : world_(std::move(world)) {
+DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* device) : world_(std::move(world)) {
   compare_words(*world_->group(), words);
   live_.words = words;
   live_.rank = world_->rank();
@@ -61,14 +62,24 @@ DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words) : world_
     if (is_data_dim(words.dim_names[d])) data_dims.push_back(d);
   }
   live_.data = group_over(data_dims, "data");
+  if (device && !device->addressable()) {
+    device_ = device;
+    live_.device_data = device_group_over(data_dims, live_.data);
+  }
+}
+
+std::vector<int> DeviceMesh::wide_dims(const std::vector<int>& dims) const {
+  std::vector<int> wide;
+  for (int d : dims)
+    if (live_.words.shape[d] > 1) wide.push_back(d);
+  std::sort(wide.begin(), wide.end());
+  return wide;
 }
 
 std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, const std::string& name) {
-  std::vector<int> wide;  // sorted, without the dims of size 1: what identifies the set of ranks
+  std::vector<int> wide = wide_dims(dims);
   int64_t ranks = 1;
-  for (int d : dims)
-    if (live_.words.shape[d] > 1) wide.push_back(d), ranks *= live_.words.shape[d];
-  std::sort(wide.begin(), wide.end());
+  for (int d : wide) ranks *= live_.words.shape[d];
   if (ranks == 1) return solo_group(name);
   if (ranks == world_->size()) return live_.world;
   auto& group = groups_[wide];
@@ -79,6 +90,25 @@ std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, cons
              ", expected ", key, " of ", ranks);
   }
   return group;
+}
+
+std::shared_ptr<Group> DeviceMesh::device_group_over(const std::vector<int>& dims, const std::shared_ptr<Group>& host) {
+  if (host->size() == 1) return solo_device_group(*device_, host->name());
+  if (!device_world_) device_world_ = lockstep::device_group(*device_, live_.world);
+  std::vector<int> wide = wide_dims(dims);
+  auto& group = device_groups_[wide];
+  if (!group) {
+    auto [key, color] = key_and_color(live_.words, live_.rank, wide);
+    group = split_device_group(*device_, device_world_, host, color, key);
+    LS_CHECK(group->size() == host->size() && group->rank() == host->rank(), "device group \"", group->name(), "\": rank ", group->rank(),
+             " of ", group->size(), ", on the host ", host->rank(), " of ", host->size());
+  }
+  return group;
+}
+
+std::shared_ptr<Group> DeviceMesh::device_group(const std::string& dim_name) {
+  int d = live_.words.dim(dim_name);
+  return device_ ? device_group_over({d}, live_.groups[d]) : live_.groups[d];
 }
 
 std::shared_ptr<Group> DeviceMesh::group(const std::string& dim_name) const { return live_.groups[live_.words.dim(dim_name)]; }
@@ -116,9 +146,17 @@ LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
   out.rank = out.words.rank_of(within);
   out.world = flatten(dim_names);
   out.data = data_names.empty() ? solo_group("data") : flatten(data_names);
+  if (device_) {
+    std::vector<int> data_dims;
+    for (const auto& data_name : data_names) data_dims.push_back(live_.words.dim(data_name));
+    out.device_data = device_group_over(data_dims, out.data);
+  }
   return out;
 }
 
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) { return DeviceMesh(std::move(world), words).live(); }
+LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& device) {
+  return DeviceMesh(std::move(world), words, &device).live();
+}
 
 }  // namespace lockstep

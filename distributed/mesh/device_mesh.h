@@ -16,7 +16,9 @@ class DeviceMesh {
   // Compares the words of all ranks in one message of fixed size, before any split, then makes the groups: a dim of size 1 costs no
   // communicator, and dims that hold the same ranks share one group. UserError naming the ranks and both meshes when they differ, and when
   // the mesh does not have as many places as the world has ranks. PeerError from the world.
-  DeviceMesh(std::shared_ptr<World> world, const Mesh& words);
+  // With a device whose memory the host does not address, live().device_data is the group of the data dims for buffers there; UserError and
+  // PeerError as device_group.
+  DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* device = nullptr);
 
   const LiveMesh& live() const { return live_; }     // not collective
   const Mesh& words() const { return live_.words; }  // not collective
@@ -25,19 +27,28 @@ class DeviceMesh {
   // The ranks that differ from this one in `dim_names` only, as one group, row-major in mesh order; reused when it exists. UserError for
   // unknown or repeated names.
   std::shared_ptr<Group> flatten(const std::vector<std::string>& dim_names);
+  // The group of a dim for buffers in the device's memory: the host's own where the host addresses it, or where the mesh has no device. One
+  // communicator per set of ranks, split from that of the world, none for a dim of size 1. UserError for an unknown name.
+  std::shared_ptr<Group> device_group(const std::string& dim_name);
   // The mesh of some dims, as this rank sees it: its `rank` and `world` are those within the slice. Names must stand in mesh order.
   LiveMesh slice(const std::vector<std::string>& dim_names);
   LiveMesh operator[](const std::string& dim_name) { return slice({dim_name}); }
 
  private:
   std::shared_ptr<Group> group_over(const std::vector<int>& dims, const std::string& name);
+  std::shared_ptr<Group> device_group_over(const std::vector<int>& dims, const std::shared_ptr<Group>& host);
+  std::vector<int> wide_dims(const std::vector<int>& dims) const;  // sorted, without the dims of size 1: what identifies the set of ranks
 
   std::shared_ptr<World> world_;
+  Device* device_ = nullptr;
   LiveMesh live_;
-  std::map<std::vector<int>, std::shared_ptr<Group>> groups_;  // by the dims of size > 1 that vary in it
+  std::map<std::vector<int>, std::shared_ptr<Group>> groups_, device_groups_;  // by the dims of size > 1 that vary in them
+  std::shared_ptr<Group> device_world_;                                        // null until the first device group of more than one rank
 };
 
 // The live mesh alone, for those who need no slices.
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words);
+// The same with the device's group of the data dims, where the device needs one (see DeviceMesh). `device` outlives the mesh.
+LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& device);
 
 }  // namespace lockstep

@@ -134,8 +134,10 @@ std::shared_ptr<FlightRecorder> flight_recorder() {
 }
 
 Flight::Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label)
+    : Flight(group, group_seq, lockstep::name(what), label, sent_bytes(what)) {}
+Flight::Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes)
     : recorder_(flight_recorder()) {
-  if (recorder_) seq_ = recorder_->started(group, group_seq, lockstep::name(what), label, sent_bytes(what));
+  if (recorder_) seq_ = recorder_->started(group, group_seq, verb, label, bytes);
 }
 void Flight::end(FlightState state) {
   if (!recorder_) return;

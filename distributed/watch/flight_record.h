@@ -83,6 +83,8 @@ class Flight {
  public:
   Flight() = default;
   Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label);
+  // Of something that is no single collective, such as the launch of a captured graph that holds many.
+  Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes);
   void end(FlightState state);  // the first call counts
 
  private:

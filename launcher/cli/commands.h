@@ -22,10 +22,12 @@ struct RunArguments {
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
-// trainrun plan [--nproc N] CONFIG.json [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one.
+// trainrun plan [--nproc N] [--memory BYTES] CONFIG.json [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one.
+// UserError, after everything is printed, when a rank needs more than `memory`: it names the nearest config that fits.
 struct PlanArguments {
   RunConfig config;
   int64_t nproc = 1;
+  int64_t memory = 0;  // bytes of each rank's device, with train.device cuda; 0: not known, nothing is refused
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 

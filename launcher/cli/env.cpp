@@ -7,6 +7,9 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#ifdef LOCKSTEP_CUDA
+#include "core/device/cuda/inventory.h"
+#endif
 #include "launcher/cli/commands.h"
 #include "launcher/cli/version.h"
 
@@ -39,12 +42,23 @@ void row(std::ostream& out, const std::string& name, const std::string& value, c
       << std::string(value.size() < 12 ? 12 - value.size() : 1, ' ') << help << "\n";
 }
 
+void cuda_rows(std::ostream& out) {
+#ifdef LOCKSTEP_CUDA
+  out << "\nCUDA:\n";
+  for (const auto& found : lockstep::cuda::inventory())
+    out << "  " << found.what << std::string(found.what.size() < 22 ? 22 - found.what.size() : 1, ' ') << found.status << "\n";
+#else
+  out << "\nCUDA: not in this build, which found no CUDA headers\n";
+#endif
+}
+
 }  // namespace
 
 int env(std::ostream& out) {
   out << "lockstep " << kVersion << ", built with g++ " << __VERSION__ << "\n"
-      << "processor: " << processor() << ", " << std::thread::hardware_concurrency() << " cores, " << instruction_sets() << "\n\n"
-      << "Variables (value, meaning):\n";
+      << "processor: " << processor() << ", " << std::thread::hardware_concurrency() << " cores, " << instruction_sets() << "\n";
+  cuda_rows(out);
+  out << "\nVariables (value, meaning):\n";
   for (const auto& variable : env_vars()) {
     std::string value = lockstep::env(variable.name);
     row(out, variable.name, value.empty() ? "-" : value, variable.help);

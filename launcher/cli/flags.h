@@ -10,7 +10,7 @@
 namespace lockstep::cli {
 
 struct Flags {
-  std::string nproc = "1", target, word, path;
+  std::string nproc = "1", target, word, path, memory;
   RunArguments run;
   GenerateArguments generate;
   bool reference = false;

@@ -8,6 +8,7 @@
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/version.h"
+#include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/worker.h"
 
@@ -57,10 +58,13 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   });
   auto* plan_app = app.add_subcommand("plan", "bytes and collectives of a run, before it is started")->allow_extras();
   add_nproc(*plan_app, flags);
+  plan_app->add_option("--memory", flags.memory, "with train.device cuda: the memory of a rank's GPU, as in 141GB; more than that is refused")
+      ->type_name("BYTES");
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
-      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc)};
+      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc),
+                              flags.memory.empty() ? 0 : parse_memory(flags.memory)};
       validate(arguments.config, arguments.nproc);
       return plan(arguments, out);
     };

@@ -19,6 +19,16 @@ std::string range_text(const Rule& rule) {
   return out;
 }
 
+// Whether a word is this choice: the same word, or one of its form ("cuda:1" is of the form "cuda:N").
+bool is_choice(const std::string& word, const std::string& choice) {
+  size_t colon = choice.find(':');
+  if (colon == std::string::npos) return word == choice;
+  std::string rest = word.substr(std::min(word.size(), colon + 1));
+  if (rest.empty() || word.compare(0, colon + 1, choice, 0, colon + 1) != 0) return false;
+  if (choice.substr(colon + 1) != "N") return true;
+  return rest.size() <= 4 && rest.find_first_not_of("0123456789") == std::string::npos;
+}
+
 void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   if (value.is_array()) {
     for (const auto& element : value) {
@@ -31,7 +41,7 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   if (value.is_string() && !row.rule.choices.empty()) {
     auto word = value.get<std::string>();
     const auto& choices = row.rule.choices;
-    if (std::find(choices.begin(), choices.end(), word) != choices.end()) return;
+    if (std::any_of(choices.begin(), choices.end(), [&](const std::string& choice) { return is_choice(word, choice); })) return;
     auto near = nearest(word, choices);
     errors.push_back(str(row.path, " is \"", word, "\"; ", choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
                          near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
@@ -73,6 +83,20 @@ std::vector<int64_t> divisors(int64_t n) {
 
 }  // namespace
 
+DeviceChoice device_choice(const std::string& word) {
+  size_t colon = word.find(':');
+  std::string rest = colon == std::string::npos ? "" : word.substr(colon + 1);
+  DeviceChoice out{.kind = word.substr(0, colon), .ordinal = -1, .path = ""};
+  if (out.kind == "plugin") out.path = rest;
+  if (out.kind == "cuda" && !rest.empty()) out.ordinal = std::stoi(rest);
+  return out;
+}
+
+std::string precision_error(const std::string& precision, const std::string& device) {
+  if (precision != "tf32" || device != "cpu") return "";
+  return "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA device";
+}
+
 std::vector<std::string> config_errors(const RunConfig& c) {
   Errors errors;
   for (const auto& row : config_keys()) check_rule(row, get_key(c, row), errors);
@@ -101,6 +125,7 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (c.optim.betas.size() != 2) errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
+  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty()) errors.push_back(wrong);
   if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
     errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps,
                          "; the rate would never reach optim.lr"));

@@ -34,6 +34,8 @@ RunConfig load_config(const std::string& path, const std::vector<Override>& over
 
 // Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are".
 std::vector<std::string> config_errors(const RunConfig& config);
+// "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the way out.
+std::string precision_error(const std::string& precision, const std::string& device);
 // Resolves the mesh for a world and checks what depends on it. UserError listing all errors.
 Mesh validate(const RunConfig& config, int64_t world_size);
 
@@ -42,6 +44,14 @@ Json config_json(const RunConfig& config);
 std::string config_text(const RunConfig& config);  // indented, ends with a newline
 // The reference as Markdown: one table per section.
 std::string config_reference();
+
+// What train.device names. Needs a word that config_errors accepts.
+struct DeviceChoice {
+  std::string kind;  // auto, cpu, cuda, plugin
+  int ordinal = -1;  // cuda:N; -1: the rank's place on its host
+  std::string path;  // plugin:PATH, as written
+};
+DeviceChoice device_choice(const std::string& word);
 
 // M: micro-batches per step, batch.global / batch.micro.
 inline int64_t micro_batches(const RunConfig& config) { return config.batch.global / config.batch.micro; }

@@ -13,7 +13,7 @@ namespace lockstep {
 
 // What a value may be, beyond its type. Bounds hold for each element of a list.
 struct Rule {
-  std::vector<std::string> choices{};  // empty: any
+  std::vector<std::string> choices{};  // empty: any; "word:N" stands for word: and a whole number, "word:PATH" for word: and any text
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;   // low itself is refused

@@ -55,10 +55,17 @@ struct BatchConfig {
 struct TrainConfig {
   int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", at_least(1));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
-  std::string precision = key(&precision, "train.precision", "fp32", "arithmetic of the model", one_of({"fp32"}));
+  std::string precision = key(&precision, "train.precision", "fp32",
+                              "arithmetic of the model; bf16: weights, moments, gradients, statistics and sums stay fp32; tf32: fp32 with "
+                              "contractions in TF32, where the device has it",
+                              one_of({"fp32", "tf32", "bf16"}));
   std::string numerics = key(&numerics, "train.numerics", "invariant",
-                             "invariant: same bits on any number of ranks", one_of({"invariant"}));
-  std::string device = key(&device, "train.device", "auto", "where the step runs", one_of({"auto", "cpu"}));
+                             "invariant: same bits on any number of ranks; free: the communication library's own reductions",
+                             one_of({"invariant", "free"}));
+  std::string device = key(&device, "train.device", "auto",
+                           "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i of a host takes its GPU i; "
+                           "plugin: a device from a shared library",
+                           one_of({"auto", "cpu", "cuda", "cuda:N", "plugin:PATH"}));
   int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", at_least(0));
   int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", at_least(1));
   std::string init_from =
@@ -93,7 +100,8 @@ struct CompileConfig {
       key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",
           one_of({"native", "eager", "reference"}));
   int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", at_least(0));
-  int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 4 << 20, "bytes of gradients that travel together", at_least(1));
+  int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
+                             "bytes of gradients that travel together; 0: 4 MiB on the CPU, 64 MiB on other devices", at_least(0));
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes =
       key(&skip_passes, "compile.skip_passes", {}, "rows of the pipeline to leave out, for tests and diagnosis");

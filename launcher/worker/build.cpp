@@ -28,15 +28,24 @@ data::DataOptions data_options(const RunConfig& config) {
           static_cast<uint64_t>(config.train.seed)};
 }
 
-CompileOptions compile_options(const RunConfig& config, int64_t local_ranks) {
+DType compute_dtype(const RunConfig& config) { return config.train.precision == "bf16" ? DType::bf16 : DType::f32; }
+
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
   CompileOptions options;
+  options.target = &target;
   options.backend = parse_backend(config.compile.backend);
   options.fusion = config.compile.fusion;
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   options.threads =
       static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
-  options.bucket_bytes = config.compile.bucket_bytes;
+  options.bucket_bytes =
+      config.compile.bucket_bytes ? config.compile.bucket_bytes : int64_t{target.device().addressable() ? 4 : 64} << 20;
+  options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;
+  options.precision = config.train.precision;
+  // A plan for a GPU that the config names may be made where there is none.
+  std::string device = device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
+  if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);
   return options;
 }
 
@@ -59,13 +68,14 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 }
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state)
+Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target)
     : config_(config),
       state_(state),
-      options_(compile_options(config, local_ranks)),
+      options_(compile_options(config, local_ranks, target)),
       model_(models::model_from(state.root(), model_options(config))),
       optimizer_(optimizer_of(config, state)) {
   state.place_by_default(model_.placements);
+  state.compute_dtype(lockstep::compute_dtype(config));
 }
 
 std::vector<BatchField> Trainer::fields() const {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "compiler/codegen/target.h"
 #include "compiler/compile.h"
 #include "core/nn/models.h"
 #include "core/optim/optimizer.h"
@@ -13,14 +14,16 @@ namespace lockstep {
 
 models::ModelOptions model_options(const RunConfig& config);
 data::DataOptions data_options(const RunConfig& config);
-// Threads: compile.threads, or this host's cores over its ranks.
-CompileOptions compile_options(const RunConfig& config, int64_t local_ranks);
+// What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
+DType compute_dtype(const RunConfig& config);
+// UserError when the device does not have the config's precision. Threads: compile.threads, or this host's cores over its ranks.
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target = cpu_target());
 
 // The model and optimizer of a config, recorded in a state.
 class Trainer {
  public:
   // UserError from the model, the optimizer and the placement rules.
-  Trainer(const RunConfig& config, int64_t local_ranks, State& state);
+  Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target = cpu_target());
   // Collective over the state's mesh; allocates the state.
   Step compile_training();
   Step compile_evaluation(int64_t sequences);      // of at least this many sequences; what is beyond must be masked by the caller

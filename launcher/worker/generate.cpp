@@ -36,6 +36,7 @@ struct Loaded {
     if (config.data.kind == "tokens" && config.model.vocab > 256)
       throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab,
                           "); generate prints text for models of bytes"));
+    state.compute_dtype(compute_dtype(config));
     state.allocate();
     for (Array* array : state.arrays()) {
       Array whole = read_tensor(folder, array->fqn);
@@ -43,6 +44,7 @@ struct Loaded {
         throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ",
                             shape_text(array->dtype, array->shape), " in the model of its config"));
       array->data = whole.data;
+      array->host_wrote();
     }
   }
   RunConfig config;
@@ -85,7 +87,7 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   CompileOptions options = compile_options(config, 1);
   Forward forward(
       loaded->state, {{"ids", DType::i32, {1, context}}},
-      [&](const std::vector<Tensor>& batch) { return loaded->model.logits(batch[0], false); }, options);
+      [&](const std::vector<Tensor>& batch) { return convert(loaded->model.logits(batch[0], false), DType::f32); }, options);
   std::vector<int32_t> tokens;
   for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
     if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));

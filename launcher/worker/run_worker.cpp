@@ -12,6 +12,7 @@
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/build.h"
+#include "launcher/worker/run_device.h"
 #include "launcher/worker/worker.h"
 
 namespace lockstep {
@@ -27,8 +28,9 @@ class Run {
         dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
         world_(open_world()),
         live_(live_mesh(world_, validate(config, world_->size()))),
+        target_(open_device()),
         state_(live_, static_cast<uint64_t>(config.train.seed)),
-        trainer_(config, at.local_world_size, state_),
+        trainer_(config, at.local_world_size, state_, target_),
         data_(data_options(config)) {}
 
   int run() {
@@ -106,6 +108,19 @@ class Run {
     metrics_.reset();
     world_->finish();
     return code;
+  }
+
+  // This rank's device; all ranks agree before one of them computes.
+  const Target& open_device() {
+    const Target* target = nullptr;
+    std::string refused;
+    try {
+      target = &run_target(config_.train.device, at_.local_rank, at_.local_world_size);
+      if (rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
+    } catch (const UserError& error) { refused = error.what(); }
+    agree(*live_.world, refused);
+    join_device(live_, config_.train.device, *target);
+    return *target;
   }
 
   // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
@@ -194,6 +209,7 @@ class Run {
   std::string dir_;
   std::shared_ptr<World> world_;
   LiveMesh live_;
+  const Target& target_;
   State state_;
   Trainer trainer_;
   data::Dataset data_;

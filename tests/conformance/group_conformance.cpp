@@ -2,6 +2,7 @@
 #include "tests/conformance/group_conformance.h"
 
 #include "tests/conformance/cases.h"
+#include "tests/conformance/values.h"
 
 namespace lockstep::conformance {
 
@@ -14,5 +15,7 @@ const std::vector<GroupCase>& group_cases() {
   }();
   return cases;
 }
+
+void leave_out(DType dtype) { std::erase(numbers(), dtype); }
 
 }  // namespace lockstep::conformance

@@ -15,5 +15,7 @@ struct GroupCase {
   std::function<void(Group&)> run;
 };
 const std::vector<GroupCase>& group_cases();
+// Takes a dtype out of the cases of reductions, for an implementation that says it does not reduce it.
+void leave_out(DType dtype);
 
 }  // namespace lockstep::conformance

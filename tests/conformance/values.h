@@ -54,7 +54,11 @@ void expect_values(const Values& got, Fn wanted, const std::string& what) {
 }
 
 inline constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 64, 1001, 20011};
-inline constexpr DType kNumbers[] = {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
-                                     DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64};
+// The dtypes of reductions.
+inline std::vector<DType>& numbers() {
+  static std::vector<DType> all{DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32,
+                                DType::i64, DType::u8,  DType::u16,  DType::u32, DType::u64};
+  return all;
+}
 
 }  // namespace lockstep::conformance

@@ -18,7 +18,7 @@ int64_t reduced(ReduceOp op, int size, int64_t i) {
 }
 
 void all_reduce_case(Group& group) {
-  for (DType dtype : kNumbers)
+  for (DType dtype : numbers())
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min})
       for (int64_t count : kSizes) {
         auto in = Values::made(dtype, count, [&](int64_t i) { return term(group.rank(), i); });
@@ -100,7 +100,7 @@ void all_gather_case(Group& group) {
 }
 
 void reduce_scatter_case(Group& group) {
-  for (DType dtype : kNumbers)
+  for (DType dtype : numbers())
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min})
       for (int64_t base : {0, 1, 3, 501})
         for (bool even : {true, false}) {

@@ -53,6 +53,16 @@ TEST(ConfigErrors, WrongType) {
             "c.json: mesh.shape is [2,\"x\"], a list; it must be a list of integers, like its default [-1]");
 }
 
+TEST(ConfigErrors, DeviceWords) {
+  const std::string choices = "; choose auto | cpu | cuda | cuda:N | plugin:PATH";
+  for (const char* good : {"auto", "cpu", "cuda", "cuda:0", "cuda:13", "plugin:libfoo.so", "plugin:/opt/a b:c.so"})
+    EXPECT_EQ(with({str("--train.device=", good)}), "accepted") << good;
+  EXPECT_EQ(with({"--train.device=tpu"}), "c.json: train.device is \"tpu\"" + choices + "; did you mean cpu?");
+  for (const char* bad : {"cuda:", "cuda:x", "cuda:-1", "cuda:99999", "cuda:N"})
+    EXPECT_EQ(with({str("--train.device=", bad)}).find(str("c.json: train.device is \"", bad, "\"", choices)), 0u) << bad;
+  for (const char* bad : {"plugin:", "plugin", "cuda1", ""}) EXPECT_NE(with({str("--train.device=", bad)}), "accepted") << bad;
+}
+
 TEST(ConfigErrors, AllAtOnce) {
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "modle": 1, "batch": {"global": "x", "micro": 5}, "optim": {"lr": -1}})"),
             "c.json: 3 errors\n"
@@ -73,7 +83,10 @@ TEST(ConfigErrors, Syntax) {
 
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}), "c.json: model.kind is \"gtp\"; choose gpt | llama; did you mean gpt?");
-  EXPECT_EQ(with({"--train.precision=bf16"}), "c.json: train.precision is \"bf16\"; it can only be fp32");
+  EXPECT_EQ(with({"--train.precision=fp16"}), "c.json: train.precision is \"fp16\"; choose fp32 | tf32 | bf16; did you mean fp32?");
+  EXPECT_EQ(with({"--train.precision=tf32", "--train.device=cpu"}),
+            "c.json: train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA "
+            "device");
   EXPECT_EQ(with({"--compile.backend=cuda"}), "c.json: compile.backend is \"cuda\"; choose native | eager | reference");
 }
 

@@ -267,3 +267,12 @@ TEST(GradErrors, NothingToDifferentiate) {
   expect_words(refusal([&] { global_norm({}); }), {"[global_norm] " + here(__LINE__), "no gradients"});
   expect_words(refusal([&] { clip_scale(loss.sum, 0); }), {"[clip_scale] " + here(__LINE__), "largest norm is 0", "above 0"});
 }
+
+TEST(StateErrors, ComputeDtypes) {
+  State state(solo_mesh(), 1);
+  int line = __LINE__ + 1;
+  expect_words(refusal([&] { state.compute_dtype(DType::f16); }),
+               {here(line), "layers cannot compute in f16", "choose f32 or bf16", "without a loss scale"});
+  expect_words(refusal([&] { state.compute_dtype(DType::i32); }), {"layers cannot compute in i32; choose f32 or bf16"});
+  EXPECT_EQ(state.compute_dtype(), DType::f32);
+}

@@ -35,11 +35,19 @@ Lines lines_of(const std::string& text) {
   return out;
 }
 
-// Files below the top folders, and lockstep.h, as paths from the root, that `wanted` accepts; sorted.
+// The headers at the top: for users, and for backends from outside the tree.
+const Lines& front_headers() {
+  static const Lines headers{"lockstep.h", "lockstep_backend.h"};
+  return headers;
+}
+bool is_front(const std::string& header) { return header == front_headers()[0] || header == front_headers()[1]; }
+
+// Files below the top folders, and the front headers, as paths from the root, that `wanted` accepts; sorted.
 template <class Wanted>
 Lines files(const fs::path& root, Wanted wanted) {
   Lines out;
-  if (fs::exists(root / "lockstep.h") && wanted(fs::path("lockstep.h"))) out.push_back("lockstep.h");
+  for (const auto& header : front_headers())
+    if (fs::exists(root / header) && wanted(fs::path(header))) out.push_back(header);
   for (const auto& folder : top_folders()) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder))
@@ -94,7 +102,7 @@ std::string included(const std::string& line) {
 bool is_ours(const std::string& header) {
   for (const auto& folder : top_folders())
     if (inside(header, folder)) return true;
-  return header == "lockstep.h";
+  return is_front(header);
 }
 
 }  // namespace
@@ -115,7 +123,7 @@ Lines wrong_arrows(const fs::path& root, const std::string& table) {
       if (token.empty()) continue;
       const std::string header = token.substr(1, token.size() - 2), at = str(file, ":", i + 1, ": includes ", token);
       if (token[0] == '<') {
-        if (is_ours(header) && header != "lockstep.h") out.push_back(str(at, "; our headers stand in quotes"));
+        if (is_ours(header) && !is_front(header)) out.push_back(str(at, "; our headers stand in quotes"));
         continue;
       }
       if (!is_ours(header) || !fs::exists(root / header) || header != fs::path(header).lexically_normal().generic_string()) {

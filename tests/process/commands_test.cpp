@@ -98,7 +98,7 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
   auto env = said({"env"});
-  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives"})
+  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives", "\nCUDA:"})
     EXPECT_HAS(env, part);
 }
 

@@ -7,8 +7,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <map>
 
-#include "compiler/run/lane_kernels.h"
+#include "compiler/codegen/lane_kernels.h"
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
 #include "tests/ranks/expect_error.h"
@@ -89,6 +90,14 @@ Result by_definition(const std::vector<Shape>& shapes, int64_t micro_batches, in
   return out;
 }
 
+// A rank is a thread, and reductions have scratch of their own.
+Reductions& on_cpu(int threads) {
+  thread_local std::map<int, std::unique_ptr<Reductions>> made;
+  auto& mine = made[threads];
+  if (!mine) mine = cpu_target().make_reductions({.threads = threads, .cache_dir = "", .tf32 = false});
+  return *mine;
+}
+
 // One step of one rank; its rows are written into `result`, which all ranks share.
 void step(LaneReducer& reducer, Group& group, const std::vector<Shape>& shapes, Result& result) {
   auto stream = inline_stream();
@@ -99,7 +108,7 @@ void step(LaneReducer& reducer, Group& group, const std::vector<Shape>& shapes, 
     auto values = gradients_of(shapes, m);
     std::vector<const void*> pointers;
     for (const auto& v : values) pointers.push_back(v.empty() ? nullptr : v.data());
-    reducer.push(m, pointers);
+    reducer.push(m, pointers, *stream);
     for (auto& v : values) std::fill(v.begin(), v.end(), NAN);  // they have been read
   }
   reducer.start(group, *stream, "exchange 0");
@@ -109,7 +118,7 @@ void step(LaneReducer& reducer, Group& group, const std::vector<Shape>& shapes, 
     const int64_t width = shapes[t][0] ? numel(shapes[t]) / shapes[t][0] : 0;
     Values sums(static_cast<size_t>(rows.count * width) + 1, -7.0f);
     std::vector<double> squares(static_cast<size_t>(rows.count) + 1, -7.0);
-    reducer.sum(t, sums.data(), squares.data());
+    reducer.sum(t, sums.data(), squares.data(), *stream);
     EXPECT_EQ(sums.back(), -7.0f);
     EXPECT_EQ(squares.back(), -7.0);
     std::copy(sums.begin(), sums.end() - 1, result.sums[t].begin() + rows.first * width);
@@ -124,7 +133,7 @@ Result reduced(const std::vector<Shape>& shapes, int64_t micro_batches, int64_t 
     result.squares.emplace_back(static_cast<size_t>(shape[0]), NAN);
   }
   with_ranks(ranks, [&](Group& group) {
-    LaneReducer reducer(shapes, {micro_batches, lanes, group.size(), group.rank()}, threads);
+    LaneReducer reducer(shapes, {micro_batches, lanes, group.size(), group.rank()}, cpu_device(), on_cpu(threads));
     for (int s = 0; s < steps; ++s) step(reducer, group, shapes, result);
   });
   return result;
@@ -167,6 +176,21 @@ TEST(LaneReducer, EmptyBucketAndTensorsWithoutElements) {
   EXPECT_EQ(zero.squares[0], std::vector<double>(4, 0.0));
 }
 
+double row_sum_of_squares(const float* row, int64_t count) {
+  double out = -1;
+  Values copy(static_cast<size_t>(count) + 1);
+  Reductions::Sum one;
+  one.sources = {row};
+  one.merges = {0};
+  one.rows = 1;
+  one.width = count;
+  one.out = copy.data();
+  one.row_squares = &out;
+  auto stream = inline_stream();
+  on_cpu(1).sum({&one, 1}, *stream);
+  return out;
+}
+
 TEST(LaneReducer, SquaresOfIntegersAreExact) {
   for (int64_t n : {0, 1, 2, 15, 16, 17, 31, 33, 2047, 2048, 2049, 5000}) {
     Values row;
@@ -195,52 +219,52 @@ TEST(LaneReducer, EveryInstructionSetGivesTheSameBits) {
 }
 
 TEST(LaneReducer, SquaresMayBeLeftOut) {
-  LaneReducer reducer({{2, 3000}}, {1, 1, 1, 0}, 1);
+  LaneReducer reducer({{2, 3000}}, {1, 1, 1, 0}, cpu_device(), on_cpu(1));
   auto stream = inline_stream();
   Values g(6000, 2.0f), sums(6000);
   reducer.begin();
-  reducer.push(0, {g.data()});
+  reducer.push(0, {g.data()}, *stream);
   reducer.start(*solo_group(), *stream, "exchange 0");
   reducer.wait(*stream);
-  reducer.sum(0, sums.data(), nullptr);
+  reducer.sum(0, sums.data(), nullptr, *stream);
   EXPECT_EQ(sums, g);
 }
 
 TEST(LaneReducer, BytesAreCounted) {
   const std::vector<Shape> shapes{{12, 100}};
-  const int64_t temporaries = LaneReducer(shapes, {1, 1, 1, 0}, 1).bytes() - 4800;
+  const int64_t temporaries = LaneReducer(shapes, {1, 1, 1, 0}, cpu_device(), on_cpu(1)).bytes() - 4800;
   // log2(lanes) + 1 partials where a lane is folded in place, one fewer where a gradient is a lane and merges straight.
-  EXPECT_EQ((LaneReducer(shapes, {16, 16, 1, 0}, 1).bytes()), 4 * 4800 + temporaries);
-  EXPECT_EQ((LaneReducer(shapes, {32, 16, 1, 0}, 1).bytes()), 5 * 4800 + temporaries);
+  EXPECT_EQ((LaneReducer(shapes, {16, 16, 1, 0}, cpu_device(), on_cpu(1)).bytes()), 4 * 4800 + temporaries);
+  EXPECT_EQ((LaneReducer(shapes, {32, 16, 1, 0}, cpu_device(), on_cpu(1)).bytes()), 5 * 4800 + temporaries);
   // Four ranks with one subtree each: a quarter from each of three others comes in, three quarters go out.
-  EXPECT_EQ((LaneReducer(shapes, {4, 4, 4, 1}, 1).bytes()), 4800 + 3600 + temporaries * 3);
-  EXPECT_EQ((LaneReducer(shapes, {4, 4, 4, 1}, 1).sent_bytes()), 3600);
-  EXPECT_EQ((LaneReducer(shapes, {4, 4, 1, 0}, 1).sent_bytes()), 0);
-  EXPECT_EQ((LaneReducer(shapes, {2, 2, 4, 3}, 1).sent_bytes()), 0);
+  EXPECT_EQ((LaneReducer(shapes, {4, 4, 4, 1}, cpu_device(), on_cpu(1)).bytes()), 4800 + 3600 + temporaries * 3);
+  EXPECT_EQ((LaneReducer(shapes, {4, 4, 4, 1}, cpu_device(), on_cpu(1)).sent_bytes()), 3600);
+  EXPECT_EQ((LaneReducer(shapes, {4, 4, 1, 0}, cpu_device(), on_cpu(1)).sent_bytes()), 0);
+  EXPECT_EQ((LaneReducer(shapes, {2, 2, 4, 3}, cpu_device(), on_cpu(1)).sent_bytes()), 0);
 }
 
 TEST(LaneReducer, CallsOutOfOrderAreOurDefect) {
-  EXPECT_THROW(LaneReducer({Shape{}}, {1, 1, 1, 0}, 1), InternalError);
-  expect_error<UserError>([] { LaneReducer({{2}}, {4, 3, 1, 0}, 1); }, {"batch.lanes is 3", "4 micro-batches", "2 or 4"});
-  LaneReducer reducer({{2}}, {4, 2, 1, 0}, 1);
+  EXPECT_THROW(LaneReducer({Shape{}}, {1, 1, 1, 0}, cpu_device(), on_cpu(1)), InternalError);
+  expect_error<UserError>([] { LaneReducer({{2}}, {4, 3, 1, 0}, cpu_device(), on_cpu(1)); }, {"batch.lanes is 3", "4 micro-batches", "2 or 4"});
+  LaneReducer reducer({{2}}, {4, 2, 1, 0}, cpu_device(), on_cpu(1));
   auto stream = inline_stream();
   auto group = solo_group();
   const Values g{1, 2};
   Values out(2);
-  expect_error<InternalError>([&] { reducer.push(0, {g.data()}); }, {"outside a step"});
+  expect_error<InternalError>([&] { reducer.push(0, {g.data()}, *stream); }, {"outside a step"});
   reducer.begin();
-  expect_error<InternalError>([&] { reducer.push(1, {g.data()}); }, {"micro-batch 1 was pushed where 0"});
-  expect_error<InternalError>([&] { reducer.push(0, {}); }, {"0 gradients for 1 tensors"});
-  reducer.push(0, {g.data()});
+  expect_error<InternalError>([&] { reducer.push(1, {g.data()}, *stream); }, {"micro-batch 1 was pushed where 0"});
+  expect_error<InternalError>([&] { reducer.push(0, {}, *stream); }, {"0 gradients for 1 tensors"});
+  reducer.push(0, {g.data()}, *stream);
   expect_error<InternalError>([&] { reducer.start(*group, *stream, "x"); }, {"micro-batch 1"});
-  for (int64_t m = 1; m < 4; ++m) reducer.push(m, {g.data()});
-  expect_error<InternalError>([&] { reducer.push(4, {g.data()}); }, {"micro-batch 4"});
-  expect_error<InternalError>([&] { reducer.sum(0, out.data(), nullptr); }, {"before its exchange"});
+  for (int64_t m = 1; m < 4; ++m) reducer.push(m, {g.data()}, *stream);
+  expect_error<InternalError>([&] { reducer.push(4, {g.data()}, *stream); }, {"micro-batch 4"});
+  expect_error<InternalError>([&] { reducer.sum(0, out.data(), nullptr, *stream); }, {"before its exchange"});
   reducer.start(*group, *stream, "x");
   expect_error<InternalError>([&] { reducer.begin(); }, {"was not waited for"});
   reducer.wait(*stream);
   expect_error<InternalError>([&] { reducer.wait(*stream); }, {"no exchange"});
-  reducer.sum(0, out.data(), nullptr);
+  reducer.sum(0, out.data(), nullptr, *stream);
   EXPECT_EQ(out, (Values{4, 8}));
 }
 
@@ -254,7 +278,7 @@ TEST(LaneReducer, ALostPeerIsAPeerError) {
             [&](Group& group) {
               if (group.rank() == 1) throw PeerError("rank 1 is gone");
               Result result{{Values(20)}, {std::vector<double>(10)}};
-              LaneReducer reducer({{10, 2}}, {3, 3, 3, group.rank()}, 1);
+              LaneReducer reducer({{10, 2}}, {3, 3, 3, group.rank()}, cpu_device(), on_cpu(1));
               step(reducer, group, {{10, 2}}, result);
             },
             options);

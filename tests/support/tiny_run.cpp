@@ -16,6 +16,7 @@ TinyResult train_tiny(const TinyRun& run) {
   std::vector<TinyResult> results(static_cast<size_t>(run.ranks));
   with_ranks(run.ranks, [&](LiveMesh& mesh) {
     State state(mesh, 7);
+    state.compute_dtype(run.compute);
     models::ModelOptions options;
     options.kind = run.model;
     options.vocab = run.vocab, options.context = run.context, options.width = run.width, options.depth = run.depth,

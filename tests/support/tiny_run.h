@@ -11,6 +11,7 @@ namespace lockstep::tests {
 
 struct TinyRun {
   std::string model = "gpt";
+  DType compute = DType::f32;
   int ranks = 1;
   int64_t global = 24, micro = 4, lanes = 0;
   int64_t steps = 3;

@@ -2,8 +2,10 @@
 #include "tests/sweep/backends.h"
 
 #include <cstring>
+#include <iostream>
 
-#include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/cuda/cuda_target.h"
+#include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/executable.h"
@@ -37,11 +39,14 @@ Graph with_updates_expanded(const Graph& graph) {
   return builder->graph;
 }
 
-Backend compiled_backend(const std::string& name, lockstep::Backend kind) {
+}  // namespace
+
+Backend compiled_backend(const std::string& name, lockstep::Backend kind, const Target& target) {
   auto state = std::make_shared<Compiled>();
   CompileOptions options;
   options.backend = kind;
   options.threads = 2;
+  options.target = &target;
   Backend backend;
   backend.name = name;
   backend.prepare = [state, options](const std::vector<Graph>& graphs) {
@@ -49,31 +54,49 @@ Backend compiled_backend(const std::string& name, lockstep::Backend kind) {
     std::vector<KernelSource> sources;
     for (const Graph& graph : graphs) {
       Graph lowered = run_passes(decompose(with_updates_expanded(graph), context), phase_passes(), context);
-      for (auto& source : kernels_of(lowered)) sources.push_back(std::move(source));
+      for (auto& source : kernels_of(lowered, options)) sources.push_back(std::move(source));
       state->graphs.push_back(std::move(lowered));
     }
-    auto kernels = std::make_shared<const KernelLibrary>(compile_kernels(std::move(sources)));
+    auto kernels = target_of(options).compile(std::move(sources), target_options(options));
     for (const Graph& graph : state->graphs) state->executables.push_back(make_native({graph, {}}, kernels, options));
   };
-  backend.run = [state](size_t i, const std::vector<HostTensor>& inputs) {
+  backend.run = [state, &target](size_t i, const std::vector<HostTensor>& inputs) {
     const Graph& graph = state->graphs.at(i);
+    Device& device = target.device();
+    auto stream = device.make_stream();
+    std::vector<Buffer> buffers;
     std::vector<void*> pointers;
-    for (const auto& input : inputs) pointers.push_back(input.data.data());
-    state->executables[i]->run(pointers);
+    for (const auto& input : inputs) {
+      if (!device.addressable()) {
+        buffers.emplace_back(input.bytes(), device.memory());
+        device.copy(buffers.back().data(), input.data.data(), input.bytes(), *stream);
+      }
+      pointers.push_back(device.addressable() ? input.data.data() : buffers.back().data());
+    }
+    state->executables[i]->run(pointers, *stream);
     std::vector<HostTensor> out;
     for (size_t o = 0; o < graph.outputs.size(); ++o) {
       const Value& value = graph[graph.outputs[o].value];
       out.push_back(make_tensor(value.dtype, value.shape));
-      std::memcpy(out.back().data.data(), state->executables[i]->output(o), out.back().bytes());
+      device.copy(out.back().data.data(), state->executables[i]->output(o), out.back().bytes(), *stream);
     }
+    stream->synchronize();
     return out;
   };
   return backend;
 }
-}  // namespace
 
 std::vector<Backend> backends() {
-  return {compiled_backend("native", lockstep::Backend::native), compiled_backend("eager", lockstep::Backend::eager)};
+  std::vector<Backend> out{compiled_backend("native", lockstep::Backend::native, cpu_target()),
+                           compiled_backend("eager", lockstep::Backend::eager, cpu_target())};
+  std::string why;
+  if (cuda_available(&why)) {
+    out.push_back(compiled_backend("cuda native", lockstep::Backend::native, cuda_target(0)));
+    out.push_back(compiled_backend("cuda eager", lockstep::Backend::eager, cuda_target(0)));
+  } else {
+    std::cout << "left out: CUDA: " << why << "\n";
+  }
+  return out;
 }
 
 std::string not_taken(const Graph& graph) {
@@ -81,7 +104,6 @@ std::string not_taken(const Graph& graph) {
     OpKind kind = op_row(node.op).kind;
     if (kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::structural)
       return str(node.op, " needs other ranks or a pass before it");
-    if (node.op.rfind("sdpa", 0) == 0 && graph[node.inputs[0]].dtype != DType::f32) return "attention on the CPU is f32";
   }
   return "";
 }

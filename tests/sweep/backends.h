@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/target.h"
 #include "compiler/run/host_tensor.h"
 #include "core/ir/graph.h"
 
@@ -18,6 +19,9 @@ struct Backend {
 };
 
 // Every backend but the reference: native, and eager (op by op).
+// The compiler's kernels and library calls on a target's device.
+Backend compiled_backend(const std::string& name, lockstep::Backend kind, const Target& target);
+
 std::vector<Backend> backends();
 // Why the compiled backends of this version do not take a graph; "" when they do.
 std::string not_taken(const Graph& graph);

@@ -34,7 +34,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
              "validation": 0.05},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
-    "train": {"steps": 600, "seed": 7, "precision": "fp32", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
+    "train": {"steps": 600, "seed": 7, "precision": "bf16", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
               "init_from": "w.safetensors"},
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5,
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
@@ -54,7 +54,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   std::vector<std::string> same;
   for (const auto& key : config_keys())
     if (get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
-  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.precision", "train.numerics", "optim.betas", "optim.eps", "compile.mode"}));
+  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps", "compile.mode"}));
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {
@@ -115,6 +115,19 @@ TEST(Config, ReferenceNamesEveryKey) {
   }
   EXPECT_NE(reference.find("## optim\n"), std::string::npos);
   EXPECT_NE(reference.find("| `data.validation` | number | `0.0` | [0, 1) |"), std::string::npos) << reference;
+}
+
+TEST(Config, DeviceWordsAreTakenApart) {
+  auto of = [](const char* word) {
+    DeviceChoice choice = device_choice(parse(kSmall, {str("--train.device=", word)}).train.device);
+    return str(choice.kind, " ", choice.ordinal, " ", choice.path);
+  };
+  EXPECT_EQ(of("auto"), "auto -1 ");
+  EXPECT_EQ(of("cpu"), "cpu -1 ");
+  EXPECT_EQ(of("cuda"), "cuda -1 ");
+  EXPECT_EQ(of("cuda:3"), "cuda 3 ");
+  EXPECT_EQ(of("plugin:libfoo.so"), "plugin -1 libfoo.so");
+  EXPECT_EQ(of("plugin:a:b.so"), "plugin -1 a:b.so");
 }
 
 TEST(Config, MeshIsResolvedForAWorld) {

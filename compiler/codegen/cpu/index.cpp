@@ -254,4 +254,50 @@ std::string Indexer::text(const Expr& a, const std::string& column, const std::s
   return out;
 }
 
+std::string Indexer::scalar_text(const Expr& a, const std::string& column, const std::string& number) const {
+  std::string out;
+  for (auto [id, k] : a.terms) {
+    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    std::string inside, part;
+    if (atom.kind == Kind::divide || atom.kind == Kind::remainder || atom.kind == Kind::guard)
+      inside = scalar_text(atom.inside, column, number);
+    switch (atom.kind) {
+      case Kind::row:
+        part = "r";
+        break;
+      case Kind::column:
+        part = column;
+        break;
+      case Kind::divide:
+        part = str("(", number, ")((unsigned ", number, ")(", inside, ") / ", atom.n, "u)");
+        break;
+      case Kind::remainder:
+        part = str("(", number, ")((unsigned ", number, ")(", inside, ") % ", atom.n, "u)");
+        break;
+      case Kind::guard:
+        part = str("ls_guard<", number, ">(", inside, ", ", atom.n, ", ", atom.m, ")");
+        break;
+      case Kind::item:
+        part = str("(", number, ")t", atom.item);
+        break;
+    }
+    out += str(out.empty() ? "" : " + ", part, k == 1 ? "" : str(" * ", k));
+  }
+  if (out.empty() || a.constant != 0) out += str(out.empty() ? "" : " + ", a.constant);
+  return out;
+}
+
+int64_t Indexer::extent(const Expr& a) const {
+  int64_t out = std::max(high(a), -low(a));
+  for (auto [id, k] : a.terms) {
+    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    if (atom.kind == Kind::divide || atom.kind == Kind::remainder || atom.kind == Kind::guard) {
+      out = std::max(out, extent(atom.inside));
+      if (atom.kind == Kind::guard) out = std::max({out, atom.n, atom.m});
+    }
+    out = std::max(out, std::abs(k) * std::max(atom.high, -atom.low));
+  }
+  return out;
+}
+
 }  // namespace lockstep::cpu

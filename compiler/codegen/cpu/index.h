@@ -58,6 +58,9 @@ class Indexer {
   int64_t high(const Expr& a) const;
   // C++ text, with `column` as the name of c; items are t<id>_index, or t<id>_lanes[lane] where they vary.
   std::string text(const Expr& a, const std::string& column, const std::string& lane = "") const;
+  // The same for code that computes one element at a time: items are t<id>, and divisions are those of `number` ("int", "long").
+  std::string scalar_text(const Expr& a, const std::string& column, const std::string& number) const;
+  int64_t extent(const Expr& a) const;  // the largest magnitude of the expression and of all that stands inside it
 
  private:
   enum class Kind { row, column, divide, remainder, guard, item };

@@ -1,6 +1,6 @@
 // Attention forward and backward: blocks of query rows, scores in a small buffer, products on oneDNN's sgemm.
 // One task per (batch, kv head), so that sums over query heads and row blocks have one fixed order. Probabilities are recomputed in the
-// backward pass from the log-sum-exp (Dao et al., FlashAttention, 2022).
+// backward pass from the log-sum-exp (Dao et al., FlashAttention, 2022). Heads of bf16 and f16 are widened into f32 and rounded once.
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "compiler/codegen/library/halves.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 
@@ -106,16 +107,24 @@ LS_CLONES void fill_zero(float* row, int64_t count) {
 
 // [batch, tokens, heads, head_dim] with a dense last dim.
 struct Heads {
-  int64_t batch, token, head;  // strides
-  float* at(void* base, int64_t b, int64_t h) const { return static_cast<float*>(base) + b * batch + h * head; }
+  DType dtype = DType::f32;
+  int64_t batch = 0, token = 0, head = 0;  // strides
+  char* at(void* base, int64_t b, int64_t h, int64_t t) const {
+    return static_cast<char*>(base) + (b * batch + h * head + t * token) * static_cast<int64_t>(size_of(dtype));
+  }
+};
+// One head as f32, [tokens, head_dim]: where it lies, or widened into scratch.
+struct Panel {
+  float* at;
+  int64_t token;  // stride
 };
 Heads heads_of(const Operand& operand) {
-  LS_CHECK(operand.dtype == DType::f32, "attention on the CPU takes f32, not ", name(operand.dtype));
+  LS_CHECK(operand.dtype == DType::f32 || is_half(operand.dtype), "attention on the CPU takes f32, bf16, f16, not ", name(operand.dtype));
   LS_CHECK(operand.strides[3] == 1 || operand.shape[3] == 1, "attention needs a dense last dim");
-  return {operand.strides[0], operand.strides[1], operand.strides[2]};
+  return {operand.dtype, operand.strides[0], operand.strides[1], operand.strides[2]};
 }
 
-class Attention : public LibraryCall {
+class Attention : public HostCall {
  public:
   Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) : backward_(node.op == "sdpa_grad") {
     const Operand& q = in[backward_ ? 1 : 0];
@@ -128,11 +137,12 @@ class Attention : public LibraryCall {
       if (in[i].shape.size() == 4) in_[i] = heads_of(in[i]);
     for (size_t i = 0; i < out.size(); ++i)
       if (out[i].shape.size() == 4) out_[i] = heads_of(out[i]);
-    inputs_ = in.size();
+    dtype_ = q.dtype;
   }
   size_t workspace(int threads) const override { return static_cast<size_t>(threads) * per_thread() * 4; }
   std::string algorithm() const override {
-    return str("sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/", kv_heads_, " d=", size_,
+    std::string prefix = is_half(dtype_) ? str(name(dtype_), " ") : "";
+    return str(prefix, "sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/", kv_heads_, " d=", size_,
                causal_ ? " causal" : "", " rows=", kRows);
   }
   double flops() const override {
@@ -152,22 +162,43 @@ class Attention : public LibraryCall {
   }
 
  private:
-  size_t per_thread() const { return static_cast<size_t>(2 * kRows * keys_ + 64); }
+  size_t per_thread() const {
+    int64_t panels = is_half(dtype_) ? (backward_ ? 4 : 2) * (tokens_ + keys_) * size_ : 0;
+    return static_cast<size_t>(2 * kRows * keys_ + 64 + panels);
+  }
+  // A head that is read, and room for one that is written; `room` moves behind what they took.
+  Panel read(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {
+    Panel panel = place(heads, base, b, h, tokens, room);
+    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t) widen(dtype_, heads.at(base, b, h, t), panel.at + t * size_, size_);
+    return panel;
+  }
+  Panel place(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {
+    if (!is_half(dtype_)) return {reinterpret_cast<float*>(heads.at(base, b, h, 0)), heads.token};
+    Panel panel{room, size_};
+    room += tokens * size_;
+    return panel;
+  }
+  void write(const Panel& panel, const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens) const {
+    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t) narrow(dtype_, panel.at + t * size_, heads.at(base, b, h, t), size_);
+  }
   // Keys that rows [i0, i1) may see.
   int64_t visible(int64_t i1) const { return causal_ ? i1 : keys_; }
   int64_t row_keys(int64_t i) const { return causal_ ? i + 1 : keys_; }
 
   void forward(void* const* args, float* scratch, int64_t b, int64_t kv) const {
-    float* k = in_[1].at(args[1], b, kv);
-    float* v = in_[2].at(args[2], b, kv);
+    float* panels = scratch + 2 * kRows * keys_ + 64;
+    auto [k, k_token] = read(in_[1], args[1], b, kv, keys_, panels);
+    auto [v, v_token] = read(in_[2], args[2], b, kv, keys_, panels);
     float* lse = static_cast<float*>(args[4]);
     int64_t group = heads_ / kv_heads_;
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-      float* q = in_[0].at(args[0], b, h);
-      float* o = out_[0].at(args[3], b, h);
+      float* room = panels;
+      auto [q, q_token] = read(in_[0], args[0], b, h, tokens_, room);
+      Panel out = place(out_[0], args[3], b, h, tokens_, room);
+      auto [o, o_token] = out;
       for (int64_t i0 = 0; i0 < tokens_; i0 += kRows) {
         int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0, n = visible(i1);
-        sgemm(false, true, rows, n, size_, q + i0 * in_[0].token, in_[0].token, k, in_[1].token, 0.0f, scratch, n);
+        sgemm(false, true, rows, n, size_, q + i0 * q_token, q_token, k, k_token, 0.0f, scratch, n);
         float sums[kRows];
         for (int64_t i = i0; i < i1; ++i) {
           float* row = scratch + (i - i0) * n;
@@ -176,52 +207,57 @@ class Attention : public LibraryCall {
           fill_zero(row + row_keys(i), n - row_keys(i));
           lse[(b * heads_ + h) * tokens_ + i] = max + std::log(sums[i - i0]);
         }
-        sgemm(false, false, rows, size_, n, scratch, n, v, in_[2].token, 0.0f, o + i0 * out_[0].token, out_[0].token);
-        for (int64_t i = i0; i < i1; ++i) scale_row(o + i * out_[0].token, size_, 1.0f / sums[i - i0]);
+        sgemm(false, false, rows, size_, n, scratch, n, v, v_token, 0.0f, o + i0 * o_token, o_token);
+        for (int64_t i = i0; i < i1; ++i) scale_row(o + i * o_token, size_, 1.0f / sums[i - i0]);
       }
+      write(out, out_[0], args[3], b, h, tokens_);
     }
   }
 
   // args: do, q, k, v, o, lse -> dq, dk, dv
   void backward(void* const* args, float* scratch, int64_t b, int64_t kv) const {
-    float* k = in_[2].at(args[2], b, kv);
-    float* v = in_[3].at(args[3], b, kv);
-    float* dk = out_[1].at(args[7], b, kv);
-    float* dv = out_[2].at(args[8], b, kv);
+    float* panels = scratch + 2 * kRows * keys_ + 64;
+    auto [k, k_token] = read(in_[2], args[2], b, kv, keys_, panels);
+    auto [v, v_token] = read(in_[3], args[3], b, kv, keys_, panels);
+    Panel dk = place(out_[1], args[7], b, kv, keys_, panels), dv = place(out_[2], args[8], b, kv, keys_, panels);
     const float* lse = static_cast<const float*>(args[5]);
     int64_t group = heads_ / kv_heads_;
     float* ds = scratch + kRows * keys_;
-    for (int64_t j = 0; j < keys_; ++j) fill_zero(dk + j * out_[1].token, size_), fill_zero(dv + j * out_[2].token, size_);
+    for (int64_t j = 0; j < keys_; ++j) fill_zero(dk.at + j * dk.token, size_), fill_zero(dv.at + j * dv.token, size_);
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-      float* grad = in_[0].at(args[0], b, h);
-      float* q = in_[1].at(args[1], b, h);
-      float* o = in_[4].at(args[4], b, h);
-      float* dq = out_[0].at(args[6], b, h);
+      float* room = panels;
+      auto [grad, grad_token] = read(in_[0], args[0], b, h, tokens_, room);
+      auto [q, q_token] = read(in_[1], args[1], b, h, tokens_, room);
+      auto [o, o_token] = read(in_[4], args[4], b, h, tokens_, room);
+      Panel dq = place(out_[0], args[6], b, h, tokens_, room);
       for (int64_t i0 = 0; i0 < tokens_; i0 += kRows) {
         int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0, n = visible(i1);
-        const float* grad0 = grad + i0 * in_[0].token;
-        const float* q0 = q + i0 * in_[1].token;
-        sgemm(false, true, rows, n, size_, q0, in_[1].token, k, in_[2].token, 0.0f, scratch, n);
-        sgemm(false, true, rows, n, size_, grad0, in_[0].token, v, in_[3].token, 0.0f, ds, n);
+        const float* grad0 = grad + i0 * grad_token;
+        const float* q0 = q + i0 * q_token;
+        sgemm(false, true, rows, n, size_, q0, q_token, k, k_token, 0.0f, scratch, n);
+        sgemm(false, true, rows, n, size_, grad0, grad_token, v, v_token, 0.0f, ds, n);
         for (int64_t i = i0; i < i1; ++i) {
-          float delta = dot_row(grad + i * in_[0].token, o + i * in_[4].token, size_);
+          float delta = dot_row(grad + i * grad_token, o + i * o_token, size_);
           float* p_row = scratch + (i - i0) * n;
           float* ds_row = ds + (i - i0) * n;
           backward_row(p_row, ds_row, row_keys(i), scale_, lse[(b * heads_ + h) * tokens_ + i], delta);
           fill_zero(p_row + row_keys(i), n - row_keys(i));
           fill_zero(ds_row + row_keys(i), n - row_keys(i));
         }
-        sgemm(true, false, n, size_, rows, scratch, n, grad0, in_[0].token, 1.0f, dv, out_[2].token);
-        sgemm(true, false, n, size_, rows, ds, n, q0, in_[1].token, 1.0f, dk, out_[1].token);
-        sgemm(false, false, rows, size_, n, ds, n, k, in_[2].token, 0.0f, dq + i0 * out_[0].token, out_[0].token);
+        sgemm(true, false, n, size_, rows, scratch, n, grad0, grad_token, 1.0f, dv.at, dv.token);
+        sgemm(true, false, n, size_, rows, ds, n, q0, q_token, 1.0f, dk.at, dk.token);
+        sgemm(false, false, rows, size_, n, ds, n, k, k_token, 0.0f, dq.at + i0 * dq.token, dq.token);
       }
+      write(dq, out_[0], args[6], b, h, tokens_);
     }
+    write(dk, out_[1], args[7], b, kv, keys_);
+    write(dv, out_[2], args[8], b, kv, keys_);
   }
 
   bool backward_, causal_;
   int64_t batch_, tokens_, heads_, size_, keys_, kv_heads_;
   float scale_;
-  size_t inputs_;
+  DType dtype_;
   Heads in_[6], out_[3];
 };
 }  // namespace

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/stream.h"
 #include "core/ir/graph.h"
 
 namespace lockstep {
@@ -24,9 +25,20 @@ class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
   virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }  // bytes, 64-byte aligned
-  virtual void run(void* const* args, void* workspace, int threads) const = 0;           // args: inputs, then outputs
+  // args: inputs, then outputs; pointers of the device, read before enqueue returns.
+  virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
   virtual std::string algorithm() const = 0;                                             // for the numerics certificate
   virtual double flops() const { return 0; }
+};
+
+// A call that runs at once on the calling thread: the CPU's.
+class HostCall : public LibraryCall {
+ public:
+  virtual void run(void* const* args, void* workspace, int threads) const = 0;
+  void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const final {
+    static_cast<void>(stream);
+    run(args, workspace, threads);
+  }
 };
 
 bool is_library_op(const std::string& op);

@@ -1,7 +1,11 @@
-// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks.
+// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks. bf16 and f16 are added
+// in f32 and rounded once.
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/codegen/library/halves.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 
@@ -10,13 +14,16 @@ namespace lockstep {
 namespace {
 constexpr int64_t kColumns = 64;  // per task
 
-class RowSums : public LibraryCall {
+class RowSums : public HostCall {
  public:
   // args[ids], args[rows]: which argument is which; out is [rows, width].
   RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype)
       : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
-  std::string algorithm() const override { return str("row sums in order, ", count_, " into ", rows_, "x", width_); }
-  void run(void* const* args, void*, int threads) const override {
+  size_t workspace(int threads) const override { return is_half(dtype_) ? static_cast<size_t>(threads * rows_ * kColumns) * 4 : 0; }
+  std::string algorithm() const override {
+    return str(is_half(dtype_) ? str(name(dtype_), " ") : "", "row sums in order, ", count_, " into ", rows_, "x", width_);
+  }
+  void run(void* const* args, void* workspace, int threads) const override {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     for (int64_t i = 0; i < count_; ++i)
       if (ids[i] < 0 || ids[i] >= rows_)
@@ -26,6 +33,10 @@ class RowSums : public LibraryCall {
 #pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)
     for (int64_t task = 0; task < tasks; ++task) {
       int64_t from = task * kColumns, to = std::min(width_, from + kColumns);
+      if (is_half(dtype_)) {
+        halves(args, from, to, static_cast<float*>(workspace) + omp_get_thread_num() * rows_ * kColumns);
+        continue;
+      }
       for (int64_t i = 0; i < count_; ++i) {
         if (dtype_ == DType::f32) {
           float* out = static_cast<float*>(args[2]) + ids[i] * width_;
@@ -42,6 +53,19 @@ class RowSums : public LibraryCall {
   }
 
  private:
+  void halves(void* const* args, int64_t from, int64_t to, float* sums) const {
+    const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
+    const uint16_t* rows = static_cast<const uint16_t*>(args[updates_]);
+    uint16_t* out = static_cast<uint16_t*>(args[2]);
+    std::memset(sums, 0, static_cast<size_t>(rows_ * kColumns) * 4);
+    float row[kColumns];
+    for (int64_t i = 0; i < count_; ++i) {
+      widen(dtype_, rows + i * width_ + from, row, to - from);
+      for (int64_t c = 0; c < to - from; ++c) sums[ids[i] * kColumns + c] += row[c];
+    }
+    for (int64_t r = 0; r < rows_; ++r) narrow(dtype_, sums + r * kColumns, out + r * width_ + from, to - from);
+  }
+
   size_t ids_, updates_;
   int64_t count_, rows_, width_;
   DType dtype_;

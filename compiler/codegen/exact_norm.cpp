@@ -1,5 +1,5 @@
 // Fixed-point digits: placing a double, carrying, rounding once at the end.
-#include "compiler/run/exact_norm.h"
+#include "compiler/codegen/exact_norm.h"
 
 #include <bit>
 #include <cmath>

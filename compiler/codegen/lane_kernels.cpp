@@ -1,5 +1,5 @@
 // One body per loop, compiled for several instruction sets: vectors change the speed, never the order of additions.
-#include "compiler/run/lane_kernels.h"
+#include "compiler/codegen/lane_kernels.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

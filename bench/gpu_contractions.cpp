@@ -1,0 +1,142 @@
+// bench-gpu-contractions: every matrix product of a GPT-2 training step alone, on cuBLASLt: the floor that a step cannot go below.
+// Products: forward, gradient of the input (dx), gradient of the weight (dw); bf16, sums in fp32. With --tune also the fastest of the first
+// 8 algorithms. Then the gradient of the embedding.
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cuda/cublaslt.h"
+#include "compiler/codegen/cuda/gemm.h"
+#include "compiler/codegen/cuda/library.h"
+#include "core/base/error.h"
+
+namespace {
+using namespace lockstep;
+using cuda::Epilogue;
+using cuda::GemmOptions;
+
+struct Model {
+  const char* name;
+  int64_t layers, width, tokens, vocabulary;
+};
+struct Product {
+  std::string name;
+  int64_t count = 0;
+  GemmOptions options;
+};
+
+GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, Epilogue epilogue) {
+  bool aux = epilogue == Epilogue::gelu_bias_aux || epilogue == Epilogue::gelu_grad_sums;
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .ta = ta,
+          .tb = tb,
+          .lda = ta ? m : k,
+          .ldb = tb ? k : n,
+          .ldd = n,
+          .in = DType::bf16,
+          .out = DType::bf16,
+          .epilogue = epilogue,
+          .ld_aux = aux ? n : 0};
+}
+
+// The products of one step; `fused`: bias, gelu and their gradients as epilogues where GPT-2 has them.
+std::vector<Product> products(const Model& model, bool fused) {
+  std::vector<Product> out;
+  auto linear = [&](const std::string& name, int64_t count, int64_t in, int64_t of, Epilogue forward, Epilogue dx, Epilogue dw) {
+    if (!fused) forward = forward == Epilogue::none ? Epilogue::none : Epilogue::bias, dx = dw = Epilogue::none;
+    out.push_back({name + " forward", count, product(model.tokens, of, in, false, true, forward)});
+    out.push_back({name + " dx", count, product(model.tokens, in, of, false, false, dx)});
+    out.push_back({name + " dw", count, product(of, in, model.tokens, true, false, dw)});
+  };
+  int64_t c = model.width;
+  linear("attention in", model.layers, c, 3 * c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
+  linear("attention out", model.layers, c, c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
+  linear("mlp in", model.layers, c, 4 * c, Epilogue::gelu_bias_aux, Epilogue::none, Epilogue::none);  // its bias gradient: from mlp out dx
+  linear("mlp out", model.layers, 4 * c, c, Epilogue::bias, Epilogue::gelu_grad_sums, Epilogue::sums_a);
+  linear("head", 1, c, model.vocabulary, Epilogue::none, Epilogue::none, Epilogue::none);
+  return out;
+}
+
+double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tune) {
+  std::printf("\n%s, %lld tokens, %s\n%-22s %5s %9s %9s %9s %8s\n", model.name, static_cast<long long>(model.tokens),
+              fused ? "epilogues fused" : "bias only", "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
+  double total = 0, flops = 0, tuned_total = 0;
+  for (const Product& row : products(model, fused)) {
+    auto gemm = cuda::make_gemm(device, row.options);
+    if (!gemm) {
+      std::printf("%-22s cuBLASLt has no algorithm for %s\n", row.name.c_str(), cuda::text(row.options).c_str());
+      continue;
+    }
+    double ms = cuda::time_gemm(device, *gemm, row.options), tuned = 0;
+    total += ms * static_cast<double>(row.count), flops += gemm->flops() * static_cast<double>(row.count);
+    if (tune)
+      tuned = cuda::time_gemm(device, *cuda::tune_gemm(device, row.options), row.options),
+      tuned_total += tuned * static_cast<double>(row.count);
+    std::printf("%-22s %5lld %9.4f %9.3f %9.1f ", row.name.c_str(), static_cast<long long>(row.count), ms,
+                ms * static_cast<double>(row.count), gemm->flops() / ms * 1e-9);
+    if (tune) std::printf("%8.4f", tuned);
+    // Memory of 256-byte alignment may be answered by another algorithm than the 16 bytes that a program promises.
+    GemmOptions aligned = row.options;
+    aligned.alignment = 256;
+    auto other = cuda::make_gemm(device, aligned);
+    auto tail = [](const cuda::Gemm& g) { return g.algorithm().substr(g.algorithm().find("algo=")); };
+    std::printf(" %s%s\n", tail(*gemm).c_str(), other && tail(*other) != tail(*gemm) ? "  (differs at 256-byte alignment)" : "");
+  }
+  std::printf("%-22s %5s %9s %9.3f %9.1f", "sum", "", "", total, flops / total * 1e-9);
+  if (tune) std::printf("  tuned %.3f", tuned_total);
+  std::printf("\n");
+  return total;
+}
+
+// The gradient of the embedding: random ids, and ids of which 1 in 20 is the same (as a space is in text).
+void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_t width, DType dtype) {
+  for (bool frequent : {false, true}) {
+    Buffer host(static_cast<size_t>(count) * 4), ids(host.bytes(), device.memory());
+    std::mt19937 random(1);
+    for (int64_t i = 0; i < count; ++i)
+      host.as<int32_t>()[i] = frequent && i % 20 == 0 ? 198 : static_cast<int32_t>(random() % static_cast<unsigned>(table));
+    copy_to_device(device, ids.data(), host.data(), host.bytes());
+    Node node;
+    node.op = "embedding_grad";
+    Operand dy = dense_operand(dtype, {count, width}), rows = dense_operand(DType::i32, {count}),
+            out = dense_operand(dtype, {table, width});
+    auto call = cuda::make_row_sums(device, node, {dy, rows}, {out}, {});
+    Buffer from(static_cast<size_t>(count * width) * size_of(dtype), device.memory()),
+        to(static_cast<size_t>(table * width) * size_of(dtype), device.memory()), workspace(call->workspace(1), device.memory());
+    void* args[] = {from.data(), ids.data(), to.data()};
+    auto stream = device.make_stream();
+    constexpr int launches = 50;
+    std::chrono::steady_clock::time_point start;
+    for (int i = -5; i < launches; ++i) {
+      if (i == 0) stream->synchronize(), start = std::chrono::steady_clock::now();
+      call->enqueue(args, workspace.data(), *stream, 1);
+    }
+    stream->synchronize();
+    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / launches;
+    std::printf("embedding gradient %lld into %lldx%lld %s, %s ids: %.4f ms, %.0f GB/s, workspace %s\n", static_cast<long long>(count),
+                static_cast<long long>(table), static_cast<long long>(width), std::string(name(dtype)).c_str(),
+                frequent ? "1 in 20 equal" : "random", ms, static_cast<double>(from.bytes() + to.bytes()) / ms * 1e-6,
+                bytes_text(static_cast<double>(workspace.bytes())).c_str());
+  }
+}
+}  // namespace
+
+int main(int argc, char** argv) try {
+  bool tune = argc > 1 && std::strcmp(argv[1], "--tune") == 0;
+  if (argc > 1 && !tune) throw UserError(str("unknown argument ", argv[1], "; usage: bench-gpu-contractions [--tune]"));
+  auto device = cuda::open_device(0);
+  std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), cuda::cublaslt_version().c_str());
+  for (const Model& model : {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304}})
+    for (bool fused : {false, true}) measure(*device, model, fused, tune);
+  std::printf("\n");
+  for (DType dtype : {DType::bf16, DType::f32}) measure_rows(*device, 65536, 50304, 768, dtype);
+  return 0;
+} catch (const lockstep::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return error.exit_code();
+}

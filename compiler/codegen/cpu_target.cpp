@@ -1,0 +1,100 @@
+// The CPU as a target: generated C++ and oneDNN, run on the calling thread.
+#include <map>
+#include <mutex>
+
+#include "compiler/codegen/cpu_reductions.h"
+#include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/target.h"
+
+namespace lockstep {
+
+namespace {
+class CpuKernel : public Kernel {
+ public:
+  explicit CpuKernel(KernelFn fn) : fn_(fn) {}
+  void enqueue(void* const* args, void*, Stream&, int threads) const override { fn_(args, threads); }
+
+ private:
+  KernelFn fn_;
+};
+class CpuMultiTensor : public MultiTensorKernel {
+ public:
+  explicit CpuMultiTensor(MultiTensorFn fn) : fn_(fn) {}
+  void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars, Stream&,
+               int threads) const override {
+    fn_(table, numels, per_tensor, tensors, scalars, threads);
+  }
+
+ private:
+  MultiTensorFn fn_;
+};
+
+class CpuKernelSet : public KernelSet {
+ public:
+  explicit CpuKernelSet(KernelLibrary library) : library_(std::move(library)) {}
+  const Kernel& find(const std::string& name) const override {
+    std::lock_guard lock(mutex_);
+    auto [at, fresh] = kernels_.try_emplace(name);
+    if (fresh) at->second = std::make_unique<CpuKernel>(library_.find(name));
+    return *at->second;
+  }
+  const MultiTensorKernel& find_multi_tensor(const std::string& name) const override {
+    std::lock_guard lock(mutex_);
+    auto [at, fresh] = multi_.try_emplace(name);
+    if (fresh) at->second = std::make_unique<CpuMultiTensor>(library_.find_multi_tensor(name));
+    return *at->second;
+  }
+  const std::string& binary() const override { return library_.binary(); }
+  std::string hash() const override { return library_.hash(); }
+  bool from_cache() const override { return library_.from_cache(); }
+
+ private:
+  KernelLibrary library_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::unique_ptr<CpuKernel>> kernels_;
+  mutable std::map<std::string, std::unique_ptr<CpuMultiTensor>> multi_;
+};
+
+class CpuTarget : public Target {
+ public:
+  Device& device() const override { return cpu_device(); }
+  bool claims(const std::string& op) const override {
+    // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
+    return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
+  }
+  bool is_library_op(const std::string& op) const override { return lockstep::is_library_op(op); }
+  bool accepts_strides(const std::string& op, size_t index) const override { return lockstep::accepts_strides(op, index); }
+  KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
+  KernelSource generate_multi_tensor(const Graph& body) const override { return lockstep::generate_multi_tensor(body); }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const override {
+    KernelOptions kernel_options;
+    kernel_options.cache_dir = options.cache_dir;
+    return std::make_shared<CpuKernelSet>(compile_kernels(std::move(sources), kernel_options));
+  }
+  std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
+    return std::make_shared<CpuKernelSet>(KernelLibrary::from_binary(binary));
+  }
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                                 const TargetOptions&) const override {
+    return lockstep::make_library_call(node, in, out);
+  }
+  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override { return make_cpu_reductions(options.threads); }
+  std::string library_version() const override { return lockstep::library_version(); }
+};
+}  // namespace
+
+const Target& cpu_target() {
+  static CpuTarget instance;
+  return instance;
+}
+
+const Target& target_of(const CompileOptions& options) { return options.target ? *options.target : cpu_target(); }
+TargetOptions target_options(const CompileOptions& options) {
+  TargetOptions out;
+  out.threads = options.threads;
+  out.cache_dir = options.cache_dir;
+  out.tf32 = options.precision == "tf32";
+  return out;
+}
+
+}  // namespace lockstep

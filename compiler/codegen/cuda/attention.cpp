@@ -1,0 +1,67 @@
+// Attention of the CUDA target: which of cuDNN and the room's own kernels runs a call, and cuDNN's calls in pieces.
+#include <algorithm>
+
+#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/library.h"
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+namespace {
+class CudnnAttention : public LibraryCall {
+ public:
+  CudnnAttention(const AttentionShape& shape, std::vector<AttentionPiece> pieces, std::vector<std::shared_ptr<const SdpaPlan>> plans)
+      : shape_(shape), pieces_(std::move(pieces)), plans_(std::move(plans)) {}
+  size_t workspace(int) const override {
+    int64_t most = 0;
+    for (const auto& plan : plans_) most = std::max(most, plan->workspace());
+    return static_cast<size_t>(most);
+  }
+  void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
+    AttentionPointers pointers = attention_pointers(shape_, args);
+    for (size_t i = 0; i < pieces_.size(); ++i) plans_[i]->enqueue(pointers_of_piece(shape_, pieces_[i], pointers), workspace, stream);
+  }
+  std::string algorithm() const override {
+    std::string text = str(cudnn_version(), " ", plans_[0]->name(), " ", attention_text(shape_), " deterministic");
+    if (pieces_.size() > 1)
+      text += str(" in ", pieces_.size(), " pieces of at most ", pieces_[0].batches, " batches and ", pieces_[0].kv_heads, " key heads");
+    return text;
+  }
+  double flops() const override { return attention_flops(shape_); }
+
+ private:
+  AttentionShape shape_;
+  std::vector<AttentionPiece> pieces_;
+  std::vector<std::shared_ptr<const SdpaPlan>> plans_;  // one per piece
+};
+
+// cuDNN moves 16 bytes at a time (validate_sdpa_operand_stride_alignment of cudnn-frontend).
+std::string unfit_for_cudnn(const AttentionShape& s) {
+  if (s.size % 8 != 0) return str("head size ", s.size, " is no multiple of 8, as cuDNN needs");
+  for (const HeadView& view : {s.q, s.k, s.v, s.o, s.grad, s.dq, s.dk, s.dv})
+    if (view.batch % 8 || view.token % 8 || view.head % 8) return "strides are no multiples of 16 bytes, as cuDNN needs";
+  return "";
+}
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
+                                            const std::vector<Operand>& out, const TargetOptions& options) {
+  static_cast<void>(options);
+  AttentionShape shape = attention_shape(node, in, out);
+  bool half = shape.dtype == DType::bf16 || shape.dtype == DType::f16;
+  bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
+  if (!half || empty) return make_own_attention(device, shape, "");
+  std::string refused = unfit_for_cudnn(shape);
+  if (!refused.empty()) return make_own_attention(device, shape, refused);
+
+  std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};
+  if (shape.backward) pieces = cut_attention(shape, kScoreCap);
+  std::vector<std::shared_ptr<const SdpaPlan>> plans;
+  for (const AttentionPiece& piece : pieces) {
+    plans.push_back(plan_sdpa(device, shape_of_piece(shape, piece), true, refused));
+    if (!plans.back()) return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused));
+  }
+  return std::make_unique<CudnnAttention>(shape, std::move(pieces), std::move(plans));
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,54 @@
+// Attention by the room's own kernels, for what cuDNN does not take: f32, f64, and unusual sizes or strides of bf16 and f16.
+#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/source_module.h"
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+namespace {
+class OwnAttention : public LibraryCall {
+ public:
+  OwnAttention(CudaDevice& device, const AttentionShape& shape, std::string why)
+      : shape_(shape), why_(std::move(why)), tiles_(attention_tiles(shape, device.properties().shared_per_block)) {
+    launches_ = attention_launches(shape_, tiles_);
+    if (launches_.empty()) return;
+    device.enter();
+    module_ = source_module(device, attention_source(shape_, tiles_.rows));
+    for (const AttentionLaunch& launch : launches_) {
+      functions_.push_back(module_->function(launch.kernel));
+      check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
+            str("shared memory of ", launch.kernel));
+    }
+  }
+  size_t workspace(int) const override {  // delta
+    if (!shape_.backward) return 0;
+    size_t rows = static_cast<size_t>(shape_.batch * shape_.heads * shape_.queries);
+    return (rows * (shape_.dtype == DType::f64 ? 8 : 4) + 255) / 256 * 256;
+  }
+  void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
+    AttentionArgs packed = attention_args(shape_, attention_pointers(shape_, args), workspace);
+    void* params[] = {&packed};
+    for (size_t i = 0; i < launches_.size(); ++i)
+      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1, 256, static_cast<unsigned>(launches_[i].shared_bytes), stream,
+             params, launches_[i].kernel);
+  }
+  std::string algorithm() const override {
+    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " deterministic", why_.empty() ? "" : "; " + why_);
+  }
+  double flops() const override { return attention_flops(shape_); }
+
+ private:
+  AttentionShape shape_;
+  std::string why_;
+  AttentionTiles tiles_;
+  std::vector<AttentionLaunch> launches_;
+  std::shared_ptr<const Module> module_;
+  std::vector<CUfunction> functions_;  // one per launch
+};
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why) {
+  return std::make_unique<OwnAttention>(device, shape, why);
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,99 @@
+// dot and linear on cuBLASLt, and on a loop of our own where no matrix product expresses them.
+#include <algorithm>
+
+#include "compiler/codegen/cuda/contraction_loop.h"
+#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/source_module.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace lockstep::cuda {
+
+namespace {
+constexpr double kSlow = 1e10;  // operations: some 10 ms on a plain kernel, worth a warning
+constexpr const char* kBiasKernel = R"(
+extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, long long n) {
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += gridDim.x * (long long)blockDim.x)
+    d[i] = store_T(load_T(d[i]) + load_T(bias[i % n]));
+}
+)";
+
+// The addition of the bias in a launch of its own: f64 has no epilogues.
+class BiasAfter {
+ public:
+  BiasAfter(CudaDevice& device, DType dtype, const std::string& cache_dir)
+      : module_(source_module(device, bias_source(dtype), cache_dir)), function_(module_->function("add_bias")) {}
+  void enqueue(void* d, const void* bias, int64_t count, int64_t n, Stream& stream) const {
+    long long all = count, columns = n;
+    void* params[] = {&d, &bias, &all, &columns};
+    launch(function_, static_cast<unsigned>(std::min<int64_t>((count + 255) / 256, 4096)), 1, 1, 256, 0, stream, params, "add_bias");
+  }
+
+ private:
+  std::shared_ptr<const Module> module_;
+  CUfunction function_;
+};
+
+class Contraction : public LibraryCall {
+ public:
+  Contraction(const ContractionPlan& plan, std::unique_ptr<Gemm> gemm, std::unique_ptr<BiasAfter> bias_after)
+      : gemm_(std::move(gemm)),
+        bias_after_(std::move(bias_after)),
+        bias_(plan.bias),
+        at_(plan.at),
+        size_in_(size_of(plan.in)),
+        size_out_(size_of(plan.out)),
+        count_(plan.batch * plan.m * plan.n),
+        n_(plan.n) {}
+
+  size_t workspace(int) const override { return gemm_->workspace(); }
+  std::string algorithm() const override {
+    return str(gemm_->algorithm(), at_.size() > 1 ? str(" x", at_.size()) : "", bias_after_ ? " then bias" : "");
+  }
+  double flops() const override { return gemm_->flops() * static_cast<double>(at_.size()); }
+  void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
+    auto byte = [](void* base, int64_t elements, size_t size) { return static_cast<char*>(base) + elements * static_cast<int64_t>(size); };
+    void* d = args[bias_ ? 3 : 2];
+    for (const auto& at : at_) {
+      GemmArgs call;
+      call.a = byte(args[0], at[0], size_in_), call.b = byte(args[1], at[1], size_in_), call.d = byte(d, at[2], size_out_);
+      if (bias_ && !bias_after_) call.bias = args[2];
+      gemm_->enqueue(call, workspace, stream);
+    }
+    if (bias_after_) bias_after_->enqueue(d, args[2], count_, n_, stream);
+  }
+
+ private:
+  std::unique_ptr<Gemm> gemm_;
+  std::unique_ptr<BiasAfter> bias_after_;
+  bool bias_;
+  std::vector<std::array<int64_t, 3>> at_;
+  size_t size_in_, size_out_;
+  int64_t count_, n_;
+};
+}  // namespace
+
+std::string bias_source(DType dtype) { return element_text("T", dtype) + kBiasKernel; }
+
+std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
+                                              const std::vector<Operand>& out, const TargetOptions& options) {
+  ContractionPlan plan = plan_contraction(node, in, out, options.tf32);
+  auto loop = [&](const std::string& why) {
+    auto call = make_contraction_loop(device, plan, options.cache_dir);
+    if (call->flops() > kSlow)
+      logs::warn(str("[", node.op, "] ", node.at.text(), ": ", call->algorithm(),
+                     " runs on a plain kernel, many times slower than cuBLASLt (", why, ")"));
+    return call;
+  };
+  if (!plan.matrix) return loop(plan.reason);
+  if (auto gemm = make_gemm(device, plan.gemm)) return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
+  if (plan.bias && (plan.out == DType::f32 || plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there
+    GemmOptions bare = plan.gemm;
+    bare.epilogue = Epilogue::none;
+    if (auto gemm = make_gemm(device, bare))
+      return std::make_unique<Contraction>(plan, std::move(gemm), std::make_unique<BiasAfter>(device, plan.out, options.cache_dir));
+  }
+  return loop("it has no algorithm for " + text(plan.gemm));
+}
+
+}  // namespace lockstep::cuda

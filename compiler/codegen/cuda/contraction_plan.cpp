@@ -1,0 +1,169 @@
+// How the dims of a contraction become one matrix product, batched through strides.
+#include "compiler/codegen/cuda/contraction_plan.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+namespace {
+constexpr int64_t kMostLaunches = 256;  // of one contraction whose batch dims do not nest
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+
+// Adds a dim inside those that are there.
+void append(Role& role, int64_t size, int64_t stride) {
+  if (size == 1) return;
+  if (!role.sizes.empty() && role.strides.back() == size * stride) {
+    role.sizes.back() *= size, role.strides.back() = stride;
+  } else {
+    role.sizes.push_back(size), role.strides.push_back(stride);
+  }
+}
+
+Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+  Side side;
+  auto has = [](const std::vector<int64_t>& dims, int64_t dim) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); };
+  for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
+    if (!has(batch, dim) && !has(contract, dim)) append(side.free, operand.shape[u(dim)], operand.strides[u(dim)]);
+  return side;
+}
+
+// Dims that two roles count together: they nest only where they nest in all.
+template <size_t N>
+struct Joint {
+  std::vector<int64_t> sizes;
+  std::vector<std::array<int64_t, N>> strides;
+  void append(int64_t size, const std::array<int64_t, N>& stride) {
+    if (size == 1) return;
+    bool nests = !sizes.empty();
+    for (size_t i = 0; nests && i < N; ++i) nests = strides.back()[i] == size * stride[i];
+    if (nests) {
+      sizes.back() *= size, strides.back() = stride;
+    } else {
+      sizes.push_back(size), strides.push_back(stride);
+    }
+  }
+  Role role(size_t which) const {
+    Role out{sizes, {}};
+    for (const auto& stride : strides) out.strides.push_back(stride[which]);
+    return out;
+  }
+};
+
+// How a matrix [rows, cols] lies: {stored transposed, elements between stored rows}, if one of its dims is dense.
+struct Lie {
+  bool transposed;
+  int64_t ld;
+};
+std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
+  if (rows.sizes.size() > 1 || cols.sizes.size() > 1) return std::nullopt;
+  int64_t nr = rows.count(), nc = cols.count();
+  int64_t r = rows.sizes.empty() ? 0 : rows.strides[0], c = cols.sizes.empty() ? 0 : cols.strides[0];
+  if ((nc == 1 || c == 1) && (nr == 1 || r >= nc)) return Lie{false, std::max(r, nc)};
+  if ((nr == 1 || r == 1) && (nc == 1 || c >= nr)) return Lie{true, std::max(c, nr)};
+  return std::nullopt;
+}
+
+std::string text(const Role& role) { return str(role.sizes, " by strides ", role.strides); }
+
+// The largest power of two, up to 16 bytes, of which the operand's pointer is surely a multiple.
+int alignment_of(const Operand& operand) {
+  if (is_dense(operand)) return 16;
+  auto bytes = static_cast<int64_t>(size_of(operand.dtype)), all = int64_t{16};
+  for (size_t i = 0; i < operand.shape.size(); ++i)
+    if (operand.shape[i] > 1 && operand.strides[i] > 1) all = std::gcd(all, operand.strides[i] * bytes);
+  return static_cast<int>(std::max(all, bytes));
+}
+
+bool has_matrix_product(DType in, DType out) {
+  if (in == DType::f32 || in == DType::f64) return out == in;
+  return (in == DType::bf16 || in == DType::f16) && (out == in || out == DType::f32);
+}
+}  // namespace
+
+int64_t Role::count() const {
+  int64_t n = 1;
+  for (int64_t size : sizes) n *= size;
+  return n;
+}
+
+ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out, bool tf32) {
+  LS_CHECK(node.op == "dot" || node.op == "linear", node.op);
+  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
+  std::vector<int64_t> batch_a, batch_b, contract_a, contract_b;
+  if (node.op == "linear") {
+    contract_a = {static_cast<int64_t>(in[0].shape.size()) - 1}, contract_b = {1};
+  } else {
+    batch_a = node.attrs.list("lhs_batch"), batch_b = node.attrs.list("rhs_batch");
+    contract_a = node.attrs.list("lhs_contract"), contract_b = node.attrs.list("rhs_contract");
+  }
+  ContractionPlan plan;
+  plan.bias = node.op == "linear" && in.size() > 2;
+  plan.in = in[0].dtype, plan.out = out[0].dtype;
+  plan.a = side_of(in[0], batch_a, contract_a), plan.b = side_of(in[1], batch_b, contract_b);
+  // The order of the dims that are summed decides the order of the sum, nothing else: outermost are those with the largest stride in A.
+  std::vector<size_t> order(contract_a.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t x, size_t y) { return in[0].strides[u(contract_a[x])] > in[0].strides[u(contract_a[y])]; });
+  Joint<2> contract;
+  for (size_t i : order) contract.append(in[0].shape[u(contract_a[i])], {in[0].strides[u(contract_a[i])], in[1].strides[u(contract_b[i])]});
+  plan.a.contract = contract.role(0), plan.b.contract = contract.role(1);
+  plan.m = plan.a.free.count(), plan.n = plan.b.free.count(), plan.k = plan.a.contract.count();
+  Joint<3> batch;
+  plan.batch = 1;
+  for (int64_t dim : batch_a) plan.batch *= in[0].shape[u(dim)];
+  int64_t stride_d = plan.batch * plan.m * plan.n;
+  for (size_t i = 0; i < batch_a.size(); ++i) {
+    int64_t size = in[0].shape[u(batch_a[i])];
+    stride_d = size ? stride_d / size : 0;
+    batch.append(size, {in[0].strides[u(batch_a[i])], in[1].strides[u(batch_b[i])], stride_d});
+  }
+  plan.a.batch = batch.role(0), plan.b.batch = batch.role(1);
+
+  if (!has_matrix_product(plan.in, plan.out)) return plan.reason = str("no product of ", name(plan.in), " in ", name(plan.out)), plan;
+  if (plan.batch * plan.m * plan.n * plan.k == 0) return plan.reason = "empty", plan;
+  auto lie_a = lie_of(plan.a.free, plan.a.contract), lie_b = lie_of(plan.b.contract, plan.b.free);
+  if (!lie_a || !lie_b) {
+    const Side& side = lie_a ? plan.b : plan.a;
+    plan.reason = str(lie_a ? "right" : "left", " side: free ", text(side.free), ", summed ", text(side.contract));
+    return plan;
+  }
+  // The longest batch dim goes through strides, one launch per index of the others.
+  size_t through = 0;
+  for (size_t i = 1; i < batch.sizes.size(); ++i)
+    if (batch.sizes[i] >= batch.sizes[through]) through = i;
+  plan.at = {{0, 0, 0}};
+  int64_t longest = batch.sizes.empty() ? 1 : batch.sizes[through];
+  if (plan.batch / longest > kMostLaunches) return plan.at.clear(), plan.reason = str("batch of ", text(plan.a.batch)), plan;
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    if (i == through) continue;
+    std::vector<std::array<int64_t, 3>> all;
+    for (const auto& at : plan.at)
+      for (int64_t j = 0; j < batch.sizes[i]; ++j)
+        all.push_back({at[0] + j * batch.strides[i][0], at[1] + j * batch.strides[i][1], at[2] + j * batch.strides[i][2]});
+    plan.at = std::move(all);
+  }
+  GemmOptions& gemm = plan.gemm;
+  gemm.m = plan.m, gemm.n = plan.n, gemm.k = plan.k, gemm.batch = longest;
+  gemm.ta = lie_a->transposed, gemm.tb = lie_b->transposed;
+  gemm.lda = lie_a->ld, gemm.ldb = lie_b->ld, gemm.ldd = plan.n;
+  if (!batch.sizes.empty())
+    gemm.stride_a = batch.strides[through][0], gemm.stride_b = batch.strides[through][1], gemm.stride_d = batch.strides[through][2];
+  gemm.in = plan.in, gemm.out = plan.out;
+  gemm.tf32 = tf32 && plan.in == DType::f32;
+  gemm.epilogue = plan.bias ? Epilogue::bias : Epilogue::none;
+  gemm.alignment = std::min(alignment_of(in[0]), alignment_of(in[1]));
+  if (plan.at.size() > 1)  // the offsets of the launches count too
+    for (const auto& at : plan.at)
+      for (int which = 0; which < 3; ++which)
+        gemm.alignment = static_cast<int>(
+            std::gcd(int64_t{gemm.alignment}, at[u(which)] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
+  plan.matrix = true;
+  return plan;
+}
+
+}  // namespace lockstep::cuda

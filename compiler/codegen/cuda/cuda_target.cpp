@@ -1,0 +1,71 @@
+// The CUDA target: generated kernels, cuBLASLt, cuDNN, reductions of our own.
+#include "compiler/codegen/cuda/cuda_target.h"
+
+#include <map>
+#include <mutex>
+
+#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/cublaslt.h"
+#include "compiler/codegen/cuda/kernels.h"
+#include "compiler/codegen/cuda/library.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/codegen/cuda/reductions.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+class CudaTarget : public Target {
+ public:
+  explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {}
+  Device& device() const override { return *device_; }
+  bool claims(const std::string& op) const override {
+    return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
+  }
+  bool is_library_op(const std::string& op) const override {
+    return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" || op == "index_add";
+  }
+  bool accepts_strides(const std::string& op, size_t index) const override {
+    if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
+    if (op == "sdpa_grad") return index != 5;  // all but lse
+    return false;
+  }
+  KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
+  KernelSource generate_multi_tensor(const Graph& body) const override { return cuda::generate_multi_tensor(body); }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const override {
+    return cuda::compile_kernels(*device_, std::move(sources), options.cache_dir);
+  }
+  std::shared_ptr<const KernelSet> load(const std::string& binary) const override { return cuda::load_kernels(*device_, binary); }
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                                 const TargetOptions& options) const override {
+    if (node.op == "dot" || node.op == "linear") return cuda::make_contraction(*device_, node, in, out, options);
+    if (node.op == "sdpa" || node.op == "sdpa_grad") return cuda::make_attention(*device_, node, in, out, options);
+    if (node.op == "embedding_grad" || node.op == "index_add") return cuda::make_row_sums(*device_, node, in, out, options);
+    throw InternalError(str(node.op, " is no library op"));
+  }
+  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
+    return cuda::make_reductions(*device_, options.cache_dir);
+  }
+  std::string library_version() const override {
+    return str("cuBLASLt ", cuda::cublaslt_version(), ", cuDNN ", cuda::cudnn_version(), ", NVRTC ", cuda::nvrtc_version(), ", ",
+               device_->properties().name, " (", device_->target(), ")");
+  }
+
+ private:
+  std::shared_ptr<cuda::CudaDevice> device_;
+};
+}  // namespace
+
+bool cuda_available(std::string* why) { return cuda::available(why); }
+int cuda_devices() { return cuda::device_count(); }
+
+const Target& cuda_target(int ordinal) {
+  static std::mutex mutex;
+  static std::map<int, std::unique_ptr<CudaTarget>> targets;  // with their contexts, as long as the process
+  std::lock_guard lock(mutex);
+  auto& target = targets[ordinal];
+  if (!target) target = std::make_unique<CudaTarget>(ordinal);
+  return *target;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,41 @@
+// How a planned body is spread over lanes, teams and blocks: a function of its rows and columns.
+#include "compiler/codegen/cuda/form.h"
+
+#include <algorithm>
+
+namespace lockstep::cuda {
+
+namespace {
+int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+constexpr int64_t kMostLanes = 512;     // several blocks of them fit a multiprocessor, so that one computes while another loads
+constexpr int64_t kManySteps = 64;      // of very long rows, which are few
+constexpr int kColumnThreads = 256;     // of a block of warp teams that keeps column sums
+constexpr int64_t kColumnBlocks = 528;  // of a kernel that keeps column sums, all tiles together
+}  // namespace
+
+Form form_of(int64_t rows, int64_t columns) {
+  Form out;
+  out.width = 8;
+  while (columns % out.width != 0) out.width /= 2;
+  out.chunks = columns / out.width;
+  if (out.chunks <= 128) {
+    while (out.lanes < 32 && out.lanes < out.chunks) out.lanes *= 2;
+    out.steps = static_cast<int>(std::max<int64_t>(1, over(out.chunks, out.lanes)));
+    out.teams = kColumnThreads / out.lanes;
+  } else {
+    int64_t steps = std::clamp<int64_t>(over(out.chunks, 256), 1, 4);
+    if (over(out.chunks, steps) > kMostLanes) steps = over(out.chunks, kMostLanes);
+    if (steps > kManySteps) steps = over(out.chunks, 2 * kMostLanes);
+    out.lanes = static_cast<int>(over(over(out.chunks, steps), 32) * 32);
+    out.steps = static_cast<int>(over(out.chunks, out.lanes));
+  }
+  const int64_t tiles = std::max<int64_t>(1, over(out.chunks, kColumnThreads));
+  const int64_t most = std::max<int64_t>(1, over(rows, 4 * out.teams));
+  out.row_blocks = std::clamp<int64_t>(kColumnBlocks / tiles, 1, most);
+  out.block_rows = std::max<int64_t>(1, over(over(rows, out.row_blocks), out.teams) * out.teams);
+  out.row_blocks = std::max<int64_t>(1, over(rows, out.block_rows));
+  while (out.segments < kMostSegments && out.segments * 2 <= out.row_blocks) out.segments *= 2;
+  return out;
+}
+
+}  // namespace lockstep::cuda

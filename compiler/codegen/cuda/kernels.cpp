@@ -1,0 +1,60 @@
+// Sources of CUDA kernels, and the units in which they are compiled.
+#include "compiler/codegen/cuda/kernels.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compiler/codegen/cuda/nest.h"
+#include "compiler/codegen/cuda/prelude.h"
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/ir/print.h"
+
+namespace lockstep::cuda {
+
+KernelSource generate_kernel(const Graph& body) {
+  Graph own = normalised_body(body);
+  for (auto& input : own.inputs) input.kind = InputKind::value;
+  const std::string text = print(own, {.source_lines = false});
+  auto made = cpu::plan_body(own);
+  LS_CHECK(made.plan, "no kernel for this body (", made.reason, "):\n", text);
+  KernelSource out;
+  out.name = "c_" + hash_hex(text);
+  KernelText kernel = kernel_text(own, *made.plan, out.name);
+  out.text = std::move(kernel.text);
+  out.workspace = kernel.workspace;
+  nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
+  for (const Function& function : kernel.functions)
+    launch["functions"].push_back({{"name", function.name}, {"grid", function.grid}, {"block", function.block}});
+  out.launch = launch.dump();
+  if (logs::enabled("source")) logs::topic("source", text + out.text);
+  return out;
+}
+
+std::string kernel_unit(const std::vector<KernelSource>& sources) {
+  std::string out = kernel_prelude();
+  for (const auto& source : sources) out += source.text;
+  return out;
+}
+
+std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> sources) {
+  constexpr size_t kUnitText = 120000, kMostUnits = 32;  // characters of a unit, about
+  std::sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  sources.erase(std::unique(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name == b.name; }), sources.end());
+  size_t all = 0;
+  for (const auto& source : sources) all += source.text.size();
+  const size_t count =
+      std::clamp<size_t>(std::max((all + kUnitText - 1) / kUnitText, std::min<size_t>(8, (sources.size() + 3) / 4)), 1, kMostUnits);
+  std::stable_sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
+  std::vector<std::vector<KernelSource>> units(count);
+  std::vector<size_t> sizes(count, 0);
+  for (auto& source : sources) {
+    const auto least = static_cast<size_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+    sizes[least] += source.text.size();
+    units[least].push_back(std::move(source));
+  }
+  return units;
+}
+
+}  // namespace lockstep::cuda

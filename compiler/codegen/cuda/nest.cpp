@@ -1,0 +1,161 @@
+// Kernels of a plan: which parts there are, pointwise kernels over chunks, and what all of them are written with.
+#include "compiler/codegen/cuda/nest.h"
+
+#include <limits>
+
+#include "compiler/codegen/cuda/nest_writer.h"
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+using cpu::Level;
+using cpu::Plan;
+using cpu::Reduction;
+using cpu::Store;
+
+std::string index_type(const Graph& body, const Plan& plan) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - (1 << 20);
+  int64_t most = plan.rows * std::max<int64_t>(1, plan.columns);
+  for (const Value& value : body.values) most = std::max(most, numel(value.shape));
+  auto see = [&](const std::vector<cpu::Item>& items, const cpu::Indexer& indexer) {
+    for (const auto& item : items) {
+      most = std::max(most, indexer.extent(item.index));
+      for (const auto& guard : item.guards) most = std::max({most, indexer.extent(guard.at), guard.hi, -guard.lo});
+    }
+  };
+  see(plan.items, *plan.indexer);
+  see(plan.combine_items, *plan.combine_indexer);
+  return most <= kMost ? "int" : "long";
+}
+
+namespace {
+constexpr int kFlatThreads = 256;
+int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+}  // namespace
+
+KernelText Nest::write() {
+  out_.aligned.assign(body_.inputs.size() + body_.outputs.size(), 1);
+  for (size_t i = 0; i < out_.aligned.size(); ++i) out_.aligned[i] = static_cast<int>(size_of(dtype_of_argument(i)));
+  const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(), [](const auto& s) { return s.level == Level::row; });
+  if (plan_.rows > 0 && (plan_.columns > 0 || plan_.row_reductions || writes_rows)) {
+    if (plan_.column_reductions) {
+      place_sums();
+      // Tiles of columns where teams are alone in their block, so that the order of the sums is the same without a team.
+      if (!plan_.row_reductions && !writes_rows && form_.whole_warps())
+        tile_kernel();
+      else
+        row_kernel(true);
+      combine_kernel();
+    } else if (plan_.row_reductions || writes_rows) {
+      row_kernel(false);
+    } else {
+      flat_kernel();
+    }
+  }
+  return std::move(out_);
+}
+
+std::string Nest::neutral(const Reduction& reduction) const {
+  const std::string& op = reduction.node->op;
+  const DType dtype = type_of(reduction);
+  if (dtype == DType::boolean) return op == "prod" || op == "min" ? "true" : "false";
+  if (op == "sum") return literal(dtype, 0);
+  if (op == "prod") return literal(dtype, 1);
+  if (is_float(dtype))
+    return literal(dtype, op == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+  const auto bits = 8 * size_of(dtype);
+  const bool is_signed = dtype == DType::i32 || dtype == DType::i64;
+  if (op == "max") return is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : str("(", name(dtype), ")0");
+  return is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)") : str("(", name(dtype), ")~0ul");
+}
+
+std::string Nest::functor(const Reduction& reduction) const {
+  const std::string& op = reduction.node->op;
+  if (type_of(reduction) == DType::boolean) return op == "prod" || op == "min" ? "ls_all()" : "ls_any()";
+  return str("ls_", op, "()");
+}
+
+std::string Nest::rounded(const Reduction& reduction, const std::string& value) const {
+  const DType dtype = type_of(reduction);
+  return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")") : value;
+}
+
+void Nest::open_function(const std::string& name, int64_t grid, int block, int resident) {
+  LS_CHECK(grid > 0 && grid <= std::numeric_limits<int32_t>::max(), "kernel ", name, " needs ", grid, " blocks");
+  out_.functions.push_back({name, grid, block});
+  std::string parameters;
+  for (size_t i = 0; i < body_.inputs.size(); ++i) parameters += str("const void* a", i, ", ");
+  for (size_t i = 0; i < body_.outputs.size(); ++i) parameters += str("void* o", i, ", ");
+  text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block, resident > 1 ? str(", ", resident) : "", ") ", name, "(",
+                 parameters, "void* w) {"));
+}
+
+void Nest::close_function() {
+  text_.close();
+  out_.text += text_.take();
+}
+
+// Chunks are as long as arguments are aligned.
+void Nest::note_loads(const Statements& statements, const std::vector<int>& ids) {
+  for (int id : ids)
+    if (statements.loads_chunk(id))
+      needs_aligned(static_cast<size_t>(statements.item(id).input),
+                    static_cast<int>(size_of(statements.item(id).dtype)) * statements.width());
+}
+
+void Nest::flat_kernel() {
+  size_t least = 8;  // bytes of the narrowest element of a whole argument
+  for (size_t i = 0; i < out_.aligned.size(); ++i) {
+    const ValueId value = i < body_.inputs.size() ? body_.inputs[i].value : body_.outputs[i - body_.inputs.size()].value;
+    if (numel(body_[value].shape) >= plan_.rows * plan_.columns) least = std::min(least, size_of(body_[value].dtype));
+  }
+  int width = static_cast<int>(std::min<size_t>(8, 16 / least));
+  while (plan_.columns % width != 0) width /= 2;
+  const int64_t chunks = plan_.columns / width, all = plan_.rows * chunks;
+  Statements statements(body_, plan_.items, *plan_.indexer, number_, width);
+  open_function(name_, over(all, kFlatThreads), kFlatThreads);
+  text_.line(str("const ", number_, " g = (", number_, ")blockIdx.x * ", kFlatThreads, " + threadIdx.x;"));
+  text_.line(str("if (g >= ", all, ") return;"));
+  if (plan_.rows > 1) {
+    text_.line(
+        str("const ", number_, " r = (unsigned ", number_, ")g / ", chunks, "u, c0 = (g - r * ", chunks, ") * ", width, "; (void)r;"));
+  } else {
+    text_.line(str("const ", number_, " c0 = g * ", width, ";"));
+  }
+  std::vector<int> roots;
+  for (const Store& store : plan_.stores) roots.push_back(store.item);
+  auto ids = statements.closure(roots);
+  for (int id : ids)
+    if (!statements.item(id).varies) statements.row(text_, id);
+  chunk(statements, ids, true, [] {});
+  close_function();
+}
+
+// Where column sums lie in the workspace: [row_blocks, columns] each.
+void Nest::place_sums() {
+  size_t at = 0;
+  sums_at_.assign(plan_.reductions.size(), 0);
+  for (size_t k = 0; k < plan_.reductions.size(); ++k) {
+    if (!reduction(k).column) continue;
+    sums_at_[k] = at;
+    const size_t bytes = size_of(cpu::accumulator(type_of(reduction(k)))) * static_cast<size_t>(form_.row_blocks * plan_.columns);
+    at += (bytes + 255) / 256 * 256;
+  }
+  out_.workspace = at;
+}
+
+std::string Nest::sums(size_t k) const { return str("((", type(reduction(k)), "*)((char*)w + ", sums_at_[k], "))"); }
+
+// What each stage's loop computes.
+std::vector<std::vector<int>> Nest::roots() const {
+  const auto last = static_cast<size_t>(plan_.stages - 1);
+  std::vector<std::vector<int>> out(static_cast<size_t>(plan_.stages));
+  for (const Reduction& one : plan_.reductions) out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
+  for (const Store& store : plan_.stores)
+    if (store.level == Level::element) out[last].push_back(store.item);
+  return out;
+}
+
+KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name) { return Nest(body, plan, name).write(); }
+
+}  // namespace lockstep::cuda

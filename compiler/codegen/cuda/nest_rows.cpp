@@ -1,0 +1,222 @@
+// Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then warps meet.
+#include "compiler/codegen/cuda/nest_writer.h"
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+using cpu::Level;
+using cpu::Plan;
+using cpu::Reduction;
+using cpu::Store;
+
+namespace {
+constexpr int kRowThreads = 128;  // of a block of teams of up to a warp
+constexpr int kMostUnrolled = 8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
+constexpr int kVeryDear = 100;    // cost from which a value of a row is kept for the next loop over it
+int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
+}  // namespace
+
+void Nest::row_kernel(bool column_sums) {
+  const int lanes = form_.lanes, teams = column_sums ? form_.teams : (form_.whole_warps() ? 1 : kRowThreads / lanes), block = teams * lanes;
+  Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
+  unrolled_ = form_.steps <= kMostUnrolled;
+  open_function(name_, column_sums ? form_.row_blocks : over(plan_.rows, teams), block,
+                column_sums && teams > 1 && plan_.row_reductions ? 2 : 1);
+  text_.line(str("const int lane = threadIdx.x % ", lanes, ", team = threadIdx.x / ", lanes, "; (void)team;"));
+  std::vector<size_t> columns;
+  for (size_t k = 0; k < plan_.reductions.size(); ++k)
+    if (reduction(k).column) columns.push_back(k);
+  if (column_sums) {
+    for (size_t k : columns) {
+      text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
+      text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ", form_.width,
+                     "] = ", neutral(reduction(k)), ";"));
+    }
+    text_.line("#pragma unroll 1");
+    text_.open(str("for (int i = 0; i < ", form_.block_rows, "; i += ", teams, ") {"));
+    text_.line(str("const ", number_, " row = (", number_, ")blockIdx.x * ", form_.block_rows, " + i + team;"));
+    if (teams == 1) text_.line(str("if (row >= ", plan_.rows, ") break;"));
+  } else {
+    text_.line(str("const ", number_, " row = (", number_, ")blockIdx.x * ", teams, " + team;"));
+    text_.line("const int i = 0;");
+  }
+  guarded_ = teams > 1 && (column_sums || plan_.rows % teams != 0);
+  if (guarded_) text_.line(str("const bool live = row < ", plan_.rows, ";"));
+  text_.line(guarded_ ? str("const ", number_, " r = live ? row : ", plan_.rows - 1, "; (void)r;")
+                      : str("const ", number_, " r = row; (void)r;"));
+  one_row(statements);
+  if (column_sums) {
+    text_.close();
+    fold_teams(columns, teams);
+  }
+  close_function();
+  kept_values_.clear();
+  computed_.clear();
+}
+
+void Nest::one_row(Statements& statements) {
+  auto stage_roots = roots();
+  std::vector<int> all;
+  for (const auto& some : stage_roots) all.insert(all.end(), some.begin(), some.end());
+  bool writes_rows = false;
+  for (const Store& store : plan_.stores)
+    if (store.level == Level::row) all.push_back(store.item), writes_rows = true;
+  const auto needed = statements.closure(all);
+  auto row_items = [&](int stage) {
+    for (int id : needed)
+      if (!statements.item(id).varies && statements.item(id).stage == stage) statements.row(text_, id);
+  };
+  keep_chunks(statements, stage_roots);
+  std::set<int> loaded;
+  for (int stage = 0; stage < plan_.stages; ++stage) {
+    row_items(stage);
+    if (!stage_roots[static_cast<size_t>(stage)].empty()) one_stage(statements, stage, stage_roots[static_cast<size_t>(stage)], loaded);
+  }
+  row_items(plan_.stages);
+  if (!writes_rows) return;
+  // An output of a row may lie where an input of the row was read.
+  text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
+  text_.open(guarded_ ? "if (lane == 0 && live) {" : "if (lane == 0) {");
+  for (const Store& store : plan_.stores)
+    if (store.level == Level::row)
+      text_.line(str("ls_put_", name(output_dtype(store.output)), "(o", store.output, ", ", statements.at(store.index, "0"), ", t",
+                     store.item, ");"));
+  text_.close();
+}
+
+// Chunks that several stages read stay in registers, as they lie in memory, while there are registers for them.
+void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots) {
+  kept_.clear();
+  kept_values_.clear();
+  computed_.clear();
+  statements.forget_names();
+  if (!unrolled_) return;
+  int sums = 0;  // registers of a thread that column sums take
+  for (const Reduction& one : plan_.reductions)
+    if (one.column) sums += form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(type_of(one)))) / 4;
+  int left = form_.lanes > 512 ? 32 : std::min(72, 82 - sums);  // registers for chunks
+  std::map<int, int> uses;
+  for (const auto& some : stage_roots)
+    for (int id : statements.closure(some))
+      if (statements.item(id).varies && statements.loads_chunk(id)) ++uses[id];
+  // Rows that only the last stage reads are loaded with the others, so that they arrive while the first stages run.
+  for (auto& [id, count] : uses)
+    if (plan_.stages > 1 && statements.item(id).stage == 0 && statements.reads_row(id)) ++count;
+  for (auto [id, count] : uses) {
+    const int cost = std::max<int>(1, static_cast<int>(size_of(statements.item(id).dtype)) * form_.width / 4) * form_.steps;
+    if (count < 2 || cost > left) continue;
+    left -= cost;
+    kept_.insert(id);
+    statements.rename_chunk(id, str("x", id, "[k]"));
+    text_.line(str(statements.chunk_type(id), " x", id, "[", form_.steps, "];"));
+  }
+  keep_values(statements, stage_roots, left);
+}
+
+// So do values that are dear to compute again, such as random numbers.
+void Nest::keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots, int left) {
+  std::set<int> seen;
+  for (const auto& some : stage_roots)
+    for (int id : statements.closure(some, kept_values_)) {
+      const cpu::Item& item = statements.item(id);
+      const int cost = form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(item.dtype))) / 4;
+      if (item.varies && item.cost >= kVeryDear && !seen.insert(id).second && cost <= left) {
+        left -= cost;
+        kept_values_.insert(id);
+      }
+    }
+  for (int id : kept_values_)
+    text_.line(str(register_type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));
+}
+
+void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots, std::set<int>& loaded) {
+  const bool last = stage == plan_.stages - 1;
+  roots_here_ = stage_roots;
+  std::vector<size_t> rows;
+  for (size_t k = 0; k < plan_.reductions.size(); ++k)
+    if (!reduction(k).column && reduction(k).stage == stage) rows.push_back(k);
+  for (size_t k : rows) {
+    const Reduction& one = reduction(k);
+    if (position(one))
+      text_.line(str(type(one), " s", k, " = ", literal(type_of(one), 0), "; i32 p", k, " = -1;"));
+    else
+      text_.line(str(type(one), " s", k, "[", form_.width, "]; LS_EACH(", form_.width, ") s", k, "[j] = ", neutral(one), ";"));
+  }
+  if (plan_.columns > 0) {
+    text_.line(unrolled_ ? "#pragma unroll" : plan_.column_reductions ? "#pragma unroll 1" : "#pragma unroll 2");
+    text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
+    text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
+    const bool partial = form_.chunks % form_.lanes != 0;
+    std::string guard = str(partial ? str("q < ", form_.chunks) : "", partial && guarded_ ? " && " : "", guarded_ ? "live" : "");
+    if (!guard.empty()) text_.open(str("if (", guard, ") {"));
+    text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
+    auto ids = statements.closure(stage_roots, computed_);
+    std::vector<int> loads(kept_.begin(), kept_.end());
+    for (int id : loads)
+      if (statements.item(id).stage <= stage && loaded.insert(id).second)
+        text_.line(str("x", id, "[k] = ", statements.chunk_load(id), ";"));
+    chunk(statements, ids, last, [&] {
+      for (size_t k : rows) {
+        const Reduction& one = reduction(k);
+        if (position(one))
+          text_.line(str("ls_best(s", k, ", p", k, ", t", one.item, ", (i32)c, ", largest(one), ");"));
+        else
+          text_.line(str("s", k, "[j] = ", functor(one), "(s", k, "[j], t", one.item, ");"));
+      }
+      if (last)
+        for (size_t k = 0; k < plan_.reductions.size(); ++k)
+          if (reduction(k).column)
+            text_.line(str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t", reduction(k).item, ");"));
+    });
+    if (!guard.empty()) text_.close();
+    text_.close();
+    for (int id : ids)
+      if (kept_values_.count(id)) computed_.insert(id);
+  }
+  meet(rows);
+}
+
+// Lanes meet, then warps.
+void Nest::meet(const std::vector<size_t>& rows) {
+  const int lanes = std::min(form_.lanes, 32);
+  for (size_t k : rows) {
+    const Reduction& one = reduction(k);
+    if (position(one)) {
+      text_.line(str("ls_best_lanes<", lanes, ">(s", k, ", p", k, ", ", largest(one), ");"));
+    } else {
+      text_.line(str(type(one), " z", k, " = ls_lanes<", lanes, ">(ls_fold(s", k, ", ", functor(one), "), ", functor(one), ");"));
+    }
+  }
+  if (form_.whole_warps() && !rows.empty()) {
+    // Two places in turn: a warp may be a row ahead of the slowest, never two.
+    for (size_t k : rows) {
+      text_.line(str("__shared__ ", type(reduction(k)), " m", k, "[2][32];"));
+      if (position(reduction(k))) text_.line(str("__shared__ i32 d", k, "[2][32];"));
+    }
+    text_.open("if (lane % 32 == 0) {");
+    for (size_t k : rows) {
+      if (position(reduction(k)))
+        text_.line(str("m", k, "[i & 1][lane / 32] = s", k, "; d", k, "[i & 1][lane / 32] = p", k, ";"));
+      else
+        text_.line(str("m", k, "[i & 1][lane / 32] = z", k, ";"));
+    }
+    text_.close();
+    text_.line("__syncthreads();");
+    const std::string there = str("lane % 32 < ", form_.warps());
+    for (size_t k : rows) {
+      const Reduction& one = reduction(k);
+      if (position(one)) {
+        text_.line(str("s", k, " = ", there, " ? m", k, "[i & 1][lane % 32] : ", literal(type_of(one), 0), "; p", k, " = ", there, " ? d",
+                       k, "[i & 1][lane % 32] : -1;"));
+        text_.line(str("ls_best_lanes<32>(s", k, ", p", k, ", ", largest(one), ");"));
+      } else {
+        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k, "[i & 1][lane % 32] : ", neutral(one), ", ", functor(one), ");"));
+      }
+    }
+  }
+  for (size_t k : rows)
+    text_.line(position(reduction(k)) ? str("const i32 q", k, " = p", k, ";")
+                                      : str("const ", type(reduction(k)), " q", k, " = ", rounded(reduction(k), str("z", k)), ";"));
+}
+
+}  // namespace lockstep::cuda

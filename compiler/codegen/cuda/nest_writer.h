@@ -1,0 +1,119 @@
+// The writer of a body's kernels: what its parts, pointwise, rows and columns, share.
+#pragma once
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/cpu/space.h"
+#include "compiler/codegen/cuda/form.h"
+#include "compiler/codegen/cuda/nest.h"
+#include "compiler/codegen/cuda/prelude.h"
+#include "compiler/codegen/cuda/statements.h"
+#include "core/base/text.h"
+
+namespace lockstep::cuda {
+
+// Texts name the row r, the lane of a team `lane`, the step of a lane k, its chunk q, elements of a chunk j; reduction k has the sums s<k>
+// of a lane and q<k> of the row, e<k> and q<k> of the columns.
+class Nest {
+ public:
+  Nest(const Graph& body, const cpu::Plan& plan, std::string name)
+      : body_(body), plan_(plan), name_(std::move(name)), number_(index_type(body, plan)), form_(form_of(plan.rows, plan.columns)) {}
+  KernelText write();
+
+ private:
+  DType dtype_of_argument(size_t i) const {
+    return i < body_.inputs.size() ? body_[body_.inputs[i].value].dtype : output_dtype(static_cast<int>(i - body_.inputs.size()));
+  }
+  DType output_dtype(int output) const { return body_[body_.outputs[static_cast<size_t>(output)].value].dtype; }
+  DType type_of(const cpu::Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
+  std::string type(const cpu::Reduction& reduction) const { return std::string(register_type(type_of(reduction))); }
+  const cpu::Reduction& reduction(size_t k) const { return plan_.reductions[k]; }
+  bool position(const cpu::Reduction& reduction) const { return cpu::finds_position(*reduction.node); }
+  std::string largest(const cpu::Reduction& reduction) const { return reduction.node->op == "argmax" ? "true" : "false"; }
+  void needs_aligned(size_t argument, int bytes) { out_.aligned[argument] = std::max(out_.aligned[argument], std::min(bytes, 16)); }
+  // The elements of one chunk: loads, values, `inside` at each element, stores of the element level.
+  template <class F>
+  void chunk(const Statements& statements, const std::vector<int>& ids, bool stores, const F& inside) {
+    std::vector<int> varying;
+    for (int id : ids)
+      if (statements.item(id).varies) varying.push_back(id);
+    note_loads(statements, varying);
+    const int width = statements.width();
+    statements.before_elements(text_, varying);
+    auto each_store = [&](const auto& act) {
+      if (!stores) return;
+      for (const cpu::Store& store : plan_.stores)
+        if (store.level == cpu::Level::element) act(store, output_dtype(store.output));
+    };
+    each_store([&](const cpu::Store& store, DType dtype) {
+      text_.line(
+          str("ls_raw<", size_of(dtype), ", ", width, "> y", store.output, " = ls_raw<", size_of(dtype), ", ", width, ">::zeros();"));
+    });
+    text_.open(str("LS_EACH(", width, ") {"));
+    text_.line(str("const ", number_, " c = c0 + j; (void)c;"));
+    const auto needed = computed_.empty() ? varying : statements.closure(roots_here_, {});
+    for (int id : needed)
+      if (computed_.count(id)) text_.line(str("const ", register_type(statements.item(id).dtype), " t", id, " = v", id, "[k][j];"));
+    for (int id : varying) {
+      statements.element(text_, id);
+      if (kept_values_.count(id)) text_.line(str("v", id, "[k][j] = t", id, ";"));
+    }
+    each_store([&](const cpu::Store& store, DType dtype) {
+      text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype), "(t", store.item, "));"));
+    });
+    inside();
+    text_.close();
+    each_store([&](const cpu::Store& store, DType dtype) {
+      text_.line(str("y", store.output, ".store(o", store.output, ", ", statements.at(store.index, "c0"), ");"));
+      needs_aligned(body_.inputs.size() + static_cast<size_t>(store.output), static_cast<int>(size_of(dtype)) * width);
+    });
+  }
+
+  std::string neutral(const cpu::Reduction& reduction) const;
+  std::string functor(const cpu::Reduction& reduction) const;
+  std::string rounded(const cpu::Reduction& reduction, const std::string& value) const;
+  void open_function(const std::string& name, int64_t grid, int block, int resident = 1);
+  void close_function();
+  // Chunks are as long as arguments are aligned.
+  void note_loads(const Statements& statements, const std::vector<int>& ids);
+  void flat_kernel();
+  // Where column sums lie in the workspace: [row_blocks, columns] each.
+  void place_sums();
+  std::string sums(size_t k) const;
+  // What each stage's loop computes.
+  std::vector<std::vector<int>> roots() const;
+
+  // nest_rows.cpp
+  void row_kernel(bool column_sums);
+  void one_row(Statements& statements);
+  // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for them.
+  void keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots);
+  // So do values that are dear to compute again, such as random numbers.
+  void keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots, int left);
+  void one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots, std::set<int>& loaded);
+  // Lanes meet, then warps.
+  void meet(const std::vector<size_t>& rows);
+
+  // nest_columns.cpp
+  // Teams are added in order; the block's sums go to the workspace.
+  void fold_teams(const std::vector<size_t>& columns, int teams);
+  void tile_kernel();
+  void combine_kernel();
+
+  const Graph& body_;
+  const cpu::Plan& plan_;
+  std::string name_, number_;
+  Form form_;
+  cpu::Text text_;
+  KernelText out_;
+  std::vector<size_t> sums_at_;
+  std::set<int> kept_;                    // chunks in registers
+  std::set<int> kept_values_, computed_;  // values in registers; those of earlier stages
+  std::vector<int> roots_here_;           // of the stage that is being written
+  bool guarded_ = false, unrolled_ = true;
+};
+
+}  // namespace lockstep::cuda

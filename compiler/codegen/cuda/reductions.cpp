@@ -1,0 +1,251 @@
+// Fills tables and launches: as many entries as fit in a kernel's parameters go in one launch.
+#include "compiler/codegen/cuda/reductions.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <map>
+
+#include "compiler/codegen/cuda/reductions_source.h"
+#include "compiler/codegen/cuda/reductions_tables.h"
+#include "compiler/codegen/cuda/source_module.h"
+#include "core/base/error.h"
+
+namespace lockstep::cuda {
+
+namespace {
+bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+int64_t blocks_for(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
+
+// A table being filled; launched when it is full and at the end.
+template <class Table>
+class Batch {
+ public:
+  Batch(CUfunction function, Stream& stream, const char* what, void* second = nullptr)
+      : function_(function), stream_(stream), what_(what), second_(second) {}
+  Table table{};
+
+  template <class Entry>
+  void add(Entry entry, int64_t blocks) {
+    LS_CHECK(blocks > 0 && blocks < kMostBlocks, blocks, " blocks for one entry of ", what_);
+    if (full() || blocks_ + blocks >= kMostBlocks) launch();
+    entry.first = static_cast<unsigned>(blocks_);
+    table.entry[table.entries++] = entry;
+    blocks_ += blocks;
+  }
+  bool full() const { return table.entries == static_cast<long long>(std::size(table.entry)); }
+  void launch() {
+    if (table.entries == 0) return;
+    void* args[] = {&table, &second_};
+    cuda::launch(function_, static_cast<unsigned>(blocks_), 1, 1, kThreads, 0, stream_, args, what_);
+    table.entries = 0;
+    blocks_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kMostBlocks = int64_t{1} << 31;
+  CUfunction function_;
+  Stream& stream_;
+  const char* what_;
+  void* second_;  // the parameter after the table, where there is one
+  int64_t blocks_ = 0;
+};
+
+class CudaReductions : public Reductions {
+ public:
+  CudaReductions(CudaDevice& device, const std::string& cache_dir) : device_(device), cache_dir_(cache_dir) {
+    device_.enter();
+    module_ = source_module(device_, reductions_source(), cache_dir_);
+    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[static_cast<size_t>(l)] = module_->function(str("accumulate_", l));
+    totals_ = module_->function("row_totals");
+    limbs_ = module_->function("limbs");
+    limbs_finish_ = module_->function("limbs_finish");
+    norm_ = module_->function("norm_of_limbs");
+    copy_ = module_->function("copy");
+    add_ = module_->function("add_int64");
+  }
+
+  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) override {
+    LS_CHECK(lefts.size() <= kMaxLefts, lefts.size(), " partials to the left of a gradient, at most ", int{kMaxLefts}, " fit a kernel");
+    Batch<RunTable> batch(accumulate_[lefts.size()], stream, "accumulate");
+    batch.table.to = to;
+    std::copy(lefts.begin(), lefts.end(), batch.table.lefts);
+    auto all_aligned = [&](int64_t at, const float* from) {
+      return aligned(to + at) && aligned(from) && std::all_of(lefts.begin(), lefts.end(), [&](const float* l) { return aligned(l + at); });
+    };
+    auto add = [&](int64_t at, const float* from, int64_t count, bool vector) {
+      if (count > 0) batch.add(RunEntry{at, from, count, 0, vector}, blocks_for(count, kAccumulateElements));
+    };
+    for (const Run& run : runs) {
+      // Where a few elements later everything is aligned, those go first.
+      int64_t head = 0;
+      while (head < 4 && !all_aligned(run.at + head, run.from + head)) ++head;
+      if (head == 4 || head >= run.count) {
+        add(run.at, run.from, run.count, false);
+        continue;
+      }
+      add(run.at, run.from, head, false);
+      add(run.at + head, run.from + head, run.count - head, true);
+    }
+    batch.launch();
+  }
+
+  void sum(std::span<const Sum> sums, Stream& stream) override {
+    int64_t scratch = 0;
+    for (const Sum& sum : sums)
+      if (sum.row_squares && sum.width > kPieceElements) scratch += sum.rows * blocks_for(sum.width, kPieceElements);
+    double* pieces = scratch_for(scratch);
+    Batch<TotalTable> totals(totals_, stream, "row_totals");
+    std::vector<TotalEntry> long_rows;
+    for (size_t i = 0; i < sums.size();) {
+      const std::vector<int>& merges = sums[i].merges;
+      Batch<SumTable> batch(sum_function(merges), stream, "sum");
+      size_t deltas = 0;  // in the table
+      for (; i < sums.size() && sums[i].merges == merges; ++i) {
+        const Sum& sum = sums[i];
+        LS_CHECK(sum.sources.size() == merges.size(), sum.sources.size(), " sources, ", merges.size(), " counts of merges");
+        if (sum.rows == 0) continue;
+        if (sum.width == 0) {
+          if (sum.row_squares) device_.zero(sum.row_squares, static_cast<size_t>(sum.rows) * sizeof(double), stream);
+          continue;
+        }
+        SumEntry entry = entry_of(sum);
+        int64_t blocks = blocks_of(entry);
+        if (sum.row_squares && sum.width > kPieceElements) {
+          const int64_t per_row = blocks_for(sum.width, kPieceElements);
+          long_rows.push_back({pieces, sum.row_squares, sum.rows, per_row, 0});
+          entry.squares = pieces;
+          pieces += sum.rows * per_row;
+        }
+        place_deltas(sum, batch, deltas, entry);
+        batch.add(entry, blocks);
+      }
+      batch.launch();
+    }
+    for (const TotalEntry& entry : long_rows) totals.add(entry, entry.rows);
+    totals.launch();
+  }
+
+  void limbs(std::span<const Doubles> addends, int64_t* words, Stream& stream) override {
+    device_.zero(words, 8 * sizeof(int64_t), stream);
+    Batch<LimbsTable> batch(limbs_, stream, "limbs", words);
+    for (const Doubles& d : addends)
+      if (d.count > 0) batch.add(LimbsEntry{d.from, d.count, 0}, blocks_for(d.count, kLimbsDoubles));
+    batch.launch();
+    void* args[] = {&words};
+    cuda::launch(limbs_finish_, 1, 1, 1, 1, 0, stream, args, "limbs_finish");
+  }
+
+  void norm_of_limbs(const int64_t* words, float* norm, Stream& stream) override {
+    void* args[] = {&words, &norm};
+    cuda::launch(norm_, 1, 1, 1, 1, 0, stream, args, "norm_of_limbs");
+  }
+
+  void copy(std::span<const Copy> copies, Stream& stream) override {
+    Batch<CopyTable> batch(copy_, stream, "copy");
+    for (const Copy& c : copies)
+      if (c.bytes > 0 && c.to != c.from)
+        batch.add(CopyEntry{static_cast<char*>(c.to), static_cast<const char*>(c.from), static_cast<long long>(c.bytes), 0},
+                  blocks_for(static_cast<int64_t>(c.bytes), kCopyBytes));
+    batch.launch();
+  }
+
+  void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
+    if (count == 0) return;
+    void* args[] = {&totals, &addend, &count};
+    cuda::launch(add_, static_cast<unsigned>(blocks_for(count, kThreads)), 1, 1, kThreads, 0, stream, args, "add_int64");
+  }
+
+ private:
+  CUfunction sum_function(const std::vector<int>& merges) {
+    auto [at, fresh] = sums_.try_emplace(merges);
+    if (fresh) {
+      try {
+        LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ", kSumDeltas + 1, " fit a kernel");
+        at->second.module = source_module(device_, sum_source(merges), cache_dir_);
+        at->second.function = at->second.module->function("sum");
+      } catch (...) {
+        sums_.erase(at);
+        throw;
+      }
+    }
+    return at->second.function;
+  }
+
+  static SumEntry entry_of(const Sum& sum) {
+    SumEntry entry{sum.sources[0], sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
+    int kind = sum.width == 1 ? kFlat : sum.width <= kShortWidth ? kShort : kPieces;
+    // With squares unwanted, rows mean nothing: one flat row is the fastest.
+    if (!sum.row_squares) kind = kFlat, entry.rows = sum.rows * sum.width, entry.width = 1;
+    bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(), [](const float* s) { return aligned(s); });
+    vector = vector && (kind == kFlat ? entry.rows : entry.width) % 4 == 0;
+    const bool in_place = sum.sources.size() == 1 && sum.sources[0] == sum.out;
+    entry.flags = static_cast<unsigned short>(kind | (vector ? kVector : 0) | (in_place ? 0 : kStore));
+    return entry;
+  }
+  static int64_t blocks_of(const SumEntry& entry) {
+    switch (entry.flags & kKind) {
+      case kFlat:
+        return blocks_for(entry.rows, kFlatElements);
+      case kShort: {
+        int64_t lanes = 1;
+        while (4 * lanes < entry.width) lanes *= 2;
+        return blocks_for(entry.rows, kThreads / lanes * kShortPasses);
+      }
+      default:
+        return blocks_for(entry.rows * blocks_for(entry.width, kPieceElements), kThreads / 32);
+    }
+  }
+
+  // The entry's sources as distances from the first, shared with entries that have the same ones: tensors of one bucket do. Launches what
+  // the batch holds when there is no place left.
+  static void place_deltas(const Sum& sum, Batch<SumTable>& batch, size_t& used, SumEntry& entry) {
+    const size_t n = sum.sources.size() - 1;
+    long long deltas[kSumDeltas];
+    for (size_t s = 0; s < n; ++s)
+      deltas[s] = (reinterpret_cast<intptr_t>(sum.sources[s + 1]) - reinterpret_cast<intptr_t>(sum.sources[0])) / 4;
+    if (batch.full()) batch.launch();
+    if (batch.table.entries == 0) used = 0;
+    long long* table = batch.table.deltas;
+    for (size_t at = 0; n > 0 && at + n <= used; at += n)
+      if (std::equal(deltas, deltas + n, table + at)) {
+        entry.delta = static_cast<unsigned short>(at);
+        return;
+      }
+    if (used + n > kSumDeltas) {
+      batch.launch();
+      used = 0;
+    }
+    std::copy(deltas, deltas + n, table + used);
+    entry.delta = static_cast<unsigned short>(used);
+    used += n;
+  }
+
+  // Captured graphs keep pointers into scratch: what was once given out stays.
+  double* scratch_for(int64_t doubles) {
+    const size_t bytes = static_cast<size_t>(doubles) * sizeof(double);
+    if (doubles == 0) return nullptr;
+    if (scratch_.empty() || scratch_.back().bytes() < bytes) scratch_.emplace_back(bytes, device_.memory());
+    return scratch_.back().as<double>();
+  }
+
+  struct SumKernel {
+    std::shared_ptr<const Module> module;
+    CUfunction function = nullptr;
+  };
+  CudaDevice& device_;
+  std::string cache_dir_;
+  std::shared_ptr<const Module> module_;
+  std::array<CUfunction, kMaxLefts + 1> accumulate_{};
+  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr, add_ = nullptr;
+  std::map<std::vector<int>, SumKernel> sums_;
+  std::vector<Buffer> scratch_;
+};
+}  // namespace
+
+std::unique_ptr<Reductions> make_reductions(CudaDevice& device, const std::string& cache_dir) {
+  return std::make_unique<CudaReductions>(device, cache_dir);
+}
+
+}  // namespace lockstep::cuda

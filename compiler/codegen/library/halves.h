@@ -1,0 +1,16 @@
+// bf16 and f16 beside f32, in runs: what the calls compute in f32 and round once.
+#pragma once
+
+#include <cstdint>
+
+#include "core/types/dtype.h"
+
+namespace lockstep {
+
+inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+// to[0..count) = the elements of `from`, which are bf16 or f16; exact.
+void widen(DType dtype, const void* from, float* to, int64_t count);
+// The other way, rounded to nearest even.
+void narrow(DType dtype, const float* from, void* to, int64_t count);
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// One NVIDIA GPU as a Device: plain cuMemAlloc memory, streams, events, graphs, and modules of machine code.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/device/cuda/driver.h"
+#include "core/device/device.h"
+
+namespace lockstep::cuda {
+
+struct Properties {
+  std::string name;
+  int ordinal = 0;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  int shared_per_block = 0;  // bytes that a block may ask for (opt-in limit)
+  int l2_bytes = 0;
+  int64_t memory = 0;  // bytes
+  int driver_version = 0;  // 13000 = 13.0
+};
+
+// Machine code loaded on a device; functions live as long as the module.
+class Module {
+ public:
+  virtual ~Module() = default;
+  virtual CUfunction function(const std::string& name) const = 0;  // InternalError when there is none; thread-safe
+};
+
+class CudaDevice : public Device {
+ public:
+  virtual const Properties& properties() const = 0;
+  virtual std::string target() const = 0;  // "sm_90": what kernels are compiled for
+  virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
+};
+
+// Opens a device (once per process and ordinal; later calls give the same one). UserError: no driver, no such device (naming how many there
+// are and CUDA_VISIBLE_DEVICES), or a compute capability below 8.0 (naming the device and what is needed).
+std::shared_ptr<CudaDevice> open_device(int ordinal);
+
+// Launches a kernel. `args` are pointers to the values of the parameters, as cuLaunchKernel takes them.
+void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block, unsigned shared_bytes, Stream& stream,
+            void** args, const std::string& what);
+inline CUstream stream_of(Stream& stream) { return static_cast<CUstream>(stream.native()); }
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,236 @@
+// Streams, events and graphs through the driver.
+#include "core/device/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "core/device/cuda/cuda_device.h"
+
+namespace lockstep::cuda {
+
+namespace {
+
+// What host work threw. Shared by a stream, its events and the host functions in flight, so that each may go first.
+class HostErrors {
+ public:
+  bool failed() {
+    std::lock_guard lock(mutex_);
+    return error_ != nullptr;
+  }
+  void keep(std::exception_ptr error) {
+    std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::move(error);
+  }
+  void rethrow(bool clear) {
+    std::lock_guard lock(mutex_);
+    if (!error_) return;
+    std::exception_ptr error = error_;
+    if (clear) error_ = nullptr;
+    std::rethrow_exception(error);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+struct HostWork {
+  std::function<void()> work;
+  std::shared_ptr<HostErrors> errors;
+  void run() noexcept {
+    if (errors->failed()) return;
+    try {
+      work();
+    } catch (...) { errors->keep(std::current_exception()); }
+  }
+};
+void CUDA_CB run_once(void* data) {
+  std::unique_ptr<HostWork> item(static_cast<HostWork*>(data));
+  item->run();
+}
+void CUDA_CB run_again(void* data) { static_cast<HostWork*>(data)->run(); }
+
+// The host work of the capture that this thread is in.
+struct Capturing {
+  std::shared_ptr<HostErrors> errors = std::make_shared<HostErrors>();
+  std::vector<std::unique_ptr<HostWork>> work;
+};
+thread_local Capturing* capturing = nullptr;
+
+// Asks until the answer is not "not ready": quickly at first, then at most every 50 microseconds. A kernel that never ends is ended by
+// whoever has its deadline (a communicator's abort), and the answer is then an error.
+template <class Query>
+void wait_until(Query query, const char* what) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    const CUresult result = query();
+    if (result == CUDA_SUCCESS) return;
+    if (result != CUDA_ERROR_NOT_READY) check(result, what);
+    if (std::chrono::steady_clock::now() - start < std::chrono::microseconds(200))
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+std::chrono::seconds deadline() {
+  const std::string text = env("LOCKSTEP_DEADLINE");
+  const int seconds = std::atoi(text.c_str());
+  return std::chrono::seconds(seconds > 0 ? seconds : 600);
+}
+
+class CudaEvent : public Event {
+ public:
+  CudaEvent(CUcontext context, std::shared_ptr<HostErrors> errors) : context_(context), errors_(std::move(errors)) {
+    check(driver().EventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  }
+  ~CudaEvent() override {
+    driver().CtxSetCurrent(context_);
+    driver().EventDestroy(event_);
+  }
+  bool done() override {
+    const CUresult result = driver().EventQuery(event_);
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    check(result, "work before an event");
+    errors_->rethrow(false);
+    return true;
+  }
+  void synchronize() override {
+    wait_until([&] { return driver().EventQuery(event_); }, "work before an event");
+    errors_->rethrow(false);
+  }
+  CUevent event() const { return event_; }
+
+ private:
+  CUcontext context_;
+  std::shared_ptr<HostErrors> errors_;
+  CUevent event_ = nullptr;
+};
+
+class CudaStream : public Stream {
+ public:
+  explicit CudaStream(CUcontext context) : context_(context) {
+    check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
+    check(driver().StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreate");
+  }
+  // Work in flight is waited for, because host work may refer to what is released after its stream; not longer than any other wait.
+  ~CudaStream() override {
+    driver().CtxSetCurrent(context_);
+    const auto end = std::chrono::steady_clock::now() + deadline();
+    while (driver().StreamQuery(stream_) == CUDA_ERROR_NOT_READY && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
+    driver().StreamDestroy(stream_);
+  }
+  void run(std::function<void()> work) override {
+    if (is_capturing()) {
+      LS_CHECK(capturing, "host work is captured by a thread that began no capture");
+      capturing->work.push_back(std::make_unique<HostWork>(HostWork{std::move(work), capturing->errors}));
+      check(driver().LaunchHostFunc(stream_, run_again, capturing->work.back().get()), "cuLaunchHostFunc");
+      return;
+    }
+    auto item = std::make_unique<HostWork>(HostWork{std::move(work), errors_});
+    check(driver().LaunchHostFunc(stream_, run_once, item.get()), "cuLaunchHostFunc");
+    item.release();  // run_once owns it
+  }
+  void synchronize() override {
+    wait_until([&] { return driver().StreamQuery(stream_); }, "work of a stream");
+    errors_->rethrow(true);
+    for (const auto& graph : graphs_) graph->rethrow(true);
+    graphs_.clear();
+  }
+  std::shared_ptr<Event> record() override {
+    check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
+    auto event = std::make_shared<CudaEvent>(context_, errors_);
+    check(driver().EventRecord(event->event(), stream_), "cuEventRecord");
+    return event;
+  }
+  void wait(const std::shared_ptr<Event>& event) override {
+    auto* own = dynamic_cast<CudaEvent*>(event.get());
+    LS_CHECK(own, "a CUDA stream can wait only for an event of a CUDA stream");
+    check(driver().StreamWaitEvent(stream_, own->event(), CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+  }
+  void* native() const override { return stream_; }
+
+  bool is_capturing() const {
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(driver().StreamIsCapturing(stream_, &status), "cuStreamIsCapturing");
+    return status != CU_STREAM_CAPTURE_STATUS_NONE;
+  }
+  // A graph with host work was launched here: synchronize() asks it too.
+  void launched(const std::shared_ptr<HostErrors>& errors) {
+    if (std::find(graphs_.begin(), graphs_.end(), errors) == graphs_.end()) graphs_.push_back(errors);
+  }
+
+ private:
+  CUcontext context_;
+  CUstream stream_ = nullptr;
+  std::shared_ptr<HostErrors> errors_ = std::make_shared<HostErrors>();
+  std::vector<std::shared_ptr<HostErrors>> graphs_;
+};
+
+class CudaGraph : public CapturedWork {
+ public:
+  CudaGraph(CUcontext context, CUgraph graph, Capturing captured) : context_(context), captured_(std::move(captured)) {
+    size_t count = 0;
+    CUresult result = driver().GraphGetNodes(graph, nullptr, &count);
+    nodes_ = static_cast<int64_t>(count);
+    if (result == CUDA_SUCCESS) result = driver().GraphInstantiateWithFlags(&exec_, graph, 0);
+    driver().GraphDestroy(graph);
+    check(result, str("instantiating a graph of ", nodes_, " nodes"));
+  }
+  ~CudaGraph() override {
+    driver().CtxSetCurrent(context_);
+    if (!captured_.work.empty()) driver().CtxSynchronize();  // its host functions may still be waiting in a queue
+    driver().GraphExecDestroy(exec_);
+  }
+  void launch(Stream& stream) override {
+    check(driver().GraphLaunch(exec_, stream_of(stream)), "cuGraphLaunch");
+    if (captured_.work.empty()) return;
+    if (auto* own = dynamic_cast<CudaStream*>(&stream)) own->launched(captured_.errors);
+  }
+  int64_t nodes() const override { return nodes_; }
+
+ private:
+  CUcontext context_;
+  Capturing captured_;
+  CUgraphExec exec_ = nullptr;
+  int64_t nodes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Stream> make_cuda_stream(CUcontext context) { return std::make_unique<CudaStream>(context); }
+
+std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream, const std::function<void()>& enqueue) {
+  const CUstream native = stream_of(stream);
+  LS_CHECK(native, "only a CUDA stream can be captured");
+  LS_CHECK(!capturing, "a capture within a capture");
+  check(driver().CtxSetCurrent(context), "cuCtxSetCurrent");
+  check(driver().StreamBeginCapture(native, CU_STREAM_CAPTURE_MODE_RELAXED), "cuStreamBeginCapture");
+  Capturing scope;
+  CUgraph graph = nullptr;
+  capturing = &scope;
+  try {
+    enqueue();
+  } catch (...) {
+    capturing = nullptr;
+    driver().StreamEndCapture(native, &graph);  // its result adds nothing to what was thrown
+    if (graph) driver().GraphDestroy(graph);
+    throw;
+  }
+  capturing = nullptr;
+  const CUresult ended = driver().StreamEndCapture(native, &graph);
+  if (ended != CUDA_SUCCESS && graph) driver().GraphDestroy(graph);
+  check(ended, "cuStreamEndCapture (each stream that waited for the captured one must be waited for again)");
+  return std::make_unique<CudaGraph>(context, graph, std::move(scope));
+}
+
+}  // namespace lockstep::cuda

@@ -1,0 +1,53 @@
+// The CUDA driver, opened at run time: the same program starts on a machine without it.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+namespace lockstep::cuda {
+
+// A shared library opened by the first of these names that can be; stays open for the life of the process.
+class SharedLibrary {
+ public:
+  explicit SharedLibrary(std::initializer_list<const char*> names);
+  bool opened() const { return handle_ != nullptr; }
+  const std::string& why() const { return why_; }  // why it could not be opened: the loader's words
+  void* find(const char* symbol) const;            // null when there is none
+  void* native() const { return handle_; }         // what dlopen gave
+
+ private:
+  void* handle_ = nullptr;
+  std::string why_;
+};
+
+// Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu".
+struct Driver {
+#define LS_CUDA_DRIVER(X)                                                                                                     \
+  X(Init) X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute) X(DeviceTotalMem)         \
+  X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent) X(CtxSynchronize) X(GetErrorName) X(GetErrorString)   \
+  X(MemAlloc) X(MemFree) X(MemHostAlloc) X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async)                         \
+  X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery)                        \
+  X(StreamBeginCapture) X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc)                                           \
+  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                        \
+  X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes)                           \
+  X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) X(LaunchKernel)             \
+  X(OccupancyMaxActiveBlocksPerMultiprocessor)
+#define LS_CUDA_DECLARE(name) decltype(&::cu##name) name = nullptr;
+  LS_CUDA_DRIVER(LS_CUDA_DECLARE)
+#undef LS_CUDA_DECLARE
+};
+
+// The driver's table. UserError saying why when there is no driver, or it is too old for this build.
+const Driver& driver();
+// Whether there is a driver with at least one device; else `why` says what is missing. Never throws.
+bool available(std::string* why = nullptr);
+int device_count();  // 0 without a driver
+// For messages: "13.0" of 13000; and "CUDA_VISIBLE_DEVICES is "0,1"" or that it is not set.
+std::string version_text(int version);
+std::string visible_devices();
+// Throws for anything but CUDA_SUCCESS. UserError when memory is out; PeerError when the device is lost (a fault in a kernel, a bus error);
+// else InternalError. `what` names the call or the kernel.
+void check(CUresult result, const std::string& what);
+
+}  // namespace lockstep::cuda

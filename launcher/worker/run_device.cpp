@@ -1,0 +1,51 @@
+// From train.device to a target and a group.
+#include "launcher/worker/run_device.h"
+
+#include "compiler/codegen/cuda/cuda_target.h"
+#include "compiler/codegen/plugin.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "distributed/device_group.h"
+
+namespace lockstep {
+
+namespace {
+constexpr std::string_view kPlugin = "plugin:", kCuda = "cuda:";
+bool starts(const std::string& word, std::string_view with) { return word.rfind(with, 0) == 0; }
+}  // namespace
+
+const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
+  if (word == "cpu") return cpu_target();
+  if (starts(word, kPlugin)) return load_plugin(word.substr(kPlugin.size())).open(static_cast<int>(local_rank), static_cast<int>(local_ranks));
+  std::string why;
+  if (word == "auto") {
+    if (!cuda_available(&why)) {
+      logs::topic("plan", str("train.device auto: the CPU (", why, ")"));
+      return cpu_target();
+    }
+    if (cuda_devices() < local_ranks) {
+      if (local_rank == 0)
+        logs::warn(str("train.device auto: the CPU, since this host has ", cuda_devices(), " GPUs for ", local_ranks,
+                       " ranks; start ", cuda_devices(), " ranks to use them"));
+      return cpu_target();
+    }
+    return cuda_target(static_cast<int>(local_rank));
+  }
+  const int64_t ordinal = starts(word, kCuda) ? std::stoll(word.substr(kCuda.size())) : local_rank;
+  if (starts(word, kCuda) && local_ranks > 1)
+    throw UserError(str("train.device \"", word, "\" names one device, and this host has ", local_ranks,
+                        " ranks; write \"cuda\": rank i takes device i"));
+  if (cuda_available(&why) && ordinal >= cuda_devices())
+    throw UserError(str("train.device \"", word, "\": local rank ", local_rank, " wants GPU ", ordinal, ", this host has ", cuda_devices(),
+                        " (CUDA_VISIBLE_DEVICES counts); start at most that many ranks per host, or use train.device cpu"));
+  return cuda_target(static_cast<int>(ordinal));
+}
+
+void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
+  Device& device = target.device();
+  if (device.addressable()) return;
+  auto own = starts(word, kPlugin) ? load_plugin(word.substr(kPlugin.size())).group : nullptr;
+  mesh.device_data = own && mesh.data->size() > 1 ? own(device, *mesh.data) : device_group(device, mesh.data);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,188 @@
+// Attention on a GPU against a reference in double: cuDNN for bf16 and f16, the room's own kernels for the rest; bits and captured graphs.
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/library.h"
+#include "core/base/error.h"
+#include "tests/unit/attention_case.h"
+
+namespace lockstep::cuda {
+namespace {
+using test::AttentionBlock;
+using test::AttentionCase;
+
+class GpuAttention : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!available(&why)) GTEST_SKIP() << why;
+    device_ = open_device(0);
+    device_->enter();
+  }
+  double tolerance(DType dtype) const {
+    if (dtype == DType::f64) return 1e-12;
+    if (dtype == DType::f32) return 1e-5;
+    return dtype == DType::f16 ? 5e-3 : 3e-2;  // probabilities and their gradients are rounded before the second product
+  }
+  // A call with its arguments and a workspace on the device.
+  struct Call {
+    std::unique_ptr<LibraryCall> call;
+    std::vector<void*> args;
+    Buffer workspace;
+    void enqueue(Stream& stream) const { call->enqueue(args.data(), workspace.data(), stream, 1); }
+  };
+  Call make(const AttentionCase& c, const AttentionBlock& block, bool backward, void* base) {
+    Call made{make_attention(*device_, c.node(backward), block.in(backward), block.out(backward), {}), block.args(backward, base), {}};
+    if (size_t bytes = made.call->workspace(1)) {
+      made.workspace = Buffer(bytes, device_->memory());
+      std::unique_ptr<Stream> stream = device_->make_stream();
+      std::vector<std::byte> poison(bytes, std::byte{0xff});
+      copy_to_device(*device_, made.workspace.data(), poison.data(), bytes);
+    }
+    return made;
+  }
+  std::vector<std::byte> fetch(const Buffer& buffer, size_t bytes) {
+    std::vector<std::byte> out(bytes);
+    copy_to_host(*device_, out.data(), buffer.data(), bytes);
+    return out;
+  }
+  // Forward and backward; empty, or what is wrong. Twice: equal bits.
+  std::string run(const AttentionCase& c) {
+    AttentionBlock block(c);
+    std::vector<std::byte> first;
+    std::string how;
+    for (int round = 0; round < 2; ++round) {
+      Buffer memory(block.bytes.size(), device_->memory());
+      copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
+      std::unique_ptr<Stream> stream = device_->make_stream();
+      Call forward = make(c, block, false, memory.data()), backward = make(c, block, true, memory.data());
+      how = forward.call->algorithm() + " | " + backward.call->algorithm();
+      forward.enqueue(*stream);
+      backward.enqueue(*stream);
+      stream->synchronize();
+      std::vector<std::byte> got = fetch(memory, block.bytes.size());
+      std::string why = block.differs(got, true, tolerance(c.dtype));
+      if (!why.empty()) return why + " by " + how;
+      if (round == 0)
+        first = got;
+      else if (first != got)
+        return c.text() + ": two runs differ, by " + how;
+    }
+    return "";
+  }
+  void run_all(DType dtype) {
+    for (int64_t size : {16, 64, 128})
+      for (int64_t tokens : {1, 7, 64, 100, 1024})
+        for (bool causal : {false, true})
+          for (bool grouped : {false, true}) {
+            AttentionCase c{.dtype = dtype, .causal = causal, .packed = (tokens != 64)};
+            c.queries = c.keys = tokens, c.size = size;
+            c.batch = tokens == 1024 ? 1 : 3, c.heads = tokens == 1024 ? 2 : 4, c.kv_heads = grouped ? c.heads / 2 : c.heads;
+            // Each shape costs cuDNN a compilation, and long ones a slow reference: all four kinds at 100 tokens, two at the others.
+            if (tokens != 100 && grouped != causal) continue;
+            if (tokens == 1024 && size == 16) continue;
+            EXPECT_EQ(run(c), "");
+          }
+  }
+  std::shared_ptr<CudaDevice> device_;
+};
+
+TEST_F(GpuAttention, Bf16AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::bf16); }
+TEST_F(GpuAttention, F32AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::f32); }
+
+TEST_F(GpuAttention, F16F64AndUnusualSizesAgreeWithTheReference) {
+  std::vector<AttentionCase> cases{
+      {.dtype = DType::f16, .batch = 2, .queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 64, .causal = true, .packed = true},
+      {.dtype = DType::f16, .batch = 2, .queries = 33, .keys = 33, .heads = 2, .kv_heads = 2, .size = 6, .causal = true},
+      {.dtype = DType::bf16, .batch = 2, .queries = 50, .keys = 50, .heads = 2, .kv_heads = 1, .size = 20, .causal = true, .packed = true},
+      {.dtype = DType::bf16, .batch = 2, .queries = 40, .keys = 200, .heads = 2, .kv_heads = 1, .size = 64},
+      {.dtype = DType::bf16, .batch = 1, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 1, .size = 256, .causal = true},
+      {.dtype = DType::f64, .batch = 2, .queries = 70, .keys = 70, .heads = 4, .kv_heads = 2, .size = 64, .causal = true, .packed = true},
+      {.dtype = DType::f64, .batch = 1, .queries = 20, .keys = 20, .heads = 1, .kv_heads = 1, .size = 256},
+      {.dtype = DType::f32, .batch = 1, .queries = 3, .keys = 300, .heads = 2, .kv_heads = 1, .size = 20},
+      {.dtype = DType::f32, .batch = 2, .queries = 90, .keys = 90, .heads = 3, .kv_heads = 1, .size = 256, .causal = true},
+  };
+  for (const AttentionCase& c : cases) EXPECT_EQ(run(c), "");
+}
+
+TEST_F(GpuAttention, EmptyCallsDoNothing) {
+  for (DType dtype : {DType::bf16, DType::f32}) {
+    AttentionCase c{.dtype = dtype, .batch = 0, .queries = 5, .keys = 5};
+    EXPECT_EQ(run(c), "");
+  }
+}
+
+TEST_F(GpuAttention, WorksUnderGraphCaptureAtTheFirstCall) {
+  for (DType dtype : {DType::bf16, DType::f32}) {
+    // A shape of its own, so that no earlier test has loaded its kernels.
+    AttentionCase c{.dtype = dtype, .batch = 2, .queries = 136, .keys = 136, .heads = 2, .kv_heads = 1, .size = 72, .causal = true};
+    AttentionBlock block(c);
+    Buffer memory(block.bytes.size(), device_->memory());
+    copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
+    std::unique_ptr<Stream> stream = device_->make_stream();
+    Call forward = make(c, block, false, memory.data()), backward = make(c, block, true, memory.data());
+    std::unique_ptr<CapturedWork> work = device_->capture(*stream, [&] {
+      forward.enqueue(*stream);
+      backward.enqueue(*stream);
+    });
+    ASSERT_NE(work, nullptr);
+    EXPECT_GE(work->nodes(), 3);
+    std::vector<std::byte> first;
+    for (int launch = 0; launch < 3; ++launch) {
+      copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
+      work->launch(*stream);
+      stream->synchronize();
+      std::vector<std::byte> got = fetch(memory, block.bytes.size());
+      EXPECT_EQ(block.differs(got, true, tolerance(dtype)), "");
+      if (launch == 0) first = got;
+      EXPECT_EQ(first == got, true) << c.text() << " launch " << launch;
+    }
+  }
+}
+
+TEST_F(GpuAttention, PiecesGiveTheBitsOfTheWhole) {
+  AttentionCase c{.dtype = DType::bf16, .batch = 3, .queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 64};
+  c.causal = c.packed = true;
+  AttentionBlock block(c);
+  std::vector<std::byte> whole;
+  for (int64_t cap : {kScoreCap, int64_t{1} << 17, int64_t{1}}) {
+    Buffer memory(block.bytes.size(), device_->memory());
+    copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
+    std::unique_ptr<Stream> stream = device_->make_stream();
+    Call forward = make(c, block, false, memory.data());
+    forward.enqueue(*stream);
+    AttentionShape shape = attention_shape(c.node(true), block.in(true), block.out(true));
+    std::vector<void*> args = block.args(true, memory.data());
+    std::vector<std::shared_ptr<const SdpaPlan>> plans;
+    std::vector<Buffer> workspaces;
+    for (const AttentionPiece& piece : cut_attention(shape, cap)) {
+      std::string refused;
+      plans.push_back(plan_sdpa(*device_, shape_of_piece(shape, piece), true, refused));
+      ASSERT_NE(plans.back(), nullptr) << refused;
+      workspaces.emplace_back(static_cast<size_t>(plans.back()->workspace()), device_->memory());
+      plans.back()->enqueue(pointers_of_piece(shape, piece, attention_pointers(shape, args.data())), workspaces.back().data(), *stream);
+    }
+    stream->synchronize();
+    std::vector<std::byte> got = fetch(memory, block.bytes.size());
+    EXPECT_EQ(block.differs(got, true, tolerance(c.dtype)), "") << cap;
+    if (whole.empty()) whole = got;
+    EXPECT_EQ(whole == got, true) << plans.size() << " pieces";
+  }
+}
+
+TEST_F(GpuAttention, EqualLayersShareAPlanAndTheCertificateNamesIt) {
+  AttentionCase c{.dtype = DType::bf16, .batch = 2, .queries = 128, .keys = 128, .heads = 2, .kv_heads = 2, .size = 64, .causal = true};
+  AttentionBlock block(c);
+  AttentionShape shape = attention_shape(c.node(true), block.in(true), block.out(true));
+  std::string refused;
+  auto first = plan_sdpa(*device_, shape, true, refused), second = plan_sdpa(*device_, shape, true, refused);
+  EXPECT_EQ(first, second);
+  auto call = make_attention(*device_, c.node(true), block.in(true), block.out(true), {});
+  for (const char* part : {"cuDNN 9.", "eng", "sdpa_grad bf16 b=2 t=128 h=2/2 d=64 causal", "deterministic"})
+    EXPECT_NE(call->algorithm().find(part), std::string::npos) << call->algorithm();
+  EXPECT_GE(call->workspace(1), static_cast<size_t>(score_bytes(shape)));
+  EXPECT_LT(call->workspace(1), static_cast<size_t>(score_bytes(shape)) + (1 << 20));
+}
+
+}  // namespace
+}  // namespace lockstep::cuda

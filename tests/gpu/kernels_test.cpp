@@ -1,0 +1,332 @@
+// Generated CUDA kernels on a device: against the reference evaluator, twice with equal bits, in place, in other fusions, and as bytes.
+#include "compiler/codegen/cuda/kernels.h"
+
+#include <atomic>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "compiler/codegen/cpu/cache.h"
+#include "compiler/schedule/fuse.h"
+#include "core/device/cuda/cuda_device.h"
+#include "tests/gpu/kernel_bodies.h"
+#include "tests/unit/fuse_case.h"
+#include "tests/unit/kernel_case.h"
+
+namespace lockstep {
+namespace {
+
+class CudaKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    if (!cuda::available(&why)) GTEST_SKIP() << "no CUDA device: " << why;
+    device_ = cuda::open_device(0);
+    device_->enter();
+    stream_ = device_->make_stream();
+    arena_ = Buffer(size_t{16} << 20, device_->memory());
+  }
+  std::shared_ptr<const KernelSet> compiled(const std::vector<KernelSource>& sources) {
+    return cuda::compile_kernels(*device_, sources, cache_.path(""));
+  }
+
+  // Device memory with these bytes, or with every byte 0xcd, `offset` bytes behind an aligned address.
+  struct Place {
+    Buffer buffer;
+    std::byte* at = nullptr;
+  };
+  Place place(const void* bytes, size_t count, size_t offset = 0) {
+    std::vector<unsigned char> poison((count + offset + 511) / 256 * 256, 0xcd);
+    if (bytes && count) std::memcpy(poison.data() + offset, bytes, count);
+    Place out;
+    if (poison.size() <= arena_.bytes() - used_) {
+      out = {arena_, arena_.data() + used_ + offset};
+      used_ += poison.size();
+    } else {
+      out.buffer = Buffer(poison.size(), device_->memory());
+      out.at = out.buffer.data() + offset;
+    }
+    device_->copy(out.at - offset, poison.data(), poison.size(), *stream_);
+    stream_->synchronize();
+    return out;
+  }
+  Place place(const HostTensor& tensor, size_t offset = 0) { return place(tensor.data.data(), tensor.bytes(), offset); }
+  HostTensor fetched(const Place& from, DType dtype, const Shape& shape) {
+    HostTensor out = make_tensor(dtype, shape);
+    if (out.bytes()) device_->copy(out.data.data(), from.at, out.bytes(), *stream_);
+    stream_->synchronize();
+    return out;
+  }
+
+  // `over[o]`: the input whose buffer output o takes, or -1.
+  std::vector<HostTensor> run(const KernelSet& set, const std::string& name, const Graph& body, const std::vector<HostTensor>& inputs,
+                              const std::vector<int>& over = {}) {
+    const Kernel& kernel = set.find(name);
+    used_ = 0;
+    std::vector<Place> places;
+    std::vector<void*> args;
+    for (const auto& input : inputs) places.push_back(place(input)), args.push_back(places.back().at);
+    for (size_t o = 0; o < body.outputs.size(); ++o) {
+      if (!over.empty() && over[o] >= 0) {
+        args.push_back(args[static_cast<size_t>(over[o])]);
+        places.push_back(places[static_cast<size_t>(over[o])]);
+        continue;
+      }
+      const Value& value = body[body.outputs[o].value];
+      places.push_back(place(nullptr, static_cast<size_t>(numel(value.shape)) * size_of(value.dtype)));
+      args.push_back(places.back().at);
+    }
+    Place workspace = place(nullptr, kernel.workspace());
+    kernel.enqueue(args.data(), workspace.at, *stream_, 1);
+    stream_->synchronize();
+    std::vector<HostTensor> out;
+    for (size_t o = 0; o < body.outputs.size(); ++o) {
+      const Value& value = body[body.outputs[o].value];
+      out.push_back(fetched(places[inputs.size() + o], value.dtype, value.shape));
+    }
+    return out;
+  }
+  // A graph node by node: fused nodes by their kernels, all else by the reference evaluator.
+  std::vector<HostTensor> run_fused(const Graph& graph, const KernelSet& set, const std::vector<HostTensor>& inputs) {
+    std::vector<HostTensor> values(graph.values.size());
+    for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
+    for (const Node& node : graph.nodes) {
+      std::vector<HostTensor> in;
+      for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
+      auto out = node.body ? run(set, cuda::generate_kernel(*node.body).name, *node.body, in) : evaluate_node(graph, node, in);
+      for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
+    }
+    std::vector<HostTensor> outputs;
+    for (const auto& output : graph.outputs) outputs.push_back(values[static_cast<size_t>(output.value)]);
+    return outputs;
+  }
+
+  void expect_bodies(const std::vector<BodyCase>& bodies) {
+    std::vector<KernelSource> sources;
+    for (const auto& one : bodies) sources.push_back(cuda::generate_kernel(one.body));
+    auto set = compiled(sources);
+    std::vector<std::vector<HostTensor>> inputs(bodies.size()), want(bodies.size());
+    std::vector<std::string> errors(bodies.size());
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+      threads.emplace_back([&] {
+        for (size_t k = next++; k < bodies.size(); k = next++) {
+          inputs[k] = inputs_of(bodies[k], 1000 * k + 1);
+          try {
+            want[k] = evaluate(bodies[k].body, inputs[k]);
+          } catch (const std::exception& error) { errors[k] = error.what(); }
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    for (size_t k = 0; k < bodies.size(); ++k) {
+      const BodyCase& one = bodies[k];
+      ASSERT_EQ(errors[k], "") << one.title;
+      auto got = run(*set, sources[k].name, one.body, inputs[k]), again = run(*set, sources[k].name, one.body, inputs[k]);
+      for (size_t o = 0; o < want[k].size(); ++o) {
+        expect_near(got[o], want[k][o], str(one.title, " output ", o), one.scale);
+        EXPECT_TRUE(same_bytes(got[o], again[o])) << one.title << " output " << o << ": two runs differ";
+      }
+      std::vector<int> over(got.size(), -1);
+      std::set<int> taken;
+      for (size_t o = 0; o < got.size(); ++o)
+        for (int i = 0; i < static_cast<int>(inputs[k].size()) && over[o] < 0; ++i)
+          if (!taken.count(i) && can_alias(one.body, static_cast<int>(o), i)) taken.insert(over[o] = i);
+      if (taken.empty()) continue;
+      auto placed = run(*set, sources[k].name, one.body, inputs[k], over);
+      for (size_t o = 0; o < got.size(); ++o)
+        EXPECT_TRUE(same_bytes(got[o], placed[o])) << one.title << " output " << o << ": in place differs";
+    }
+  }
+
+  ScratchFolder cache_;
+  std::shared_ptr<cuda::CudaDevice> device_;
+  std::unique_ptr<Stream> stream_;
+  Buffer arena_;     // of small arrays: run() begins anew
+  size_t used_ = 0;  // of the arena
+};
+
+TEST_F(CudaKernels, agree_with_the_reference_on_the_sweep) { expect_bodies(sweep_bodies()); }
+TEST_F(CudaKernels, agree_with_the_reference_on_layers) {
+  expect_bodies(layer_bodies(true));
+  expect_bodies(layer_bodies(false));
+}
+TEST_F(CudaKernels, agree_with_the_reference_on_large_bodies) { expect_bodies(large_bodies()); }
+
+TEST_F(CudaKernels, have_the_same_bits_with_and_without_fusion) {
+  auto cases = fuse_cases();
+  std::vector<KernelSource> sources;
+  std::vector<Graph> on, off;
+  for (const auto& one : cases) {
+    Graph primitives = expanded(one.graph);
+    on.push_back(fuse(primitives));
+    FuseOptions apart;
+    apart.enabled = false;
+    off.push_back(fuse(primitives, apart));
+    for (const Graph* graph : {&on.back(), &off.back()})
+      for (const Node& node : graph->nodes)
+        if (node.body) sources.push_back(cuda::generate_kernel(*node.body));
+  }
+  auto set = compiled(sources);
+  for (size_t k = 0; k < cases.size(); ++k) {
+    BodyCase one{cases[k].name, cases[k].graph, {}, 1};
+    one.ranges.lo = 0.2, one.ranges.hi = 2, one.ranges.int_lo = 0, one.ranges.int_hi = 5;
+    auto inputs = inputs_of(one, 100 * k + 1);
+    auto fused = run_fused(on[k], *set, inputs), apart = run_fused(off[k], *set, inputs);
+    for (size_t o = 0; o < fused.size(); ++o) EXPECT_TRUE(same_bytes(fused[o], apart[o])) << cases[k].name << " output " << o;
+  }
+}
+
+// Row and column sums of x*y: alone, and beside each other and the stored product, in the sizes of every form.
+TEST_F(CudaKernels, sums_have_one_order_in_every_kernel) {
+  for (Shape shape :
+       {Shape{1000, 768}, Shape{33, 24}, Shape{300, 1600}, Shape{77, 1001}, Shape{2049, 64}, Shape{70, 12288}, Shape{9, 50304}}) {
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      auto body = [&](bool rows, bool columns, bool product) {
+        CaseBuilder b;
+        Tensor x = convert(b.in(dtype, shape), DType::f32), y = convert(b.in(dtype, shape), DType::f32), z = x * y;
+        if (rows) b.out(sum(z, {1}));
+        if (columns) b.out(sum(z, {0}));
+        if (product) b.out(z - broadcast_dims(sum(z, {1}), shape, {0}));
+        return b.take();
+      };
+      Graph all = body(true, true, true), rows = body(true, false, false), columns = body(false, true, false);
+      auto a = cuda::generate_kernel(all), r = cuda::generate_kernel(rows), c = cuda::generate_kernel(columns);
+      auto set = compiled({a, r, c});
+      BodyCase one{"sums", all, {}, 1};
+      one.ranges.lo = -2, one.ranges.hi = 2;
+      auto inputs = inputs_of(one, 5);
+      auto together = run(*set, a.name, all, inputs);
+      EXPECT_TRUE(same_bytes(together[0], run(*set, r.name, rows, inputs)[0])) << "row sums " << shape_text(dtype, shape);
+      EXPECT_TRUE(same_bytes(together[1], run(*set, c.name, columns, inputs)[0])) << "column sums " << shape_text(dtype, shape);
+    }
+  }
+}
+
+TEST_F(CudaKernels, dropout_has_the_bits_of_the_reference) {
+  CaseBuilder b;
+  Tensor x = b.in({37, 1000});
+  b.out(apply1("dropout", {x, b.in(DType::i64, {}), b.in(DType::i64, {}), b.in(DType::i64, {})}, {{"p", 0.25}, {"stream", int64_t{77}}}));
+  Graph body = expanded(b.take());
+  KernelSource source = cuda::generate_kernel(body);
+  auto set = compiled({source});
+  for (int64_t sample : {0, 1, 3}) {
+    std::vector<HostTensor> in{random_tensor(DType::f32, {37, 1000}, 3), from_values(DType::i64, {}, {42}),
+                               from_values(DType::i64, {}, {7}), from_values(DType::i64, {}, {static_cast<double>(sample)})};
+    EXPECT_TRUE(same_bytes(run(*set, source.name, body, in)[0], evaluate(body, in)[0])) << "sample " << sample;
+  }
+}
+
+TEST_F(CudaKernels, travel_as_bytes) {
+  CaseBuilder b;
+  b.out(sum(b.in({40, 24}), {0}));
+  Graph body = b.take();
+  KernelSource source = cuda::generate_kernel(body);
+  auto set = compiled({source}), again = compiled({source}), other = cuda::load_kernels(*device_, set->binary());
+  EXPECT_FALSE(set->from_cache());
+  EXPECT_TRUE(again->from_cache());
+  EXPECT_EQ(set->hash(), other->hash());
+  std::vector<HostTensor> in{random_tensor(DType::f32, {40, 24}, 1)};
+  EXPECT_TRUE(same_bytes(run(*set, source.name, body, in)[0], run(*other, source.name, body, in)[0]));
+  std::string damaged = set->binary();
+  damaged[damaged.size() / 2] ^= 1;
+  EXPECT_THROW(cuda::load_kernels(*device_, damaged), InternalError);
+  EXPECT_THROW(set->find("c_none"), InternalError);
+  try {
+    cuda::load_kernels(*device_, cpu::seal("code", "sm_10"));
+    FAIL() << "kernels for another device were loaded";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(str("compiled for \"sm_10\", and this device is \"", device_->target(), "\"")),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+struct Update {
+  const char* op;
+  Attrs attrs;
+  size_t tensors;  // per-element inputs
+  std::vector<double> scalars;
+};
+
+TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
+  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
+                            {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  std::vector<int64_t> sizes{1, 15, 16, 17, 0, 1000, 16384, 40001, 8192, 8193};
+  while (sizes.size() < 133) sizes.push_back(static_cast<int64_t>(sizes.size()) * 7 % 50);  // several tables
+  for (const Update& update : updates) {
+    KernelSource source = cuda::generate_multi_tensor(multi_tensor_body(update.op, update.attrs, DType::f32));
+    auto set = compiled({source});
+    const MultiTensorKernel& kernel = set->find_multi_tensor(source.name);
+    std::vector<HostTensor> scalars;
+    std::vector<Place> scalar_places;
+    std::vector<void*> scalar_pointers;
+    for (double value : update.scalars) {
+      scalars.push_back(from_values(DType::f32, {}, {value}));
+      scalar_places.push_back(place(scalars.back()));
+      scalar_pointers.push_back(scalar_places.back().at);
+    }
+    std::vector<float> decays;
+    std::vector<std::vector<HostTensor>> in(sizes.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      decays.push_back(static_cast<float>(i % 3) * 0.1f);
+      for (size_t k = 0; k < update.tensors; ++k) in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
+    }
+    std::vector<std::vector<HostTensor>> aligned;
+    for (size_t offset : {0, 4, 12}) {  // bytes behind an aligned address
+      std::vector<Place> places;
+      std::vector<void*> table;
+      for (size_t i = 0; i < sizes.size(); ++i) {
+        for (const auto& tensor : in[i]) places.push_back(place(tensor, offset)), table.push_back(places.back().at);
+        for (size_t k = 0; k + 1 < update.tensors; ++k)
+          places.push_back(place(nullptr, static_cast<size_t>(sizes[i]) * 4, k == 0 ? 0 : offset)), table.push_back(places.back().at);
+      }
+      kernel.enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()), scalar_pointers.data(), *stream_, 1);
+      stream_->synchronize();
+      std::vector<std::vector<HostTensor>> out(sizes.size());
+      const size_t columns = 2 * update.tensors - 1;
+      for (size_t i = 0; i < sizes.size(); ++i)
+        for (size_t k = 0; k + 1 < update.tensors; ++k)
+          out[i].push_back(fetched(places[i * columns + update.tensors + k], DType::f32, {sizes[i]}));
+      if (offset == 0) aligned = out;
+      for (size_t i = 0; i < sizes.size(); ++i)
+        for (size_t k = 0; k < out[i].size(); ++k)
+          EXPECT_TRUE(same_bytes(out[i][k], aligned[i][k])) << update.op << " tensor " << i << ", offset " << offset;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Graph graph;
+      graph.mesh = Mesh{{}, {}};
+      std::vector<ValueId> ids;
+      std::vector<std::pair<DType, Shape>> types;
+      for (size_t k = 0; k < update.tensors; ++k) ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
+      for (size_t k = 0; k < scalars.size(); ++k) ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
+      for (size_t k = 0; k + 1 < update.tensors; ++k) types.emplace_back(DType::f32, Shape{sizes[i]});
+      Attrs attrs = update.attrs;
+      attrs.set("weight_decay", static_cast<double>(decays[i]));
+      for (ValueId v : graph.append(update.op, ids, attrs, types)) graph.add_output(OutputKind::value, str("y", v), v);
+      auto inputs = in[i];
+      inputs.insert(inputs.end(), scalars.begin(), scalars.end());
+      auto want = evaluate(graph, inputs);
+      for (size_t k = 0; k < want.size(); ++k) expect_near(aligned[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
+    }
+    // In place, from a captured piece of work.
+    std::vector<Place> places;
+    std::vector<void*> table;
+    for (size_t k = 0; k < update.tensors; ++k) places.push_back(place(in[7][k])), table.push_back(places.back().at);
+    for (size_t k = 0; k < update.tensors; ++k)
+      if (k != 1) table.push_back(places[k].at);
+    const int64_t size = sizes[7];
+    auto work =
+        device_->capture(*stream_, [&] { kernel.enqueue(table.data(), &size, &decays[7], 1, scalar_pointers.data(), *stream_, 1); });
+    ASSERT_TRUE(work);
+    work->launch(*stream_);
+    stream_->synchronize();
+    for (size_t k = 0, o = 0; k < update.tensors; ++k) {
+      if (k == 1) continue;
+      EXPECT_TRUE(same_bytes(fetched(places[k], DType::f32, {size}), aligned[7][o++])) << update.op << " in place, tensor " << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

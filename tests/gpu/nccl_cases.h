@@ -1,0 +1,28 @@
+// What the ranks of gpu_nccl_ranks do together, and how one of them is lost.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/device/cuda/cuda_device.h"
+#include "distributed/world.h"
+
+namespace lockstep::gpu_nccl {
+
+struct Rank {
+  std::shared_ptr<World> world;  // host groups
+  std::shared_ptr<cuda::CudaDevice> device;
+};
+
+// Each throws on the first wrong value. Collective over the world.
+void conformance_cases(const Rank& rank);  // the suite, on the world and on a part of it
+void capture_case(const Rank& rank);       // all_to_all, all_gather and all_reduce in a graph, replayed, with others in between
+void record_case(const Rank& rank);        // lines of the flight record, for collectives and launches
+void order_case(const Rank& rank);         // on a stream: after what stands before, before what follows, the host not waiting
+void mesh_case(const Rank& rank);          // live_mesh with a device
+
+// The last rank is lost: "sleep" keeps its process alive and silent, "exit" ends it. The others see PeerError within the deadline: in a
+// collective alone, or in a replayed graph. Returns what they say. Never returns on the lost rank.
+std::string lost_case(const Rank& rank, bool graph, bool exits);
+
+}  // namespace lockstep::gpu_nccl

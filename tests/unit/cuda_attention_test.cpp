@@ -1,0 +1,228 @@
+// Attention of the CUDA target without a GPU: pieces of a call, refusals, kernels through NVRTC, and the kernels' arithmetic on the host.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/codegen/cpu/compiler.h"
+#include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "core/base/error.h"
+#include "tests/unit/attention_case.h"
+
+namespace lockstep::cuda {
+namespace {
+using test::AttentionBlock;
+using test::AttentionCase;
+
+AttentionShape bench_shape(int64_t batch, int64_t heads, int64_t kv_heads, int64_t tokens, int64_t size) {
+  AttentionShape s;
+  s.dtype = DType::bf16, s.backward = true, s.batch = batch, s.heads = heads, s.kv_heads = kv_heads, s.size = size;
+  s.queries = s.keys = tokens;
+  s.q = s.k = s.v = s.o = s.grad = s.dq = s.dk = s.dv = {tokens * heads * size, heads * size, size};
+  return s;
+}
+std::string cuts(const AttentionShape& shape, int64_t cap) {
+  std::string text;
+  for (const AttentionPiece& p : cut_attention(shape, cap)) text += str("[", p.batch, "+", p.batches, " ", p.kv_head, "+", p.kv_heads, "]");
+  return text;
+}
+template <class Run>
+std::string user_error(Run run) {
+  try {
+    run();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(CudaAttention, ScoresOfADeterministicBackwardPassGrowWithTheSquareOfTheLength) {
+  EXPECT_EQ(score_bytes(bench_shape(16, 12, 12, 1024, 64)), int64_t{16} * 12 * 1024 * 1024 * 2);
+  EXPECT_EQ(score_bytes(bench_shape(2, 16, 16, 8192, 128)), int64_t{2} * 16 * 8192 * 8192 * 2);
+  EXPECT_EQ(score_bytes(bench_shape(2, 8, 2, 100, 64)), 2 * 8 * 128 * 128 * 2);
+  EXPECT_EQ(score_bytes(bench_shape(1, 2, 2, 7, 16)), 2 * 64 * 128 * 2);
+}
+
+TEST(CudaAttention, PiecesStayBelowTheCapAndCoverEverything) {
+  EXPECT_EQ(cuts(bench_shape(16, 12, 12, 1024, 64), kScoreCap), "[0+16 0+12]");
+  EXPECT_EQ(cuts(bench_shape(64, 12, 12, 1024, 64), kScoreCap), "[0+32 0+12][32+32 0+12]");
+  EXPECT_EQ(cuts(bench_shape(2, 16, 16, 8192, 128), kScoreCap), "[0+1 0+8][0+1 8+8][1+1 0+8][1+1 8+8]");
+  EXPECT_EQ(cuts(bench_shape(7, 12, 12, 1024, 64), 3 * 12 * 1024 * 1024 * 2), "[0+3 0+12][3+2 0+12][5+2 0+12]");
+  EXPECT_EQ(cuts(bench_shape(1, 6, 3, 1024, 64), 1), "[0+1 0+1][0+1 1+1][0+1 2+1]");  // one key head at least
+  EXPECT_EQ(cuts(bench_shape(0, 6, 3, 1024, 64), 1), "[0+0 0+3]");
+  AttentionShape shape = bench_shape(3, 10, 5, 200, 64);
+  for (int64_t cap = 1; cap < 2 * score_bytes(shape); cap *= 3) {
+    std::vector<int> seen(15);
+    for (const AttentionPiece& p : cut_attention(shape, cap)) {
+      if (p.kv_heads > 1) {
+        EXPECT_LE(score_bytes(shape_of_piece(shape, p)), cap);
+      }
+      for (int64_t b = p.batch; b < p.batch + p.batches; ++b)
+        for (int64_t h = p.kv_head; h < p.kv_head + p.kv_heads; ++h) ++seen[static_cast<size_t>(b * 5 + h)];
+    }
+    EXPECT_EQ(seen, std::vector<int>(15, 1)) << cap;
+  }
+}
+
+TEST(CudaAttention, APieceBeginsAtItsBatchAndHead) {
+  AttentionShape shape = bench_shape(3, 10, 5, 200, 64);
+  AttentionPointers p;
+  auto at = [](int64_t bytes) { return reinterpret_cast<void*>(int64_t{1} << 40 | bytes); };
+  p.q = p.k = p.v = p.o = p.lse = p.grad = p.dq = p.dk = p.dv = at(0);
+  AttentionPointers q = pointers_of_piece(shape, {2, 1, 3, 2}, p);
+  int64_t batch = 200 * 10 * 64;
+  for (void* x : {q.q, q.o, q.grad, q.dq}) EXPECT_EQ(x, at((2 * batch + 6 * 64) * 2));
+  for (void* x : {q.k, q.v, q.dk, q.dv}) EXPECT_EQ(x, at((2 * batch + 3 * 64) * 2));
+  EXPECT_EQ(q.lse, at((2 * 10 + 6) * 200 * 4));
+  EXPECT_EQ(shape_of_piece(shape, {2, 1, 3, 2}).heads, 4);
+}
+
+TEST(CudaAttention, StridesOfSizeOneDimsArePacked) {
+  AttentionCase c{.dtype = DType::bf16, .batch = 1, .queries = 1, .keys = 1, .heads = 1, .kv_heads = 1, .size = 8};
+  AttentionBlock block(c);
+  std::vector<Operand> in = block.in(false), out = block.out(false);
+  in[0].strides = {3, 5, 7, 1};
+  AttentionShape shape = attention_shape(c.node(false), in, out);
+  EXPECT_EQ(shape.q.batch, 8);
+  EXPECT_EQ(shape.q.token, 8);
+  EXPECT_EQ(shape.q.head, 8);
+}
+
+TEST(CudaAttention, RefusalsNameTheThingBothValuesAndTheWayOut) {
+  AttentionShape shape = bench_shape(1, 1, 1, 64, 257);
+  shape.dtype = DType::f32;
+  EXPECT_EQ(user_error([&] { attention_tiles(shape, 232448); }),
+            "attention with head size 257 on CUDA: head sizes up to 256 are supported; use more, smaller heads");
+  shape.size = 256, shape.dtype = DType::f64;
+  EXPECT_EQ(user_error([&] { attention_tiles(shape, 101376); }),
+            "attention of f64 with head size 256 needs 135936 bytes of shared memory per block; this device has 101376. Use f32 or a "
+            "smaller head size");
+  std::string text = user_error([] { open_cudnn({"libnone.so.9", "/nowhere/libnone.so.9"}); });
+  EXPECT_NE(text.find("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of libnone.so.9, /nowhere/libnone.so.9 can be opened: "),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"), std::string::npos) << text;
+}
+
+TEST(CudaAttention, EveryKernelCompiles) {
+  std::string why;
+  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+  std::vector<std::string> sources;
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
+    for (int64_t size : dtype == DType::f32 ? std::vector<int64_t>{1, 64, 256} : std::vector<int64_t>{64})
+      for (bool backward : {false, true}) {
+        AttentionShape shape = bench_shape(1, 1, 1, 64, size);
+        shape.dtype = dtype, shape.backward = backward, shape.causal = dtype != DType::f64;
+        sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
+      }
+  for (const std::string& source : sources) EXPECT_GT(compile_cubin(source, "sm_90").size(), 1000u);
+}
+
+// The kernels as C++: 256 contexts per block, each run up to its next barrier in turn.
+const char* const kHost = R"(
+#include <math.h>
+#include <ucontext.h>
+#include <functional>
+#include <vector>
+#define __device__
+#define __global__
+#define __launch_bounds__(n)
+struct Index { unsigned x; };
+static Index threadIdx, blockIdx;
+alignas(64) static char shared_memory[232448];
+#define SHARED(memory) Real* memory = (Real*)shared_memory;
+static ucontext_t host_context, threads[256];
+static bool ended[256];
+static std::function<void()> body;
+static double exchanged[256];
+static void __syncthreads() { swapcontext(&threads[threadIdx.x], &host_context); }
+template <class T>
+static T __shfl_xor_sync(unsigned, T x, int lane) {
+  exchanged[threadIdx.x] = x;
+  __syncthreads();
+  T other = (T)exchanged[threadIdx.x ^ lane];
+  __syncthreads();
+  return other;
+}
+static void begin() { body(); ended[threadIdx.x] = true; }
+static void run_grid(unsigned grid, std::function<void()> kernel) {
+  static std::vector<char> stacks(256 * 65536);
+  body = kernel;
+  for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x) {
+    for (char& c : shared_memory) c = (char)0xff;
+    for (unsigned t = 0; t < 256; ++t) {
+      ended[t] = false;
+      getcontext(&threads[t]);
+      threads[t].uc_stack.ss_sp = stacks.data() + t * 65536;
+      threads[t].uc_stack.ss_size = 65536;
+      threads[t].uc_link = &host_context;
+      makecontext(&threads[t], begin, 0);
+    }
+    for (bool more = true; more;) {
+      more = false;
+      for (unsigned t = 0; t < 256; ++t)
+        if (!ended[t]) threadIdx.x = t, swapcontext(&host_context, &threads[t]), more = true;
+    }
+  }
+}
+)";
+
+class HostKernels {
+ public:
+  HostKernels(const AttentionShape& shape, int rows) {
+    std::string source = str(kHost, attention_source(shape, rows));
+    std::vector<std::string> kernels{"sdpa_forward"};
+    if (shape.backward) kernels = {"sdpa_delta", "sdpa_keys", "sdpa_queries"};
+    for (const std::string& kernel : kernels)
+      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args) { run_grid(grid, [=] { ", kernel, "(*args); }); }\n");
+    path_ = std::filesystem::temp_directory_path() / str("lockstep_attention_", getpid(), "_", count_++, ".so");
+    std::ofstream(path_, std::ios::binary) << cpu::compile_units("g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {source}, 1);
+    handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::filesystem::remove(path_);
+  }
+  ~HostKernels() { dlclose(handle_); }
+  void run(const AttentionLaunch& launch, AttentionArgs args) const {
+    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(dlsym(handle_, str("run_", launch.kernel).c_str()));
+    ASSERT_NE(kernel, nullptr) << launch.kernel;
+    kernel(static_cast<unsigned>(launch.grid), &args);
+  }
+
+ private:
+  inline static int count_ = 0;
+  std::filesystem::path path_;
+  void* handle_ = nullptr;
+};
+
+std::string run_on_host(const AttentionCase& c, double tolerance) {
+  AttentionBlock block(c);
+  std::vector<std::byte> delta(static_cast<size_t>(c.batch * c.heads * c.queries) * 8 + 64, std::byte{0xff});
+  for (bool backward : {false, true}) {
+    AttentionShape shape = attention_shape(c.node(backward), block.in(backward), block.out(backward));
+    AttentionTiles tiles = attention_tiles(shape, 232448);
+    HostKernels kernels(shape, tiles.rows);
+    std::vector<void*> args = block.args(backward, block.bytes.data());
+    for (const AttentionLaunch& launch : attention_launches(shape, tiles))
+      kernels.run(launch, attention_args(shape, attention_pointers(shape, args.data()), delta.data()));
+  }
+  return block.differs(block.bytes, true, tolerance);
+}
+
+TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
+  std::vector<AttentionCase> cases{
+      {.queries = 1, .keys = 1, .size = 16, .causal = true},
+      {.batch = 2, .queries = 7, .keys = 7, .heads = 2, .kv_heads = 2, .size = 5, .causal = true, .packed = true},
+      {.queries = 64, .keys = 64, .heads = 2, .kv_heads = 1, .size = 64, .causal = true, .packed = true},
+      {.queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 16, .causal = true},
+      {.queries = 70, .keys = 70, .heads = 1, .kv_heads = 1, .size = 130},
+      {.queries = 3, .keys = 150, .heads = 2, .kv_heads = 1, .size = 20},
+      {.queries = 150, .keys = 3, .heads = 2, .kv_heads = 2, .size = 20},
+  };
+  for (AttentionCase c : cases) EXPECT_EQ(run_on_host(c, 2e-6), "");
+  AttentionCase c{.dtype = DType::f64, .batch = 1, .queries = 40, .keys = 40, .heads = 4, .kv_heads = 2, .size = 24, .causal = true};
+  EXPECT_EQ(run_on_host(c, 1e-13), "");
+}
+
+}  // namespace
+}  // namespace lockstep::cuda

@@ -1,0 +1,126 @@
+// Bytes of a step on a device: the parts, the nearest config that fits, and the words of both.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/optim/adamw.h"
+#include "launcher/memory/needs.h"
+
+namespace lockstep {
+namespace {
+
+LiveMesh paper_mesh(Shape shape, std::vector<std::string> names) {
+  LiveMesh mesh = solo_mesh();
+  mesh.words = {std::move(shape), std::move(names)};
+  return mesh;
+}
+
+std::vector<std::string> rows_of(const MemoryNeeds& needs) {
+  std::vector<std::string> out;
+  for (const auto& part : needs.parts) out.push_back(str(part.name, " ", part.bytes, part.bound ? " at most" : ""));
+  return out;
+}
+
+TEST(MemoryNeeds, PartsOfASmallState) {
+  State state(paper_mesh({1}, {"dp_replicate"}), 1);
+  state.record({.fqn = "w", .shape = {6, 10}, .init = {}, .trainable = true, .of = "", .at = {}});
+  state.record({.fqn = "b", .shape = {7}, .init = {}, .trainable = true, .of = "", .at = {}});
+  AdamW adamw(state / "optim", {.lr = 1e-3});
+  LibraryBounds bounds{.context = 100, .workspace = 10, .communicator = 1000};
+  EXPECT_EQ(rows_of(device_needs(state, {.arena = 5000, .reduction = 300}, "fp32", bounds)),
+            (std::vector<std::string>{"weights 268", "moments 536", "activations 5000", "gradients 300", "library workspaces 10 at most",
+                                      "driver and libraries 100 at most"}));
+  MemoryNeeds bf16 = device_needs(state, {.arena = 5000, .reduction = 300}, "bf16", bounds);
+  EXPECT_EQ(bf16.parts[2].name, "bf16 copies of weights");
+  EXPECT_EQ(bf16.parts[2].bytes, 2 * 67);
+  EXPECT_EQ(bf16.total(), 268 + 536 + 134 + 5000 + 300 + 10 + 100);
+}
+
+TEST(MemoryNeeds, MomentsAreSharedByTheRanksAndWeightsAreNot) {
+  State state(paper_mesh({4}, {"dp_replicate"}), 1);
+  state.record({.fqn = "w", .shape = {6, 10}, .init = {}, .trainable = true, .of = "", .at = {}});
+  AdamW adamw(state / "optim", {.lr = 1e-3});
+  LibraryBounds bounds{.context = 0, .workspace = 0, .communicator = 1000};
+  EXPECT_EQ(rows_of(device_needs(state, {}, "fp32", bounds)),
+            (std::vector<std::string>{"weights 240", "moments 160", "communicators (1) 1000 at most"}));  // the fullest has 2 rows of 6
+}
+
+TEST(MemoryNeeds, CommunicatorsOfAMesh) {
+  EXPECT_EQ(communicators({{1}, {"dp_replicate"}}), 0);
+  EXPECT_EQ(communicators({{4}, {"dp_replicate"}}), 1);
+  EXPECT_EQ(communicators({{4, 1}, {"dp_replicate", "tp"}}), 1);
+  EXPECT_EQ(communicators({{4, 2}, {"dp_replicate", "tp"}}), 2);
+  EXPECT_EQ(communicators({{2, 2}, {"dp_replicate", "dp_shard"}}), 3);
+  EXPECT_EQ(communicators({{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}}), 4);
+}
+
+// 10 per sequence of the micro-batch, and a state of 100 shared by the ranks.
+std::optional<int64_t> bytes_of(int64_t micro, int64_t ranks) { return 10 * micro + 100 / ranks; }
+
+TEST(NearestFit, LargestDivisorOnTheSameRanksFirst) {
+  EXPECT_EQ(nearest_fit(64, 1, 420, bytes_of), (Fit{32, 1, 420}));
+  EXPECT_EQ(nearest_fit(64, 1, 419, bytes_of), (Fit{16, 1, 260}));
+  EXPECT_EQ(nearest_fit(12, 1, 170, bytes_of), (Fit{6, 1, 160}));
+  EXPECT_EQ(nearest_fit(7, 1, 169, bytes_of), (Fit{1, 1, 110}));
+  EXPECT_EQ(nearest_fit(64, 1, 110, bytes_of), (Fit{1, 1, 110}));
+}
+
+TEST(NearestFit, MoreRanksWhereNoDivisorFits) {
+  EXPECT_EQ(nearest_fit(1, 1, 109, bytes_of), (Fit{1, 2, 60}));
+  EXPECT_EQ(nearest_fit(8, 1, 109, bytes_of), (Fit{4, 2, 90}));
+  EXPECT_EQ(nearest_fit(2, 2, 50, bytes_of), (Fit{2, 4, 45}));  // the micro-batch itself, on more ranks
+  EXPECT_EQ(nearest_fit(1, 1, 22, bytes_of), (Fit{1, 8, 22}));
+  EXPECT_EQ(nearest_fit(1, 1, 21, bytes_of), std::nullopt);
+}
+
+TEST(NearestFit, SkipsWhatCannotBe) {
+  int asked = 0;
+  auto only_odd_ranks = [&](int64_t micro, int64_t ranks) -> std::optional<int64_t> {
+    ++asked;
+    if (ranks % 2 == 0) return {};
+    return bytes_of(micro, ranks);
+  };
+  EXPECT_EQ(nearest_fit(64, 1, 50, only_odd_ranks), std::nullopt);
+  EXPECT_EQ(asked, 4) << "the smallest is asked first, and nothing else where it does not fit";
+}
+
+TEST(MemoryTable, EveryPartTheSumAndTheDevice) {
+  MemoryNeeds needs{{{"weights", 2048}, {"driver and libraries", 1024, true}}};
+  EXPECT_EQ(memory_table(needs, 0),
+            "  weights                   2048 bytes (2.00 KiB)\n"
+            "  driver and libraries      at most 1024 bytes (1.00 KiB)\n"
+            "  together                  at most 3072 bytes (3.00 KiB)\n");
+  EXPECT_EQ(memory_table(needs, 4096).substr(memory_table(needs, 0).size()),
+            "  the device has            4096 bytes (4.00 KiB), 75.0 % of it is needed\n");
+}
+
+TEST(MemoryTable, RefusalNamesTheNearestConfigThatFits) {
+  MemoryNeeds needs{{{"weights", 1 << 20}, {"activations", 3 << 20}}};
+  const std::string start = "big does not fit on 2 ranks: the fullest one needs 4.00 MiB of the 2.00 MiB of its device, most of it for "
+                            "activations (3.00 MiB); ";
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20}), start + "batch.micro 4 fits (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 4, 1 << 20}), start + "batch.micro 4 on 4 ranks fits (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{8, 4, 1 << 20}), start + "4 ranks with batch.micro 8 fit (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, std::nullopt),
+            start.substr(0, start.size() - 2) +
+                "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device");
+}
+
+TEST(MemoryWords, UnitsAreReadAndAnythingElseIsRefused) {
+  EXPECT_EQ(parse_memory("141GB"), 141000000000);
+  EXPECT_EQ(parse_memory("80GiB"), int64_t{80} << 30);
+  EXPECT_EQ(parse_memory("1.5 TB"), 1500000000000);
+  EXPECT_EQ(parse_memory("123456"), 123456);
+  EXPECT_EQ(parse_memory("1B"), 1);
+  for (const char* bad : {"", "GB", "lots", "-1GB", "0", "0.5", "141 gigabytes", "1e30", "nan", "9e9TB"}) {
+    try {
+      parse_memory(bad);
+      ADD_FAILURE() << bad << " was accepted";
+    } catch (const UserError& error) {
+      EXPECT_EQ(std::string(error.what()), str("memory is \"", bad, "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in "
+                                                                    "141GB or 80GiB"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
