@@ -167,6 +167,18 @@ void losses(Bench& bench, int64_t rows) {
   bench.graph(str("cross_entropy_grad ", shape), backward.take());
 }
 
+// The two as a training step fuses them: the logits are read once and their gradient written once.
+void loss_and_gradient(Bench& bench, int64_t rows) {
+  const Shape shape{rows, 50304};
+  const Attrs attrs{{"ignore_index", int64_t{-100}}};
+  Case both;
+  Tensor logits = both.in(DType::bf16, shape), targets = both.in(DType::i32, {rows}), dsum = both.in(DType::f32, {});
+  auto loss = apply("cross_entropy", {logits, targets}, attrs);
+  both.out(loss[0]), both.out(loss[1]);
+  both.out(apply1("cross_entropy_grad", {dsum, logits, targets, loss[2]}, attrs));
+  bench.graph(str("cross_entropy + gradient ", shape), both.take());
+}
+
 void adamw(CudaDevice& device, Bench& bench) {
   std::vector<int64_t> sizes{50304 * 768, 1024 * 768, 768, 768};
   for (int layer = 0; layer < 12; ++layer)
@@ -209,6 +221,7 @@ int run() {
   pointwise_and_rows(bench, 65536, 768);
   pointwise_and_rows(bench, 16384, 1600);
   losses(bench, 16384);
+  loss_and_gradient(bench, 65536);
   adamw(*device, bench);
   return 0;
 }

@@ -80,7 +80,11 @@ int bench(int argc, char** argv) {
   };
   int64_t done = 0;
   double loss = 0;
-  auto run = [&] { loss = step.run({++done, fill}).metrics.at("loss"); };
+  auto run = [&] {
+    StepInput input{++done, fill};
+    input.fill_next = fill;
+    loss = step.run(input).metrics.at("loss");
+  };
   for (int i = 0; i < 4; ++i) run();
   std::vector<double> times;
   for (int i = 0; i < number("STEPS", 20); ++i) {

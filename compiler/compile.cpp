@@ -2,6 +2,8 @@
 #include "compiler/compile.h"
 
 #include <chrono>
+#include <exception>
+#include <optional>
 
 #include "compiler/codegen/target.h"
 #include "compiler/pipeline.h"
@@ -94,16 +96,37 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
       agree(*mesh.world, unloadable);
     }
   }
-  state.allocate();
-  Step step(
-      std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
-      [&state](int64_t step) { return state.scalars(step); });
+  // Memory that is out or a library that is missing on one rank must not leave the others waiting for it below.
+  std::optional<Step> made;
+  std::string refused, broken;
+  std::exception_ptr defect;
+  try {
+    state.allocate();
+    made.emplace(
+        std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
+        [&state](int64_t step) { return state.scalars(step); });
+  } catch (const PeerError&) {
+    throw;
+  } catch (const UserError& e) {
+    refused = e.what();
+  } catch (const std::exception& e) {
+    broken = e.what();
+    defect = std::current_exception();
+  }
+  agree(*mesh.world, refused);
+  try {
+    agree(*mesh.world, broken, false);  // a defect is the rank's own; to the others it is a lost peer
+  } catch (const PeerError&) {
+    if (defect) std::rethrow_exception(defect);
+    throw;
+  }
+  Step step = std::move(*made);
   // Another processor or library on one rank would give other bits: better said now than found in the losses.
   std::string first = broadcast_text(*mesh.world, step.certificate());
   agree(*mesh.world, first == step.certificate()
                          ? ""
-                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (", target_of(options).library_version(),
-                               " here): another processor or library; use ranks of one kind"));
+                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (",
+                               target_of(options).library_version(), " here): another processor or library; use ranks of one kind"));
   if (mesh.world->rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
   return step;
 }

@@ -2,6 +2,7 @@
 // the reduction over lanes. compiler/run knows devices through this and core/device/device.h only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,9 @@ class Reductions {
     double* row_squares = nullptr;  // one per row; null: not wanted
   };
   virtual void sum(std::span<const Sum> sums, Stream& stream) = 0;
+  // How many sources one Sum, and how many lefts one accumulate() may have.
+  virtual size_t most_sources() const { return SIZE_MAX; }
+  virtual size_t most_lefts() const { return SIZE_MAX; }
 
   // words[8] (int64, see Limbs in compiler/codegen/exact_norm.h) = the exact sum of all non-negative doubles, normalised, so that words of
   // ranks can be added as integers.

@@ -100,6 +100,13 @@ class Partitioner {
   void rewrite(const Node& node) {
     if (node.op == "sum_lanes") return sum_lanes(node);
     if (node.op == "global_norm") return global_norm(node);
+    // A rounded copy of rows is rows: what is gathered is the smaller copy.
+    const bool smaller =
+        node.op == "convert" && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
+    if (smaller && forms(node.inputs[0]).whole == kNoValue && !forms(node.inputs[0]).scalar) {
+      forms(node.outputs[0]).rows = emit("convert", {tensor(forms(node.inputs[0]).rows)}, node.attrs, node.at)[0].id();
+      return;
+    }
     std::vector<Tensor> inputs;
     bool update = op_row(node.op).kind == OpKind::update;
     for (ValueId v : node.inputs) {

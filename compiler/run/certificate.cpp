@@ -29,10 +29,10 @@ StepExecutables make_executables(const StepPlan& plan) {
   return out;
 }
 
-std::string certificate_of(const StepPlan& plan, const StepExecutables& executables) {
+std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks) {
   std::string text =
       str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree ",
-          plan.options.invariant ? "binary counter" : "free, bits depend on the ranks", "\nprecision ", plan.options.precision, "\n");
+          plan.options.invariant ? std::string("binary counter") : str("free on ", data_ranks, " ranks"), "\nprecision ", plan.options.precision, "\n");
   // What is computed from what; which output goes into which bucket changes no bit.
   auto add = [&](Graph graph) {
     graph.outputs.clear();
@@ -50,7 +50,8 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
   if (plan.options.backend == Backend::reference) {
     text += "reference\n";
   } else {
-    text += target_of(plan.options).library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() + executables.body->algorithms();
+    text += target_of(plan.options).library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() +
+            executables.body->algorithms();
     for (const auto& fragment : executables.fragments) text += fragment->algorithms();
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }

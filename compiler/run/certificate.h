@@ -17,8 +17,9 @@ struct StepExecutables {
 // Without plan.kernels the executables can be described and measured, not run.
 StepExecutables make_executables(const StepPlan& plan);
 
-// hash(kernels, library algorithms, tree, micro-batches, precision). No rank count, thread count, bucket size or instruction set of our own
-// kernels: none of them changes a bit. Equal certificates promise equal bits.
-std::string certificate_of(const StepPlan& plan, const StepExecutables& executables);
+// hash(graphs, constants of the updates, kernels, library algorithms, the target's library_version(), tree, micro-batches, lanes, precision).
+// No thread count, bucket size or instruction set of our own kernels: none of them changes a bit. The number of data ranks is in it where
+// numerics are "free" alone. Equal certificates promise equal bits.
+std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks);
 
 }  // namespace lockstep

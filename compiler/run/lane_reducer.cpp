@@ -43,9 +43,10 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
   // The slots that this rank's lanes need, at their fullest.
   auto [first_lane, lanes] = plan_.lane_range(plan_.rank);
   LaneCounter counter;
+  size_t lefts = 0;  // of one addition, at most
   for (int64_t lane = first_lane; lane < first_lane + lanes; ++lane) {
     const size_t fold = counter.blocks().size() + 1;
-    counter.push({lane, 1});
+    lefts = std::max(lefts, static_cast<size_t>(counter.push({lane, 1})) + (plan_.per_lane() > 1 ? 1 : 0));
     slots_ = std::max(slots_, plan_.per_lane() > 1 ? fold : counter.blocks().size());
   }
 
@@ -58,6 +59,7 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
     for (size_t b = 0; b < blocks.back().size(); ++b) sources_.push_back({r, static_cast<int>(b), counter.push(blocks.back()[b])});
   }
   sources_.back().merges += counter.remaining();
+  check_limits(lefts);
 
   // Received partials lie as the rounds bring them: of round b, the chunk of each other rank that has a block b.
   received_at_.resize(blocks.size());
@@ -68,6 +70,20 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
       received_at_[static_cast<size_t>(r)].push_back(own ? -1 : received_);
       if (!own) received_ += chunk_count_[static_cast<size_t>(plan_.rank)];
     }
+}
+
+void LaneReducer::check_limits(size_t lefts) const {
+  const size_t most = reductions_->most_sources();
+  if (sources_.size() > most)
+    throw UserError(str("batch.lanes ", plan_.lanes, " on ", plan_.ranks, " data ranks leaves ", sources_.size(),
+                        " partial sums of a gradient for one rank to add, and ", device_->describe(), " adds at most ", most,
+                        "; set batch.lanes to at most ", most, " (a divisor of the ", plan_.micro_batches,
+                        " micro-batches), use fewer ranks, or set train.numerics to \"free\""));
+  if (lefts > reductions_->most_lefts())
+    throw UserError(str("batch.lanes ", plan_.lanes, " on ", plan_.ranks, " data ranks adds ", lefts,
+                        " partial sums to one gradient at once, and ", device_->describe(), " adds at most ", reductions_->most_lefts(),
+                        "; set batch.lanes to a smaller divisor of the ", plan_.micro_batches,
+                        " micro-batches, use more ranks, or set train.numerics to \"free\""));
 }
 
 LaneReducer::Rows LaneReducer::rows(size_t tensor, int rank) const {

@@ -20,7 +20,8 @@ namespace lockstep {
 // goes to one rank is contiguous, so partials are sent from where they are, and the own chunk is read where it is.
 class LaneReducer {
  public:
-  // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check. Memory of `device` is taken by the first begin.
+  // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check, and where one sum would have more
+  // partials than `reductions` adds. Memory of `device` is taken by the first begin.
   // `reductions` is of the same device and outlives the reducer. Without `invariant` (numerics "free") a rank adds all its micro-batches from
   // left to right, and the group's own reduce_scatter adds the ranks: fewer bytes to receive and one buffer, bits that depend on both.
   LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant = true);
@@ -63,6 +64,7 @@ class LaneReducer {
   };
   enum class Phase { idle, adding, flying, summed };
 
+  void check_limits(size_t lefts) const;
   Rows rows(size_t tensor, int rank) const;
   float* partial(size_t slot) const { return partials_[slot].as<float>(); }
   LanePlan plan_;

@@ -28,7 +28,7 @@ struct Step::Impl {
         scalars_of(std::move(scalars)),
         target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
         device(target.device()),
-        group(device.addressable() ? *mesh.data : *mesh.device_data) {
+        group(group_of(mesh, device)) {
     device.enter();
     compute = device.make_stream();
     reductions = target.make_reductions(target_options(plan.options));
@@ -52,7 +52,13 @@ struct Step::Impl {
                                                 return array ? array->on(device) : nullptr;
                                               },
                                               [this](const Phase& phase) { return inputs_of(phase, -1); }});
-    certificate = certificate_of(plan, parts);
+    certificate = certificate_of(plan, parts, lanes.ranks);
+  }
+
+  static Group& group_of(const LiveMesh& mesh, Device& device) {
+    if (device.addressable()) return *mesh.data;
+    LS_CHECK(mesh.device_data, "the mesh has no group on ", device.describe(), "; join_device() gives it one");
+    return *mesh.device_data;
   }
 
   // State, host scalars (one block, one copy per step, the stop vote last), sample numbers and batch fields.
@@ -92,11 +98,11 @@ struct Step::Impl {
     }
     for (int64_t j = 0; j < micro_count; ++j) {
       batch.emplace_back();
-      staged.emplace_back();
+      for (auto& set : staged) set.emplace_back();
       for (const auto& field : plan.fields) {
         const size_t size = static_cast<size_t>(numel(field.shape)) * size_of(field.dtype);
         batch.back().emplace_back(size, device.memory());
-        staged.back().push_back(device.addressable() ? batch.back().back() : Buffer(size, device.staging()));
+        for (auto& set : staged) set.back().push_back(device.addressable() ? batch.back().back() : Buffer(size, device.staging()));
       }
     }
   }
@@ -164,14 +170,23 @@ struct Step::Impl {
     }
     std::memcpy(scalar_host.data() + vote_at, &input.vote, sizeof input.vote);
     device.copy(scalar_block.data(), scalar_host.data(), scalar_host.bytes(), *compute);
+    if (staged_for == input.step)
+      set_in_use = 1 - set_in_use;
+    else
+      fill_batch(input.fill, set_in_use);
+    for (size_t j = 0; j < batch.size(); ++j)
+      for (size_t f = 0; f < batch[j].size(); ++f) {
+        const Buffer& host = staged[set_in_use][j][f];
+        device.copy(batch[j][f].data(), host.data(), host.bytes(), *compute);
+      }
+  }
+
+  void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set) {
     const int64_t per = plan.fields[0].shape[0];
     for (int64_t j = 0; j < micro_count; ++j) {
       std::vector<void*> fields;
-      auto& host = staged[static_cast<size_t>(j)];
-      for (auto& buffer : host) fields.push_back(buffer.data());
-      input.fill((first_micro + j) * per, per, fields);
-      for (size_t f = 0; f < host.size(); ++f)
-        device.copy(batch[static_cast<size_t>(j)][f].data(), host[f].data(), host[f].bytes(), *compute);
+      for (auto& buffer : staged[set][static_cast<size_t>(j)]) fields.push_back(buffer.data());
+      fill((first_micro + j) * per, per, fields);
     }
   }
 
@@ -218,9 +233,16 @@ struct Step::Impl {
       for (size_t g = 0; g < reducers.size(); ++g) start_exchange(g);
   }
 
+  uint64_t state_version() const {
+    uint64_t sum = 0;
+    for (const Array* array : state) sum += array->version();
+    return sum;
+  }
+
   // The whole step between its inputs and its results. Its pointers are the same in every step.
   void enqueue() {
     double start = now();
+    tail->run_head(*compute);
     run_counts();
     double counted = now();
     run_bodies();
@@ -248,6 +270,8 @@ struct Step::Impl {
     step_number = input.step;
     times = {};
     for (Array* array : state) array->on(device);
+    // The rounded weights of the last step's update are the ones, unless somebody else wrote the state since.
+    if (!tail->rounds_in_update() || written.empty() || state_version() != rounded_version) tail->round_weights(*compute);
     send_inputs(input);
     run_program();
     std::vector<std::pair<std::string, ValueId>> metrics;
@@ -260,7 +284,12 @@ struct Step::Impl {
       LS_CHECK(numel(value.shape) == 1, "metric ", metrics[m].first, " is ", shape_text(value.dtype, value.shape));
       device.copy(results.data() + 8 * (m + 1), table.at[static_cast<size_t>(metrics[m].second)], size_of(value.dtype), *compute);
     }
-    for (Array* array : written) array->device_wrote();
+    for (Array* array : written) array->device_wrote(device);
+    rounded_version = state_version();
+    if (input.fill_next && !device.addressable()) {
+      fill_batch(input.fill_next, 1 - set_in_use);
+      staged_for = input.step + 1;
+    }
     finish();
     StepResult result;
     result.votes = *results.as<int64_t>();
@@ -285,14 +314,16 @@ struct Step::Impl {
   const Target& target;
   Device& device;
   Group& group;  // of the data dims, on the device's memory
-  std::unique_ptr<Stream> compute;
   std::unique_ptr<Reductions> reductions;
   LanePlan lanes;
   ValueTable table;
   StepExecutables parts;
   std::vector<Array*> state, written;
   std::vector<LaneReducer> reducers;
-  std::vector<std::vector<Buffer>> batch, staged;  // per local micro-batch, per field: on the device, and where the host fills them
+  std::vector<std::vector<Buffer>> batch;      // per local micro-batch, per field, on the device
+  std::vector<std::vector<Buffer>> staged[2];  // where the host fills them: for this step, and for the next
+  size_t set_in_use = 0;
+  int64_t staged_for = -1;  // the step whose batch lies in the other set
   int64_t first_micro = 0, micro_count = 0;
   struct ScalarPlace {
     std::string name;
@@ -308,7 +339,9 @@ struct Step::Impl {
   std::string certificate;
   StepTimes times;
   int64_t runs = 0, step_number = 0;
-  std::unique_ptr<CapturedWork> program;
+  uint64_t rounded_version = ~uint64_t{0};
+  std::unique_ptr<Stream> compute;        // after everything that its work reads: it waits for that work when it goes
+  std::unique_ptr<CapturedWork> program;  // before its buffers and the group
 };
 
 Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,

@@ -38,8 +38,10 @@ struct StepPlan {
 struct StepInput {
   int64_t step = 0;  // counted from 1
   // Fills `count` sequences from global index `first` of this step, one pointer per field. Called on the thread that runs the step.
-  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill;
+  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill = {};
   int64_t vote = 0;  // summed over the ranks with the token counts: how ranks agree to stop
+  // The same for step + 1, where there will be one: called while a device runs this step, so that the next one need not wait for its data.
+  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill_next = {};
 };
 
 struct StepResult {
@@ -47,6 +49,7 @@ struct StepResult {
   int64_t votes = 0;
 };
 
+// Seconds on the host. On a device that works by itself these are the seconds of enqueueing, and 0 where a captured program ran.
 struct StepTimes {
   double count_s = 0, body_s = 0, tail_s = 0;  // of the last step
   double wait_s = 0;                           // spent waiting for collectives

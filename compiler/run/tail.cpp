@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -43,16 +44,19 @@ int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
   const Graph& whole = phases.whole;
   int64_t bytes = 0;
   auto add = [&](ValueId v, int64_t elements) { bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype)); };
-  for (const auto& step : phases.tail) {
-    if (step.node < 0) continue;
-    const Node& node = whole.nodes[static_cast<size_t>(step.node)];
-    if (keeps_outputs(node))
+  std::vector<NodeId> nodes = phases.head;
+  for (const auto& step : phases.tail)
+    if (step.node >= 0) nodes.push_back(step.node);
+  const std::set<NodeId> head(phases.head.begin(), phases.head.end());
+  for (NodeId n : nodes) {
+    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    if (keeps_outputs(node) || (node.op == "convert" && head.count(n)))
       for (ValueId v : node.outputs)
         add(v,
             std::max<int64_t>(1, split_over_ranks(whole[v]) ? owned_elements(whole[v].shape, ranks, rank).second : numel(whole[v].shape)));
     if (node.op == "all_gather_start" && ranks > 1)
       for (ValueId v : node.inputs) add(v, owned_elements(whole[v].shape, ranks, rank).second + numel(whole[v].shape));
-    if (ends_gather(whole, node))
+    if (ends_gather(whole, node) && !(head.count(n) && ranks == 1))
       for (ValueId v : node.outputs)
         if (state_output(whole, v).empty()) add(v, numel(whole[v].shape));
   }
@@ -66,6 +70,7 @@ struct Tail::Impl {
       ValueId handle = whole.nodes[static_cast<size_t>(parts.phases.exchanges[b])].outputs[0];
       exchange_of[handle] = static_cast<int>(b);
     }
+    for (NodeId n : parts.phases.head) prepare_head(whole.nodes[static_cast<size_t>(n)]);
     for (const auto& step : parts.phases.tail)
       if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
     batcher = make_update_batcher(parts.kernels, parts.options);
@@ -81,6 +86,42 @@ struct Tail::Impl {
   void* own(ValueId v, int64_t elements) {
     owned_bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
     return parts.table.own(v, static_cast<size_t>(elements) * size_of(whole[v].dtype));
+  }
+
+  // Rounded rows; on one rank they are the weights that the body reads.
+  void prepare_head(const Node& node) {
+    if (node.op == "convert") {
+      own(node.outputs[0], std::max<int64_t>(1, local_count(node.outputs[0])));
+      for (const auto& input : whole.inputs)
+        if (input.value == node.inputs[0]) rounded[input.name] = node.outputs[0];
+    } else if (ends_gather(whole, node) && ranks == 1) {
+      const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
+      for (size_t i = 0; i < node.outputs.size(); ++i) at(node.outputs[i]) = at(start.inputs[i]);
+    } else {
+      prepare(node);
+    }
+  }
+
+  void round_weights(Stream& on) {
+    for (NodeId n : parts.phases.head) {
+      const Node& node = whole.nodes[static_cast<size_t>(n)];
+      if (node.op == "convert") batcher->add(update_call(node));
+    }
+    batcher->flush(on);
+  }
+  void run_head(Stream& on) {
+    stream = &on;
+    for (NodeId n : parts.phases.head)
+      if (const Node& node = whole.nodes[static_cast<size_t>(n)]; node.op != "convert") run_node(node);
+  }
+  UpdateCall update_call(const Node& node) {
+    UpdateCall call;
+    call.node = &node;
+    call.graph = &whole;
+    call.count = local_count(node.inputs[0]);
+    for (ValueId v : node.inputs) call.inputs.push_back(at(v));
+    if (node.op == "convert") call.outputs.push_back(at(node.outputs[0]));
+    return call;
   }
 
   // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of gathered values.
@@ -145,12 +186,12 @@ struct Tail::Impl {
       at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
                             owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
     } else if (op_row(node.op).kind == OpKind::update) {
-      UpdateCall call;
-      call.node = &node;
-      call.graph = &whole;
-      call.count = local_count(node.inputs[0]);
-      for (ValueId v : node.inputs) call.inputs.push_back(at(v));
+      UpdateCall call = update_call(node);
       for (ValueId v : node.outputs) call.outputs.push_back(at(v) = at(replaces[v]));
+      if (auto found = rounded.find(state_output(whole, node.outputs[0])); found != rounded.end() && batcher->writes_copies()) {
+        call.copy = at(found->second);
+        call.copy_dtype = whole[found->second].dtype;
+      }
       batcher->add(call);
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
@@ -251,6 +292,7 @@ struct Tail::Impl {
   Group* group = nullptr;
   std::vector<Reductions::Sum> sums;
   std::unique_ptr<UpdateBatcher> batcher;
+  std::map<std::string, ValueId> rounded;  // state -> its rounded rows
   std::map<ValueId, int> exchange_of;
   std::map<ValueId, ValueId> replaces;
   std::map<ValueId, Gather> gathers;
@@ -259,6 +301,9 @@ struct Tail::Impl {
 
 Tail::Tail(Parts parts) : impl_(std::make_unique<Impl>(std::move(parts))) {}
 Tail::~Tail() = default;
+void Tail::round_weights(Stream& stream) { impl_->round_weights(stream); }
+bool Tail::rounds_in_update() const { return impl_->batcher->writes_copies() && !impl_->rounded.empty(); }
+void Tail::run_head(Stream& stream) { impl_->run_head(stream); }
 void Tail::run(Stream& stream) { impl_->run(stream); }
 double Tail::wait_s() const { return impl_->wait_s; }
 int64_t Tail::bytes() const { return impl_->owned_bytes; }

@@ -1,4 +1,5 @@
-// The tail of a step: sums over lanes, the exact norm, updates of this rank's rows, gathers of new weights. Run node by node.
+// The head and the tail of a step, run node by node. Head: weights that lie as rows, rounded and gathered. Tail: sums over lanes, the exact
+// norm, updates of this rank's rows, gathers of new weights.
 #pragma once
 
 #include <functional>
@@ -41,6 +42,11 @@ class Tail {
   };
   explicit Tail(Parts parts);
   ~Tail();
+  // Rounds this rank's rows of the weights. Needed before run_head() unless the tail's own updates made the last change to the state.
+  void round_weights(Stream& stream);
+  bool rounds_in_update() const;  // whether run() leaves the rounded rows behind
+  // Gathers the rounded rows: what the body reads.
+  void run_head(Stream& stream);
   // Enqueues everything after the exchanges were started.
   void run(Stream& stream);
   double wait_s() const;  // that the host waited in the last run

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 
 #include "compiler/codegen/target.h"
 #include "compiler/run/reference.h"
@@ -26,9 +27,28 @@ class ReferenceUpdates : public UpdateBatcher {
     for (size_t o = 0; o < outputs.size(); ++o) std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
   }
   void flush(Stream&) override {}
+  bool writes_copies() const override { return false; }
 };
 
-Graph body_of(const Graph& graph, const Node& node) { return multi_tensor_body(node.op, node.attrs, graph[node.inputs[0]].dtype); }
+constexpr int64_t kAnySize = 1 << 20;  // of a body's tensors; a multi-tensor kernel takes any
+
+Graph convert_body(DType from, DType to) {
+  Graph body;
+  ValueId x = body.add_input(InputKind::value, "x", from, {kAnySize});
+  body.add_output(OutputKind::value, "y", body.append("convert", {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
+  return body;
+}
+// The body of an update or convert node; with a copy, an update's first output once more in another dtype.
+Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
+  const DType dtype = graph[node.inputs[0]].dtype;
+  if (node.op == "convert") return convert_body(dtype, graph[node.outputs[0]].dtype);
+  Graph body = multi_tensor_body(node.op, node.attrs, dtype);
+  if (!copy) return body;
+  const ValueId first = body.outputs[0].value;
+  const Shape shape = body[first].shape;
+  body.add_output(OutputKind::value, "copy", body.append("convert", {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
+  return body;
+}
 
 // All updates of one kind (op and attributes other than the tensor's own weight decay) in one launch.
 class MultiTensorUpdates : public UpdateBatcher {
@@ -47,8 +67,9 @@ class MultiTensorUpdates : public UpdateBatcher {
     batch.scalars = scalars;
     batch.table.insert(batch.table.end(), elements.begin(), elements.end());
     for (void* output : call.outputs) batch.table.push_back(output);
+    if (call.copy) batch.table.push_back(call.copy);
     batch.numels.push_back(call.count);
-    batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+    if (call.node->op != "convert") batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
   void flush(Stream& stream) override {
     for (auto& [key, batch] : batches_)
@@ -56,6 +77,7 @@ class MultiTensorUpdates : public UpdateBatcher {
                             batch.scalars.data(), stream, threads_);
     batches_.clear();
   }
+  bool writes_copies() const override { return true; }
 
  private:
   struct Kind {
@@ -69,9 +91,11 @@ class MultiTensorUpdates : public UpdateBatcher {
     std::vector<float> per_tensor;
   };
   Kind& kind_of(const UpdateCall& call) {
-    Kind& kind = kinds_[call.node];
+    Kind& kind = kinds_[{call.node, call.copy != nullptr}];
     if (kind.name.empty()) {
-      kind.name = target_.generate_multi_tensor(body_of(*call.graph, *call.node)).name;
+      std::optional<DType> copy;
+      if (call.copy) copy = call.copy_dtype;
+      kind.name = target_.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
       kind.kernel = &kernels_->find_multi_tensor(kind.name);
     }
     return kind;
@@ -80,7 +104,7 @@ class MultiTensorUpdates : public UpdateBatcher {
   std::shared_ptr<const KernelSet> kernels_;
   const Target& target_;
   int threads_;
-  std::map<const Node*, Kind> kinds_;
+  std::map<std::pair<const Node*, bool>, Kind> kinds_;
   std::map<std::pair<std::string, std::vector<void*>>, Batch> batches_;
 };
 }  // namespace
@@ -90,12 +114,33 @@ std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelS
   return std::make_unique<MultiTensorUpdates>(std::move(kernels), options);
 }
 
+std::map<std::string, DType> rounded_state(const Phases& phases) {
+  std::map<std::string, DType> out;
+  for (NodeId n : phases.head) {
+    const Node& node = phases.whole.nodes[static_cast<size_t>(n)];
+    if (node.op != "convert") continue;
+    for (const auto& input : phases.whole.inputs)
+      if (input.value == node.inputs[0]) out[input.name] = phases.whole[node.outputs[0]].dtype;
+  }
+  return out;
+}
+
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options) {
+  const auto rounded = rounded_state(phases);
   std::map<std::string, KernelSource> made;
+  auto add = [&](const Node& node, std::optional<DType> copy) {
+    KernelSource source = target_of(options).generate_multi_tensor(body_of(phases.whole, node, copy));
+    made.emplace(source.name, std::move(source));
+  };
+  for (NodeId n : phases.head)
+    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == "convert") add(node, std::nullopt);
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
-      KernelSource source = target_of(options).generate_multi_tensor(body_of(phases.whole, node));
-      made.emplace(source.name, std::move(source));
+      std::optional<DType> copy;
+      for (const auto& output : phases.whole.outputs)
+        if (output.kind == OutputKind::state && output.value == node.outputs[0])
+          if (auto found = rounded.find(output.name); found != rounded.end()) copy = found->second;
+      add(node, copy);
     }
   std::vector<KernelSource> out;
   for (auto& [name, source] : made) out.push_back(std::move(source));

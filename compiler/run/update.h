@@ -1,7 +1,9 @@
-// Updates: optimizer nodes collected and run together, one multi-tensor launch per op.
+// Updates: optimizer nodes, and converts of weights that lie as rows, collected and run together, one multi-tensor launch per op.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compiler/pass.h"
@@ -13,24 +15,31 @@ namespace lockstep {
 struct KernelSource;
 class KernelSet;
 
-// One update node on this rank's rows: `count` elements per tensor. Outputs may be the storage of inputs.
+// One update or convert node on this rank's rows: `count` elements per tensor. Outputs may be the storage of inputs. An update may write
+// its first output a second time, rounded to another dtype: the copy that the next step computes with.
 struct UpdateCall {
   const Graph* graph = nullptr;
   const Node* node = nullptr;
   int64_t count = 0;
   std::vector<void*> inputs, outputs;
+  void* copy = nullptr;  // null: none
+  DType copy_dtype = DType::f32;
 };
 
 class UpdateBatcher {
  public:
   virtual ~UpdateBatcher() = default;
+  virtual bool writes_copies() const = 0;
   virtual void add(const UpdateCall& call) = 0;  // may run later, at the latest in flush
   virtual void flush(Stream& stream) = 0;
 };
 // By generated kernels, or by the reference evaluator when `kernels` is null.
 std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options);
 
-// The kernels of the updates of a program, for compilation; and their names for the certificate.
+// State that the head of a program rounds (weights in bf16 compute), and to what.
+std::map<std::string, DType> rounded_state(const Phases& phases);
+
+// The kernels of the updates and head converts of a program, for compilation; and their names for the certificate.
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options);
 
 }  // namespace lockstep

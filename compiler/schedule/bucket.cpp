@@ -2,6 +2,7 @@
 #include "compiler/schedule/bucket.h"
 
 #include <algorithm>
+#include <set>
 #include <map>
 
 #include "core/base/error.h"
@@ -29,11 +30,13 @@ class Bucketer {
       made_->graph[v].layout = old_[input.value].layout;
       map_[static_cast<size_t>(input.value)] = v;
     }
-    auto exchanges = buckets_of("lane_exchange_start"), gathers = buckets_of("all_gather_start");
     std::vector<ValueId> exchanged;
     for (const Node& node : old_.nodes)
       if (node.op == "lane_exchange_start") exchanged.push_back(node.outputs[0]);
     auto tail = depends_on(old_, exchanged);
+    auto exchanges = buckets_of("lane_exchange_start", [](const Node&) { return true; });
+    auto gathers = buckets_of("all_gather_start", [&](const Node& node) { return in_tail(node, tail); });
+    gather_weights(buckets_of("all_gather_start", [&](const Node& node) { return !in_tail(node, tail); }));
 
     // The part before the sums, each exchange started as soon as its last gradient is there.
     size_t next = 0;
@@ -44,7 +47,7 @@ class Bucketer {
     };
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (!in_tail(node, tail) && node.op != "lane_exchange_start") copy(node);
+      if (!in_tail(node, tail) && node.op != "lane_exchange_start" && node.op != "all_gather_start" && !copied(node)) copy(node);
       start_ready(exchanges, exchange_handles, static_cast<NodeId>(n));
     }
     for (; next < exchanges.size(); ++next) exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
@@ -58,7 +61,7 @@ class Bucketer {
     std::vector<NodeId> late;  // readers of gathered values
     std::vector<ValueId> gathered;
     for (const Node& node : old_.nodes)
-      if (node.op == "all_gather_start") gathered.push_back(node.outputs[0]);
+      if (node.op == "all_gather_start" && in_tail(node, tail)) gathered.push_back(node.outputs[0]);
     auto after_gather = depends_on(old_, gathered);
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
@@ -105,10 +108,31 @@ class Bucketer {
     return out;
   }
 
-  std::vector<Bucket> buckets_of(const std::string& op) const {
+  // Weights that the body reads whole and that lie as rows (masters of rounded copies): first of all what they are rounded to, then their
+  // gathers, each on its way before the first is waited for.
+  void gather_weights(const std::vector<Bucket>& weights) {
+    std::set<NodeId> before;
+    std::vector<NodeId> open;
+    for (const Bucket& bucket : weights)
+      for (NodeId s : bucket.starts) open.push_back(s);
+    while (!open.empty()) {
+      NodeId n = open.back();
+      open.pop_back();
+      for (ValueId v : node_at(n).inputs)
+        if (old_[v].producer >= 0 && before.insert(old_[v].producer).second) open.push_back(old_[v].producer);
+    }
+    for (NodeId n : before) copy(node_at(n));
+    std::vector<Tensor> handles;
+    for (size_t b = 0; b < weights.size(); ++b) handles.push_back(start(weights[b], static_cast<int64_t>(b)));
+    for (size_t b = 0; b < weights.size(); ++b) wait(weights[b], handles[b]);
+  }
+
+  template <class Wanted>
+  std::vector<Bucket> buckets_of(const std::string& op, Wanted wanted) const {
     std::vector<std::pair<NodeId, NodeId>> order;  // {ready, start}
     for (size_t n = 0; n < old_.nodes.size(); ++n)
-      if (node_at(static_cast<NodeId>(n)).op == op) order.emplace_back(old_[old_.nodes[n].inputs[0]].producer, static_cast<NodeId>(n));
+      if (node_at(static_cast<NodeId>(n)).op == op && wanted(old_.nodes[n]))
+        order.emplace_back(old_[old_.nodes[n].inputs[0]].producer, static_cast<NodeId>(n));
     std::sort(order.begin(), order.end());
     std::vector<Bucket> out;
     for (auto [ready, start] : order) {

@@ -105,6 +105,31 @@ Phases cut_phases(const Graph& whole) {
   for (const Node& node : whole.nodes)
     for (ValueId v : node.outputs)
       if (node.op == "wait" && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)]) reduced.insert(v);
+  // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
+  std::set<NodeId> head;
+  std::set<ValueId> gathered;
+  for (size_t n = 0; n < whole.nodes.size(); ++n) {
+    const Node& node = whole.nodes[n];
+    if (node.op == "all_gather_start" && !after_exchange[static_cast<size_t>(node.outputs[0])]) {
+      head.insert(static_cast<NodeId>(n));
+      for (ValueId v : node.inputs) {
+        NodeId made = whole[v].producer;
+        if (made < 0) continue;
+        const Node& rounded = whole.nodes[static_cast<size_t>(made)];
+        if (rounded.op != "convert" || whole[rounded.inputs[0]].producer >= 0)
+          throw UserError(str("[", rounded.op, "] ", rounded.at.text(),
+                              ": reads rows of the state before the loss; only a convert of a parameter may"));
+        head.insert(made);
+      }
+    }
+    if (node.op == "wait" && head.count(whole[node.inputs[0]].producer)) {
+      head.insert(static_cast<NodeId>(n));
+      gathered.insert(node.outputs.begin(), node.outputs.end());
+    }
+  }
+  out.head.assign(head.begin(), head.end());
+  reduced.insert(gathered.begin(), gathered.end());
+
   auto is_lane_value = [&](ValueId v) {
     for (const auto& [dim, placement] : whole[v].layout.splits)
       if (placement.kind == Placement::Kind::per_lane) return true;
@@ -142,7 +167,9 @@ Phases cut_phases(const Graph& whole) {
     if (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count")
       for (ValueId v : node.inputs) of_state(of_state, v);
   out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
-  out.body = extract(whole, gradients, seeds);
+  std::set<ValueId> made_before = seeds;
+  made_before.insert(gathered.begin(), gathered.end());
+  out.body = extract(whole, gradients, made_before);
 
   // State that this step replaces: nothing else of the tail may read it, because the update is in place.
   std::map<ValueId, std::string> replaced;
@@ -181,7 +208,7 @@ Phases cut_phases(const Graph& whole) {
   }
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
-    if (of_body(node)) continue;
+    if (of_body(node) || head.count(static_cast<NodeId>(n))) continue;
     bool before =
         !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] && !after_exchange[static_cast<size_t>(node.outputs[0])];
     bool count_chain = node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));

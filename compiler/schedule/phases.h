@@ -27,6 +27,7 @@ struct Phases {
   Phase body;                             // per micro-batch: forward and backward; the same on every data mesh
   std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
   std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
+  std::vector<NodeId> head;               // before the body: weights that lie as rows, rounded (convert) and gathered (start, wait), in order
   std::vector<NodeId> counts;             // lane_count nodes in `whole`, in the order of count.outputs
   std::vector<TailStep> tail;             // everything after the body, in order
   std::vector<Phase> fragments;

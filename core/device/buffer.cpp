@@ -9,15 +9,17 @@
 namespace lockstep {
 
 namespace {
+constexpr size_t kAlignment = 256;
+
 class CpuAllocator : public Allocator {
  public:
   void* allocate(size_t bytes) override {
-    size_t rounded = (bytes + 63) / 64 * 64;
-    void* data = std::aligned_alloc(64, rounded ? rounded : 64);
+    size_t rounded = bytes ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
+    void* data = std::aligned_alloc(kAlignment, rounded);
     if (!data)
       throw UserError(str("out of memory: ", bytes_text(static_cast<double>(bytes)),
                           " could not be allocated on the CPU; use a smaller micro-batch or more ranks"));
-    std::memset(data, 0, rounded ? rounded : 64);
+    std::memset(data, 0, rounded);
     return data;
   }
   void release(void* data, size_t) noexcept override { std::free(data); }

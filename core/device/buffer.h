@@ -1,4 +1,4 @@
-// Memory of a device. A Buffer owns 64-byte aligned bytes; a view is a pointer into it.
+// Memory of a device. A Buffer owns 256-byte aligned bytes; a view is a pointer into it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace lockstep {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  virtual void* allocate(size_t bytes) = 0;  // 64-byte aligned, zeroed; throws UserError with the size when memory is out
+  virtual void* allocate(size_t bytes) = 0;  // 256-byte aligned, zeroed; throws UserError with the size when memory is out
   virtual void release(void* data, size_t bytes) noexcept = 0;
 };
 Allocator& cpu_allocator();

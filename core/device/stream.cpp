@@ -57,6 +57,19 @@ class QueueStream : public Stream {
       }
     });
   }
+  // What failed before the event is the event's to tell as well: who waits for it on the host may never look at the stream.
+  std::shared_ptr<Event> record() override {
+    auto reached = std::make_shared<std::promise<void>>();
+    auto event = std::make_shared<Flag>(reached->get_future().share());
+    boost::asio::post(pool_, [this, reached = std::move(reached)] {
+      std::lock_guard lock(mutex_);
+      if (error_)
+        reached->set_exception(error_);
+      else
+        reached->set_value();
+    });
+    return event;
+  }
   void synchronize() override {
     std::promise<void> reached;
     auto future = reached.get_future();

@@ -10,8 +10,8 @@ namespace lockstep {
 class Event {
  public:
   virtual ~Event() = default;
-  virtual bool done() = 0;         // never blocks; rethrows what the work before it threw
-  virtual void synchronize() = 0;  // blocks the calling thread; rethrows
+  virtual bool done() = 0;         // never blocks; rethrows what the work before it threw, each time
+  virtual void synchronize() = 0;  // blocks the calling thread; rethrows likewise
 };
 
 class Stream {

@@ -31,6 +31,7 @@ void Array::fetch() const {
   remote_->host_old = false;
 }
 void Array::host_wrote() {
+  ++version_;
   if (remote_) remote_->old = true, remote_->host_old = false;
 }
 std::byte* Array::on(Device& device) {
@@ -49,8 +50,13 @@ std::byte* Array::on(Device& device) {
   remote_->old = false;
   return remote_->data.data();
 }
-void Array::device_wrote() {
+void Array::device_wrote(Device& device) {
+  if (device.addressable()) return host_wrote();  // it wrote `data`
+  ++version_;
   if (remote_) remote_->host_old = true;
+}
+void Array::device_wrote() {
+  remote_ ? device_wrote(*remote_->device) : host_wrote();
 }
 
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank) {

@@ -28,7 +28,7 @@ LiveMesh solo_mesh();
 // A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense, row-major, of local_shape).
 // Where the host cannot address the device that computes, there is a second copy on the device, and the two follow each other: fetch()
 // before the host reads `data` or writes a part of it, host_wrote() after it wrote; on() gives the device's copy, device_wrote() after
-// work that changes it was enqueued.
+// work of that device that changes it was enqueued.
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
@@ -41,8 +41,10 @@ struct Array {
   void fetch() const;
   void host_wrote();
   std::byte* on(Device& device);
-  void device_wrote();
+  void device_wrote(Device& device);
+  void device_wrote();  // the device that holds the second copy did, where there is one
 
+  uint64_t version() const { return version_; }  // counts the writes of both copies
   int64_t local_numel() const { return numel(local_shape); }
   size_t local_bytes() const { return static_cast<size_t>(local_numel()) * size_of(dtype); }
 
@@ -53,6 +55,7 @@ struct Array {
     bool old = true, host_old = false;
   };
   std::shared_ptr<Remote> remote_;
+  uint64_t version_ = 0;
 };
 // Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate = true);

@@ -40,8 +40,8 @@ const PlacementRule* rule_for(const std::string& fqn, std::string_view dim, cons
   return found;
 }
 
-Placement by_name(const Spec& spec, std::string_view dim) {
-  if (spec.role == Role::moment && is_data_dim(dim)) return Shard(0);
+Placement by_name(const Spec& spec, std::string_view dim, bool masters) {
+  if ((spec.role == Role::moment || (masters && spec.role == Role::parameter)) && is_data_dim(dim)) return Shard(0);
   if (spec.role == Role::parameter && dim == "dp_shard") return Shard(0);
   return Replicate();
 }
@@ -60,7 +60,8 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
 }
 }  // namespace
 
-Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh) {
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
+                  bool masters) {
   Layout layout;
   for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
     const PlacementRule* rule = nullptr;
@@ -70,7 +71,7 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, con
     }
     if (spec.shape.empty()) continue;
     if (rule) check_fit(spec, *rule);
-    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim));
+    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim, masters));
   }
   return layout;
 }

@@ -27,6 +27,7 @@ void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns)
 //   moment: Shard(0) on dp_replicate and on dp_shard, so that each rank updates its rows.
 // Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1 are kept, so that a layout does not
 // depend on sizes. UserError when two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
-Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh);
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
+                  bool masters = false);
 
 }  // namespace lockstep

@@ -109,7 +109,7 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
   auto before = to;
   to.insert(to.end(), rules.begin(), rules.end());
   try {
-    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words);
+    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words, masters());
   } catch (...) {
     to = std::move(before);
     throw;
@@ -118,12 +118,12 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
 void State::place(std::vector<PlacementRule> rules, Here at) { add_rules(rules_, std::move(rules), at); }
 void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_rules(defaults_, std::move(rules), at); }
 
-Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words); }
+Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, masters()); }
 
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
-    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, spec.shape)) *
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, masters()), mesh_.words, spec.shape)) *
              static_cast<int64_t>(size_of(spec.dtype));
   return bytes;
 }
@@ -132,7 +132,7 @@ void State::allocate() {
   if (allocated_) return;
   std::deque<Array> made;
   for (const Spec& spec : specs_)
-    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words), mesh_.words, mesh_.rank));
+    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words, masters()), mesh_.words, mesh_.rank));
   arrays_ = std::move(made);
   allocated_ = true;
 }

@@ -69,6 +69,7 @@ class State {
 
   LiveMesh mesh_;
   uint64_t seed_;
+  bool masters() const { return compute_ != DType::f32; }
   DType compute_ = DType::f32;
   std::deque<Spec> specs_;
   std::unordered_map<std::string, size_t> index_;

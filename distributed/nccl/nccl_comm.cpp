@@ -1,6 +1,7 @@
 // The life of a communicator: made, polled, aborted or destroyed.
 #include "distributed/nccl/nccl_comm.h"
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <future>
@@ -33,6 +34,19 @@ ncclConfig_t config() {
   out.splitShare = 1;
   return out;
 }
+
+// Where NCCL puts a communicator. Its thread may write here until the call has come to its end; so where it did not, the place stays.
+class Place {
+ public:
+  ncclComm_t* get() { return place_.get(); }
+  ncclComm_t value() { return std::atomic_ref<ncclComm_t>(*place_).load(std::memory_order_acquire); }
+  void leave_it() { (void)place_.release(); }
+
+ private:
+  std::unique_ptr<ncclComm_t> place_ = std::make_unique<ncclComm_t>(nullptr);
+};
+constexpr const char* kNoCommunicator = "NCCL gave no communicator";
+constexpr const char* kEnded = "the communicator, or one that shares its resources, was aborted after an error";
 }  // namespace
 
 std::string NcclComm::words(ncclResult_t result) const {
@@ -40,10 +54,12 @@ std::string NcclComm::words(ncclResult_t result) const {
   return str(nccl().GetErrorString(result), last && *last ? str(" (", last, ")") : "");
 }
 
-std::string NcclComm::settle(ncclResult_t result, double seconds) {
-  const auto begin = Clock::now(), deadline = after(seconds);
+std::string NcclComm::settle(ncclResult_t result, double seconds, double spent) {
+  const auto begin = Clock::now(), deadline = after(seconds - spent);
+  // Some calls give ncclSuccess with all of their work still to come, ncclCommSplit of 2.28 among them: only the communicator knows.
+  if (result == ncclSuccess) result = ncclInProgress;
   while (result == ncclInProgress) {
-    if (comm_ && nccl().CommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
+    if (nccl().CommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
     if (result != ncclInProgress) break;
     if (Clock::now() > deadline) {
       abort();
@@ -57,9 +73,10 @@ std::string NcclComm::settle(ncclResult_t result, double seconds) {
   return text;
 }
 
-void NcclComm::know() {
-  nccl().CommUserRank(comm_, &rank_);
-  nccl().CommCount(comm_, &size_);
+std::string NcclComm::know() {
+  ncclResult_t result = nccl().CommUserRank(comm_, &rank_);
+  if (result == ncclSuccess) result = nccl().CommCount(comm_, &size_);
+  return result == ncclSuccess ? "" : words(result);
 }
 
 std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUniqueId& id, int rank, int size, const std::string& site,
@@ -67,27 +84,45 @@ std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUni
   device.enter();
   std::shared_ptr<NcclComm> out(new NcclComm(device));
   ncclConfig_t wanted = config();
-  std::string error = out->settle(nccl().CommInitRankConfig(&out->comm_, size, id, rank, &wanted), seconds);
-  if (!error.empty()) throw PeerError(str(site, ": no communicator on rank ", rank, " of ", size, " (", device.describe(), "): ", error));
-  out->know();
+  Place place;
+  ncclResult_t result = nccl().CommInitRankConfig(place.get(), size, id, rank, &wanted);
+  out->comm_ = place.value();  // there when the call returns, ready or not
+  std::string error = out->comm_                                          ? out->settle(result, seconds)
+                      : result == ncclSuccess || result == ncclInProgress ? kNoCommunicator
+                                                                          : out->words(result);
+  if (error.empty()) error = out->know();
+  if (!error.empty()) {
+    place.leave_it();
+    throw PeerError(str(site, ": no communicator on rank ", rank, " of ", size, " (", device.describe(), "): ", error));
+  }
   return out;
 }
 
 std::shared_ptr<NcclComm> NcclComm::split(int color, int key, const std::string& site, double seconds) {
   device_.enter();
+  if (*ended_) throw PeerError(str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", kEnded));
   std::shared_ptr<NcclComm> out(new NcclComm(device_));
+  out->ended_ = ended_;
   ncclConfig_t wanted = config();
-  // The parent is at work until the child exists; then the child is until it is ready.
-  std::string error = settle(nccl().CommSplit(comm_, color, key, &out->comm_, &wanted), seconds);
-  if (error.empty()) error = out->comm_ ? out->settle(ncclInProgress, seconds) : "NCCL gave no communicator";
+  // The parent is at work until the child exists, whose place is null till then; then the child is until it is ready.
+  Place place;
+  const auto begin = Clock::now();
+  std::string error = settle(nccl().CommSplit(comm_, color, key, place.get(), &wanted), seconds);
+  if (error.empty()) {
+    out->comm_ = place.value();
+    std::chrono::duration<double> spent = Clock::now() - begin;
+    error = out->comm_ ? out->settle(ncclInProgress, seconds, spent.count()) : kNoCommunicator;
+    if (error.empty()) error = out->know();
+  } else {
+    place.leave_it();
+  }
   if (!error.empty()) throw PeerError(str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", error));
-  out->know();
   out->parent_ = shared_from_this();
   return out;
 }
 
 std::string NcclComm::run(const std::function<ncclResult_t()>& calls, double seconds) {
-  if (aborted_) return "the communicator was aborted";
+  if (*ended_) return kEnded;
   device_.enter();
   ncclResult_t result = nccl().GroupStart();
   ncclResult_t bad = ncclSuccess;
@@ -95,12 +130,13 @@ std::string NcclComm::run(const std::function<ncclResult_t()>& calls, double sec
     bad = calls();
     result = nccl().GroupEnd();
   }
-  if (bad != ncclSuccess && bad != ncclInProgress && result == ncclSuccess) result = bad;
+  if (bad != ncclSuccess && bad != ncclInProgress && (result == ncclSuccess || result == ncclInProgress)) result = bad;
   return settle(result, seconds);
 }
 
 std::string NcclComm::asynchronous_error() const {
   if (aborted_ || !comm_) return "";
+  if (*ended_) return kEnded;
   ncclResult_t state = ncclSuccess;
   ncclResult_t result = nccl().CommGetAsyncError(comm_, &state);
   if (result == ncclSuccess) result = state;
@@ -112,6 +148,7 @@ std::string NcclComm::asynchronous_error() const {
 void NcclComm::abort() {
   if (aborted_ || !comm_) return;
   aborted_ = true;
+  *ended_ = true;
   auto ended = std::make_shared<std::promise<void>>();
   auto future = ended->get_future();
   std::thread([comm = comm_, &device = device_, ended] {
@@ -125,9 +162,10 @@ void NcclComm::abort() {
 }
 
 NcclComm::~NcclComm() {
-  if (!comm_ || aborted_ || std::uncaught_exceptions() > 0) return;
+  if (!comm_ || *ended_ || std::uncaught_exceptions() > 0) return;
   try {
     device_.enter();
+    // ncclCommDestroy may return before its work is done; nothing touches the communicator after it.
     if (settle(nccl().CommFinalize(comm_), kDestroySeconds).empty()) nccl().CommDestroy(comm_);
   } catch (...) {}  // a destructor: what cannot be destroyed is left to the end of the process
 }

@@ -107,7 +107,10 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     throw_failed();
     device_.enter();
     int64_t before = device_.memory_info().free;
-    auto child = comm_->split(color, key, str("group \"", name, "\""), deadline());
+    std::shared_ptr<NcclComm> child;
+    try {
+      child = comm_->split(color, key, str("group \"", name, "\""), deadline());
+    } catch (const PeerError& error) { fail(error.what()); }
     uint64_t numbers[] = {identity_.key, static_cast<uint64_t>(color), static_cast<uint64_t>(splits_++)};
     auto group = std::make_shared<NcclGroup>(device_, std::move(child), name, hash64(numbers, sizeof numbers), deadline());
     group->connect(before);

@@ -2,6 +2,7 @@
 // instruction can follow, its streams have threads of their own, and captured work is a list: what a real device asks of the program, this
 // one asks too.
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -24,10 +25,40 @@ T* near(T* p) {
   return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(p) & ~kMark);
 }
 
+// A number of the environment; -1: it is not set.
+int64_t asked(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? std::atoll(text) : -1;
+}
+
+// FAR_DEVICE_MEMORY=BYTES is how much the device has, for tests of a memory that is full; without it, as much as the host. FAR_DEVICE_TOLD
+// is what memory_info() says of it then: a driver may be too hopeful.
 class FarMemory : public Allocator {
  public:
-  void* allocate(size_t bytes) override { return far(cpu_allocator().allocate(bytes)); }
-  void release(void* data, size_t bytes) noexcept override { cpu_allocator().release(near(data), bytes); }
+  void* allocate(size_t bytes) override {
+    const auto wanted = static_cast<int64_t>(bytes);
+    const int64_t before = used_.fetch_add(wanted);
+    if (limit_ >= 0 && before + wanted > limit_) {
+      used_ -= wanted;
+      throw UserError(str("out of memory on the far device: asked for ", bytes_text(static_cast<double>(bytes)), " (", bytes, " bytes), ",
+                          bytes_text(static_cast<double>(limit_ - before)), " of ", bytes_text(static_cast<double>(limit_)),
+                          " are free; use a smaller micro-batch or more ranks"));
+    }
+    return far(cpu_allocator().allocate(bytes));
+  }
+  void release(void* data, size_t bytes) noexcept override {
+    cpu_allocator().release(near(data), bytes);
+    used_ -= static_cast<int64_t>(bytes);
+  }
+  DeviceMemory info() const {
+    if (limit_ < 0) return cpu_device().memory_info();
+    const int64_t told = asked("FAR_DEVICE_TOLD");
+    return {(told < 0 ? limit_ : told) - used_, told < 0 ? limit_ : told};
+  }
+
+ private:
+  const int64_t limit_ = asked("FAR_DEVICE_MEMORY");
+  std::atomic<int64_t> used_ = 0;
 };
 
 // What is enqueued while a stream records is kept instead of run.
@@ -40,10 +71,9 @@ class FarStream : public Stream {
       queue_->run(std::move(work));
   }
   void synchronize() override { queue_->synchronize(); }
-  std::shared_ptr<Event> record() override { return recording_ ? nullptr : queue_->record(); }
-  void wait(const std::shared_ptr<Event>& event) override {
-    if (event) queue_->wait(event);
-  }
+  // While a stream records, its order is that of the list: an event in it is done.
+  std::shared_ptr<Event> record() override { return recording_ ? inline_stream()->record() : queue_->record(); }
+  void wait(const std::shared_ptr<Event>& event) override { queue_->wait(event); }
   void record_into(std::vector<std::function<void()>>* list) { recording_ = list; }
 
  private:
@@ -70,7 +100,7 @@ class FarDevice : public Device {
   bool addressable() const override { return false; }
   Allocator& memory() override { return memory_; }
   Allocator& staging() override { return cpu_allocator(); }
-  DeviceMemory memory_info() override { return cpu_device().memory_info(); }
+  DeviceMemory memory_info() override { return memory_.info(); }
   std::unique_ptr<Stream> make_stream() override { return std::make_unique<FarStream>(); }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
     stream.run([=] { std::memmove(near(to), near(from), bytes); });
@@ -205,6 +235,8 @@ class FarReductions : public Reductions {
     }
     cpu_->sum(mine, stream);
   }
+  size_t most_sources() const override { return cpu_->most_sources(); }
+  size_t most_lefts() const override { return cpu_->most_lefts(); }
   void limbs(std::span<const Doubles> addends, int64_t* words, Stream& stream) override {
     std::vector<Doubles> mine(addends.begin(), addends.end());
     for (auto& addend : mine) addend.from = near(addend.from);

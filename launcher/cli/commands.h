@@ -27,7 +27,7 @@ int run(const RunArguments& arguments, std::ostream& out);
 struct PlanArguments {
   RunConfig config;
   int64_t nproc = 1;
-  int64_t memory = 0;  // bytes of each rank's device, with train.device cuda; 0: not known, nothing is refused
+  int64_t memory = 0;  // bytes of each rank's device, where the config names one; 0: those of the GPU here; without one nothing is refused
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <ostream>
 
 #include "core/base/error.h"
@@ -30,7 +31,8 @@ RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command
   return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)));
 }
 
-int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err) {
+// `worker`: the config, where the command is the worker's; it then does nothing here.
+int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err, std::optional<std::string>& worker) {
   words = with_subcommand(std::move(words));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     (words.empty() ? err : out) << help_text();
@@ -105,8 +107,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
   auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("");
   worker_app->add_option("config", flags.target)->required();
-  worker_app->callback(
-      [&] { act = [&] { return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(flags.target), at); }); }; });
+  worker_app->callback([&] { worker = flags.target, act = [] { return kExitOk; }; });
 
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
@@ -121,8 +122,10 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
 }  // namespace
 
 int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  std::optional<std::string> worker;
   try {
-    return dispatch(arguments, out, err);
+    const int code = dispatch(arguments, out, err, worker);
+    if (!worker) return code;
   } catch (const Error& error) {
     err << "trainrun: " << (std::string(error.kind()) == "UserError" ? "" : str(error.kind(), ": ")) << error.what() << std::endl;
     return error.exit_code();
@@ -130,6 +133,7 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::
     err << "trainrun: InternalError: " << error.what() << std::endl;
     return kExitInternal;
   }
+  return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(*worker), at); });
 }
 
 }  // namespace lockstep::cli

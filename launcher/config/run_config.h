@@ -56,7 +56,8 @@ struct TrainConfig {
   int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", at_least(1));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
   std::string precision = key(&precision, "train.precision", "fp32",
-                              "arithmetic of the model; bf16: weights, moments, gradients, statistics and sums stay fp32; tf32: fp32 with "
+                              "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of weights leave "
+                              "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; tf32: fp32 with "
                               "contractions in TF32, where the device has it",
                               one_of({"fp32", "tf32", "bf16"}));
   std::string numerics = key(&numerics, "train.numerics", "invariant",

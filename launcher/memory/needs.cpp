@@ -15,6 +15,12 @@ int64_t MemoryNeeds::total() const {
   return sum;
 }
 
+int64_t MemoryNeeds::exact() const {
+  int64_t sum = 0;
+  for (const auto& part : parts) sum += part.bound ? 0 : part.bytes;
+  return sum;
+}
+
 int64_t communicators(const Mesh& mesh) {
   int64_t dims = 0, data = 0;
   for (int i = 0; i < mesh.ndim(); ++i) {
@@ -25,14 +31,13 @@ int64_t communicators(const Mesh& mesh) {
   return dims + (data > 1 ? 1 : 0);
 }
 
-MemoryNeeds device_needs(const State& state, const StepBytes& step, const std::string& precision, const LibraryBounds& bounds) {
+MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds) {
   const Mesh& mesh = state.mesh().words;
-  int64_t weights = 0, moments = 0, others = 0, copies = 0;
+  int64_t weights = 0, moments = 0, others = 0;
   for (const auto& spec : state.specs()) {
     int64_t elements = numel(padded_local_shape(state.layout(spec.fqn), mesh, spec.shape));
     int64_t bytes = elements * static_cast<int64_t>(size_of(spec.dtype));
     (spec.role == Role::parameter ? weights : spec.role == Role::moment ? moments : others) += bytes;
-    if (spec.role == Role::parameter && precision == "bf16") copies += 2 * elements;
   }
   int64_t groups = communicators(mesh);
   MemoryNeeds needs;
@@ -42,11 +47,13 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const std::s
   add("weights", weights);
   add("moments", moments);
   add("other state", others);
-  add("bf16 copies of weights", copies);
+  add("bf16 copies of weights", step.copies);
   add("activations", step.arena);
+  add("batches", step.batches);
+  add("evaluation", step.evaluation);
   add("gradients", step.reduction);
   add("library workspaces", bounds.workspace, true);
-  add("driver and libraries", bounds.context, true);
+  add("driver and libraries", bounds.context + bounds.libraries, true);
   add(str("communicators (", groups, ")"), groups * bounds.communicator, true);
   return needs;
 }
@@ -89,15 +96,15 @@ std::string sized(int64_t bytes) { return str(bytes, " bytes (", bytes_text(stat
 std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
 }  // namespace
 
-std::string memory_table(const MemoryNeeds& needs, int64_t available) {
+std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has) {
   std::string out;
   for (const auto& part : needs.parts) out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
   int64_t total = needs.total();
-  out += row("together", str("at most ", sized(total)));
+  out += row("together", str(total > needs.exact() ? "at most " : "", sized(total)));
   if (available > 0) {
     char share[64];
     std::snprintf(share, sizeof share, ", %.1f %% of it is needed", 100.0 * static_cast<double>(total) / static_cast<double>(available));
-    out += row("the device has", sized(available) + share);
+    out += row(has, sized(available) + share);
   }
   return out;
 }

@@ -147,13 +147,15 @@ void leave_worker(std::exception_ptr failure) {
 }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
+  // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame is unwound before terminate.
+  std::set_terminate([] { leave_worker(std::current_exception()); });
   try {
     int code = body(enter_worker());
     std::fflush(nullptr);
     if (code != kExitStopped || !g_place.supervised()) return code;
     std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
     return kExitOk;
-  } catch (...) { leave_worker(std::current_exception()); }
+  } catch (const UserError&) { leave_worker(std::current_exception()); }
 }
 
 }  // namespace lockstep

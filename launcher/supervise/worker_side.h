@@ -19,7 +19,8 @@ namespace lockstep {
 //    and opens the flight record progress-R beside it;
 //  5 calls body, which returns kExitOk, or kExitStopped after a stop on request.
 // An exception becomes an error record (started by trainrun) or a message on stderr (not), and the process leaves by _exit with the code of
-// its kind, so that no destructor waits for a peer that is gone; one that is not an Error counts as InternalError.
+// its kind; one that is not an Error counts as InternalError. All but UserErrors leave where they are thrown, by std::terminate, so that no
+// destructor waits for a peer that is gone: call worker_main outside of every handler that would take them.
 // A body that stopped on request exits with 0 under trainrun, which answers with kExitStopped when all ranks have left.
 int worker_main(const std::function<int(const WorkerPlace&)>& body);
 

@@ -95,11 +95,18 @@ Step Trainer::compile_training() {
 StepPlan Trainer::plan_training(const Mesh& mesh) const {
   return plan_step(state_, mesh, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_);
 }
+StepFunction Trainer::evaluation_function() const {
+  return [this](const std::vector<Tensor>& batch) { return cross_entropy(model_.logits(batch[0], false), batch[1]); };
+}
+BatchShape Trainer::evaluation_shape(int64_t sequences) const {
+  int64_t micro = config_.batch.micro;
+  return {(sequences + micro - 1) / micro * micro, micro, 0};
+}
 Step Trainer::compile_evaluation(int64_t sequences) {
-  int64_t micro = config_.batch.micro, padded = (sequences + micro - 1) / micro * micro;
-  return compile(
-      state_, fields(), {padded, micro, 0},
-      [this](const std::vector<Tensor>& batch) { return cross_entropy(model_.logits(batch[0], false), batch[1]); }, options_);
+  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), options_);
+}
+StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
+  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(), options_);
 }
 
 }  // namespace lockstep

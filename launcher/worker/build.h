@@ -28,12 +28,15 @@ class Trainer {
   Step compile_training();
   Step compile_evaluation(int64_t sequences);      // of at least this many sequences; what is beyond must be masked by the caller
   StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
+  StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
   const CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }
 
  private:
   std::vector<BatchField> fields() const;
   StepFunction training_function() const;
+  StepFunction evaluation_function() const;
+  BatchShape evaluation_shape(int64_t sequences) const;
 
   const RunConfig& config_;
   State& state_;

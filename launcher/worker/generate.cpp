@@ -12,6 +12,7 @@
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"
 #include "launcher/worker/build.h"
+#include "launcher/worker/run_device.h"
 
 namespace lockstep::cli {
 
@@ -82,9 +83,15 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
   auto loaded = load(arguments.path);
-  const RunConfig& config = loaded->config;
+  RunConfig& config = loaded->config;
   int64_t context = config.model.context, vocab = config.model.vocab;
-  CompileOptions options = compile_options(config, 1);
+  FoundTarget found = found_target(config.train.device);
+  const Target& target = found.target;
+  if (device_choice(config.train.device).kind == "cuda")
+    std::cerr << "trainrun: on " << target.device().describe() << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
+  // The weights are fp32: what was trained in TF32 is read in fp32 where the device has no TF32.
+  if (config.train.precision == "tf32" && target.device().kind() == "cpu") config.train.precision = "fp32";
+  CompileOptions options = compile_options(config, 1, target);
   Forward forward(
       loaded->state, {{"ids", DType::i32, {1, context}}},
       [&](const std::vector<Tensor>& batch) { return convert(loaded->model.logits(batch[0], false), DType::f32); }, options);

@@ -1,78 +1,17 @@
 // trainrun plan: what N ranks would hold, send and take, without starting one.
-#include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <ostream>
 #include <set>
 
-#include "compiler/codegen/target.h"
-#include "compiler/run/certificate.h"
-#include "compiler/run/lane_reducer.h"
-#include "compiler/run/tail.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
-#include "launcher/memory/needs.h"
-#include "launcher/worker/build.h"
+#include "launcher/worker/paper.h"
+#include "launcher/worker/run_device.h"
 
 namespace lockstep::cli {
 
 namespace {
-// The world as words alone: enough for layouts, none for messages.
-LiveMesh paper_mesh(const Mesh& words) {
-  LiveMesh mesh = solo_mesh();
-  mesh.words = words;
-  return mesh;
-}
-
-// The step of a config on N ranks, on paper: what it is measured by.
-struct PaperRun {
-  PaperRun(const RunConfig& config, int64_t nproc)
-      : words(validate(config, nproc)),
-        state(paper_mesh(words), static_cast<uint64_t>(config.train.seed)),
-        trainer(config, nproc, state),
-        step(trainer.plan_training(words)),
-        executables(make_executables(step)),
-        ranks(static_cast<int>(words.data_size())),
-        reduction(tail_bytes(step.phases, ranks, 0)) {
-    auto paper = cpu_target().make_reductions({});  // counts bytes; adds nothing
-    for (const auto& bucket : step.phases.buckets) {
-      std::vector<Shape> shapes;
-      for (int output : bucket) shapes.push_back(step.body[step.body.outputs[static_cast<size_t>(output)].value].shape);
-      auto reducer = [&](int rank) {
-        return LaneReducer(shapes, LanePlan{step.micro_batches, step.lanes, ranks, rank}, cpu_device(), *paper);
-      };
-      // Ranks are left with different partial sums; the fullest one counts.
-      int64_t most = 0;
-      for (int r = 0; r < ranks; ++r) most = std::max(most, reducer(r).bytes());
-      reduction += most;
-      exchanged += reducer(0).sent_bytes();
-    }
-  }
-  MemoryNeeds needs(const std::string& precision) const {
-    return device_needs(state, {.arena = executables.arena_bytes(), .reduction = reduction}, precision);
-  }
-
-  Mesh words;
-  State state;
-  Trainer trainer;
-  StepPlan step;
-  StepExecutables executables;
-  int ranks;
-  int64_t reduction;      // bytes
-  int64_t exchanged = 0;  // bytes that rank 0 sends
-};
-
-// Bytes of the fullest rank with another micro-batch and rank count; nullopt where the config cannot be.
-std::optional<int64_t> bytes_with(RunConfig config, int64_t micro, int64_t nproc) {
-  config.batch.micro = micro;
-  try {
-    return PaperRun(config, nproc).needs(config.train.precision).total();
-  } catch (const UserError&) {
-    return {};  // a mesh of fixed sizes, lanes that do not divide
-  }
-}
-
 struct Traffic {
   int64_t count = 0, bytes = 0;
 };
@@ -85,8 +24,11 @@ std::string row(const std::string& name, const std::string& value) {
 
 int plan(const PlanArguments& arguments, std::ostream& out) {
   const RunConfig& config = arguments.config;
-  PaperRun paper(config, arguments.nproc);
-  const auto& [words, state, trainer, plan, executables, ranks, reduction, exchanged] = paper;
+  FoundTarget found = found_target(config.train.device, arguments.nproc);
+  Device& device = found.target.device();
+  PaperRun paper(config, arguments.nproc, found.target);
+  const auto& [words, state, trainer, step] = paper;
+  const auto& [plan, executables, ranks, reduction, exchanged, batches] = step;
 
   int64_t parameters = 0, elements = 0;
   for (const auto& spec : state.specs()) {
@@ -103,9 +45,19 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   out << "memory of the fullest rank\n";
   out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction))
       << row("together", exact_bytes(held + arena + reduction));
-  bool on_gpu = device_choice(config.train.device).kind == "cuda";
-  MemoryNeeds needs = paper.needs(config.train.precision);
-  if (on_gpu) out << "memory of the fullest rank's device\n" << memory_table(needs, arguments.memory);
+  // A GPU that is here has the memory that it has, unless the words say otherwise.
+  bool on_device = !device.addressable() || device_choice(config.train.device).kind == "cuda";
+  int64_t available = arguments.memory ? arguments.memory : device.kind() == "cuda" ? device.memory_info().total : 0;
+  int64_t sequences = config.data.validation > 0 ? config.train.eval_batches * config.batch.global : 0;
+  LibraryBounds bounds = library_bounds(config.train.device, found.target);
+  MemoryNeeds needs;
+  if (on_device) {
+    needs = device_needs(config, state, trainer, step, sequences, bounds);
+    out << "memory of the fullest rank's device\n" << memory_table(needs, available);
+    if (!found.missing.empty())
+      out << "  planned without the device (" << found.missing
+          << "):\n  contractions and attention are counted with the CPU's workspaces, and the library workspaces are the device's bound\n";
+  }
   out << "step\n";
   out << row("micro-batches", str(plan.micro_batches, " of ", config.batch.micro, " sequences, in ", plan.lanes, " lanes"));
   out << row("tokens", str(config.batch.global * config.model.context)) << row("contractions", str(gflop, " Gflop, all ranks together"));
@@ -145,12 +97,12 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   while (advised > 1 && config.batch.global % advised) --advised;
   if (plan.micro_batches < 4 * ranks && advised >= 1 && advised < config.batch.micro)
     out << "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro " << advised << " gives that\n";
-  out << "numerics certificate (equal certificates promise equal bits, on any number of data ranks)\n"
-      << row("", certificate_of(plan, executables));
-  if (on_gpu && arguments.memory > 0 && needs.total() > arguments.memory)
-    throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, needs, arguments.memory,
-                                 nearest_fit(config.batch.micro, arguments.nproc, arguments.memory,
-                                             [&](int64_t micro, int64_t nproc) { return bytes_with(config, micro, nproc); })));
+  out << "numerics certificate" << (found.missing.empty() ? "" : " of the CPU, since the device is not here")
+      << " (equal certificates promise equal bits, on " << (plan.options.invariant ? "any" : "this") << " number of data ranks)\n"
+      << row("", certificate_of(plan, executables, ranks));
+  if (on_device && available > 0 && needs.total() > available)
+    throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, needs, available,
+                                 nearest_config(config, arguments.nproc, found.target, sequences, bounds, available)));
   return kExitOk;
 }
 

@@ -41,6 +41,27 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
   return cuda_target(static_cast<int>(ordinal));
 }
 
+void agree_on_device(Group& world, const std::string& word, const Device& device) {
+  auto all = all_gather_text(world, str(device.kind(), "\n", device.describe()));
+  for (size_t r = 1; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    auto named = [](const std::string& text) { return str(text.substr(text.find('\n') + 1), " (", text.substr(0, text.find('\n')), ")"); };
+    throw UserError(str("train.device \"", word, "\": rank ", r, " computes on ", named(all[r]), ", rank 0 on ", named(all[0]),
+                        "; all ranks need devices of one kind: set train.device to \"cpu\", or to \"cuda\" on hosts of one GPU and "
+                        "driver"));
+  }
+}
+
+FoundTarget found_target(const std::string& word, int64_t local_ranks) {
+  // "cuda:N" is one device, and here any will do; "auto" asks whether there is one for every rank.
+  const std::string any = starts(word, kCuda) && cuda_devices() <= std::stoll(word.substr(kCuda.size())) ? "cuda" : word;
+  try {
+    return {run_target(any, 0, word == "auto" ? local_ranks : 1), ""};
+  } catch (const UserError& error) {
+    return {cpu_target(), error.what()};
+  }
+}
+
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
   Device& device = target.device();
   if (device.addressable()) return;

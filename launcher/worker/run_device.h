@@ -14,6 +14,17 @@ namespace lockstep {
 // UserError: no driver, no device, fewer devices than ranks, a device that is too old, a plugin that cannot be loaded.
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks);
 
+// Ranks on devices of different kinds would make different collectives, and ranks on different devices other bits. Collective over `world`.
+// UserError on every rank, naming the first rank that differs from rank 0 and both devices.
+void agree_on_device(Group& world, const std::string& word, const Device& device);
+
+// The device of train.device where this machine has it, else the CPU: for planning, and for text from a checkpoint of another machine.
+struct FoundTarget {
+  const Target& target;
+  std::string missing;  // why it is the CPU although the config names another device; else empty
+};
+FoundTarget found_target(const std::string& word, int64_t local_ranks = 1);
+
 // Gives `mesh` the group of its data ranks on the device's memory. Collective over mesh.data; does nothing where the host addresses the
 // device's memory.
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target);

@@ -12,6 +12,7 @@
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/build.h"
+#include "launcher/worker/paper.h"
 #include "launcher/worker/run_device.h"
 #include "launcher/worker/worker.h"
 
@@ -37,6 +38,7 @@ class Run {
     std::filesystem::create_directories(dir_ + "/ckpt");
     check_validation();
     double start = now();
+    check_memory();
     Step step = trainer_.compile_training();
     std::unique_ptr<Step> evaluation;
     if (int64_t sequences = validation_sequences()) evaluation = std::make_unique<Step>(trainer_.compile_evaluation(sequences));
@@ -63,12 +65,14 @@ class Run {
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       report_step(i);
       double began = now();
-      auto result = step.run({i,
-                              [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
-                                data_.fill(i - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]),
-                                           static_cast<int32_t*>(fields[1]));
-                              },
-                              stop_requested() ? 1 : 0});
+      auto filler = [&](int64_t of) {
+        return [this, of](int64_t first, int64_t count, const std::vector<void*>& fields) {
+          data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1]));
+        };
+      };
+      StepInput input{i, filler(i), stop_requested() ? 1 : 0};
+      if (i < config_.train.steps) input.fill_next = filler(i + 1);
+      auto result = step.run(input);
       double seconds = now() - began;
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
@@ -117,10 +121,35 @@ class Run {
     try {
       target = &run_target(config_.train.device, at_.local_rank, at_.local_world_size);
       if (rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
-    } catch (const UserError& error) { refused = error.what(); }
+    } catch (const std::exception& error) { refused = error.what(); }  // of a device that is busy or broken as well
     agree(*live_.world, refused);
+    agree_on_device(*live_.world, config_.train.device, target->device());
     join_device(live_, config_.train.device, *target);
     return *target;
+  }
+
+  // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known to the byte decides; where
+  // only the bounds of what libraries take do not fit, the run is warned and tried. The host's own memory is not foretold: caches give way.
+  void check_memory() {
+    Device& device = target_.device();
+    if (device.addressable() || trainer_.options().backend == Backend::reference) return;
+    std::string refused;
+    try {
+      PaperStep step(trainer_.plan_training(live_.words), live_.words);
+      LibraryBounds bounds = library_bounds(config_.train.device, target_);
+      bounds.context = 0;  // taken already
+      MemoryNeeds needs = device_needs(config_, state_, trainer_, step, validation_sequences(), bounds);
+      const int64_t free = device.memory_info().free;
+      const std::string table = memory_table(needs, free, "free on the device");
+      if (needs.exact() > free) {
+        auto fit = nearest_config(config_, live_.words.size(), target_, validation_sequences(), bounds, free);
+        refused = does_not_fit(config_.name, config_.batch.micro, live_.words.size(), needs, free, fit) + "\n" + table;
+        refused.pop_back();
+      } else if (needs.total() > free) {
+        logs::warn(str("memory may run out on the device of rank ", rank(), ":\n", table));
+      }
+    } catch (const UserError& error) { refused = error.what(); }
+    agree(*live_.world, refused);
   }
 
   // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.

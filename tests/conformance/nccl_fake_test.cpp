@@ -128,6 +128,42 @@ TEST(NcclGroup, ALaunchHasItsOwnLine) {
              {.deadline_s = 60});
 }
 
+TEST(NcclGroup, ASplitWithoutAPeerIsAnErrorWithinTheDeadline) {
+  with_ranks(
+      2,
+      [&](Group& host) {
+        Ranks at(host);
+        at.group->set_deadline(0.3);
+        barrier(host);
+        if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+        auto begin = std::chrono::steady_clock::now();
+        std::string said;
+        try {
+          split_nccl_group(*at.group, 0, 0, "half");
+        } catch (const PeerError& error) { said = error.what(); }
+        EXPECT_GE(seconds_since(begin), 0.3);
+        EXPECT_LT(seconds_since(begin), 0.9);
+        expect_words(said, {"group \"half\": no communicator for color 0 on rank 0 of 2", "still at work after 0.3 s", "a peer is late"});
+      },
+      {.deadline_s = 60});
+}
+
+TEST(NcclGroup, SplitsOfSplits) {
+  with_ranks(4, [&](Group& host) {
+    Ranks at(host);
+    for (int round = 0; round < 3; ++round) {
+      auto half = split_nccl_group(*at.group, host.rank() / 2, host.rank(), "half");
+      auto one = split_nccl_group(*half, host.rank() % 2, 0, "one");
+      ASSERT_EQ(half->size(), 2);
+      ASSERT_EQ(half->rank(), host.rank() % 2);
+      ASSERT_EQ(one->size(), 1);
+      int64_t got = host.rank();
+      all_reduce(*conformance::over_device(*at.device, half), {&got, &got, 1, DType::i64});
+      EXPECT_EQ(got, host.rank() / 2 == 0 ? 1 : 5);
+    }
+  });
+}
+
 TEST(NcclGroup, AnAsynchronousErrorOfAPeerIsSeen) {
   with_ranks(2,
              [&](Group& host) {
@@ -147,6 +183,34 @@ TEST(NcclGroup, AnAsynchronousErrorOfAPeerIsSeen) {
                    std::this_thread::sleep_for(std::chrono::milliseconds(5));
                  } catch (const PeerError& error) { said = error.what(); }
                expect_words(said, {"group \"data\" failed on rank 1 of 2", "remote process exited", "the fake's last words"});
+               try {
+                 split_nccl_group(*at.group, 0, 0, "next");
+                 ADD_FAILURE() << "a split after the error";
+               } catch (const PeerError& error) { EXPECT_EQ(error.what(), said); }
+               EXPECT_THROW(at.group->check(), PeerError);
+             },
+             {.deadline_s = 60});
+}
+
+TEST(NcclGroup, AfterAnErrorInAPartTheWholeIsOfNoUse) {
+  with_ranks(2,
+             [&](Group& host) {
+               Ranks at(host);
+               auto part = split_nccl_group(*at.group, 0, host.rank(), "part");
+               part->set_deadline(0.3);
+               Buffer data(400, at.device->memory());
+               EXPECT_NO_THROW(at.group->check());
+               barrier(host);
+               if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+               part->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)->wait(*at.stream);
+               Group* one = part.get();
+               EXPECT_THROW(wait_on_host(*at.stream->record(), std::span(&one, 1)), PeerError);
+               try {
+                 at.group->check();
+                 ADD_FAILURE() << "the whole is said to be well";
+               } catch (const PeerError& error) {
+                 expect_words(error.what(), {"group \"data\" failed on rank 0 of 2", "one that shares its resources, was aborted"});
+               }
              },
              {.deadline_s = 60});
 }

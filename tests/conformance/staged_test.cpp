@@ -69,7 +69,12 @@ TEST(StagedGroup, KeepsTheOrderOfTheStream) {
              {.deadline_s = 60});
 }
 
-TEST(StagedGroup, ALatePeerIsAnErrorOfTheStream) {
+// Who waits for the stream, or as a step does for a point of it, is told.
+class LatePeer : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Staged, LatePeer, testing::Values(false, true),
+                         [](const auto& info) { return info.param ? "of_an_event" : "of_the_stream"; });
+
+TEST_P(LatePeer, IsAPeerError) {
   try {
     with_ranks(2,
                [](Group& host) {
@@ -82,6 +87,7 @@ TEST(StagedGroup, ALatePeerIsAnErrorOfTheStream) {
                  Buffer data(8, device.memory());
                  auto stream = device.make_stream();
                  group->start(AllReduce{data.data(), data.data(), 1, DType::i64}, "gradients", *stream)->wait(*stream);
+                 if (GetParam()) wait_on_host(*stream->record(), {});
                  stream->synchronize();
                },
                {.deadline_s = 0.3});

@@ -159,6 +159,17 @@ std::vector<BodyCase> large_bodies() {
           for (auto& one : loss) b.out(one);
         },
         floats_in(-4, 4, 0, 50304), 2000);
+    // More rows than blocks, each of which has the next row on its way; some targets are no column.
+    add(
+        "cross_entropy and its gradient " + type,
+        [&](B& b) {
+          const Attrs attrs{{"ignore_index", int64_t{2}}};
+          Tensor x = b.in(dtype, {283, 50304}), targets = b.in(DType::i32, {283}), dsum = b.in({});
+          auto loss = apply("cross_entropy", {x, targets}, attrs);
+          for (auto& one : loss) b.out(one);
+          b.out(apply1("cross_entropy_grad", {dsum, x, targets, loss[2]}, attrs));
+        },
+        floats_in(-4, 4, -1000, 70000), 2000);
     add(
         "cross_entropy_grad " + type,
         [&](B& b) {

@@ -203,6 +203,35 @@ TEST_F(CudaKernels, sums_have_one_order_in_every_kernel) {
   }
 }
 
+// Row sums of exp(x - max) and of one chosen element: alone, and in the kernel that keeps rows of the logits for their gradient.
+TEST_F(CudaKernels, a_loss_has_the_same_bits_beside_its_gradient) {
+  for (Shape shape : {Shape{270, 50304}, Shape{33, 50257}, Shape{300, 256}}) {
+    auto body = [&](bool gradient) {
+      CaseBuilder b;
+      const Attrs attrs{{"ignore_index", int64_t{2}}};
+      Tensor x = b.in(DType::bf16, shape), targets = b.in(DType::i32, {shape[0]});
+      auto loss = apply("cross_entropy", {x, targets}, attrs);
+      for (auto& one : loss) b.out(one);
+      if (gradient) b.out(apply1("cross_entropy_grad", {b.in({}), x, targets, loss[2]}, attrs));
+      return expanded(b.take());
+    };
+    Graph alone = fuse(body(false)), beside = fuse(body(true));
+    std::vector<KernelSource> sources;
+    for (const Graph* graph : {&alone, &beside})
+      for (const Node& node : graph->nodes)
+        if (node.body) sources.push_back(cuda::generate_kernel(*node.body));
+    auto set = compiled(sources);
+    BodyCase one{"loss", beside, {}, 1};
+    one.ranges.lo = -4, one.ranges.hi = 4, one.ranges.int_lo = -3, one.ranges.int_hi = shape[1] + 3;
+    auto inputs = inputs_of(one, 9);
+    auto together = run_fused(beside, *set, inputs);
+    inputs.pop_back();
+    auto apart = run_fused(alone, *set, inputs);
+    for (size_t o = 0; o < apart.size(); ++o)
+      EXPECT_TRUE(same_bytes(together[o], apart[o])) << "output " << o << " of " << shape_text(DType::bf16, shape);
+  }
+}
+
 TEST_F(CudaKernels, dropout_has_the_bits_of_the_reference) {
   CaseBuilder b;
   Tensor x = b.in({37, 1000});

@@ -37,34 +37,54 @@ class OnDevice {
   Buffer data_;
 };
 
+// As expect, for loops over many elements: the words are made only when they are needed.
+template <class... Words>
+void expect_element(bool right, const Words&... words) {
+  if (!right) expect(false, str(words...));
+}
+
 void wait_for(Stream& stream, Group& group) {
   Group* one = &group;
   wait_on_host(*stream.record(), std::span(&one, 1));
 }
 }  // namespace
 
-void conformance_cases(const Rank& rank) {
-  World& world = *rank.world;
+std::shared_ptr<Group> Conformance::all() {
+  if (!all_) all_ = nccl_group(*rank_.device, *rank_.world->group(), "all", true);
+  return all_;
+}
+std::shared_ptr<Group> Conformance::half() {
+  if (!half_) half_ = split_nccl_group(*all(), rank_.world->rank() % 2, -rank_.world->rank(), "half");
+  return half_;
+}
+void Conformance::forget() { half_.reset(), all_.reset(); }
+
+std::vector<Conformance::Case> Conformance::cases() {
   static const bool once = (conformance::leave_out(DType::u16), true);  // NCCL reduces no 16-bit integers
   (void)once;
-  auto all = nccl_group(*rank.device, *world.group(), "all", true);
-  if (world.rank() == 0)
-    std::printf("NCCL %s, %s, communicator of %d ranks: %s\n", nccl_version().c_str(), rank.device->describe().c_str(), world.size(),
-                bytes_text(static_cast<double>(communicator_bytes(*all))).c_str());
-  // A part of the world, in reverse order.
-  auto half = split_nccl_group(*all, world.rank() % 2, -world.rank(), "half");
-  expect(half->size() == (world.size() + 1 - world.rank() % 2) / 2, "size of half");
-  expect(half->rank() == half->size() - 1 - world.rank() / 2, "rank in half");
-  for (const auto& group : {all, half})
+  std::vector<Case> out;
+  out.push_back({"communicator", [this] {
+                   const World& world = *rank_.world;
+                   expect(all()->size() == world.size() && all()->rank() == world.rank(), "rank in all");
+                   if (world.rank() == 0)
+                     std::printf("NCCL %s, %s, communicator of %d ranks: %s\n", nccl_version().c_str(), rank_.device->describe().c_str(),
+                                 world.size(), bytes_text(static_cast<double>(communicator_bytes(*all()))).c_str());
+                 }});
+  out.push_back({"split", [this] {
+                   const World& world = *rank_.world;
+                   expect(half()->size() == (world.size() + 1 - world.rank() % 2) / 2, "size of half");
+                   expect(half()->rank() == half()->size() - 1 - world.rank() / 2, "rank in half");
+                 }});
+  for (bool part : {false, true})
     for (const auto& one : conformance::group_cases()) {
       if (one.name == "tags" || one.name == "start_returns_at_once") continue;  // NCCL has neither tags nor messages that overtake
-      if (one.name == "send_recv" && group->size() == 1) continue;
-      try {
-        one.run(*conformance::over_device(*rank.device, group));
-      } catch (const std::exception& error) {
-        throw InternalError(str(one.name, " on group \"", group->name(), "\" of ", group->size(), ": ", error.what()));
-      }
+      out.push_back({str(part ? "half/" : "all/", one.name), [this, part, one] {
+                       auto group = part ? half() : all();
+                       if (one.name == "send_recv" && group->size() == 1) return;  // nobody to send to
+                       one.run(*conformance::over_device(*rank_.device, group));
+                     }});
     }
+  return out;
 }
 
 void order_case(const Rank& rank) {
@@ -87,7 +107,7 @@ void order_case(const Rank& rank) {
     for (size_t i = 0; i < kCount; ++i) {
       float wanted = 0;
       for (int r = 0; r < n; ++r) wanted += static_cast<float>((i + round + r) % 97);
-      expect(got[i] == wanted, str("round ", round, ", element ", i, " is ", got[i], ", expected ", wanted));
+      expect_element(got[i] == wanted, "round ", round, ", element ", i, " is ", got[i], ", expected ", wanted);
     }
   }
 }
@@ -138,11 +158,11 @@ void capture_case(const Rank& rank) {
       size_t at = 0;
       for (int r = 0; r < n; ++r) {
         for (int64_t i = 0; i < count; ++i) {
-          expect(got[r * count + i] == ins[r][me * count + i], str("captured all_to_all, round ", round, ", from ", r, ", element ", i));
-          expect(got_weights[r * count + i] == weights[r][i], str("captured all_gather, round ", round, ", from ", r, ", element ", i));
+          expect_element(got[r * count + i] == ins[r][me * count + i], "captured all_to_all, round ", round, ", from ", r, ", element ", i);
+          expect_element(got_weights[r * count + i] == weights[r][i], "captured all_gather, round ", round, ", from ", r, ", element ", i);
         }
         for (int64_t i = 0; i < uneven_counts[r]; ++i)
-          expect(got_uneven[at++] == weights[r][i], str("captured uneven all_gather, round ", round, ", from ", r, ", element ", i));
+          expect_element(got_uneven[at++] == weights[r][i], "captured uneven all_gather, round ", round, ", from ", r, ", element ", i);
       }
       // The same communicator outside the graph, between its launches.
       OnDevice<int64_t> eager(device, 1);

@@ -1,4 +1,5 @@
-// NCCL's group on GPUs, one rank per GPU. Prints PASS or FAIL per case; exit code 0 or 1; skips, saying why, where GPUs are missing.
+// NCCL's group on GPUs, one rank per GPU. Prints PASS or FAIL per case, and the count of both at the end; a case that fails does not keep
+// the next ones from running. Exit code 0 or 1; skips, saying why, where GPUs are missing.
 //   mpirun -n 4 gpu_nccl_ranks                    all cases, ranks are processes
 //   gpu_nccl_ranks --threads 4                    the same, ranks are threads: needs no MPI launcher
 //   mpirun -n 2 gpu_nccl_ranks lost_alone sleep   one rank is lost in a collective; passes by what rank 0 says
@@ -7,7 +8,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <vector>
 
 #include "core/base/error.h"
@@ -52,29 +52,59 @@ int local(const char* variable, int fallback) {
   return value ? std::atoi(value) : fallback;
 }
 
-void run_all(const gpu_nccl::Rank& rank) {
-  const std::vector<std::pair<const char*, std::function<void(const gpu_nccl::Rank&)>>> cases = {
-      {"conformance", gpu_nccl::conformance_cases},
-      {"order", gpu_nccl::order_case},
-      {"capture", gpu_nccl::capture_case},
-      {"record", gpu_nccl::record_case},
-      {"mesh", gpu_nccl::mesh_case},
-  };
-  for (const auto& [name, run] : cases) {
-    auto begin = std::chrono::steady_clock::now();
-    try {
-      run(rank);
-    } catch (const std::exception& error) {
-      std::printf("FAIL %s on rank %d of %d: %s\n", name, rank.world->rank(), rank.world->size(), error.what());
-      World::leave(1);
-    }
-    barrier(*rank.world->group());
-    double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (rank.world->rank() == 0) std::printf("PASS %s on %d ranks, %.2f s\n", name, rank.world->size(), seconds), std::fflush(stdout);
-  }
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void run_lost(const gpu_nccl::Rank& rank, const Options& options) {
+// All cases, also after one that failed, as long as the ranks can still meet on the host and there is time. Whether one failed anywhere is
+// agreed after each. Returns whether all passed, the same on every rank.
+bool run_all(const gpu_nccl::Rank& rank) {
+  constexpr double kSeconds = 200;
+  World& world = *rank.world;
+  gpu_nccl::Conformance suite(rank);
+  auto cases = suite.cases();
+  cases.push_back({"order", [&] { gpu_nccl::order_case(rank); }});
+  cases.push_back({"capture", [&] { gpu_nccl::capture_case(rank); }});
+  cases.push_back({"record", [&] { gpu_nccl::record_case(rank); }});
+  cases.push_back({"mesh", [&] { gpu_nccl::mesh_case(rank); }});
+  auto verdicts = world.split(0, world.rank(), "verdicts");
+  verdicts->set_deadline(3 * world.group()->deadline() + 60);  // a peer may wait in a case for its deadline, and again to end its groups
+  auto begin = std::chrono::steady_clock::now();
+  std::vector<std::string> failed;
+  size_t done = 0;
+  for (int64_t late = 0; done < cases.size() && !late; ++done) {
+    auto since = std::chrono::steady_clock::now();
+    int64_t verdict[] = {0, 0};
+    try {
+      cases[done].run();
+    } catch (const std::exception& error) {
+      verdict[0] = 1;
+      std::printf("FAIL %s on rank %d of %d: %s\n", cases[done].name.c_str(), world.rank(), world.size(), error.what()),
+          std::fflush(stdout);
+    }
+    verdict[1] = world.rank() == 0 && seconds_since(begin) > kSeconds;
+    all_reduce(*verdicts, {verdict, verdict, 2, DType::i64, ReduceOp::max}, cases[done].name);
+    late = verdict[1];
+    if (verdict[0]) {
+      failed.push_back(cases[done].name);
+      suite.forget();
+    } else if (world.rank() == 0) {
+      std::printf("PASS %s on %d ranks, %.2f s\n", cases[done].name.c_str(), world.size(), seconds_since(since)), std::fflush(stdout);
+    }
+  }
+  const bool passed = failed.empty() && done == cases.size();
+  if (world.rank() == 0) {
+    std::string which;
+    for (const auto& name : failed) which += str(" ", name);
+    std::printf("%s: %zu cases on %d ranks, %zu failed, %zu not run, %.2f s%s%s\n", passed ? "PASS" : "FAIL", cases.size(), world.size(),
+                failed.size(), cases.size() - done, seconds_since(begin), which.empty() ? "" : "; failed:", which.c_str());
+    std::fflush(stdout);
+  }
+  barrier(*verdicts, "said");
+  return passed;
+}
+
+[[noreturn]] void run_lost(const gpu_nccl::Rank& rank, const Options& options) {
   try {
     std::string said = gpu_nccl::lost_case(rank, options.scene == "lost_in_graph", options.exits);
     std::printf("PASS %s on rank %d of %d: %s\n", options.scene.c_str(), rank.world->rank(), rank.world->size(), said.c_str());
@@ -88,16 +118,14 @@ void run_lost(const gpu_nccl::Rank& rank, const Options& options) {
 void run(std::shared_ptr<World> world, int ordinal, const Options& options) {
   gpu_nccl::Rank rank{world, cuda::open_device(ordinal)};
   rank.device->enter();
-  if (options.scene == "all")
-    run_all(rank);
-  else
-    run_lost(rank, options);
+  if (options.scene != "all") run_lost(rank, options);
+  if (!run_all(rank)) World::leave(1);
 }
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options = parse(argc, argv);
-  setenv("LOCKSTEP_DEADLINE", "60", 0);
+  setenv("LOCKSTEP_DEADLINE", "30", 0);
   try {
     if (options.threads > 0) {
       if (std::string why = missing(options.threads); !why.empty()) return std::printf("SKIP: %s\n", why.c_str()), 0;

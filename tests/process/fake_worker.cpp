@@ -1,5 +1,5 @@
 // A worker with no training in it: reports a step every 20 ms, and fails on request, so that the supervisor is tested alone.
-// fake_worker STEPS [throw-user|throw-peer|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early] [RANK] [STEP]
+// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early] [RANK] [STEP]
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -15,6 +15,17 @@
 #include "launcher/supervise/worker_side.h"
 
 using namespace lockstep;
+
+namespace {
+// What waits for a peer that is gone, as a stream or a world may in its destructor.
+struct Waits {
+  ~Waits() {
+    std::puts("unwound");
+    sleep(60);
+  }
+};
+void throw_through(Waits&) { throw PeerError("rank 1 is gone"); }
+}  // namespace
 
 int main(int argc, char** argv) {
   return worker_main([&](const WorkerPlace& at) {
@@ -35,6 +46,10 @@ int main(int argc, char** argv) {
       if (at.rank == rank && step == at_step && at.restart == 0) {
         if (what == "throw-user") throw UserError("the data is wrong: got 3, want 4");
         if (what == "throw-peer") throw PeerError("rank 1 is gone");
+        if (what == "throw-stuck") {
+          Waits waits;
+          throw_through(waits);
+        }
         if (what == "throw-other") throw std::runtime_error("a stranger");
         if (what == "mpi-early") std::exit(0);
         if (what.rfind("exit=", 0) == 0) _exit(std::atoi(what.c_str() + 5));

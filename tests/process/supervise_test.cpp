@@ -219,6 +219,18 @@ TEST_F(Supervise, ForeignExceptionIsInternal) {
   EXPECT_HAS(process.output(), "root cause: rank 0: InternalError at step 2: exception that is not of Lockstep: a stranger");
 }
 
+TEST_F(Supervise, APeerErrorLeavesWhereItIsThrown) {
+  for (int nproc : {1, 2}) {
+    auto name = str("stuck", nproc);
+    auto then = std::chrono::steady_clock::now();
+    auto process = start({"20", "throw-stuck", "0", "4"}, {.nproc = nproc}, name.c_str());
+    EXPECT_EQ(process.wait(10), kExitPeer) << process.output();
+    EXPECT_LT(seconds_since(then), 5.0);
+    EXPECT_HAS(process.output(), "PeerError at step 4: rank 1 is gone");
+    EXPECT_LACKS(run(name.c_str()).log(0), "unwound");
+  }
+}
+
 TEST_F(Supervise, PeerErrorRestarts) {
   auto process = start({"20", "throw-peer", "0", "4"}, {.nproc = 2, .max_restarts = 2});
   EXPECT_EQ(process.wait(20), kExitOk) << process.output();

@@ -126,14 +126,15 @@ void step(LaneReducer& reducer, Group& group, const std::vector<Shape>& shapes, 
   }
 }
 
-Result reduced(const std::vector<Shape>& shapes, int64_t micro_batches, int64_t lanes, int ranks, int threads, int steps = 1) {
+Result reduced(const std::vector<Shape>& shapes, int64_t micro_batches, int64_t lanes, int ranks, int threads, int steps = 1,
+               bool invariant = true) {
   Result result;
   for (const Shape& shape : shapes) {
     result.sums.emplace_back(static_cast<size_t>(numel(shape)), NAN);
     result.squares.emplace_back(static_cast<size_t>(shape[0]), NAN);
   }
   with_ranks(ranks, [&](Group& group) {
-    LaneReducer reducer(shapes, {micro_batches, lanes, group.size(), group.rank()}, cpu_device(), on_cpu(threads));
+    LaneReducer reducer(shapes, {micro_batches, lanes, group.size(), group.rank()}, cpu_device(), on_cpu(threads), invariant);
     for (int s = 0; s < steps; ++s) step(reducer, group, shapes, result);
   });
   return result;
@@ -170,10 +171,61 @@ TEST(LaneReducer, AnotherOrderGivesOtherBits) {
   EXPECT_FALSE(same_bits(reduced(shapes, 12, 4, 3, 1), by_definition(shapes, 12, 12)));
 }
 
+// numerics "free": close to the invariant sums, measured by what was added, whose rounding is all that may differ; their squares are of
+// these sums, exactly. On 5 ranks with 1 micro-batch four ranks push nothing.
+TEST(LaneReducer, FreeSumsAreClose) {
+  for (int64_t micro_batches : {1, 6, 8}) {
+    const Result want = by_definition(kShapes, micro_batches, micro_batches);
+    for (int ranks : {1, 2, 3, 5})
+      for (int steps : {1, 3}) {
+        const std::string where = str(micro_batches, " micro-batches on ", ranks, " ranks, step ", steps);
+        const Result got = reduced(kShapes, micro_batches, micro_batches, ranks, 2, steps, false);
+        for (size_t t = 0; t < kShapes.size(); ++t) {
+          ASSERT_EQ(got.sums[t].size(), want.sums[t].size());
+          for (size_t i = 0; i < got.sums[t].size(); ++i) {
+            double size = 0;
+            for (int64_t m = 0; m < micro_batches; ++m) size += std::fabs(gradient(m, t, static_cast<int64_t>(i)));
+            ASSERT_LE(std::fabs(got.sums[t][i] - want.sums[t][i]), 1e-6 * size) << where << ", element " << i << " of tensor " << t;
+          }
+          const int64_t rows = kShapes[t][0], width = rows ? numel(kShapes[t]) / rows : 0;
+          for (int64_t r = 0; r < rows; ++r)
+            ASSERT_EQ(got.squares[t][static_cast<size_t>(r)], squares_by_definition(got.sums[t].data() + r * width, width)) << where;
+        }
+        if (micro_batches == 1) {
+          EXPECT_TRUE(same_bits(got, want)) << where << ": nothing was added";
+        }
+      }
+  }
+}
+
+TEST(LaneReducer, FreeSumsAreAddedFromLeftToRight) {
+  // Another order than the lanes', so that the test above compares two things; and the same bits each time.
+  const std::vector<Shape> shapes{{9, 2048}};
+  const Result one = reduced(shapes, 8, 8, 1, 1, 1, false);
+  EXPECT_TRUE(same_bits(one, by_definition(shapes, 8, 1)));
+  EXPECT_FALSE(same_bits(one, by_definition(shapes, 8, 8)));
+  for (int ranks : {2, 3, 5})
+    EXPECT_TRUE(same_bits(reduced(shapes, 8, 8, ranks, 1, 1, false), reduced(shapes, 8, 8, ranks, 3, 2, false))) << ranks;
+}
+
+TEST(LaneReducer, FreeBytesAreCounted) {
+  const std::vector<Shape> shapes{{12, 100}};
+  // One buffer whatever the lanes, and the own quarter of the sum; three quarters of the bucket go out, also from an idle rank.
+  EXPECT_EQ((LaneReducer(shapes, {16, 16, 1, 0}, cpu_device(), on_cpu(1), false).bytes()), 4800);
+  EXPECT_EQ((LaneReducer(shapes, {16, 16, 4, 1}, cpu_device(), on_cpu(1), false).bytes()), 4800 + 1200);
+  EXPECT_EQ((LaneReducer(shapes, {2, 2, 4, 3}, cpu_device(), on_cpu(1), false).bytes()), 4800 + 1200);
+  EXPECT_EQ((LaneReducer(shapes, {16, 16, 4, 1}, cpu_device(), on_cpu(1), false).sent_bytes()), 3600);
+  EXPECT_EQ((LaneReducer(shapes, {2, 2, 4, 3}, cpu_device(), on_cpu(1), false).sent_bytes()), 3600);
+  EXPECT_EQ((LaneReducer(shapes, {16, 16, 1, 0}, cpu_device(), on_cpu(1), false).sent_bytes()), 0);
+}
+
 TEST(LaneReducer, EmptyBucketAndTensorsWithoutElements) {
   EXPECT_TRUE(same_bits(reduced({}, 4, 4, 3, 2), by_definition({}, 4, 4)));
-  const Result zero = reduced({{4, 0}, {0}}, 4, 4, 3, 2);
-  EXPECT_EQ(zero.squares[0], std::vector<double>(4, 0.0));
+  EXPECT_TRUE(same_bits(reduced({}, 4, 4, 3, 2, 1, false), by_definition({}, 4, 4)));
+  for (bool invariant : {true, false}) {
+    const Result zero = reduced({{4, 0}, {0}}, 4, 4, 3, 2, 1, invariant);
+    EXPECT_EQ(zero.squares[0], std::vector<double>(4, 0.0));
+  }
 }
 
 double row_sum_of_squares(const float* row, int64_t count) {
@@ -266,6 +318,43 @@ TEST(LaneReducer, CallsOutOfOrderAreOurDefect) {
   expect_error<InternalError>([&] { reducer.wait(*stream); }, {"no exchange"});
   reducer.sum(0, out.data(), nullptr, *stream);
   EXPECT_EQ(out, (Values{4, 8}));
+}
+
+// A device whose kernels add few partials at once.
+class Few : public Reductions {
+ public:
+  Few(size_t sources, size_t lefts) : sources_(sources), lefts_(lefts) {}
+  void accumulate(std::span<const Run>, std::span<const float* const>, float*, Stream&) override {}
+  void sum(std::span<const Sum>, Stream&) override {}
+  size_t most_sources() const override { return sources_; }
+  size_t most_lefts() const override { return lefts_; }
+  void limbs(std::span<const Doubles>, int64_t*, Stream&) override {}
+  void norm_of_limbs(const int64_t*, float*, Stream&) override {}
+  void copy(std::span<const Copy>, Stream&) override {}
+  void add(int64_t*, const int64_t*, int64_t, Stream&) override {}
+
+ private:
+  size_t sources_, lefts_;
+};
+
+TEST(LaneReducer, MorePartialsThanTheDeviceAddsAreRefused) {
+  Few few(129, 3);
+  auto make = [&](LanePlan plan, bool invariant = true) { LaneReducer({{2}}, plan, cpu_device(), few, invariant); };
+  // A rank with one lane sends one partial.
+  make({129, 129, 129, 7});
+  make({130, 130, 130, 7}, false);
+  for (int rank : {0, 129})
+    expect_error<UserError>([&] { make({130, 130, 130, rank}); },
+                            {"batch.lanes 130 on 130 data ranks leaves 130 partial sums of a gradient for one rank to add, and CPU adds at most "
+                             "129; set batch.lanes to at most 129 (a divisor of the 130 micro-batches), use fewer ranks, or set train.numerics "
+                             "to \"free\""});
+  // 8 lanes end in 3 merges; where a lane has several micro-batches its own sum is a fourth.
+  make({8, 8, 1, 0});
+  make({16, 4, 1, 0});
+  expect_error<UserError>([&] { make({16, 16, 1, 0}); },
+                          {"batch.lanes 16 on 1 data ranks adds 4 partial sums to one gradient at once, and CPU adds at most 3; set batch.lanes to "
+                           "a smaller divisor of the 16 micro-batches, use more ranks, or set train.numerics to \"free\""});
+  expect_error<UserError>([&] { make({16, 8, 1, 0}); }, {"batch.lanes 8 on 1 data ranks adds 4 partial sums"});
 }
 
 TEST(LaneReducer, ALostPeerIsAPeerError) {

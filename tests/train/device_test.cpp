@@ -62,6 +62,65 @@ TEST_F(FarDevice, ResumesWhatTheCpuSaved) {
   EXPECT_EQ(mixed.back(), straight.back());
 }
 
+// A run on a device of `bytes`, which tells of `told` where it is given.
+class FullMemory : public FarDevice {
+ protected:
+  struct Result {
+    int code;
+    std::string output;
+  };
+  Result trainrun(std::vector<std::string> words, std::map<std::string, std::string> variables = {}) {
+    std::vector<std::string> argv{"/usr/bin/env", "-C", root(), TRAINRUN};
+    argv.insert(argv.end(), words.begin(), words.end());
+    for (const char* word : {CONFIG, "--name=full", "--train.steps=2", "--optim.schedule.warmup=1"}) argv.push_back(word);
+    argv.push_back("--train.device=" + kFar);
+    Process process(argv, root() + "/full.out", variables);
+    int code = process.wait(100);
+    return {code, process.output()};
+  }
+  // The bytes that `trainrun plan` says a rank takes of its device: exact, since nothing is only bounded on this device.
+  int64_t planned(const std::string& nproc) {
+    auto result = trainrun({"plan", "--nproc", nproc});
+    EXPECT_EQ(result.code, 0) << result.output;
+    auto table = result.output.find("memory of the fullest rank's device\n"), row = result.output.find("  together ", table);
+    EXPECT_NE(row, std::string::npos) << result.output;
+    return table == std::string::npos || row == std::string::npos ? 0 : std::atoll(result.output.c_str() + row + 28);
+  }
+  static int count(const std::string& text, const std::string& part) {
+    int n = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  }
+};
+
+// One byte less than planned is refused before anything is taken; with a few KiB for scalars and counts above it the run comes to its end.
+TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
+  for (const char* nproc : {"1", "2"}) {
+    const int64_t bytes = planned(nproc);
+    ASSERT_GT(bytes, int64_t{40} << 20);
+    auto refused = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes - 1)}});
+    EXPECT_EQ(refused.code, kExitUser) << refused.output;
+    EXPECT_EQ(count(refused.output, str("full does not fit on ", nproc, " rank")), 1) << refused.output;
+    for (const char* row : {"\n  weights ", "\n  moments ", "\n  activations ", "\n  batches ", "\n  evaluation ", "\n  gradients "})
+      EXPECT_EQ(count(refused.output, row), 1) << row << "\n" << refused.output;
+    EXPECT_EQ(count(refused.output, str("\n  together                  ", bytes, " bytes (")), 1) << refused.output;
+    EXPECT_EQ(count(refused.output, str("\n  free on the device        ", bytes - 1, " bytes (")), 1) << refused.output;
+    EXPECT_EQ(count(refused.output, "batch.micro 2 fits ("), 1) << refused.output;
+    auto enough = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes + 16384)}});
+    EXPECT_EQ(enough.code, 0) << enough.output;
+    std::filesystem::remove_all(root() + "/runs");
+  }
+}
+
+TEST_F(FullMemory, TheAllocatorRefusesWhatTheDriverPromised) {
+  for (const char* nproc : {"1", "2"}) {
+    auto result = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", "20000000"}, {"FAR_DEVICE_TOLD", "2000000000"}});
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(count(result.output, "UserError: out of memory on the far device: asked for "), 1) << result.output;
+    EXPECT_EQ(count(result.output, " of 19.07 MiB are free; use a smaller micro-batch or more ranks\n"), 1) << result.output;
+  }
+}
+
 TEST_F(FarDevice, RefusalsNameTheLibrary) {
   auto refused = [&](const std::string& device) {
     Process process({"/usr/bin/env", "-C", root(), TRAINRUN, CONFIG, "--name=refused", "--train.device=" + device}, root() + "/refused.out");

@@ -71,6 +71,25 @@ TEST_P(Models, BucketsThreadsFusionCacheAndDropoutChangeNoBit) {
   expect_same(base, train_tiny(cold), "warm kernel cache");
 }
 
+// numerics "free": the same training but for rounding, which the certificate says. 6 micro-batches, and 2 on 3 ranks, where one is idle.
+TEST_P(Models, FreeNumericsStayClose) {
+  for (int64_t global : {24, 8}) {
+    TinyRun run{.model = GetParam(), .global = global, .mask_every = 7};
+    const TinyResult want = train_tiny(run);
+    run.options.invariant = false;
+    for (int ranks : {1, 2, 3}) {
+      run.ranks = ranks;
+      const TinyResult got = train_tiny(run);
+      ASSERT_EQ(got.losses.size(), want.losses.size());
+      for (size_t i = 0; i < want.losses.size(); ++i) {
+        EXPECT_LT(relative_difference(want.losses[i], got.losses[i]), 1e-5) << global << " samples, " << ranks << " ranks, step " << i;
+        EXPECT_LT(relative_difference(want.norms[i], got.norms[i]), 1e-4) << global << " samples, " << ranks << " ranks, step " << i;
+      }
+      EXPECT_NE(got.certificate, want.certificate) << ranks << " ranks";
+    }
+  }
+}
+
 TEST_P(Models, DropoutMasksDifferBetweenMicroBatches) {
   // With all micro-batches on equal data the losses with and without dropout differ; and one micro-batch of everything sees the same masks
   // as many small ones, because a mask belongs to a sample.

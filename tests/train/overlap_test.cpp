@@ -66,7 +66,7 @@ TEST(Overlap, BucketsCarryEveryGradientOnceInAboutTheAskedSize) {
 // The part that belongs to micro-batches is the same program on every data mesh, and so is the certificate.
 TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
   StepPlan one = plan_of(1, 4 << 20);
-  std::string certificate = certificate_of(one, make_executables(one));
+  std::string certificate = certificate_of(one, make_executables(one), 1);
   for (int64_t ranks : {1, 2, 3, 8})
     for (int64_t bytes : {int64_t{1}, int64_t{64} << 20}) {
       StepPlan other = plan_of(ranks, bytes);
@@ -78,8 +78,19 @@ TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
         return structure_hash(graph);
       };
       EXPECT_EQ(text(other.body), text(one.body)) << ranks << " ranks, buckets of " << bytes;
-      EXPECT_EQ(certificate_of(other, make_executables(other)), certificate) << ranks << " ranks, buckets of " << bytes;
+      EXPECT_EQ(certificate_of(other, make_executables(other), static_cast<int>(ranks)), certificate) << ranks << " ranks, buckets of " << bytes;
     }
+}
+
+// Where the library adds the ranks, their number decides bits.
+TEST(Certificate, NamesTheRanksWhereNumericsAreFree) {
+  StepPlan plan = plan_of(2, 4 << 20);
+  auto executables = make_executables(plan);
+  EXPECT_EQ(certificate_of(plan, executables, 2), certificate_of(plan, executables, 3));
+  const std::string invariant = certificate_of(plan, executables, 2);
+  plan.options.invariant = false;
+  EXPECT_NE(certificate_of(plan, executables, 2), certificate_of(plan, executables, 3));
+  EXPECT_NE(certificate_of(plan, executables, 2), invariant);
 }
 
 }  // namespace

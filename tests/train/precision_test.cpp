@@ -110,21 +110,39 @@ size_t state_inputs(const Graph& graph) {
       std::count_if(graph.inputs.begin(), graph.inputs.end(), [](const GraphInput& input) { return input.kind == InputKind::state; }));
 }
 
-// Weights are rounded once per step, not once per micro-batch; the body reads no f32 weight.
-TEST_P(Bf16, WeightsAreRoundedOnceInTheSeedPhase) {
+// Weights are rounded once per step and gathered rounded, before the bodies; the body reads no f32 weight, and the tail gathers none.
+TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   StepPlan plan = plan_of(GetParam(), DType::bf16);
   std::map<std::string, int> parameters;
   for (const auto& input : plan.phases.whole.inputs)
     if (input.kind == InputKind::state && !input.name.starts_with("optim.")) ++parameters[input.name];
-  const Graph& seed = plan.phases.seed.graph;
-  size_t rounded = 0;
-  for (const Node& node : seed.nodes)
-    rounded += node.op == "convert" && seed[node.outputs[0]].dtype == DType::bf16 && seed[node.inputs[0]].dtype == DType::f32;
+  const Graph& whole = plan.phases.whole;
+  size_t rounded = 0, gathered = 0;
+  for (NodeId n : plan.phases.head) {
+    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    if (node.op == "convert") {
+      EXPECT_EQ(whole[node.inputs[0]].dtype, DType::f32);
+      EXPECT_EQ(whole[node.outputs[0]].dtype, DType::bf16);
+      EXPECT_EQ(whole[node.outputs[0]].layout.on(0), Shard(0));
+      ++rounded;
+    }
+    if (node.op == "all_gather_start")
+      for (ValueId v : node.inputs) {
+        EXPECT_EQ(whole[v].dtype, DType::bf16);
+        ++gathered;
+      }
+  }
   EXPECT_EQ(rounded, parameters.size());
-  EXPECT_EQ(state_inputs(seed), parameters.size());
+  EXPECT_EQ(gathered, parameters.size());
+  for (const auto& step : plan.phases.tail)
+    if (step.node >= 0)
+      if (const Node& node = whole.nodes[static_cast<size_t>(step.node)]; node.op == "all_gather_start")
+        for (ValueId v : node.inputs) EXPECT_EQ(numel(whole[v].shape), 1) << "only the loss is gathered behind the body";
+  EXPECT_EQ(state_inputs(plan.phases.seed.graph), 0u);
   EXPECT_EQ(state_inputs(plan.phases.body.graph), 0u);
   // In fp32 nothing of the state is worth moving.
   StepPlan full = plan_of(GetParam(), DType::f32);
+  EXPECT_TRUE(full.phases.head.empty());
   EXPECT_EQ(state_inputs(full.phases.seed.graph), 0u);
   EXPECT_EQ(full.phases.seed.outputs.size(), 1u) << "1 / count";
   EXPECT_EQ(state_inputs(full.phases.body.graph), parameters.size());

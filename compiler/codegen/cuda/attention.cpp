@@ -22,7 +22,11 @@ class CudnnAttention : public LibraryCall {
     for (size_t i = 0; i < pieces_.size(); ++i) plans_[i]->enqueue(pointers_of_piece(shape_, pieces_[i], pointers), workspace, stream);
   }
   std::string algorithm() const override {
-    std::string text = str(cudnn_version(), " ", plans_[0]->name(), " ", attention_text(shape_), " deterministic");
+    std::string names;  // pieces have at most two sizes, and each has a plan of its own
+    for (auto at = plans_.begin(); at != plans_.end(); ++at)
+      if (std::none_of(plans_.begin(), at, [&](const auto& before) { return before->name() == (*at)->name(); }))
+        names += (names.empty() ? "" : " and ") + (*at)->name();
+    std::string text = str(cudnn_version(), " ", names, " ", attention_text(shape_), " deterministic");
     if (pieces_.size() > 1)
       text += str(" in ", pieces_.size(), " pieces of at most ", pieces_[0].batches, " batches and ", pieces_[0].kv_heads, " key heads");
     return text;
@@ -46,20 +50,19 @@ std::string unfit_for_cudnn(const AttentionShape& s) {
 
 std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
                                             const std::vector<Operand>& out, const TargetOptions& options) {
-  static_cast<void>(options);
   AttentionShape shape = attention_shape(node, in, out);
   bool half = shape.dtype == DType::bf16 || shape.dtype == DType::f16;
   bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
-  if (!half || empty) return make_own_attention(device, shape, "");
+  if (!half || empty) return make_own_attention(device, shape, "", options.cache_dir);
   std::string refused = unfit_for_cudnn(shape);
-  if (!refused.empty()) return make_own_attention(device, shape, refused);
+  if (!refused.empty()) return make_own_attention(device, shape, refused, options.cache_dir);
 
   std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};
   if (shape.backward) pieces = cut_attention(shape, kScoreCap);
   std::vector<std::shared_ptr<const SdpaPlan>> plans;
   for (const AttentionPiece& piece : pieces) {
     plans.push_back(plan_sdpa(device, shape_of_piece(shape, piece), true, refused));
-    if (!plans.back()) return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused));
+    if (!plans.back()) return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused), options.cache_dir);
   }
   return std::make_unique<CudnnAttention>(shape, std::move(pieces), std::move(plans));
 }

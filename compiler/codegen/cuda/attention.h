@@ -91,7 +91,8 @@ struct AttentionLaunch {
   int shared_bytes;
 };
 std::vector<AttentionLaunch> attention_launches(const AttentionShape& shape, const AttentionTiles& tiles);
-// `why`: for the certificate, why cuDNN does not run it.
-std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why);
+// `why`: for the certificate, why cuDNN does not run it. `cache_dir`: of kernels, as in TargetOptions.
+std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why,
+                                                const std::string& cache_dir);
 
 }  // namespace lockstep::cuda

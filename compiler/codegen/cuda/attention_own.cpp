@@ -2,18 +2,21 @@
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 
 namespace lockstep::cuda {
 
 namespace {
 class OwnAttention : public LibraryCall {
  public:
-  OwnAttention(CudaDevice& device, const AttentionShape& shape, std::string why)
+  OwnAttention(CudaDevice& device, const AttentionShape& shape, std::string why, const std::string& cache_dir)
       : shape_(shape), why_(std::move(why)), tiles_(attention_tiles(shape, device.properties().shared_per_block)) {
     launches_ = attention_launches(shape_, tiles_);
     if (launches_.empty()) return;
     device.enter();
-    module_ = source_module(device, attention_source(shape_, tiles_.rows));
+    const std::string source = attention_source(shape_, tiles_.rows);
+    source_hash_ = hash_hex(source);
+    module_ = source_module(device, source, cache_dir);
     for (const AttentionLaunch& launch : launches_) {
       functions_.push_back(module_->function(launch.kernel));
       check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
@@ -33,13 +36,13 @@ class OwnAttention : public LibraryCall {
              params, launches_[i].kernel);
   }
   std::string algorithm() const override {
-    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " deterministic", why_.empty() ? "" : "; " + why_);
+    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " ", source_hash_, " deterministic", why_.empty() ? "" : "; " + why_);
   }
   double flops() const override { return attention_flops(shape_); }
 
  private:
   AttentionShape shape_;
-  std::string why_;
+  std::string why_, source_hash_;
   AttentionTiles tiles_;
   std::vector<AttentionLaunch> launches_;
   std::shared_ptr<const Module> module_;
@@ -47,8 +50,9 @@ class OwnAttention : public LibraryCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why) {
-  return std::make_unique<OwnAttention>(device, shape, why);
+std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why,
+                                                const std::string& cache_dir) {
+  return std::make_unique<OwnAttention>(device, shape, why, cache_dir);
 }
 
 }  // namespace lockstep::cuda

@@ -4,7 +4,6 @@
 #include <map>
 #include <mutex>
 
-#include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/library.h"
@@ -47,7 +46,7 @@ class CudaTarget : public Target {
     return cuda::make_reductions(*device_, options.cache_dir);
   }
   std::string library_version() const override {
-    return str("cuBLASLt ", cuda::cublaslt_version(), ", cuDNN ", cuda::cudnn_version(), ", NVRTC ", cuda::nvrtc_version(), ", ",
+    return str("cuBLASLt ", cuda::cublaslt_version(), ", NVRTC ", cuda::nvrtc_version(), ", kernels ", cuda::generator_version(), ", ",
                device_->properties().name, " (", device_->target(), ")");
   }
 

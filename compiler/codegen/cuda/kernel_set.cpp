@@ -17,16 +17,21 @@ namespace {
 
 struct Step {
   CUfunction function = nullptr;
-  unsigned grid = 0, block = 0;
+  unsigned grid = 0, block = 0, shared = 0;
 };
 
 class CudaKernel : public Kernel {
  public:
   CudaKernel(std::string name, const nlohmann::json& launch, size_t workspace, const Module& module)
       : name_(std::move(name)), aligned_(launch.at("aligned").get<std::vector<uintptr_t>>()), workspace_(workspace) {
-    for (const auto& one : launch.at("functions"))
-      steps_.push_back(
-          {module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(), one.at("block").get<unsigned>()});
+    for (const auto& one : launch.at("functions")) {
+      steps_.push_back({module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(), one.at("block").get<unsigned>(),
+                        one.at("shared").get<unsigned>()});
+      const Step& step = steps_.back();
+      if (step.shared > 0)  // more than 48 KiB with a kernel's own must be asked for
+        check(driver().FuncSetAttribute(step.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(step.shared)),
+              name_);
+    }
   }
   size_t workspace() const override { return workspace_; }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
@@ -38,7 +43,7 @@ class CudaKernel : public Kernel {
     }
     LS_CHECK(workspace || workspace_ == 0 || steps_.empty(), "kernel ", name_, " needs ", workspace_, " bytes of workspace");
     parameters.push_back(&workspace);
-    for (const Step& step : steps_) launch(step.function, step.grid, 1, 1, step.block, 0, stream, parameters.data(), name_);
+    for (const Step& step : steps_) launch(step.function, step.grid, 1, 1, step.block, step.shared, stream, parameters.data(), name_);
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/cuda/nest.h"
 #include "compiler/codegen/cuda/prelude.h"
+#include "compiler/codegen/cuda/reductions_source.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
@@ -26,10 +27,17 @@ KernelSource generate_kernel(const Graph& body) {
   out.workspace = kernel.workspace;
   nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
   for (const Function& function : kernel.functions)
-    launch["functions"].push_back({{"name", function.name}, {"grid", function.grid}, {"block", function.block}});
+    launch["functions"].push_back(
+        {{"name", function.name}, {"grid", function.grid}, {"block", function.block}, {"shared", function.shared}});
   out.launch = launch.dump();
   if (logs::enabled("source")) logs::topic("source", text + out.text);
   return out;
+}
+
+std::string generator_version() {
+  static const std::string text =
+      str(kGeneratorVersion, ".", hash_hex(str(kernel_prelude(), reductions_source(), sum_source({0, 1, 0, 2}))).substr(0, 16));
+  return text;
 }
 
 std::string kernel_unit(const std::vector<KernelSource>& sources) {

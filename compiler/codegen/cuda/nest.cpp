@@ -80,14 +80,23 @@ std::string Nest::rounded(const Reduction& reduction, const std::string& value) 
   return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")") : value;
 }
 
-void Nest::open_function(const std::string& name, int64_t grid, int block, int resident) {
+void Nest::open_function(const std::string& name, int64_t grid, int block, int resident, int shared) {
   LS_CHECK(grid > 0 && grid <= std::numeric_limits<int32_t>::max(), "kernel ", name, " needs ", grid, " blocks");
-  out_.functions.push_back({name, grid, block});
+  out_.functions.push_back({name, grid, block, shared});
   std::string parameters;
   for (size_t i = 0; i < body_.inputs.size(); ++i) parameters += str("const void* a", i, ", ");
   for (size_t i = 0; i < body_.outputs.size(); ++i) parameters += str("void* o", i, ", ");
   text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block, resident > 1 ? str(", ", resident) : "", ") ", name, "(",
                  parameters, "void* w) {"));
+  if (shared > 0) text_.line("extern __shared__ __align__(16) char ls_rows[];");
+}
+
+int Nest::before_rounding(const Store& store, DType dtype, int width) const {
+  const cpu::Item& item = plan_.items[static_cast<size_t>(store.item)];
+  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise || item.node->op != "convert")
+    return -1;
+  const cpu::Item& from = plan_.items[static_cast<size_t>(item.args[0])];
+  return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;
 }
 
 void Nest::close_function() {
@@ -147,10 +156,11 @@ void Nest::place_sums() {
 std::string Nest::sums(size_t k) const { return str("((", type(reduction(k)), "*)((char*)w + ", sums_at_[k], "))"); }
 
 // What each stage's loop computes.
-std::vector<std::vector<int>> Nest::roots() const {
+std::vector<std::vector<int>> Nest::roots(const Statements& statements) const {
   const auto last = static_cast<size_t>(plan_.stages - 1);
   std::vector<std::vector<int>> out(static_cast<size_t>(plan_.stages));
-  for (const Reduction& one : plan_.reductions) out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
+  for (const Reduction& one : plan_.reductions)
+    if (one.column || !takes(statements, one)) out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
   for (const Store& store : plan_.stores)
     if (store.level == Level::element) out[last].push_back(store.item);
   return out;

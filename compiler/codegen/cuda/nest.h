@@ -12,6 +12,7 @@ struct Function {
   std::string name;
   int64_t grid = 0;
   int block = 0;
+  int shared = 0;  // bytes of dynamic shared memory
 };
 struct KernelText {
   std::string text;

@@ -11,6 +11,8 @@ using cpu::Store;
 
 namespace {
 constexpr int kTileThreads = 256;
+constexpr int kTileAhead = 8;               // rows that are on their way while one is computed, at most
+constexpr int64_t kTileShared = 32 << 10;   // bytes of shared memory for them
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
@@ -53,26 +55,44 @@ void Nest::tile_kernel() {
   const int64_t tiles = over(form_.chunks, kTileThreads);
   const int block = static_cast<int>(over(over(form_.chunks, tiles), 32) * 32);
   Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
-  open_function(name_, form_.row_blocks * tiles, block);
+  std::vector<int> all = roots(statements)[0];
+  staged_.clear();
+  staged_bytes_ = 0;
+  plan_stage(statements, statements.closure(all), block, 1, kTileAhead, kTileShared);
+  if (depth_ < 2 || form_.block_rows < 2 * depth_) staged_.clear(), staged_bytes_ = 0;
+  for (const auto& [id, at] : staged_) statements.rename_chunk(id, str("x", id));
+  open_function(name_, form_.row_blocks * tiles, block, 1, staged_bytes_);
   text_.line(
       str("const ", number_, " q = (", number_, ")(blockIdx.x % ", tiles, ") * ", block, " + threadIdx.x, b = blockIdx.x / ", tiles, ";"));
   text_.line(str("if (q >= ", form_.chunks, ") return;"));
   text_.line(str("const ", number_, " c0 = q * ", form_.width, ", from = b * ", form_.block_rows, ", to = from + ", form_.block_rows, " < ",
                  plan_.rows, " ? from + ", form_.block_rows, " : ", plan_.rows, ";"));
-  std::vector<int> all = roots()[0];
   std::vector<size_t> columns;
   for (size_t k = 0; k < plan_.reductions.size(); ++k) columns.push_back(k);
   for (size_t k : columns)
     text_.line(
         str(type(reduction(k)), " e", k, "[", form_.width, "]; LS_EACH(", form_.width, ") e", k, "[j] = ", neutral(reduction(k)), ";"));
-  text_.line("#pragma unroll 4");
+  if (!staged_.empty()) {
+    text_.line(str("const ", number_, " limit = to;"));
+    fetch_first(statements, "from", "1", true);
+  }
+  text_.line(staged_.empty() ? "#pragma unroll 4" : "#pragma unroll 2");
   text_.open(str("for (", number_, " r = from; r < to; ++r) {"));
   auto ids = statements.closure(all);
+  if (!staged_.empty()) {
+    text_.line(str("const ", number_, " next = r + ", depth_, "; ls_wait<", depth_ - 1, ">();"));
+    take_chunks(statements, ids, "0");
+  }
   for (int id : ids)
     if (!statements.item(id).varies) statements.row(text_, id);
   chunk(statements, ids, true, [&] {
     for (size_t k : columns) text_.line(str("e", k, "[j] = ", functor(reduction(k)), "(e", k, "[j], t", reduction(k).item, ");"));
   });
+  if (!staged_.empty()) {
+    text_.line("const int k = 0;");
+    fetch_chunks(statements);
+    text_.line(str("ls_commit(); slot = slot + 1 == ", depth_, " ? 0 : slot + 1;"));
+  }
   text_.close();
   for (size_t k : columns)
     text_.line(str("LS_EACH(", form_.width, ") (", sums(k), " + (i64)b * ", plan_.columns, ")[c0 + j] = e", k, "[j];"));

@@ -12,6 +12,10 @@ using cpu::Store;
 namespace {
 constexpr int kRowThreads = 128;  // of a block of teams of up to a warp
 constexpr int kMostUnrolled = 8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
+constexpr int64_t kWideRow = 224 << 10;      // bytes of shared memory for the chunks of a wide row
+constexpr int64_t kTwoRows = 112 << 10;      // where two blocks fit a multiprocessor
+constexpr int64_t kRowsAhead = 80 << 10;     // for the next rows of a block that keeps column sums
+constexpr int64_t kWideBlocks = 132;         // of wide rows, each time as many as fit a multiprocessor
 constexpr int kVeryDear = 100;    // cost from which a value of a row is kept for the next loop over it
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
@@ -20,8 +24,13 @@ void Nest::row_kernel(bool column_sums) {
   const int lanes = form_.lanes, teams = column_sums ? form_.teams : (form_.whole_warps() ? 1 : kRowThreads / lanes), block = teams * lanes;
   Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
   unrolled_ = form_.steps <= kMostUnrolled;
-  open_function(name_, column_sums ? form_.row_blocks : over(plan_.rows, teams), block,
-                column_sums && teams > 1 && plan_.row_reductions ? 2 : 1);
+  const bool wide = !column_sums && form_.whole_warps() && !unrolled_ && plan_.stages > 1;
+  stage_rows(statements, column_sums, wide, block);
+  const bool two = column_sums ? teams > 1 && plan_.row_reductions : staged_bytes_ > 0 && staged_bytes_ <= kTwoRows;
+  const int resident = two ? 2 : 1;
+  const bool loops = wide && staged_bytes_ > 0;  // over rows, the next of which is on its way
+  const int64_t grid = column_sums ? form_.row_blocks : loops ? std::min(plan_.rows, kWideBlocks * resident) : over(plan_.rows, teams);
+  open_function(name_, grid, block, resident, staged_bytes_);
   text_.line(str("const int lane = threadIdx.x % ", lanes, ", team = threadIdx.x / ", lanes, "; (void)team;"));
   std::vector<size_t> columns;
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
@@ -32,10 +41,22 @@ void Nest::row_kernel(bool column_sums) {
       text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ", form_.width,
                      "] = ", neutral(reduction(k)), ";"));
     }
+    if (staged_bytes_ > 0) {
+      text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows, " + team, end = first - team + ",
+                     form_.block_rows, ", limit = end < ", plan_.rows, " ? end : ", plan_.rows, ";"));
+      fetch_first(statements, "first", str(teams), false);
+    }
     text_.line("#pragma unroll 1");
     text_.open(str("for (int i = 0; i < ", form_.block_rows, "; i += ", teams, ") {"));
     text_.line(str("const ", number_, " row = (", number_, ")blockIdx.x * ", form_.block_rows, " + i + team;"));
     if (teams == 1) text_.line(str("if (row >= ", plan_.rows, ") break;"));
+    if (staged_bytes_ > 0) text_.line(str("const ", number_, " next = row + ", depth_ * teams, ";"));
+  } else if (loops) {
+    text_.line(str("const ", number_, " limit = ", plan_.rows, "; int i = 0;"));
+    fetch_first(statements, str("(", number_, ")blockIdx.x"), str(grid), false);
+    text_.line("#pragma unroll 1");
+    text_.open(str("for (", number_, " row = blockIdx.x; row < limit; row += ", grid, ", ++i) {"));
+    text_.line(str("const ", number_, " next = row + ", depth_ * grid, ";"));
   } else {
     text_.line(str("const ", number_, " row = (", number_, ")blockIdx.x * ", teams, " + team;"));
     text_.line("const int i = 0;");
@@ -45,22 +66,43 @@ void Nest::row_kernel(bool column_sums) {
   text_.line(guarded_ ? str("const ", number_, " r = live ? row : ", plan_.rows - 1, "; (void)r;")
                       : str("const ", number_, " r = row; (void)r;"));
   one_row(statements);
-  if (column_sums) {
-    text_.close();
-    fold_teams(columns, teams);
-  }
+  if (staged_bytes_ > 0) text_.line(str("ls_commit(); slot = slot + 1 == ", depth_, " ? 0 : slot + 1;"));
+  if (column_sums || loops) text_.close();
+  if (column_sums) fold_teams(columns, teams);
   close_function();
   kept_values_.clear();
   computed_.clear();
 }
 
+// Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there ahead of time.
+void Nest::stage_rows(const Statements& statements, bool column_sums, bool wide, int block) {
+  staged_.clear();
+  staged_bytes_ = 0;
+  if (!wide && !(column_sums && unrolled_)) return;
+  std::map<int, int> uses;
+  const auto stage_roots = roots(statements);
+  for (size_t stage = 0; stage < stage_roots.size(); ++stage) {
+    if (!stage_roots[stage].empty()) last_loop_ = static_cast<int>(stage);
+    for (int id : statements.closure(stage_roots[stage])) ++uses[id];
+  }
+  std::vector<int> ids;
+  for (auto [id, count] : uses)
+    if (count > 1 || column_sums) ids.push_back(id);
+  plan_stage(statements, ids, block, form_.steps, column_sums ? 4 : 1, column_sums ? kRowsAhead : kWideRow);
+  if (column_sums && depth_ < 2) staged_.clear(), staged_bytes_ = 0;
+}
+
 void Nest::one_row(Statements& statements) {
-  auto stage_roots = roots();
+  auto stage_roots = roots(statements);
   std::vector<int> all;
   for (const auto& some : stage_roots) all.insert(all.end(), some.begin(), some.end());
-  bool writes_rows = false;
-  for (const Store& store : plan_.stores)
+  bool writes_rows = false, writes_elements = false;
+  for (const Store& store : plan_.stores) {
     if (store.level == Level::row) all.push_back(store.item), writes_rows = true;
+    if (store.level == Level::element) writes_elements = true;
+  }
+  for (const Reduction& one : plan_.reductions)
+    if (takes(statements, one)) all.push_back(one.item);
   const auto needed = statements.closure(all);
   auto row_items = [&](int stage) {
     for (int id : needed)
@@ -70,6 +112,15 @@ void Nest::one_row(Statements& statements) {
   std::set<int> loaded;
   for (int stage = 0; stage < plan_.stages; ++stage) {
     row_items(stage);
+    bool took = false;
+    for (size_t k = 0; k < plan_.reductions.size(); ++k)
+      if (reduction(k).stage == stage && takes(statements, reduction(k))) take(statements, k), took = true;
+    // An element may be written over where it was read, after a barrier.
+    const bool meets = form_.whole_warps() && std::any_of(plan_.reductions.begin(), plan_.reductions.end(), [&](const Reduction& one) {
+                         return !one.column && one.stage == stage && !takes(statements, one);
+                       });
+    if (took && writes_elements && !meets) text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
+    if (stage == 0 && staged_bytes_ > 0) text_.line(str("ls_wait<", depth_ - 1, ">();"));
     if (!stage_roots[static_cast<size_t>(stage)].empty()) one_stage(statements, stage, stage_roots[static_cast<size_t>(stage)], loaded);
   }
   row_items(plan_.stages);
@@ -90,6 +141,7 @@ void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int
   kept_values_.clear();
   computed_.clear();
   statements.forget_names();
+  for (const auto& [id, at] : staged_) statements.rename_chunk(id, str("x", id));
   if (!unrolled_) return;
   int sums = 0;  // registers of a thread that column sums take
   for (const Reduction& one : plan_.reductions)
@@ -104,7 +156,7 @@ void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int
     if (plan_.stages > 1 && statements.item(id).stage == 0 && statements.reads_row(id)) ++count;
   for (auto [id, count] : uses) {
     const int cost = std::max<int>(1, static_cast<int>(size_of(statements.item(id).dtype)) * form_.width / 4) * form_.steps;
-    if (count < 2 || cost > left) continue;
+    if (count < 2 || cost > left || staged(id)) continue;
     left -= cost;
     kept_.insert(id);
     statements.rename_chunk(id, str("x", id, "[k]"));
@@ -134,7 +186,7 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
   roots_here_ = stage_roots;
   std::vector<size_t> rows;
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
-    if (!reduction(k).column && reduction(k).stage == stage) rows.push_back(k);
+    if (!reduction(k).column && reduction(k).stage == stage && !takes(statements, reduction(k))) rows.push_back(k);
   for (size_t k : rows) {
     const Reduction& one = reduction(k);
     if (position(one))
@@ -155,7 +207,8 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
     for (int id : loads)
       if (statements.item(id).stage <= stage && loaded.insert(id).second)
         text_.line(str("x", id, "[k] = ", statements.chunk_load(id), ";"));
-    chunk(statements, ids, last, [&] {
+    take_chunks(statements, ids, "k");
+    auto inside = [&] {
       for (size_t k : rows) {
         const Reduction& one = reduction(k);
         if (position(one))
@@ -167,7 +220,28 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
         for (size_t k = 0; k < plan_.reductions.size(); ++k)
           if (reduction(k).column)
             text_.line(str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t", reduction(k).item, ");"));
-    });
+    };
+    // Few chunks of a wide row hold the column that it names: the others have their own statements.
+    std::set<int> named;
+    std::string hit;
+    for (int id : ids)
+      if (const int number = unrolled_ ? -1 : one_hot(statements, id); number >= 0) {
+        named.insert(id);
+        hit += str(hit.empty() ? "" : " || ", "(t", number, " >= c0 && t", number, " < c0 + ", form_.width, ")");
+      }
+    if (!named.empty()) {
+      text_.open(str("if (", hit, ") {"));
+      chunk(statements, ids, last, inside);
+      text_.close();
+      text_.open("else {");
+      statements.assume_false(named);
+    }
+    chunk(statements, ids, last, inside);
+    if (!named.empty()) {
+      statements.assume_false({});
+      text_.close();
+    }
+    if (stage == last_loop_ && !staged_.empty()) fetch_chunks(statements);
     if (!guard.empty()) text_.close();
     text_.close();
     for (int id : ids)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,6 +52,7 @@ class Nest {
     each_store([&](const cpu::Store& store, DType dtype) {
       text_.line(
           str("ls_raw<", size_of(dtype), ", ", width, "> y", store.output, " = ls_raw<", size_of(dtype), ", ", width, ">::zeros();"));
+      if (before_rounding(store, dtype, width) >= 0) text_.line(str("float h", store.output, "[", width, "];"));
     });
     text_.open(str("LS_EACH(", width, ") {"));
     text_.line(str("const ", number_, " c = c0 + j; (void)c;"));
@@ -62,11 +64,17 @@ class Nest {
       if (kept_values_.count(id)) text_.line(str("v", id, "[k][j] = t", id, ";"));
     }
     each_store([&](const cpu::Store& store, DType dtype) {
-      text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype), "(t", store.item, "));"));
+      if (const int exact = before_rounding(store, dtype, width); exact >= 0)
+        text_.line(str("h", store.output, "[j] = t", exact, ";"));
+      else
+        text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype), "(t", store.item, "));"));
     });
     inside();
     text_.close();
     each_store([&](const cpu::Store& store, DType dtype) {
+      if (before_rounding(store, dtype, width) >= 0)
+        text_.line(str("LS_EACH(", width / 2, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(h", store.output, "[2 * j], h",
+                       store.output, "[2 * j + 1]);"));
       text_.line(str("y", store.output, ".store(o", store.output, ", ", statements.at(store.index, "c0"), ");"));
       needs_aligned(body_.inputs.size() + static_cast<size_t>(store.output), static_cast<int>(size_of(dtype)) * width);
     });
@@ -75,7 +83,9 @@ class Nest {
   std::string neutral(const cpu::Reduction& reduction) const;
   std::string functor(const cpu::Reduction& reduction) const;
   std::string rounded(const cpu::Reduction& reduction, const std::string& value) const;
-  void open_function(const std::string& name, int64_t grid, int block, int resident = 1);
+  void open_function(const std::string& name, int64_t grid, int block, int resident = 1, int shared = 0);
+  // What a stored bf16 or f16 is rounded from, where two neighbours can be rounded at once; -1: stored as it is.
+  int before_rounding(const cpu::Store& store, DType dtype, int width) const;
   void close_function();
   // Chunks are as long as arguments are aligned.
   void note_loads(const Statements& statements, const std::vector<int>& ids);
@@ -84,10 +94,11 @@ class Nest {
   void place_sums();
   std::string sums(size_t k) const;
   // What each stage's loop computes.
-  std::vector<std::vector<int>> roots() const;
+  std::vector<std::vector<int>> roots(const Statements& statements) const;
 
   // nest_rows.cpp
   void row_kernel(bool column_sums);
+  void stage_rows(const Statements& statements, bool column_sums, bool wide, int block);
   void one_row(Statements& statements);
   // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for them.
   void keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots);
@@ -96,6 +107,23 @@ class Nest {
   void one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots, std::set<int>& loaded);
   // Lanes meet, then warps.
   void meet(const std::vector<size_t>& rows);
+
+  // nest_stage.cpp: rows on their way into shared memory while earlier rows are computed.
+  // Which chunks, for `threads` that take a row in `steps`: up to `most` rows ahead within `budget` bytes.
+  void plan_stage(const Statements& statements, const std::vector<int>& ids, int threads, int steps, int most, int64_t budget);
+  std::string staged_type(int id) const;
+  std::string staged_place(int id, const std::string& step) const;
+  // All chunks of step k of row `next`, where r, q and c0 are those of the chunk.
+  void fetch_chunks(const Statements& statements);
+  // The first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads have their columns c0 already.
+  void fetch_first(const Statements& statements, const std::string& first, const std::string& stride, bool tile);
+  void take_chunks(Statements& statements, const std::vector<int>& ids, const std::string& step);  // x<id>
+  bool staged(int id) const { return staged_.count(id) > 0; }
+
+  // nest_one_hot.cpp: where(column == number of the row, x, 0) is x in one column.
+  int one_hot(const Statements& statements, int id) const;  // the item that is the column's number; -1: something else
+  bool takes(const Statements& statements, const cpu::Reduction& reduction) const;  // its sum over a row is one element, exactly
+  void take(const Statements& statements, size_t k);                                // q<k>
 
   // nest_columns.cpp
   // Teams are added in order; the block's sums go to the workspace.
@@ -114,6 +142,8 @@ class Nest {
   std::set<int> kept_values_, computed_;  // values in registers; those of earlier stages
   std::vector<int> roots_here_;           // of the stage that is being written
   bool guarded_ = false, unrolled_ = true;
+  std::map<int, int64_t> staged_;  // item: where its chunks are in shared memory
+  int depth_ = 0, staged_threads_ = 0, staged_steps_ = 0, staged_bytes_ = 0, last_loop_ = 0;
 };
 
 }  // namespace lockstep::cuda

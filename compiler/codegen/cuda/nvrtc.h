@@ -20,8 +20,7 @@ struct Cubins {
   std::vector<std::string> code;  // one per source, in order
   int compiled = 0;               // how many were not in the cache
 };
-// compile_cubin of several sources, side by side on `threads` threads (0: as many as there are cores), each through the cache in
-// `cache_dir`
+// compile_cubin of several sources, side by side on `threads` threads (0: as many as there are cores), each through the cache in `cache_dir`
 // ("": the default folder). Files are named by the hash of source, target, flags and NVRTC's version and carry a checksum; a damaged one is
 // compiled again, and many processes may use one folder. A folder that does not take files is a warning. Throws what the first source that
 // fails throws.

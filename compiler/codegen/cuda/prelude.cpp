@@ -52,6 +52,32 @@ template <int S, int N> struct ls_raw {
     else *(u8*)at = (u8)w[0];
   }
 };
+// Two neighbours rounded at once.
+LS_F u32 ls_pack_bf16(float a, float b) { u32 w; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a)); return w; }
+LS_F u32 ls_pack_f16(float a, float b) { u32 w; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(w) : "f"(b), "f"(a)); return w; }
+// Chunks on their way into shared memory, where each of T threads has its own places, which no other thread touches: 16 bytes of all
+// threads side by side, then the next 16. A thread sees a chunk when it has waited for all but the groups that it committed later.
+template <int B> LS_F void ls_fetch(char* to, const void* from) {
+  const u32 at = (u32)__cvta_generic_to_shared(to);
+  if constexpr (B == 16) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from) : "memory");
+  else asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" :: "r"(at), "l"(from), "n"(B) : "memory");
+}
+LS_F void ls_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int N> LS_F void ls_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }
+template <int S, int N, int T> struct ls_stage {
+  static constexpr int bytes = S * N, piece = bytes < 16 ? bytes : 16, pieces = bytes / piece;
+  static __device__ __forceinline__ void fetch(char* at, const void* p, i64 i) {
+    LS_EACH(pieces) ls_fetch<piece>(at + threadIdx.x * piece + j * T * piece, (const char*)p + i * S + j * piece);
+  }
+  static __device__ __forceinline__ ls_raw<S, N> get(const char* at) {
+    ls_raw<S, N> r;
+    LS_EACH(pieces) {
+      const ls_raw<piece / 4, 4> one = ls_raw<piece / 4, 4>::load(at + threadIdx.x * piece + j * T * piece, 0);
+      _Pragma("unroll") for (int i = 0; i < piece / 4; ++i) r.w[j * piece / 4 + i] = one.w[i];
+    }
+    return r;
+  }
+};
 // From the bits of an element to its register value and back; a bf16 or f16 in a register is exact in its dtype.
 LS_F float ls_from_f32(u32 b) { return __uint_as_float(b); } LS_F u32 ls_into_f32(float x) { return __float_as_uint(x); }
 LS_F double ls_from_f64(u64 b) { return __longlong_as_double((long long)b); } LS_F u64 ls_into_f64(double x) { return (u64)__double_as_longlong(x); }
@@ -121,7 +147,18 @@ template <class T> LS_F T ls_not(T x) { return (T)~x; } LS_F bool ls_not(bool x)
 LS_BOTH(floor, floorf(x), floor(x)) LS_BOTH(ceil, ceilf(x), ceil(x)) LS_BOTH(round, rintf(x), rint(x)) LS_BOTH(trunc, truncf(x), trunc(x))
 LS_BOTH(sqrt, sqrtf(x), sqrt(x)) LS_BOTH(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x)) LS_BOTH(reciprocal, 1.0f / x, 1.0 / x)
 LS_BOTH(exp, expf(x), exp(x)) LS_BOTH(expm1, expm1f(x), expm1(x)) LS_BOTH(log, logf(x), log(x)) LS_BOTH(log1p, log1pf(x), log1p(x))
-LS_BOTH(sin, sinf(x), sin(x)) LS_BOTH(cos, cosf(x), cos(x)) LS_BOTH(tanh, tanhf(x), tanh(x)) LS_BOTH(erf, erff(x), erf(x))
+LS_BOTH(sin, sinf(x), sin(x)) LS_BOTH(cos, cosf(x), cos(x)) LS_BOTH(erf, erff(x), erf(x))
+// tanhf's own formula, to about 2 units in the last place, without its test for large |x|, which 1 - 2 / (e^(2|x|) + 1) rounds to 1 by itself.
+LS_F float ls_tanh(float x) {
+  const float a = fabsf(x), s = x * x;
+  float e, r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(a * __uint_as_float(0x4038aa3bu)));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+  float p = fmaf(__uint_as_float(0x3c80f082u), s, __uint_as_float(0xbd563caeu));
+  p = fmaf(fmaf(p, s, __uint_as_float(0x3e085941u)), s, __uint_as_float(0xbeaaa9edu));
+  return copysignf(a >= 0.6f ? fmaf(r, -2.0f, 1.0f) : fmaf(p * s, a, a), x);
+}
+LS_F double ls_tanh(double x) { return tanh(x); }
 LS_F float ls_sigmoid(float x) { const float e = expf(-fabsf(x)); return (x >= 0.0f ? 1.0f : e) / (1.0f + e); }
 LS_F double ls_sigmoid(double x) { const double e = exp(-fabs(x)); return (x >= 0.0 ? 1.0 : e) / (1.0 + e); }
 LS_F float ls_pow(float x, float y) { return (float)pow((double)x, (double)y); } LS_F double ls_pow(double x, double y) { return pow(x, y); }

@@ -127,6 +127,9 @@ class CudaReductions : public Reductions {
     totals.launch();
   }
 
+  size_t most_sources() const override { return kSumDeltas + 1; }
+  size_t most_lefts() const override { return kMaxLefts; }
+
   void limbs(std::span<const Doubles> addends, int64_t* words, Stream& stream) override {
     device_.zero(words, 8 * sizeof(int64_t), stream);
     Batch<LimbsTable> batch(limbs_, stream, "limbs", words);

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
+#include "core/base/hash.h"
 
 namespace lockstep::cuda {
 
@@ -22,7 +23,7 @@ class RowSums : public LibraryCall {
         rows_(rows),
         width_(width),
         size_(static_cast<int64_t>(size_of(dtype))),
-        text_(str("row sums in order, ", count, " into ", rows, "x", width, " ", name(dtype), ", pieces of ", kRowPiece)) {
+        text_(str("row sums in order, ", count, " into ", rows, "x", width, " ", name(dtype), ", pieces of ", kRowPiece, " ", hash_hex(row_sums_source(dtype)))) {
     LS_CHECK(count < INT32_MAX - kChunk && rows < INT32_MAX, text_);
     for (int64_t left = rows; left > 0; left >>= 8) ++passes_;  // `rows` itself is a key: that of ids outside the table
     blocks_ = (count + kChunk - 1) / kChunk;

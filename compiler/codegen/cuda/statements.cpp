@@ -158,6 +158,7 @@ void Statements::before_elements(cpu::Text& text, const std::vector<int>& ids) c
 
 void Statements::element(cpu::Text& text, int id) const {
   const Item& own = item(id);
+  if (false_.count(id)) return declare(text, id, "false");
   switch (place(id)) {
     case Place::row:
     case Place::same:

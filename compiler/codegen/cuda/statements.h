@@ -33,6 +33,7 @@ class Statements {
   std::string chunk_load(int id) const;                // the expression that loads it
   void rename_chunk(int id, const std::string& name);  // where x<id> is something else, an element of an array
   void forget_names() { names_.clear(); }
+  void assume_false(std::set<int> ids) { false_ = std::move(ids); }  // items that are written as false
   // The statements inside the loop, at element j and column c.
   void element(cpu::Text& text, int id) const;
 
@@ -54,6 +55,7 @@ class Statements {
   std::string number_;
   int width_;
   std::map<int, std::string> names_;
+  std::set<int> false_;
 };
 
 std::string literal(DType dtype, double value);  // an expression of the register type

@@ -24,7 +24,7 @@ bool is_dense(const Operand& operand);
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }  // bytes, 64-byte aligned
+  virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }  // bytes; its address is 256-byte aligned
   // args: inputs, then outputs; pointers of the device, read before enqueue returns.
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
   virtual std::string algorithm() const = 0;                                             // for the numerics certificate

@@ -1,11 +1,13 @@
-// NCCL over the fake driver: ranks are threads of one process. It returns ncclInProgress where the real one may, and refuses a communicator
-// that is still at work, so that whoever does not poll is found.
+// NCCL over the fake driver: ranks are threads of one process. As the real one, it gives ncclInProgress or ncclSuccess while a call is
+// still under way, fills in a split's communicator only while the parent is polled, and refuses one at work: whoever does not poll is
+// found.
 #include <nccl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,11 +43,18 @@ std::shared_ptr<Room> room(const std::string& key, int size) {
 }
 }  // namespace
 
+struct Split {  // under way
+  int64_t number;
+  int color, key;
+  ncclComm_t* out;
+};
 struct ncclComm {
   std::string key;
   std::shared_ptr<Room> room;
   int rank = 0, at_work = 0;  // polls until it is ready
   int64_t next = 0, splits = 0;
+  std::optional<Split> split = std::nullopt;
+  bool busy() const { return at_work > 0 || split; }
 };
 
 namespace {
@@ -129,11 +138,21 @@ ncclResult_t submit() {
   return ncclInProgress;
 }
 ncclResult_t add(ncclComm_t comm, cudaStream_t stream, Collective what) {
-  if (comm->at_work) return ncclInvalidUsage;
+  if (comm->busy()) return ncclInvalidUsage;
   group.push_back({comm, stream, std::move(what), {}});
   return depth ? ncclSuccess : submit();
 }
 int64_t n(size_t count) { return static_cast<int64_t>(count); }
+ncclComm_t child_of(const ncclComm& parent) {  // its room is locked, and all ranks have said what they want
+  const Split& split = *parent.split;
+  std::vector<std::pair<int, int>> members;
+  for (auto& [rank, wish] : parent.room->wishes[split.number])
+    if (wish.first == split.color) members.push_back({wish.second, rank});
+  std::sort(members.begin(), members.end());
+  auto rank = std::find(members.begin(), members.end(), std::pair(split.key, parent.rank)) - members.begin();
+  std::string name = lockstep::str(parent.key, " split ", split.number, " color ", split.color);
+  return new ncclComm{name, room(name, static_cast<int>(members.size())), static_cast<int>(rank), 3};
+}
 }  // namespace
 
 extern "C" {
@@ -155,44 +174,43 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   *comm = new ncclComm{id.internal, room(id.internal, size), rank, 3};
   return ncclInProgress;
 }
+// Version 2.28 sets *out to null and returns ncclSuccess with everything still to do.
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* out, ncclConfig_t*) {
-  if (comm->at_work) return ncclInvalidUsage;
-  Room& parent = *comm->room;
-  std::unique_lock lock(parent.mutex);
-  int64_t number = comm->splits++;
-  auto& wishes = parent.wishes[number];
-  wishes[comm->rank] = {color, key};
-  parent.changed.notify_all();
-  parent.changed.wait(lock, [&] { return static_cast<int>(wishes.size()) == parent.size; });
-  std::vector<std::pair<int, int>> members;
-  for (auto& [rank, wish] : wishes)
-    if (wish.first == color) members.push_back({wish.second, rank});
-  std::sort(members.begin(), members.end());
-  int rank = static_cast<int>(std::find(members.begin(), members.end(), std::pair(key, comm->rank)) - members.begin());
-  std::string name = lockstep::str(comm->key, " split ", number, " color ", color);
-  *out = new ncclComm{name, room(name, static_cast<int>(members.size())), rank, 3};
-  comm->at_work = 1;
-  return ncclInProgress;
-}
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
-  {
-    std::lock_guard lock(comm->room->mutex);
-    if (comm->room->aborted) return *state = ncclRemoteError, ncclSuccess;
-  }
-  *state = comm->at_work ? ncclInProgress : ncclSuccess;
-  if (comm->at_work) --comm->at_work;
+  if (comm->busy()) return ncclInvalidArgument;
+  *out = nullptr;
+  std::lock_guard lock(comm->room->mutex);
+  comm->split = Split{comm->splits++, color, key, out};
+  comm->room->wishes[comm->split->number][comm->rank] = {color, key};
+  comm->at_work = 2;
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm->at_work = 1, ncclInProgress; }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return delete comm, ncclSuccess; }
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  if (!comm) return ncclInvalidArgument;
+  std::lock_guard lock(comm->room->mutex);
+  if (comm->room->aborted) return *state = ncclRemoteError, ncclSuccess;
+  *state = comm->busy() ? ncclInProgress : ncclSuccess;
+  if (comm->at_work > 0) return --comm->at_work, ncclSuccess;
+  if (comm->split && static_cast<int>(comm->room->wishes[comm->split->number].size()) == comm->room->size) {
+    *comm->split->out = child_of(*comm);
+    comm->split.reset();
+    *state = ncclSuccess;
+  }
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm->busy() ? ncclInvalidArgument : (comm->at_work = 2, ncclSuccess); }
+ncclResult_t ncclCommDestroy(ncclComm_t comm) { return comm->busy() ? ncclInvalidArgument : (delete comm, ncclSuccess); }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::lock_guard lock(comm->room->mutex);
   comm->room->aborted = true;
   comm->room->changed.notify_all();
   return ncclSuccess;
 }
-ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) { return *count = comm->room->size, ncclSuccess; }
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) { return *rank = comm->rank, ncclSuccess; }
+ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+  return comm->busy() ? ncclInvalidArgument : (*count = comm->room->size, ncclSuccess);
+}
+ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+  return comm->busy() ? ncclInvalidArgument : (*rank = comm->rank, ncclSuccess);
+}
 ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return --depth ? ncclSuccess : submit(); }
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o, ncclComm_t comm, cudaStream_t s) {
