@@ -24,7 +24,7 @@ struct CompileOptions {
   int threads = 1;                          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
   bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
-  const Target* target = nullptr;           // of the device; null: the CPU's. The reference backend always runs on the CPU
+  const Target* target = nullptr;           // of the device; null: the Session's, else the CPU's. The reference backend always runs on the CPU
   bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)
   std::vector<std::string> skip_passes;     // by name; only rows of the pipeline that allow it
   std::string cache_dir;                    // of kernels; "" = the default folder

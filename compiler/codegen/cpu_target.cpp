@@ -88,7 +88,12 @@ const Target& cpu_target() {
   return instance;
 }
 
-const Target& target_of(const CompileOptions& options) { return options.target ? *options.target : cpu_target(); }
+namespace {
+const Target* g_default = nullptr;
+}
+void set_default_target(const Target& target) { g_default = &target; }
+
+const Target& target_of(const CompileOptions& options) { return options.target ? *options.target : g_default ? *g_default : cpu_target(); }
 TargetOptions target_options(const CompileOptions& options) {
   TargetOptions out;
   out.threads = options.threads;

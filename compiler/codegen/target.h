@@ -120,6 +120,8 @@ class Target {
 
 // The CPU: generated C++, oneDNN.
 const Target& cpu_target();
+// The target that options without one mean: the CPU's, until a Session chose its device. Set before anything is compiled.
+void set_default_target(const Target& target);
 // The target of a compilation, and what it is asked with.
 const Target& target_of(const CompileOptions& options);
 TargetOptions target_options(const CompileOptions& options);

@@ -69,4 +69,17 @@ void join_device(LiveMesh& mesh, const std::string& word, const Target& target) 
   mesh.device_data = own && mesh.data->size() > 1 ? own(device, *mesh.data) : device_group(device, mesh.data);
 }
 
+const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks) {
+  const Target* target = nullptr;
+  std::string refused;
+  try {
+    target = &run_target(word, local_rank, local_ranks);
+    if (mesh.world->rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
+  } catch (const std::exception& error) { refused = error.what(); }  // of a device that is busy or broken as well
+  agree(*mesh.world, refused);
+  agree_on_device(*mesh.world, word, target->device());
+  join_device(mesh, word, *target);
+  return *target;
+}
+
 }  // namespace lockstep

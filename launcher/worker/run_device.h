@@ -25,6 +25,10 @@ struct FoundTarget {
 };
 FoundTarget found_target(const std::string& word, int64_t local_ranks = 1);
 
+// This rank's device, agreed upon by all ranks before one of them computes, with its group in `mesh`: run_target, agree_on_device,
+// join_device. Collective over mesh.world; throws on every rank what one of them found.
+const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks);
+
 // Gives `mesh` the group of its data ranks on the device's memory. Collective over mesh.data; does nothing where the host addresses the
 // device's memory.
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target);

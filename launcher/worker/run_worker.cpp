@@ -29,7 +29,7 @@ class Run {
         dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
         world_(open_world()),
         live_(live_mesh(world_, validate(config, world_->size()))),
-        target_(open_device()),
+        target_(open_device(live_, config.train.device, at.local_rank, at.local_world_size)),
         state_(live_, static_cast<uint64_t>(config.train.seed)),
         trainer_(config, at.local_world_size, state_, target_),
         data_(data_options(config)) {}
@@ -112,20 +112,6 @@ class Run {
     metrics_.reset();
     world_->finish();
     return code;
-  }
-
-  // This rank's device; all ranks agree before one of them computes.
-  const Target& open_device() {
-    const Target* target = nullptr;
-    std::string refused;
-    try {
-      target = &run_target(config_.train.device, at_.local_rank, at_.local_world_size);
-      if (rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
-    } catch (const std::exception& error) { refused = error.what(); }  // of a device that is busy or broken as well
-    agree(*live_.world, refused);
-    agree_on_device(*live_.world, config_.train.device, target->device());
-    join_device(live_, config_.train.device, *target);
-    return *target;
   }
 
   // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known to the byte decides; where

@@ -8,6 +8,7 @@
 #include "core/base/json.h"
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/worker/run_device.h"
 
 namespace lockstep {
 
@@ -32,6 +33,7 @@ Session::Session(int argc, char** argv) {
   local_ranks_ = static_cast<int>(place.local_world_size);
   Shape shape{-1};
   std::vector<std::string> names{"dp_replicate"};
+  std::string device = "auto";
   for (int i = 1; i < argc; ++i) {
     std::string argument = argv[i];
     if (argument.rfind("--mesh.shape=", 0) == 0) {
@@ -43,12 +45,17 @@ Session::Session(int argc, char** argv) {
       }
     } else if (argument.rfind("--mesh.dim_names=", 0) == 0) {
       names = words_of(argument, argument.substr(17));
+    } else if (argument.rfind("--train.device=", 0) == 0) {
+      device = argument.substr(15);
     } else {
       arguments_.push_back(argument);
     }
   }
   world_ = open_world();
   live_ = live_mesh(world_, resolve_mesh(shape, names, world_->size()));
+  const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
+  device_ = &target.device();
+  set_default_target(target);
 }
 
 Session::~Session() {

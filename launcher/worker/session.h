@@ -13,9 +13,11 @@ namespace lockstep {
 
 class Session {
  public:
-  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say. Those two
-  // arguments are taken out; the others are left in arguments(). An exception that leaves main is reported as trainrun expects it (message,
-  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks.
+  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say. The
+  // device is that of --train.device=WORD (auto), as in a config; what the program compiles runs there. These arguments are taken out; the
+  // others are left in arguments(). An exception that leaves main is reported as trainrun expects it (message,
+  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks, or a
+  // device that is not there.
   Session(int argc, char** argv);
   ~Session();
   Session(const Session&) = delete;
@@ -23,6 +25,7 @@ class Session {
   const LiveMesh& mesh() const { return live_; }
   int rank() const { return live_.world->rank(); }
   int local_ranks() const { return local_ranks_; }  // ranks of this host
+  Device& device() const { return *device_; }
   const std::vector<std::string>& arguments() const { return arguments_; }
   // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
@@ -32,6 +35,7 @@ class Session {
   std::shared_ptr<World> world_;
   LiveMesh live_;
   int local_ranks_ = 1;
+  Device* device_ = nullptr;
   std::vector<std::string> arguments_;
 };
 

@@ -39,6 +39,15 @@ TEST(Example, OneAndTwoRanksPrintTheSameLosses) {
   EXPECT_LT(loss_of(one.back()), loss_of(one.front()) - 0.5);
 }
 
+// The same program on a device whose memory the host cannot address.
+TEST(Example, ComputesOnTheDeviceThatItIsGiven) {
+  ScratchFolder folder;
+  auto cpu = step_lines(output_of(folder, str(kExample, " ", kTokens, " runs/cpu 12 --train.device=cpu")));
+  auto far = step_lines(output_of(folder, str(kTrainrun, " --nproc 2 ", kExample, " ", kTokens, " runs/far 12 --train.device=plugin:", FAR_DEVICE)));
+  ASSERT_EQ(cpu.size(), 12u);
+  EXPECT_EQ(far, cpu);
+}
+
 TEST(Example, ARunGoesOnFromItsCheckpointOnAnotherNumberOfRanks) {
   ScratchFolder folder;
   auto whole = step_lines(output_of(folder, str(kExample, " ", kTokens, " runs/whole 40")));
