@@ -287,8 +287,10 @@ struct Step::Impl {
     for (Array* array : written) array->device_wrote(device);
     rounded_version = state_version();
     if (input.fill_next && !device.addressable()) {
-      fill_batch(input.fill_next, 1 - set_in_use);
-      staged_for = input.step + 1;
+      try {
+        fill_batch(input.fill_next, 1 - set_in_use);
+        staged_for = input.step + 1;
+      } catch (const Error&) { staged_for = -1; }  // data that cannot be read is the next step's error: this one ends, and may be saved
     }
     finish();
     StepResult result;

@@ -84,6 +84,9 @@ std::vector<int64_t> divisors(int64_t n) {
 }  // namespace
 
 DeviceChoice device_choice(const std::string& word) {
+  Errors errors;
+  check_rule(*find_key("train.device"), Json(word), errors);
+  if (!errors.empty()) throw UserError(errors[0]);
   size_t colon = word.find(':');
   std::string rest = colon == std::string::npos ? "" : word.substr(colon + 1);
   DeviceChoice out{.kind = word.substr(0, colon), .ordinal = -1, .path = ""};

@@ -45,7 +45,7 @@ std::string config_text(const RunConfig& config);  // indented, ends with a newl
 // The reference as Markdown: one table per section.
 std::string config_reference();
 
-// What train.device names. Needs a word that config_errors accepts.
+// What train.device names. UserError listing the choices for another word (a program's argument is not checked before).
 struct DeviceChoice {
   std::string kind;  // auto, cpu, cuda, plugin
   int ordinal = -1;  // cuda:N; -1: the rank's place on its host

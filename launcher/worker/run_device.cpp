@@ -6,19 +6,16 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "distributed/device_group.h"
+#include "launcher/config/config.h"
 
 namespace lockstep {
 
-namespace {
-constexpr std::string_view kPlugin = "plugin:", kCuda = "cuda:";
-bool starts(const std::string& word, std::string_view with) { return word.rfind(with, 0) == 0; }
-}  // namespace
-
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
-  if (word == "cpu") return cpu_target();
-  if (starts(word, kPlugin)) return load_plugin(word.substr(kPlugin.size())).open(static_cast<int>(local_rank), static_cast<int>(local_ranks));
+  const DeviceChoice choice = device_choice(word);
+  if (choice.kind == "cpu") return cpu_target();
+  if (choice.kind == "plugin") return load_plugin(choice.path).open(static_cast<int>(local_rank), static_cast<int>(local_ranks));
   std::string why;
-  if (word == "auto") {
+  if (choice.kind == "auto") {
     if (!cuda_available(&why)) {
       logs::topic("plan", str("train.device auto: the CPU (", why, ")"));
       return cpu_target();
@@ -31,8 +28,8 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
     }
     return cuda_target(static_cast<int>(local_rank));
   }
-  const int64_t ordinal = starts(word, kCuda) ? std::stoll(word.substr(kCuda.size())) : local_rank;
-  if (starts(word, kCuda) && local_ranks > 1)
+  const int64_t ordinal = choice.ordinal >= 0 ? choice.ordinal : local_rank;
+  if (choice.ordinal >= 0 && local_ranks > 1)
     throw UserError(str("train.device \"", word, "\" names one device, and this host has ", local_ranks,
                         " ranks; write \"cuda\": rank i takes device i"));
   if (cuda_available(&why) && ordinal >= cuda_devices())
@@ -54,7 +51,7 @@ void agree_on_device(Group& world, const std::string& word, const Device& device
 
 FoundTarget found_target(const std::string& word, int64_t local_ranks) {
   // "cuda:N" is one device, and here any will do; "auto" asks whether there is one for every rank.
-  const std::string any = starts(word, kCuda) && cuda_devices() <= std::stoll(word.substr(kCuda.size())) ? "cuda" : word;
+  const std::string any = device_choice(word).ordinal >= cuda_devices() ? "cuda" : word;
   try {
     return {run_target(any, 0, word == "auto" ? local_ranks : 1), ""};
   } catch (const UserError& error) {
@@ -65,7 +62,8 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks) {
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
   Device& device = target.device();
   if (device.addressable()) return;
-  auto own = starts(word, kPlugin) ? load_plugin(word.substr(kPlugin.size())).group : nullptr;
+  const DeviceChoice choice = device_choice(word);
+  auto own = choice.kind == "plugin" ? load_plugin(choice.path).group : nullptr;
   mesh.device_data = own && mesh.data->size() > 1 ? own(device, *mesh.data) : device_group(device, mesh.data);
 }
 

@@ -11,7 +11,7 @@ namespace lockstep {
 
 // `word` is train.device: auto, cpu, cuda, cuda:N, plugin:PATH. Rank `local_rank` of this host's `local_ranks` takes the GPU of its number
 // (cuda:N: device N, for a run of one rank per host). auto: the GPU where there is one for every local rank, else the CPU.
-// UserError: no driver, no device, fewer devices than ranks, a device that is too old, a plugin that cannot be loaded.
+// UserError: a word that is none of these, no driver, no device, fewer devices than ranks, a device that is too old, a plugin that cannot be loaded.
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks);
 
 // Ranks on devices of different kinds would make different collectives, and ranks on different devices other bits. Collective over `world`.

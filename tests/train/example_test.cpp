@@ -61,6 +61,16 @@ TEST(Example, ARunGoesOnFromItsCheckpointOnAnotherNumberOfRanks) {
   EXPECT_EQ(rest, std::vector<std::string>(whole.begin() + 20, whole.end()));
 }
 
+TEST(Example, ADeviceThatIsNoneIsRefused) {
+  ScratchFolder folder;
+  std::string file = folder.path("output");
+  int status = std::system(str(kExample, " ", kTokens, " runs/x 1 --train.device=gpu > ", file, " 2>&1").c_str());
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_NE(text.str().find("train.device is \"gpu\"; choose auto | cpu | cuda | cuda:N | plugin:PATH"), std::string::npos) << text.str();
+}
+
 TEST(Example, AMeshThatDoesNotFitIsRefused) {
   ScratchFolder folder;
   std::string file = folder.path("output");
