@@ -11,12 +11,12 @@
 namespace lockstep {
 
 namespace {
-// What is known of an old value in the new graph: whole on every rank, or rows of dim 0, or both.
+// What is known of an old value in the new graph. Its forms are levels: 0 whole on every rank, 1 split over the first of the data dims that
+// the mesh has, in the order of splits (dp_shard, then dp_replicate), and so on. At the last level each rank holds the rows that it updates.
 struct Forms {
-  ValueId whole = kNoValue;
-  ValueId rows = kNoValue;
+  ValueId level[3] = {kNoValue, kNoValue, kNoValue};
   ValueId row_squares = kNoValue;
-  bool scalar = false;  // rows is [1] for a value of rank 0
+  bool scalar = false;  // split forms are [1] for a value of rank 0
 };
 
 class Partitioner {
@@ -24,26 +24,29 @@ class Partitioner {
   Partitioner(const Graph& old, const PassContext& context) : old_(old), context_(context), forms_(old.values.size()) {
     made_ = std::make_shared<Builder>();
     made_->graph.mesh = context.mesh;
+    Mesh& mesh = made_->graph.mesh;
+    // A mesh without data dims has one data rank.
+    if (mesh.find("dp_shard") < 0 && mesh.find("dp_replicate") < 0) mesh.shape.push_back(1), mesh.dim_names.emplace_back("dp_replicate");
+    for (const char* name : {"dp_shard", "dp_replicate"})
+      if (int dim = mesh.find(name); dim >= 0) dims_.push_back(dim);
   }
 
   Graph run() {
-    for (int dim = 0; dim < context_.mesh.ndim(); ++dim)
-      if (context_.mesh.dim_names[dim] == "dp_replicate")
-        dim_ = dim;
-      else if (context_.mesh.shape[dim] > 1)
-        throw UserError(
-            str("mesh dim ", context_.mesh.dim_names[dim], " has size ", context_.mesh.shape[dim],
-                ": this version places data parallelism on dp_replicate only; use mesh.shape [-1] with dim_names [\"dp_replicate\"]"));
-    if (dim_ < 0) throw UserError(str("the mesh ", text(context_.mesh), " has no dim dp_replicate; add one (its size may be 1)"));
+    const Mesh& mesh = made_->graph.mesh;
+    for (int dim = 0; dim < mesh.ndim(); ++dim)
+      if (!is_data_dim(mesh.dim_names[dim]) && mesh.shape[dim] > 1)
+        throw UserError(str("mesh dim ", mesh.dim_names[dim], " has size ", mesh.shape[dim],
+                            ": this version splits work over dp_replicate and dp_shard; give it size 1, or leave it out"));
     Graph& graph = made_->graph;
     for (const auto& input : old_.inputs) {
       ValueId v = graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
       Layout layout = input.kind == InputKind::state ? context_.layout_of(input.name) : Layout{};
+      const int level = level_of(input.name, layout);
       // What belongs to a micro-batch: its data, and the index of its first sample.
-      if (input.kind == InputKind::batch || input.name == "rng.sample") layout.set(dim_, PerLane());
+      if (input.kind == InputKind::batch || input.name == "rng.sample")
+        for (int dim : dims_) layout.set(dim, PerLane());
       graph[v].layout = layout;
-      bool rows = layout.on(dim_) == Shard(0);
-      (rows ? forms(input.value).rows : forms(input.value).whole) = v;
+      forms(input.value).level[level] = v;
     }
     std::vector<ValueId> data;
     for (const auto& input : old_.inputs)
@@ -51,9 +54,8 @@ class Partitioner {
     of_data_ = depends_on(old_, data);
     for (const Node& node : old_.nodes) rewrite(node);
     for (const auto& output : old_.outputs) {
-      bool rows = false;
-      if (output.kind == OutputKind::state) rows = context_.layout_of(output.name).on(dim_) == Shard(0);
-      graph.add_output(output.kind, output.name, rows ? rows_of(output.value, {}) : whole(output.value, {}));
+      const int level = output.kind == OutputKind::state ? level_of(output.name, context_.layout_of(output.name)) : 0;
+      graph.add_output(output.kind, output.name, get(output.value, level, {}));
     }
     return prune(graph);
   }
@@ -61,10 +63,14 @@ class Partitioner {
  private:
   Forms& forms(ValueId old) { return forms_[static_cast<size_t>(old)]; }
   Tensor tensor(ValueId v) { return {made_, v}; }
-  Attrs on_dim() const { return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}}; }
-  Attrs alone() const {
-    return {{"mesh_dim", Attr(context_.mesh.dim_names[dim_])}, {"bucket", Attr(int64_t{0})}};
-  }  // the bucket pass merges
+  int rows() const { return static_cast<int>(dims_.size()); }  // the last level
+  const std::string& dim_name(int dim) const { return made_->graph.mesh.dim_names[dim]; }
+  // All data dims together, as a collective names them.
+  Attrs on_data() const { return {{"mesh_dim", Attr(rows() == 1 ? dim_name(dims_[0]) : std::string(kDataDims))}}; }
+  static Attrs alone(Attrs attrs) {
+    attrs.set("bucket", int64_t{0});  // the bucket pass merges
+    return attrs;
+  }
   std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at) {
     return apply_at(op, inputs, attrs, at, made_);
   }
@@ -72,25 +78,42 @@ class Partitioner {
     return emit("wait", {handle}, {{"types", Attr(types)}}, at)[0];
   }
 
-  ValueId whole(ValueId old, const SourceLine& asked) {
-    Forms& f = forms(old);
-    if (f.whole != kNoValue) return f.whole;
-    LS_CHECK(f.rows != kNoValue, "value %", old, " has no form");
-    SourceLine at = line_of(old, asked);
-    Tensor rows = tensor(f.rows);
-    Tensor handle = emit("all_gather_start", {rows}, alone(), at)[0];
-    Tensor result = wait(handle, rows.text(), at);
-    if (f.scalar) result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
-    return f.whole = result.id();
+  // How a tensor of the state lies on the data dims.
+  int level_of(const std::string& name, const Layout& layout) const {
+    int level = 0;
+    for (size_t d = 0; d < dims_.size(); ++d) {
+      Placement place = layout.on(dims_[d]);
+      if (place == Replicate()) continue;
+      if (!(place == Shard(0)))
+        throw UserError(str("[place] \"", name, "\" is ", text(place), " on ", dim_name(dims_[d]), "; data dims split rows: use shard(0) or replicate"));
+      if (level != static_cast<int>(d))
+        throw UserError(str("[place] \"", name, "\" is Shard(0) on ", dim_name(dims_[d]), " and Replicate on ", dim_name(dims_[0]),
+                            ": dp_shard is split first; make it shard(0) on ", dim_name(dims_[0]), " too"));
+      ++level;
+    }
+    return level;
   }
-  ValueId rows_of(ValueId old, const SourceLine& asked) {
+
+  // The value at a level: a slice of what is held, if a level before it is; else gathered, one dim after another.
+  ValueId get(ValueId old, int level, const SourceLine& asked) {
     Forms& f = forms(old);
-    if (f.rows != kNoValue) return f.rows;
+    if (f.level[level] != kNoValue) return f.level[level];
     SourceLine at = line_of(old, asked);
-    if (old_[old].shape.empty())
-      throw UserError(str("[update] ", at.text(), ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
-    return f.rows = emit("local_rows", {tensor(f.whole)}, on_dim(), at)[0].id();
+    for (int held = level - 1; held >= 0; --held) {
+      if (f.level[held] == kNoValue) continue;
+      if (old_[old].shape.empty())
+        throw UserError(str("[update] ", at.text(), ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
+      Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(held)]))}} : on_data();
+      return f.level[level] = emit("local_rows", {tensor(f.level[held])}, attrs, at)[0].id();
+    }
+    LS_CHECK(level < rows(), "value %", old, " has no form");
+    Tensor more = tensor(get(old, level + 1, asked));
+    Attrs attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(level)]))}};
+    Tensor result = wait(emit("all_gather_start", {more}, alone(attrs), at)[0], more.text(), at);
+    if (level == 0 && forms(old).scalar) result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
+    return forms(old).level[level] = result.id();
   }
+  ValueId whole(ValueId old, const SourceLine& asked) { return get(old, 0, asked); }
   SourceLine line_of(ValueId old, const SourceLine& asked) const {
     if (!asked.file.empty() || !asked.scope.empty()) return asked;
     NodeId producer = old_[old].producer;
@@ -103,18 +126,17 @@ class Partitioner {
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
         node.op == "convert" && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
-    if (smaller && forms(node.inputs[0]).whole == kNoValue && !forms(node.inputs[0]).scalar) {
-      forms(node.outputs[0]).rows = emit("convert", {tensor(forms(node.inputs[0]).rows)}, node.attrs, node.at)[0].id();
+    if (const Forms& held = forms(node.inputs.empty() ? 0 : node.inputs[0]); smaller && held.level[0] == kNoValue && !held.scalar) {
+      int level = rows();
+      while (held.level[level] == kNoValue) --level;
+      forms(node.outputs[0]).level[level] = emit("convert", {tensor(held.level[level])}, node.attrs, node.at)[0].id();
       return;
     }
     std::vector<Tensor> inputs;
-    bool update = op_row(node.op).kind == OpKind::update;
-    for (ValueId v : node.inputs) {
-      bool rows = update && !old_[v].shape.empty();
-      inputs.push_back(tensor(rows ? rows_of(v, node.at) : whole(v, node.at)));
-    }
+    const bool update = op_row(node.op).kind == OpKind::update;
+    for (ValueId v : node.inputs) inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
     auto outputs = emit(node.op, inputs, node.attrs, node.at);
-    for (size_t i = 0; i < outputs.size(); ++i) (update ? forms(node.outputs[i]).rows : forms(node.outputs[i]).whole) = outputs[i].id();
+    for (size_t i = 0; i < outputs.size(); ++i) forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
   }
 
   void sum_lanes(const Node& node) {
@@ -122,8 +144,8 @@ class Partitioner {
     if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
-      Tensor count = emit("lane_count", {x}, on_dim(), node.at)[0];
-      f.whole = all_reduce(count, node.at).id();
+      Tensor count = emit("lane_count", {x}, on_data(), node.at)[0];
+      f.level[0] = all_reduce(count, node.at).id();
       return;
     }
     if (x.dtype() != DType::f32)
@@ -131,10 +153,10 @@ class Partitioner {
                           "; losses and gradients are f32, convert it first"));
     f.scalar = x.shape().empty();
     if (f.scalar) x = emit("reshape", {x}, {{"shape", Attr(std::vector<int64_t>{1})}}, node.at)[0];
-    Tensor handle = emit("lane_exchange_start", {x}, alone(), node.at)[0];
+    Tensor handle = emit("lane_exchange_start", {x}, alone(on_data()), node.at)[0];
     Tensor mine = wait(handle, x.text(), node.at);
-    auto sums = emit("lane_sum", {mine}, on_dim(), node.at);
-    f.rows = sums[0].id();
+    auto sums = emit("lane_sum", {mine}, on_data(), node.at);
+    f.level[rows()] = sums[0].id();
     f.row_squares = sums[1].id();
   }
 
@@ -144,7 +166,7 @@ class Partitioner {
     AtLine line(at);
     for (const auto& input : old_.inputs)
       if (input.kind == InputKind::batch) {
-        Tensor batch = tensor(forms(input.value).whole);
+        Tensor batch = tensor(forms(input.value).level[0]);
         std::vector<int64_t> dims;
         for (int d = 0; d < batch.ndim(); ++d) dims.push_back(d);
         Tensor zero = sum(convert(less(batch, batch), x.dtype()), dims);
@@ -161,12 +183,12 @@ class Partitioner {
             str("[global_norm] ", node.at.text(), ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
       squares.push_back(tensor(forms(v).row_squares));
     }
-    Tensor limbs = all_reduce(emit("norm_limbs", squares, on_dim(), node.at)[0], node.at);
-    forms(node.outputs[0]).whole = emit("norm_of_limbs", {limbs}, on_dim(), node.at)[0].id();
+    Tensor limbs = all_reduce(emit("norm_limbs", squares, on_data(), node.at)[0], node.at);
+    forms(node.outputs[0]).level[0] = emit("norm_of_limbs", {limbs}, on_data(), node.at)[0].id();
   }
 
   Tensor all_reduce(Tensor x, const SourceLine& at) {
-    Attrs attrs = on_dim();
+    Attrs attrs = on_data();
     attrs.set("op", std::string("sum"));
     Tensor handle = emit("all_reduce_start", {x}, attrs, at)[0];
     return wait(handle, x.text(), at);
@@ -176,7 +198,7 @@ class Partitioner {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   std::vector<Forms> forms_;
-  int dim_ = -1;
+  std::vector<int> dims_;  // data dims of the mesh in the order of splits
   std::vector<bool> of_data_;  // per old value: computed from a micro-batch
 };
 }  // namespace

@@ -63,6 +63,11 @@ class Placer {
     }
   }
 
+  static bool acts_on(const Node& node, const std::string& mesh_dim) {
+    const std::string& named = node.attrs.word("mesh_dim");
+    return named == mesh_dim || (named == kDataDims && is_data_dim(mesh_dim));
+  }
+
   std::vector<Placement> place(const Node& node, int dim) {
     const std::string& mesh_dim = graph_.mesh.dim_names[dim];
     std::vector<Placement> in;
@@ -72,8 +77,15 @@ class Placer {
       if (!(in[i] == wanted)) fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
     };
     // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
-    bool lane_kind = op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
-    if (lane_kind && node.op != "wait" && node.op != "sum_lanes" && node.attrs.word("mesh_dim") != mesh_dim) {
+    const bool lane_kind = op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
+    if (lane_kind && node.op != "wait" && node.op != "sum_lanes" && !acts_on(node, mesh_dim)) {
+      // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is whole on other dims.
+      const bool inner = (node.op == "all_gather_start" || node.op == "local_rows") && mesh_dim == "dp_shard" &&
+                         node.attrs.word("mesh_dim") == "dp_replicate";
+      if (inner && !in.empty() && (in[0] == Shard(0) || in[0] == Replicate())) {
+        for (size_t i = 0; i < in.size(); ++i) want(i, in[0], "values that travel together are split in the same way");
+        return all(in[0]);
+      }
       for (size_t i = 0; i < in.size(); ++i) want(i, Replicate(), "the collective acts on another mesh dim");
       return all(Replicate());
     }

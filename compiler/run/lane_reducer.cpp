@@ -8,10 +8,14 @@
 
 namespace lockstep {
 
-LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions,
-                         bool invariant)
-    : plan_(plan), device_(&device), reductions_(&reductions), invariant_(invariant) {
+LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant)
+    : LaneReducer(shapes, plan, device, reductions, invariant, RowOwners::alone(plan.ranks)) {}
+
+LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant,
+                         const RowOwners& owners)
+    : plan_(plan), owners_(owners), device_(&device), reductions_(&reductions), invariant_(invariant) {
   plan_.check();
+  LS_CHECK(owners_.ranks() == plan_.ranks && plan_.order == LaneOrder::contiguous, "owners of ", owners_.ranks(), " ranks for ", plan_.ranks);
   for (const Shape& shape : shapes) {
     LS_CHECK(!shape.empty(), "tensor ", tensors_.size(), " of a bucket has no rows");
     tensors_.push_back({shape[0], shape[0] ? numel(shape) / shape[0] : 0});
@@ -87,7 +91,7 @@ void LaneReducer::check_limits(size_t lefts) const {
 }
 
 LaneReducer::Rows LaneReducer::rows(size_t tensor, int rank) const {
-  auto [first, count] = balanced(tensors_.at(tensor).rows, plan_.ranks, rank);
+  auto [first, count] = owners_.rows(tensors_.at(tensor).rows, rank);
   return {first, count};
 }
 
@@ -137,6 +141,11 @@ void LaneReducer::push(int64_t micro_batch, const std::vector<const void*>& grad
   reductions_->accumulate(runs, lefts, partial(slot), stream);
   ++next_;
 }
+
+void LaneReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group&, Stream& stream, const std::string&) {
+  push(plan_.micro_batch(plan_.rank, slot), gradients, stream);
+}
+void LaneReducer::end(Group& data, Stream& stream, const std::string& label) { start(data, stream, label); }
 
 void LaneReducer::start(Group& data, Stream& stream, const std::string& label) {
   LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank, "the plan is for rank ", plan_.rank, " of ", plan_.ranks,

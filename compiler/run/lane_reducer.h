@@ -1,15 +1,12 @@
-// LaneReducer: the sum over lanes of the gradients of one bucket, on one device. Each rank adds its own micro-batches, one exchange sends what
-// it has to the owners of the rows, and an owner continues the tree. Bits depend on M, L and the gradients, never on ranks or threads.
+// LaneReducer: each rank adds its own micro-batches, one exchange per step sends what it has to the owners of the rows, and an owner continues
+// the tree. Bits depend on M, L and the gradients, never on ranks or threads.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/target.h"
-#include "compiler/run/lanes.h"
-#include "core/mesh/group.h"
-#include "core/types/shape.h"
+#include "compiler/run/gradient_reducer.h"
 
 namespace lockstep {
 
@@ -18,34 +15,37 @@ namespace lockstep {
 //
 // Storage: a partial is one array over the whole bucket, laid out by owner, this rank last: for each owner, for each tensor, its rows. What
 // goes to one rank is contiguous, so partials are sent from where they are, and the own chunk is read where it is.
-class LaneReducer {
+class LaneReducer : public GradientReducer {
  public:
   // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. UserError as LanePlan::check, and where one sum would have more
   // partials than `reductions` adds. Memory of `device` is taken by the first begin.
   // `reductions` is of the same device and outlives the reducer. Without `invariant` (numerics "free") a rank adds all its micro-batches from
   // left to right, and the group's own reduce_scatter adds the ranks: fewer bytes to receive and one buffer, bits that depend on both.
   LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant = true);
+  // The same with other owners of the rows than the balanced split over the ranks.
+  LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant,
+              const RowOwners& owners);
 
-  void begin();
+  void begin() override;
   // Adds the gradients of one micro-batch, one pointer per tensor (which may be null where a tensor has no elements). Micro-batches come in
   // order. The gradients are read on `stream`.
   void push(int64_t micro_batch, const std::vector<const void*>& gradients, Stream& stream);
   // Sends partials to the owners of their rows. `data` is the group of the plan's ranks. `label` names the exchange. With one rank nothing
   // is sent.
   void start(Group& data, Stream& stream, const std::string& label);
-  void wait(Stream& stream);  // PeerError when a peer is lost
-  // What is left to do for the rows that this rank owns: their sum over all micro-batches, and for each of them the sum of the squares of
-  // its elements in f64 (null: not wanted). For Reductions::sum. May be asked again, in any order of tensors.
-  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const;
+  void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) override;
+  void end(Group& data, Stream& stream, const std::string& label) override;
+  void wait(Stream& stream) override;
+  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const override;
   void sum(size_t tensor, float* rows_out, double* row_squares, Stream& stream);
 
   struct Rows {
     int64_t first = 0, count = 0;
   };
-  Rows owned_rows(size_t tensor) const { return rows(tensor, plan_.rank); }  // of dim 0: the balanced split over the ranks
+  Rows owned_rows(size_t tensor) const { return rows(tensor, plan_.rank); }  // of dim 0
   const LanePlan& plan() const { return plan_; }
-  int64_t bytes() const;       // that the reducer holds after the first begin
-  int64_t sent_bytes() const;  // that this rank sends to other ranks in a step
+  int64_t bytes() const override;
+  int64_t sent_bytes() const override;
 
  private:
   struct Tensor {
@@ -68,6 +68,7 @@ class LaneReducer {
   Rows rows(size_t tensor, int rank) const;
   float* partial(size_t slot) const { return partials_[slot].as<float>(); }
   LanePlan plan_;
+  RowOwners owners_;
   Device* device_;
   Reductions* reductions_;
   bool invariant_ = true;

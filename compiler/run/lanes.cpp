@@ -51,11 +51,33 @@ std::pair<int64_t, int64_t> LanePlan::micro_batch_range(int of_rank) const {
   return {first * per_lane(), count * per_lane()};
 }
 
+int64_t LanePlan::slots(int of_rank) const {
+  return order == LaneOrder::contiguous ? micro_batch_range(of_rank).second : (micro_batches + ranks - 1) / ranks;
+}
+
+int64_t LanePlan::micro_batch(int of_rank, int64_t slot) const {
+  if (order == LaneOrder::contiguous) return micro_batch_range(of_rank).first + slot;
+  const int64_t at = slot * ranks + of_rank;
+  return at < micro_batches ? at : -1;
+}
+
 std::vector<LaneBlock> LanePlan::blocks(int of_rank) const {
   auto [first, count] = lane_range(of_rank);
   LaneCounter counter;
   for (int64_t lane = first; lane < first + count; ++lane) counter.push({lane, 1});
   return counter.blocks();
+}
+
+RowOwners RowOwners::of(const Mesh& mesh) {
+  return {static_cast<int>(mesh.size("dp_shard")), static_cast<int>(mesh.size("dp_replicate")),
+          mesh.find("dp_shard") > mesh.find("dp_replicate")};
+}
+
+std::pair<int64_t, int64_t> RowOwners::rows(int64_t total, int data_rank) const {
+  const int s = shard_fastest ? data_rank % shard : data_rank / replicate, r = shard_fastest ? data_rank / shard : data_rank % replicate;
+  auto [first, count] = balanced(total, shard, s);
+  auto [inner, mine] = balanced(count, replicate, r);
+  return {first + inner, mine};
 }
 
 }  // namespace lockstep

@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mesh/mesh.h"
+
 namespace lockstep {
 
 // The complete subtree over lanes [first, first + size): size is a power of two that divides first.
@@ -40,11 +42,18 @@ class LaneCounter {
 // additions: a cluster of more than 16 data ranks sets batch.lanes (more ranks than lanes work, but the rest is idle). For M < 1: 1.
 int64_t default_lanes(int64_t micro_batches);
 
+// Which rank runs which micro-batch. No bit depends on it.
+enum class LaneOrder {
+  contiguous,   // each rank whole lanes, one exchange per step (DDP, ZeRO 1)
+  interleaved,  // round j runs micro-batches jN .. jN + N - 1, an exchange per round (ZeRO 2, 3)
+};
+
 struct LanePlan {
   int64_t micro_batches = 1;  // M, of a step, over all ranks
   int64_t lanes = 1;          // L
   int ranks = 1;              // data ranks
   int rank = 0;               // this one, in data_rank order
+  LaneOrder order = LaneOrder::contiguous;
 
   // UserError unless M >= 1 and 1 <= L divides M; InternalError unless 0 <= rank < ranks.
   void check() const;
@@ -54,8 +63,24 @@ struct LanePlan {
   std::pair<int64_t, int64_t> lane_range(int of_rank) const;
   // {first, count} of the micro-batches of these lanes.
   std::pair<int64_t, int64_t> micro_batch_range(int of_rank) const;
+  // In either order: how many micro-batches the rank has slots for, and which one slot `slot` runs; -1: an idle slot, whose gradients are
+  // not inserted. Contiguous: ranks may have different numbers of slots, none idle. Interleaved: ceil(M / N) slots on every rank.
+  int64_t slots(int of_rank) const;
+  int64_t micro_batch(int of_rank, int64_t slot) const;
   // What a rank's counter holds after its lanes: the maximal subtrees in its range, in lane order. Empty for a rank without lanes.
   std::vector<LaneBlock> blocks(int of_rank) const;
+};
+
+// Which rows of dim 0 each data rank owns: balanced over dp_shard, and what is there balanced over dp_replicate, as the moments of a
+// parameter lie (layout_for).
+struct RowOwners {
+  int shard = 1, replicate = 1;
+  bool shard_fastest = true;  // dp_shard stands behind dp_replicate in the mesh: data rank = replicate coordinate * shard + shard coordinate
+
+  static RowOwners alone(int ranks) { return {1, ranks, true}; }  // one data dim
+  static RowOwners of(const Mesh& mesh);
+  int ranks() const { return shard * replicate; }
+  std::pair<int64_t, int64_t> rows(int64_t total, int data_rank) const;  // {first, count}
 };
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 // One step on one rank.
 #include "compiler/run/step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 
@@ -28,37 +29,29 @@ struct Step::Impl {
         scalars_of(std::move(scalars)),
         target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
         device(target.device()),
-        group(group_of(mesh, device)) {
+        group(mesh.group_on(device, kDataDims)) {
     device.enter();
     compute = device.make_stream();
     reductions = target.make_reductions(target_options(plan.options));
-    lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank()};
-    auto [first, number] = lanes.micro_batch_range(lanes.rank);
-    first_micro = first;
-    micro_count = number;
+    lanes = LanePlan{plan.micro_batches, plan.lanes, mesh.data->size(), mesh.data->rank(), plan.order};
+    slots = lanes.slots(lanes.rank);
+    groups = {&group};
+    for (const auto& name : mesh.words.dim_names)
+      if (Group& one = mesh.group_on(device, name); one.size() > 1 && std::find(groups.begin(), groups.end(), &one) == groups.end())
+        groups.push_back(&one);
     table.device = &device;
     table.at.assign(plan.phases.whole.values.size(), nullptr);
     parts = make_executables(plan);
     take_inputs();
-    for (const auto& bucket : plan.phases.buckets) {
-      std::vector<Shape> shapes;
-      for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
-      reducers.emplace_back(shapes, lanes, device, *reductions, plan.options.invariant);
-    }
+    reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant);
     find_counts();
-    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers, parts.fragments, plan.kernels, *reductions, plan.options,
+    tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers.buckets, parts.fragments, plan.kernels, *reductions, plan.options,
                                               [this](const std::string& fqn) -> void* {
                                                 Array* array = array_of(fqn);
                                                 return array ? array->on(device) : nullptr;
                                               },
                                               [this](const Phase& phase) { return inputs_of(phase, -1); }});
     certificate = certificate_of(plan, parts, lanes.ranks);
-  }
-
-  static Group& group_of(const LiveMesh& mesh, Device& device) {
-    if (device.addressable()) return *mesh.data;
-    LS_CHECK(mesh.device_data, "the mesh has no group on ", device.describe(), "; join_device() gives it one");
-    return *mesh.device_data;
   }
 
   // State, host scalars (one block, one copy per step, the stop vote last), sample numbers and batch fields.
@@ -87,16 +80,17 @@ struct Step::Impl {
       if (input.name == "rng.sample") {
         sample = input.value;
         const DType dtype = whole[input.value].dtype;
-        samples = Buffer(std::max<size_t>(1, static_cast<size_t>(micro_count)) * size_of(dtype), device.memory());
+        samples = Buffer(std::max<size_t>(1, static_cast<size_t>(slots)) * size_of(dtype), device.memory());
         std::vector<std::byte> numbers(samples.bytes());
-        for (int64_t j = 0; j < micro_count; ++j) set_int(dtype, numbers.data(), j, (first_micro + j) * plan.fields[0].shape[0]);
+        for (int64_t j = 0; j < slots; ++j)
+          set_int(dtype, numbers.data(), j, std::max<int64_t>(0, micro_batch(j)) * plan.fields[0].shape[0]);
         copy_to_device(device, samples.data(), numbers.data(), numbers.size());
       } else {
         scalar_at.push_back({input.name, input.value, at});
       }
       at += 16;
     }
-    for (int64_t j = 0; j < micro_count; ++j) {
+    for (int64_t j = 0; j < slots; ++j) {
       batch.emplace_back();
       for (auto& set : staged) set.emplace_back();
       for (const auto& field : plan.fields) {
@@ -183,10 +177,11 @@ struct Step::Impl {
 
   void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set) {
     const int64_t per = plan.fields[0].shape[0];
-    for (int64_t j = 0; j < micro_count; ++j) {
+    for (int64_t j = 0; j < slots; ++j) {
+      if (micro_batch(j) < 0) continue;  // an idle slot
       std::vector<void*> fields;
       for (auto& buffer : staged[set][static_cast<size_t>(j)]) fields.push_back(buffer.data());
-      fill((first_micro + j) * per, per, fields);
+      fill(micro_batch(j) * per, per, fields);
     }
   }
 
@@ -194,7 +189,8 @@ struct Step::Impl {
   void run_counts() {
     const size_t n = summed.size();
     device.zero(totals.data(), totals.bytes(), *compute);
-    for (int64_t j = 0; j < micro_count; ++j) {
+    for (int64_t j = 0; j < slots; ++j) {
+      if (micro_batch(j) < 0) continue;
       parts.count->run(inputs_of(plan.phases.count, j), *compute);
       for (size_t c = 0; c < n; ++c)
         reductions->add(totals.as<int64_t>() + c, static_cast<const int64_t*>(parts.count->output(c)), 1, *compute);
@@ -211,26 +207,35 @@ struct Step::Impl {
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
   }
 
-  void start_exchange(size_t bucket) {
-    logs::topic("collectives", str("exchange ", bucket, " of ", reducers.size(), " started: ", reducers[bucket].sent_bytes(), " bytes"));
-    reducers[bucket].start(group, *compute, str("exchange ", bucket));
+  // The micro-batch that this rank runs in a slot; -1: none.
+  int64_t micro_batch(int64_t slot) const { return lanes.micro_batch(lanes.rank, slot); }
+
+  void end_exchange(size_t bucket) {
+    logs::topic("collectives",
+                str("exchange ", bucket, " of ", reducers.buckets.size(), " started: ", reducers.buckets[bucket]->sent_bytes(), " bytes"));
+    reducers.buckets[bucket]->end(group, *compute, str("exchange ", bucket));
   }
 
   void run_bodies() {
-    for (auto& reducer : reducers) reducer.begin();
-    for (int64_t j = 0; j < micro_count; ++j) {
-      bool last = j + 1 == micro_count;
+    for (auto& reducer : reducers.buckets) reducer->begin();
+    auto add = [&](int64_t slot, size_t g, const std::vector<const void*>& gradients) {
+      reducers.buckets[g]->add(slot, gradients, group, *compute, str("exchange ", g));
+      // The last micro-batch's gradients travel while the rest of its backward runs.
+      if (slot + 1 == slots) end_exchange(g);
+    };
+    for (int64_t j = 0; j < slots; ++j) {
+      if (micro_batch(j) < 0) {
+        for (size_t g = 0; g < reducers.buckets.size(); ++g) add(j, g, {});
+        continue;
+      }
       parts.body->run(inputs_of(plan.phases.body, j), *compute, [&](int g) {
-        auto& reducer = reducers[static_cast<size_t>(g)];
         std::vector<const void*> gradients;
         for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
-        reducer.push(first_micro + j, gradients, *compute);
-        // The last micro-batch's gradients travel while the rest of its backward runs.
-        if (last) start_exchange(static_cast<size_t>(g));
+        add(j, static_cast<size_t>(g), gradients);
       });
     }
-    if (micro_count == 0)
-      for (size_t g = 0; g < reducers.size(); ++g) start_exchange(g);
+    if (slots == 0)
+      for (size_t g = 0; g < reducers.buckets.size(); ++g) end_exchange(g);
   }
 
   uint64_t state_version() const {
@@ -257,12 +262,14 @@ struct Step::Impl {
   // The first step runs call by call (libraries load and prepare then), the second is captured where the device can, later ones replay.
   void run_program() {
     if (timing()) return enqueue();
-    const bool capture = !program && ++runs == 2 && plan.options.capture && (group.size() == 1 || group.capturable());
+    const bool capture = !program && ++runs == 2 && plan.options.capture &&
+                         std::all_of(groups.begin(), groups.end(), [](Group* one) { return one->size() == 1 || one->capturable(); });
     if (capture) program = device.capture(*compute, [this] { enqueue(); });
     if (capture && program) logs::topic("plan", str("the step is one captured program of ", program->nodes(), " nodes"));
     if (!program) return enqueue();
     program->launch(*compute);
-    if (group.size() > 1) group.note_launch(str("step ", step_number), *compute);
+    for (Group* one : groups)
+      if (one->size() > 1) one->note_launch(str("step ", step_number), *compute);
   }
 
   StepResult run(const StepInput& input) {
@@ -304,7 +311,6 @@ struct Step::Impl {
   void finish() {
     if (device.addressable()) return compute->synchronize();
     auto end = compute->record();
-    Group* groups[] = {&group};
     wait_on_host(*end, groups);
   }
 
@@ -315,18 +321,19 @@ struct Step::Impl {
   std::function<Scalars(int64_t)> scalars_of;
   const Target& target;
   Device& device;
-  Group& group;  // of the data dims, on the device's memory
+  Group& group;                // of the data dims, on the device's memory
+  std::vector<Group*> groups;  // it, and those of single dims
   std::unique_ptr<Reductions> reductions;
   LanePlan lanes;
   ValueTable table;
   StepExecutables parts;
   std::vector<Array*> state, written;
-  std::vector<LaneReducer> reducers;
+  GradientReducers reducers;
   std::vector<std::vector<Buffer>> batch;      // per local micro-batch, per field, on the device
   std::vector<std::vector<Buffer>> staged[2];  // where the host fills them: for this step, and for the next
   size_t set_in_use = 0;
   int64_t staged_for = -1;  // the step whose batch lies in the other set
-  int64_t first_micro = 0, micro_count = 0;
+  int64_t slots = 0;  // of the lane plan: micro-batches, and idle ones
   struct ScalarPlace {
     std::string name;
     ValueId id;
@@ -346,6 +353,15 @@ struct Step::Impl {
   std::unique_ptr<CapturedWork> program;  // before its buffers and the group
 };
 
+std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
+  std::vector<std::vector<Shape>> out;
+  for (const auto& bucket : plan.phases.buckets) {
+    out.emplace_back();
+    for (int output : bucket) out.back().push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+  }
+  return out;
+}
+
 Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
            std::function<Scalars(int64_t)> scalars_of)
     : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of))) {}
@@ -358,9 +374,7 @@ const StepPlan& Step::plan() const { return impl_->plan; }
 const LanePlan& Step::lane_plan() const { return impl_->lanes; }
 int64_t Step::arena_bytes() const { return impl_->parts.arena_bytes(); }
 int64_t Step::reduction_bytes() const {
-  int64_t bytes = impl_->tail->bytes();
-  for (const auto& reducer : impl_->reducers) bytes += reducer.bytes();
-  return bytes;
+  return impl_->tail->bytes() + impl_->reducers.bytes();
 }
 std::string Step::describe() const { return impl_->parts.body->describe(); }
 StepTimes Step::times() const { return impl_->times; }

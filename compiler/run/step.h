@@ -32,7 +32,11 @@ struct StepPlan {
   std::vector<FieldType> fields;
   int64_t micro_batches = 1;  // per step, over all ranks
   int64_t lanes = 1;
+  LaneOrder order = LaneOrder::contiguous;
 };
+
+// Shapes of the gradients of each bucket: what reducers are made for.
+std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);
 
 // What changes from step to step.
 struct StepInput {

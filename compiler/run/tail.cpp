@@ -17,17 +17,40 @@ namespace lockstep {
 namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Elements of dim-0 rows that a rank owns: {offset, count}.
-std::pair<int64_t, int64_t> owned_elements(const Shape& shape, int ranks, int rank) {
-  int64_t rows = shape[0], row = rows ? numel(shape) / rows : 0;
-  auto [first, count] = balanced(rows, ranks, rank);
-  return {first * row, count * row};
-}
-bool split_over_ranks(const Value& value) {
-  for (const auto& [dim, placement] : value.layout.splits)
-    if (placement.kind == Placement::Kind::shard) return true;
-  return false;
-}
+// What a rank holds of a value: rows of dim 0, split over dp_shard and what is there over dp_replicate, as its layout says.
+class HeldRows {
+ public:
+  // `mesh` is the graph's: it may have dims of size 1 that the ranks' own mesh lacks.
+  HeldRows(const Mesh& mesh, std::vector<int64_t> coordinate) : mesh_(mesh), at_(std::move(coordinate)) { at_.resize(mesh.shape.size(), 0); }
+
+  struct Range {
+    int64_t first = 0, count = 0;  // elements, in the whole value
+  };
+  Range of(const Value& value) const { return of(value, at_); }
+  // Of the rank that stands at `coordinate` on mesh dim `dim`, and where this one stands on the others.
+  Range of(const Value& value, int dim, int64_t coordinate) const {
+    auto at = at_;
+    at[static_cast<size_t>(dim)] = coordinate;
+    return of(value, at);
+  }
+  int64_t size(const std::string& mesh_dim) const { return mesh_dim == kDataDims ? mesh_.data_size() : mesh_.size(mesh_dim); }
+  int dim(const std::string& mesh_dim) const { return mesh_.dim(mesh_dim); }
+
+ private:
+  Range of(const Value& value, const std::vector<int64_t>& at) const {
+    int64_t first = 0, rows = value.shape.empty() ? 1 : value.shape[0];
+    const int64_t row = rows ? numel(value.shape) / rows : 0;
+    for (const char* name : {"dp_shard", "dp_replicate"}) {
+      const int dim = mesh_.find(name);
+      if (dim < 0 || value.layout.on(dim).kind != Placement::Kind::shard) continue;
+      auto [offset, count] = balanced(rows, mesh_.shape[static_cast<size_t>(dim)], at[static_cast<size_t>(dim)]);
+      first += offset, rows = count;
+    }
+    return {first * row, rows * row};
+  }
+  const Mesh& mesh_;
+  std::vector<int64_t> at_;
+};
 // The name of the state that a value becomes; "" for none.
 std::string state_output(const Graph& whole, ValueId v) {
   for (const auto& output : whole.outputs)
@@ -35,13 +58,20 @@ std::string state_output(const Graph& whole, ValueId v) {
   return "";
 }
 bool keeps_outputs(const Node& node) { return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs"; }
+const Node& gather_of(const Graph& whole, const Node& wait) { return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)]; }
 bool ends_gather(const Graph& whole, const Node& node) {
-  return node.op == "wait" && whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)].op == "all_gather_start";
+  return node.op == "wait" && gather_of(whole, node).op == "all_gather_start";
+}
+const Node& wait_of(const Graph& whole, const Node& start) {
+  for (const Node& node : whole.nodes)
+    if (node.op == "wait" && node.inputs[0] == start.outputs[0]) return node;
+  throw InternalError(str("nothing waits for ", start.op, " at ", start.at.text()));
 }
 }  // namespace
 
-int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
+int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
   const Graph& whole = phases.whole;
+  const HeldRows held(whole.mesh, mesh.coordinate(rank));
   int64_t bytes = 0;
   auto add = [&](ValueId v, int64_t elements) { bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype)); };
   std::vector<NodeId> nodes = phases.head;
@@ -51,21 +81,22 @@ int64_t tail_bytes(const Phases& phases, int ranks, int rank) {
   for (NodeId n : nodes) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
     if (keeps_outputs(node) || (node.op == "convert" && head.count(n)))
+      for (ValueId v : node.outputs) add(v, std::max<int64_t>(1, held.of(whole[v]).count));
+    if (node.op == "all_gather_start" && held.size(node.attrs.word("mesh_dim")) > 1) {
+      const Node& end = wait_of(whole, node);
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        add(node.inputs[i], held.of(whole[node.inputs[i]]).count + held.of(whole[end.outputs[i]]).count);
+    }
+    if (ends_gather(whole, node) && !(head.count(n) && held.size(gather_of(whole, node).attrs.word("mesh_dim")) == 1))
       for (ValueId v : node.outputs)
-        add(v,
-            std::max<int64_t>(1, split_over_ranks(whole[v]) ? owned_elements(whole[v].shape, ranks, rank).second : numel(whole[v].shape)));
-    if (node.op == "all_gather_start" && ranks > 1)
-      for (ValueId v : node.inputs) add(v, owned_elements(whole[v].shape, ranks, rank).second + numel(whole[v].shape));
-    if (ends_gather(whole, node) && !(head.count(n) && ranks == 1))
-      for (ValueId v : node.outputs)
-        if (state_output(whole, v).empty()) add(v, numel(whole[v].shape));
+        if (state_output(whole, v).empty()) add(v, held.of(whole[v]).count);
   }
   return bytes;
 }
 
 struct Tail::Impl {
   explicit Impl(Parts given)
-      : parts(std::move(given)), whole(parts.phases.whole), ranks(parts.mesh.data->size()), rank(parts.mesh.data->rank()) {
+      : parts(std::move(given)), whole(parts.phases.whole), held(whole.mesh, parts.mesh.coordinate()) {
     for (size_t b = 0; b < parts.phases.exchanges.size(); ++b) {
       ValueId handle = whole.nodes[static_cast<size_t>(parts.phases.exchanges[b])].outputs[0];
       exchange_of[handle] = static_cast<int>(b);
@@ -74,14 +105,11 @@ struct Tail::Impl {
     for (const auto& step : parts.phases.tail)
       if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
     batcher = make_update_batcher(parts.kernels, parts.options);
-    group = parts.mesh.device_data && !parts.table.device->addressable() ? parts.mesh.device_data.get() : parts.mesh.data.get();
   }
 
-  // Rows of dim 0 that this rank owns, in elements: {offset, count}.
-  std::pair<int64_t, int64_t> owned(const Shape& shape) const { return owned_by(shape, rank); }
-  std::pair<int64_t, int64_t> owned_by(const Shape& shape, int of) const { return owned_elements(shape, ranks, of); }
-  bool split(ValueId v) const { return split_over_ranks(whole[v]); }
-  int64_t local_count(ValueId v) const { return split(v) ? owned(whole[v].shape).second : numel(whole[v].shape); }
+  Group& group(const Node& node) const { return parts.mesh.group_on(*parts.table.device, node.attrs.word("mesh_dim")); }
+  int64_t ranks_of(const Node& node) const { return held.size(node.attrs.word("mesh_dim")); }
+  int64_t local_count(ValueId v) const { return held.of(whole[v]).count; }
   void*& at(ValueId v) { return parts.table.at[static_cast<size_t>(v)]; }
   void* own(ValueId v, int64_t elements) {
     owned_bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
@@ -94,8 +122,8 @@ struct Tail::Impl {
       own(node.outputs[0], std::max<int64_t>(1, local_count(node.outputs[0])));
       for (const auto& input : whole.inputs)
         if (input.value == node.inputs[0]) rounded[input.name] = node.outputs[0];
-    } else if (ends_gather(whole, node) && ranks == 1) {
-      const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
+    } else if (ends_gather(whole, node) && ranks_of(gather_of(whole, node)) == 1) {
+      const Node& start = gather_of(whole, node);
       for (size_t i = 0; i < node.outputs.size(); ++i) at(node.outputs[i]) = at(start.inputs[i]);
     } else {
       prepare(node);
@@ -132,16 +160,16 @@ struct Tail::Impl {
       // Output i replaces the i-th tensor input that is not the gradient (input 1): in place.
       for (size_t o = 0; o < node.outputs.size(); ++o) replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
     }
-    if (node.op == "all_gather_start") {
+    if (node.op == "all_gather_start" && ranks_of(node) > 1) {
       int64_t mine = 0, all = 0;
-      for (ValueId v : node.inputs) mine += owned(whole[v].shape).second, all += numel(whole[v].shape);
-      if (ranks > 1) {
-        size_t element = size_of(whole[node.inputs[0]].dtype);
-        auto& gather = gathers[node.outputs[0]];
-        gather.send = Buffer(static_cast<size_t>(mine) * element, parts.table.device->memory());
-        gather.receive = Buffer(static_cast<size_t>(all) * element, parts.table.device->memory());
-        owned_bytes += static_cast<int64_t>(gather.send.bytes() + gather.receive.bytes());
-      }
+      const Node& end = wait_of(whole, node);
+      for (ValueId v : node.inputs) mine += local_count(v);
+      for (ValueId v : end.outputs) all += local_count(v);
+      size_t element = size_of(whole[node.inputs[0]].dtype);
+      auto& gather = gathers[node.outputs[0]];
+      gather.send = Buffer(static_cast<size_t>(mine) * element, parts.table.device->memory());
+      gather.receive = Buffer(static_cast<size_t>(all) * element, parts.table.device->memory());
+      owned_bytes += static_cast<int64_t>(gather.send.bytes() + gather.receive.bytes());
     }
     if (ends_gather(whole, node)) {
       for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -150,7 +178,7 @@ struct Tail::Impl {
         if (void* home = state.empty() ? nullptr : parts.state_of(state))
           at(node.outputs[i]) = home;
         else
-          own(node.outputs[i], numel(whole[node.outputs[i]].shape));
+          own(node.outputs[i], local_count(node.outputs[i]));
       }
     }
   }
@@ -183,8 +211,9 @@ struct Tail::Impl {
   void run_node(const Node& node) {
     if (node.op != "lane_sum" && node.op != "local_rows") flush_sums();
     if (node.op == "local_rows") {
-      at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
-                            owned(whole[node.inputs[0]].shape).first * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
+      const int64_t skipped = held.of(whole[node.outputs[0]]).first - held.of(whole[node.inputs[0]]).first;
+      at(node.outputs[0]) =
+          static_cast<std::byte*>(at(node.inputs[0])) + skipped * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
     } else if (op_row(node.op).kind == OpKind::update) {
       UpdateCall call = update_call(node);
       for (ValueId v : node.outputs) call.outputs.push_back(at(v) = at(replaces[v]));
@@ -195,7 +224,7 @@ struct Tail::Impl {
       batcher->add(call);
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
-      sums.push_back(parts.reducers[static_cast<size_t>(b)].sum_of(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
+      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
                                                                    static_cast<double*>(at(node.outputs[1]))));
     } else if (node.op == "norm_limbs") {
       std::vector<Reductions::Doubles> addends;
@@ -207,7 +236,7 @@ struct Tail::Impl {
       // In place: nothing else reads the local term.
       const Value& value = whole[node.inputs[0]];
       auto work =
-          group->start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
+          group(node).start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
       flights[node.outputs[0]] = work;
     } else if (node.op == "all_gather_start") {
       batcher->flush(*stream);
@@ -226,28 +255,30 @@ struct Tail::Impl {
   }
 
   void start_gather(const Node& node) {
+    const int64_t ranks = ranks_of(node);
     if (ranks == 1) return;
     auto& gather = gathers[node.outputs[0]];
-    size_t element = size_of(whole[node.inputs[0]].dtype);
+    const int dim = held.dim(node.attrs.word("mesh_dim"));
+    const size_t element = size_of(whole[node.inputs[0]].dtype);
     std::byte* to = gather.send.data();
     std::vector<int64_t> counts(static_cast<size_t>(ranks), 0);
     std::vector<Reductions::Copy> copies;
     for (ValueId v : node.inputs) {
-      size_t bytes = static_cast<size_t>(owned(whole[v].shape).second) * element;
+      const size_t bytes = static_cast<size_t>(local_count(v)) * element;
       copies.push_back({to, at(v), bytes});
       to += bytes;
-      for (int r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += owned_by(whole[v].shape, r).second;
+      for (int64_t r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += held.of(whole[v], dim, r).count;
     }
     parts.reductions.copy(copies, *stream);
-    flights[node.outputs[0]] = group->start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
-                                            str("gather ", node.attrs.integer("bucket")), *stream);
+    flights[node.outputs[0]] = group(node).start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
+                                                 str("gather ", node.attrs.integer("bucket")), *stream);
   }
 
   void wait(const Node& node) {
     ValueId handle = node.inputs[0];
     double start = now();
     if (auto found = exchange_of.find(handle); found != exchange_of.end()) {
-      parts.reducers[static_cast<size_t>(found->second)].wait(*stream);
+      parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
       wait_s += now() - start;
       return;
     }
@@ -263,16 +294,19 @@ struct Tail::Impl {
     }
     size_t element = size_of(whole[from.inputs[0]].dtype);
     std::vector<Reductions::Copy> copies;
+    const int64_t ranks = ranks_of(from);
     if (ranks == 1) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
         if (at(node.outputs[i]) != at(from.inputs[i]))
-          copies.push_back({at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(numel(whole[from.inputs[i]].shape)) * element});
+          copies.push_back({at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(local_count(from.inputs[i])) * element});
       return parts.reductions.copy(copies, *stream);
     }
+    const int dim = held.dim(from.attrs.word("mesh_dim"));
     const std::byte* part = gathers[handle].receive.data();
-    for (int r = 0; r < ranks; ++r)
+    for (int64_t r = 0; r < ranks; ++r)
       for (size_t i = 0; i < node.outputs.size(); ++i) {
-        auto [offset, count] = owned_by(whole[from.inputs[i]].shape, r);
+        auto [first, count] = held.of(whole[from.inputs[i]], dim, r);
+        const int64_t offset = first - held.of(whole[node.outputs[i]]).first;
         copies.push_back({static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
                           static_cast<size_t>(count) * element});
         part += static_cast<size_t>(count) * element;
@@ -285,11 +319,10 @@ struct Tail::Impl {
   };
   Parts parts;
   const Graph& whole;
-  int ranks, rank;
+  HeldRows held;
   int64_t owned_bytes = 0;
   double wait_s = 0;
   Stream* stream = nullptr;
-  Group* group = nullptr;
   std::vector<Reductions::Sum> sums;
   std::unique_ptr<UpdateBatcher> batcher;
   std::map<std::string, ValueId> rounded;  // state -> its rounded rows

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/run/executable.h"
-#include "compiler/run/lane_reducer.h"
+#include "compiler/run/gradient_reducer.h"
 #include "compiler/schedule/phases.h"
 #include "core/mesh/array.h"
 
@@ -32,7 +32,7 @@ class Tail {
     const Phases& phases;
     const LiveMesh& mesh;
     ValueTable& table;
-    std::vector<LaneReducer>& reducers;  // one per exchange
+    std::vector<std::unique_ptr<GradientReducer>>& reducers;  // one per exchange
     std::vector<std::unique_ptr<Executable>>& fragments;
     std::shared_ptr<const KernelSet> kernels;  // null: updates by the reference evaluator
     Reductions& reductions;                    // of the device of the table
@@ -57,7 +57,7 @@ class Tail {
   std::unique_ptr<Impl> impl_;
 };
 
-// Tail::bytes() of data rank `rank` of `ranks`, known without a mesh or a state.
-int64_t tail_bytes(const Phases& phases, int ranks, int rank);
+// Tail::bytes() of `rank` of a mesh, known without peers or a state.
+int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank);
 
 }  // namespace lockstep

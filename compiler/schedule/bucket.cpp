@@ -21,7 +21,15 @@ struct Bucket {
 class Bucketer {
  public:
   Bucketer(const Graph& old, const PassContext& context)
-      : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {}
+      : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      const Node& node = old_.nodes[n];
+      if (node.op == "wait") wait_of_[old_[node.inputs[0]].producer] = static_cast<NodeId>(n);
+      if (node.op != "lane_sum") continue;
+      const Node& waited = node_at(old_[node.inputs[0]].producer);
+      if (waited.op == "wait") sums_of_[old_[waited.inputs[0]].producer].push_back(static_cast<NodeId>(n));
+    }
+  }
 
   Graph run() {
     made_->graph.mesh = old_.mesh;
@@ -35,8 +43,15 @@ class Bucketer {
       if (node.op == "lane_exchange_start") exchanged.push_back(node.outputs[0]);
     auto tail = depends_on(old_, exchanged);
     auto exchanges = buckets_of("lane_exchange_start", [](const Node&) { return true; });
-    auto gathers = buckets_of("all_gather_start", [&](const Node& node) { return in_tail(node, tail); });
-    gather_weights(buckets_of("all_gather_start", [&](const Node& node) { return !in_tail(node, tail); }));
+    const std::vector<int> stages = gather_stages();
+    auto gathers_of = [&](bool after_sums, int stage) {
+      return buckets_of("all_gather_start", [&](const Node& node) {
+        return in_tail(node, tail) == after_sums && stages[static_cast<size_t>(node.outputs[0])] == stage;
+      });
+    };
+    const int last_stage = stages.empty() ? 0 : *std::max_element(stages.begin(), stages.end());
+    for (int stage = 1; stage <= last_stage; ++stage) gather_weights(gathers_of(false, stage));
+    auto gathers = gathers_of(true, 1);
 
     // The part before the sums, each exchange started as soon as its last gradient is there.
     size_t next = 0;
@@ -75,8 +90,15 @@ class Bucketer {
     }
     for (; next < gathers.size(); ++next) gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
     for (size_t b = 0; b < gathers.size(); ++b) wait(gathers[b], gather_handles[b]);
+    // Over a second dim: each bucket on its way before the first is waited for.
+    for (int stage = 2; stage <= last_stage; ++stage) {
+      auto more = gathers_of(true, stage);
+      std::vector<Tensor> handles;
+      for (size_t b = 0; b < more.size(); ++b) handles.push_back(start(more[b], static_cast<int64_t>(b)));
+      for (size_t b = 0; b < more.size(); ++b) wait(more[b], handles[b]);
+    }
     for (NodeId n : late)
-      if (!copied(node_at(n))) copy(node_at(n));
+      if (const Node& node = node_at(n); !copied(node) && !(node.op == "wait" && waits_for_gather(node))) copy(node);
     for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, at(output.value));
     return std::move(made_->graph);
   }
@@ -97,19 +119,32 @@ class Bucketer {
     auto made = apply_at(node.op, inputs, node.attrs, node.at, made_);
     for (size_t i = 0; i < made.size(); ++i) map_[static_cast<size_t>(node.outputs[i])] = made[i].id();
   }
-  std::vector<NodeId> readers_of_wait(NodeId start) const {
-    std::vector<NodeId> out;
-    for (size_t n = 0; n < old_.nodes.size(); ++n) {
-      const Node& node = old_.nodes[n];
-      if (node.op != "lane_sum") continue;
-      const Node& waited = node_at(old_[node.inputs[0]].producer);
-      if (waited.op == "wait" && old_[waited.inputs[0]].producer == start) out.push_back(static_cast<NodeId>(n));
+  const std::vector<NodeId>& readers_of_wait(NodeId start) const {
+    static const std::vector<NodeId> none;
+    auto found = sums_of_.find(start);
+    return found == sums_of_.end() ? none : found->second;
+  }
+
+  bool waits_for_gather(const Node& wait) const {
+    return node_at(old_[wait.inputs[0]].producer).op == "all_gather_start";
+  }
+  // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no gather: rows are gathered
+  // over one dim after another.
+  std::vector<int> gather_stages() const {
+    std::vector<int> out(old_.values.size(), 0);
+    for (const Node& node : old_.nodes) {
+      if (node.op == "all_gather_start") {
+        for (ValueId v : node.inputs) out[static_cast<size_t>(node.outputs[0])] = std::max(out[static_cast<size_t>(node.outputs[0])], out[static_cast<size_t>(v)]);
+        ++out[static_cast<size_t>(node.outputs[0])];
+      } else if (node.op == "wait" && waits_for_gather(node)) {
+        for (ValueId v : node.outputs) out[static_cast<size_t>(v)] = out[static_cast<size_t>(node.inputs[0])];
+      }
     }
     return out;
   }
 
-  // Weights that the body reads whole and that lie as rows (masters of rounded copies): first of all what they are rounded to, then their
-  // gathers, each on its way before the first is waited for.
+  // Weights that the body reads whole and that lie as rows: first of all what they are rounded to, then their gathers, each on its way
+  // before the first is waited for.
   void gather_weights(const std::vector<Bucket>& weights) {
     std::set<NodeId> before;
     std::vector<NodeId> open;
@@ -119,7 +154,7 @@ class Bucketer {
       NodeId n = open.back();
       open.pop_back();
       for (ValueId v : node_at(n).inputs)
-        if (old_[v].producer >= 0 && before.insert(old_[v].producer).second) open.push_back(old_[v].producer);
+        if (NodeId made = old_[v].producer; made >= 0 && !copied(node_at(made)) && before.insert(made).second) open.push_back(made);
     }
     for (NodeId n : before) copy(node_at(n));
     std::vector<Tensor> handles;
@@ -159,12 +194,11 @@ class Bucketer {
   void wait(const Bucket& bucket, Tensor handle) {
     std::vector<std::string> types;
     std::vector<const Node*> waits;
-    for (NodeId s : bucket.starts)
-      for (const Node& node : old_.nodes)
-        if (node.op == "wait" && old_[node.inputs[0]].producer == s) {
-          waits.push_back(&node);
-          types.push_back(shape_text(old_[node.outputs[0]].dtype, old_[node.outputs[0]].shape));
-        }
+    for (NodeId s : bucket.starts) {
+      const Node& node = node_at(wait_of_.at(s));
+      waits.push_back(&node);
+      types.push_back(shape_text(old_[node.outputs[0]].dtype, old_[node.outputs[0]].shape));
+    }
     auto made = apply_at("wait", {handle}, {{"types", Attr(join(types, ";"))}}, waits[0]->at, made_);
     for (size_t i = 0; i < waits.size(); ++i) map_[static_cast<size_t>(waits[i]->outputs[0])] = made[i].id();
   }
@@ -173,6 +207,8 @@ class Bucketer {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   std::vector<ValueId> map_;
+  std::map<NodeId, NodeId> wait_of_;                // start -> its wait
+  std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings
 };
 }  // namespace
 

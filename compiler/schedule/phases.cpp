@@ -12,6 +12,18 @@
 namespace lockstep {
 
 namespace {
+// The input that a value is, or is gathered from as it is; kNoValue for another value.
+ValueId gathered_input(const Graph& whole, ValueId v) {
+  while (whole[v].producer >= 0) {
+    const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
+    if (node.op != "wait") return kNoValue;
+    const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
+    if (start.op != "all_gather_start") return kNoValue;
+    v = start.inputs[static_cast<size_t>(whole[v].index)];
+  }
+  return v;
+}
+
 // The nodes needed for `outputs`, stopping at values in `given` and at graph inputs.
 Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std::set<ValueId>& given) {
   std::vector<bool> needed(whole.values.size());
@@ -32,12 +44,20 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
     map[static_cast<size_t>(v)] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
     phase.inputs.push_back(v);
   };
-  for (const auto& input : whole.inputs)
+  // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on every mesh.
+  std::map<ValueId, ValueId> gathered;
+  for (ValueId v : given)
+    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0)
+      if (ValueId input = gathered_input(whole, v); input != kNoValue) gathered[input] = v;
+  for (const auto& input : whole.inputs) {
     if (needed[static_cast<size_t>(input.value)]) add_input(input.kind, input.name, input.value);
+    if (auto found = gathered.find(input.value); found != gathered.end()) add_input(input.kind, input.name, found->second);
+  }
   // A given value's name is its place among the given ones, not its id: ids differ where programs differ elsewhere.
   int place = 0;
   for (ValueId v : given)
-    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0) add_input(InputKind::value, str("given", place++), v);
+    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0 && map[static_cast<size_t>(v)] == kNoValue)
+      add_input(InputKind::value, str("given", place++), v);
   for (NodeId n : nodes) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
     std::vector<ValueId> inputs;
@@ -116,6 +136,7 @@ Phases cut_phases(const Graph& whole) {
         NodeId made = whole[v].producer;
         if (made < 0) continue;
         const Node& rounded = whole.nodes[static_cast<size_t>(made)];
+        if (rounded.op == "wait" && head.count(static_cast<NodeId>(made))) continue;  // gathered over another dim before
         if (rounded.op != "convert" || whole[rounded.inputs[0]].producer >= 0)
           throw UserError(str("[", rounded.op, "] ", rounded.at.text(),
                               ": reads rows of the state before the loss; only a convert of a parameter may"));

@@ -8,9 +8,19 @@
 
 namespace lockstep {
 
+Group& LiveMesh::group_on(const Device& device, std::string_view dim_name) const {
+  const int dim = words.find(dim_name);
+  const bool all = dim_name == kDataDims || (dim < 0 && is_data_dim(dim_name));
+  if (dim < 0 && !all) return group(dim_name);
+  if (device.addressable()) return all ? *data : *groups[static_cast<size_t>(dim)];
+  LS_CHECK(device_data && device_groups.size() == groups.size(), "the mesh has no group on ", device.describe(),
+           "; join_device() gives it one");
+  return all ? *device_data : *device_groups[static_cast<size_t>(dim)];
+}
+
 LiveMesh solo_mesh() {
   auto group = solo_group();
-  return {Mesh{}, 0, group, {group}, group, nullptr};
+  return {Mesh{}, 0, group, {group}, group, nullptr, {}};
 }
 
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate) {

@@ -17,10 +17,15 @@ struct LiveMesh {
   std::shared_ptr<Group> world;
   std::vector<std::shared_ptr<Group>> groups;  // one per mesh dim; a size-1 dim has a group of one
   std::shared_ptr<Group> data;                 // all data dims together, in data_rank order; buffers in host memory
-  std::shared_ptr<Group> device_data;          // the same ranks, buffers in the device's memory; null: the host addresses it, use `data`
+  // The same ranks, buffers in the device's memory; null and empty where the host addresses it.
+  std::shared_ptr<Group> device_data;
+  std::vector<std::shared_ptr<Group>> device_groups;
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
   Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
+  // The group of a mesh dim, or of all data dims together (kDataDims, and a data dim that the mesh lacks beside others), for buffers in the
+  // memory of `device`. UserError for an unknown name, InternalError when the mesh has no groups on a device that needs them.
+  Group& group_on(const Device& device, std::string_view dim_name) const;
 };
 // The mesh of one rank: [dp_replicate=1].
 LiveMesh solo_mesh();

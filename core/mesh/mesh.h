@@ -11,6 +11,8 @@ namespace lockstep {
 
 // Names that carry a meaning; the name says the strategy.
 inline constexpr std::string_view kMeshDims[] = {"pp", "dp_replicate", "dp_shard", "cp", "tp"};
+// Both data dims together, where a collective acts on all data ranks of a mesh that has both.
+inline constexpr std::string_view kDataDims = "data";
 bool is_data_dim(std::string_view mesh_dim);  // dp_replicate, dp_shard
 
 struct Mesh {

@@ -40,10 +40,10 @@ const PlacementRule* rule_for(const std::string& fqn, std::string_view dim, cons
   return found;
 }
 
-Placement by_name(const Spec& spec, std::string_view dim, bool masters) {
-  if ((spec.role == Role::moment || (masters && spec.role == Role::parameter)) && is_data_dim(dim)) return Shard(0);
-  if (spec.role == Role::parameter && dim == "dp_shard") return Shard(0);
-  return Replicate();
+Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {
+  if (!is_data_dim(dim) || spec.role == Role::buffer) return Replicate();
+  if (spec.role == Role::moment || policy.masters) return Shard(0);
+  return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
 }
 
 void check_fit(const Spec& spec, const PlacementRule& rule) {
@@ -61,7 +61,7 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
 }  // namespace
 
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
-                  bool masters) {
+                  const StatePolicy& policy) {
   Layout layout;
   for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
     const PlacementRule* rule = nullptr;
@@ -71,7 +71,7 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, con
     }
     if (spec.shape.empty()) continue;
     if (rule) check_fit(spec, *rule);
-    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim, masters));
+    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim, policy));
   }
   return layout;
 }

@@ -20,14 +20,21 @@ std::string text(const PlacementRule& rule);  // {"tp", "blocks.*.up.*", Shard(0
 // UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of `fqns`.
 void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns);
 
+// What decides where a tensor lies when no rule names it.
+struct StatePolicy {
+  bool masters = false;  // layers compute in a smaller dtype: f32 parameters are masters, which only the rank that updates them needs
+  int zero = 3;          // of dp_shard: what is split over it. 1, 2: moments; 3: parameters too (Rajbhandari et al., 2020)
+};
+
 // The layout of a tensor of the state: splits in the order tp, then dp_shard, then dp_replicate (then what other dims the rules name).
 // Per mesh dim: the rule whose glob names the tensor; else, for a moment, the rule that names its parameter; else the same from
 // `defaults`; else the name of the mesh dim says it:
-//   parameter, buffer: Replicate on dp_replicate, Shard(0) on dp_shard (buffers: Replicate);
-//   moment: Shard(0) on dp_replicate and on dp_shard, so that each rank updates its rows.
+//   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0) on both;
+//   moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows;
+//   buffer: Replicate.
 // Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1 are kept, so that a layout does not
 // depend on sizes. UserError when two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
-                  bool masters = false);
+                  const StatePolicy& policy = {});
 
 }  // namespace lockstep

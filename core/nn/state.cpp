@@ -58,6 +58,16 @@ void State::compute_dtype(DType dtype, Here at) {
   for (Spec& spec : specs_) spec.compute = computed_in(spec, compute_);
 }
 
+void State::zero(int level, Here at) {
+  if (level < 1 || level > 3)
+    throw UserError(str("[state] ", line_of(at).text(), ": ZeRO level ", level, "; choose 1 (moments are split over dp_shard), 2 (gradients "
+                        "too) or 3 (parameters too)"));
+  if (allocated_)
+    throw UserError(str("[state] ", line_of(at).text(), ": the state is already materialised; choose the ZeRO level before materialize() or "
+                        "resume()"));
+  zero_ = level;
+}
+
 Parameter State::record(Spec spec) {
   if (allocated_)
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
@@ -109,7 +119,7 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
   auto before = to;
   to.insert(to.end(), rules.begin(), rules.end());
   try {
-    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words, masters());
+    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words, policy());
   } catch (...) {
     to = std::move(before);
     throw;
@@ -118,12 +128,12 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
 void State::place(std::vector<PlacementRule> rules, Here at) { add_rules(rules_, std::move(rules), at); }
 void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_rules(defaults_, std::move(rules), at); }
 
-Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, masters()); }
+Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, policy()); }
 
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
-    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, masters()), mesh_.words, spec.shape)) *
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words, spec.shape)) *
              static_cast<int64_t>(size_of(spec.dtype));
   return bytes;
 }
@@ -132,7 +142,7 @@ void State::allocate() {
   if (allocated_) return;
   std::deque<Array> made;
   for (const Spec& spec : specs_)
-    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words, masters()), mesh_.words, mesh_.rank));
+    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words, mesh_.rank));
   arrays_ = std::move(made);
   allocated_ = true;
 }

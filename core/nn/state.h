@@ -30,6 +30,11 @@ class State {
   void compute_dtype(DType dtype, Here at = Here::current());
   DType compute_dtype() const { return compute_; }
 
+  // How much of the state dp_shard splits: 1 and 2 moments, 3 (the start) parameters too. It changes where tensors lie and what a step
+  // sends when, never a bit. UserError for another number, and when the state is already materialised.
+  void zero(int level, Here at = Here::current());
+  int zero() const { return zero_; }
+
   // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is already materialised.
   Parameter record(Spec spec);
   const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
@@ -69,7 +74,8 @@ class State {
 
   LiveMesh mesh_;
   uint64_t seed_;
-  bool masters() const { return compute_ != DType::f32; }
+  StatePolicy policy() const { return {compute_ != DType::f32, zero_}; }
+  int zero_ = 3;
   DType compute_ = DType::f32;
   std::deque<Spec> specs_;
   std::unordered_map<std::string, size_t> index_;

@@ -64,6 +64,7 @@ DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* 
   live_.data = group_over(data_dims, "data");
   if (device && !device->addressable()) {
     device_ = device;
+    for (int d = 0; d < words.ndim(); ++d) live_.device_groups.push_back(device_group_over({d}, live_.groups[d]));
     live_.device_data = device_group_over(data_dims, live_.data);
   }
 }
@@ -149,9 +150,35 @@ LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
   if (device_) {
     std::vector<int> data_dims;
     for (const auto& data_name : data_names) data_dims.push_back(live_.words.dim(data_name));
+    for (const auto& dim_name : dim_names) out.device_groups.push_back(device_group(dim_name));
     out.device_data = device_group_over(data_dims, out.data);
   }
   return out;
+}
+
+void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
+  if (device.addressable()) return;
+  std::shared_ptr<Group> world;
+  std::map<std::vector<int>, std::shared_ptr<Group>> made;  // by the dims of size > 1 that vary in them
+  auto over = [&](std::vector<int> dims, const std::shared_ptr<Group>& host) {
+    if (host->size() == 1) return solo_device_group(device, host->name());
+    dims.erase(std::remove_if(dims.begin(), dims.end(), [&](int d) { return mesh.words.shape[d] == 1; }), dims.end());
+    auto& group = made[dims];
+    if (!group && own) group = own(device, *host);
+    if (!group) {
+      if (!world) world = device_group(device, mesh.world);
+      auto [key, color] = key_and_color(mesh.words, mesh.rank, dims);
+      group = split_device_group(device, world, host, color, key);
+    }
+    return group;
+  };
+  std::vector<int> data_dims;
+  mesh.device_groups.clear();
+  for (int d = 0; d < mesh.words.ndim(); ++d) {
+    mesh.device_groups.push_back(over({d}, mesh.groups[d]));
+    if (is_data_dim(mesh.words.dim_names[d])) data_dims.push_back(d);
+  }
+  mesh.device_data = over(data_dims, mesh.data);
 }
 
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) { return DeviceMesh(std::move(world), words).live(); }

@@ -1,6 +1,7 @@
 // DeviceMesh: the live mesh. Mesh words over a world, one Group per mesh dim.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -50,5 +51,11 @@ class DeviceMesh {
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words);
 // The same with the device's group of the data dims, where the device needs one (see DeviceMesh). `device` outlives the mesh.
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& device);
+
+// Gives a mesh that was made before its device was known the groups of its dims and of its data dims for buffers in the device's memory.
+// Collective over mesh.world; does nothing where the host addresses the device's memory. One communicator per set of ranks, by split;
+// `own` (where there is one: a device from outside the tree may bring its links) makes each group from the host's instead.
+using MakeDeviceGroup = std::function<std::shared_ptr<Group>(Device& device, Group& host)>;
+void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own = {});
 
 }  // namespace lockstep

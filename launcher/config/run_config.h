@@ -28,6 +28,7 @@ struct MeshConfig {
   std::vector<int64_t> shape = key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left");
   std::vector<std::string> dim_names =
       key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
+  int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
 };
 
 struct DataConfig {

@@ -74,6 +74,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
       options_(compile_options(config, local_ranks, target)),
       model_(models::model_from(state.root(), model_options(config))),
       optimizer_(optimizer_of(config, state)) {
+  state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
   state.compute_dtype(lockstep::compute_dtype(config));
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/run/lane_reducer.h"
+#include "compiler/run/gradient_reducer.h"
 #include "compiler/run/tail.h"
 #include "core/base/error.h"
 
@@ -27,23 +27,19 @@ PaperStep::PaperStep(StepPlan planned, const Mesh& mesh)
     : plan(std::move(planned)),
       executables(on_device(plan)),
       ranks(static_cast<int>(mesh.data_size())),
-      reduction(tail_bytes(plan.phases, ranks, 0)) {
+      reduction(0) {
   auto counting = cpu_target().make_reductions({});  // adds nothing here
-  for (const auto& bucket : plan.phases.buckets) {
-    std::vector<Shape> shapes;
-    for (int output : bucket) shapes.push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
-    // Ranks are left with different partial sums; the fullest one counts.
-    int64_t most = 0;
-    for (int r = 0; r < ranks; ++r) {
-      LaneReducer reducer(shapes, LanePlan{plan.micro_batches, plan.lanes, ranks, r}, cpu_device(), *counting, plan.options.invariant);
-      most = std::max(most, reducer.bytes());
-      if (r == 0) exchanged += reducer.sent_bytes();
-    }
-    reduction += most;
-  }
+  const auto shapes = bucket_shapes(plan);
   int64_t micro_batches = 0;
-  for (int r = 0; r < ranks; ++r)
-    micro_batches = std::max(micro_batches, LanePlan{plan.micro_batches, plan.lanes, ranks, r}.micro_batch_range(r).second);
+  // Ranks are left with different partial sums and rows; the fullest one counts.
+  for (int r = 0; r < ranks; ++r) {
+    const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, r, plan.order};
+    auto reducers = make_reducers(shapes, lanes, RowOwners::of(mesh), cpu_device(), *counting, plan.options.invariant);
+    reduction = std::max(reduction, reducers.bytes());
+    if (r == 0) exchanged = reducers.sent_bytes();
+    micro_batches = std::max(micro_batches, lanes.slots(r));
+  }
+  reduction += tail_bytes(plan.phases, mesh, 0);
   for (const auto& field : plan.fields) batches += micro_batches * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
 }
 

@@ -5,7 +5,7 @@
 #include "compiler/codegen/plugin.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "distributed/device_group.h"
+#include "distributed/mesh/device_mesh.h"
 #include "launcher/config/config.h"
 
 namespace lockstep {
@@ -60,11 +60,10 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks) {
 }
 
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
-  Device& device = target.device();
-  if (device.addressable()) return;
   const DeviceChoice choice = device_choice(word);
-  auto own = choice.kind == "plugin" ? load_plugin(choice.path).group : nullptr;
-  mesh.device_data = own && mesh.data->size() > 1 ? own(device, *mesh.data) : device_group(device, mesh.data);
+  MakeDeviceGroup own;
+  if (choice.kind == "plugin") own = load_plugin(choice.path).group;
+  join_device(mesh, target.device(), own);
 }
 
 const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks) {

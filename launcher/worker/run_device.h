@@ -29,8 +29,8 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks = 1);
 // join_device. Collective over mesh.world; throws on every rank what one of them found.
 const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks);
 
-// Gives `mesh` the group of its data ranks on the device's memory. Collective over mesh.data; does nothing where the host addresses the
-// device's memory.
+// Gives `mesh` its groups on the device's memory, a plugin's own where it has some. Collective over mesh.world; does nothing where the host
+// addresses the device's memory.
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target);
 
 }  // namespace lockstep

@@ -8,14 +8,18 @@
 #include "core/base/philox.h"
 #include "core/optim/adamw.h"
 #include "distributed/local/local_world.h"
+#include "distributed/mesh/device_mesh.h"
 
 namespace lockstep::tests {
 
 TinyResult train_tiny(const TinyRun& run) {
   std::mutex mutex;
-  std::vector<TinyResult> results(static_cast<size_t>(run.ranks));
-  with_ranks(run.ranks, [&](LiveMesh& mesh) {
+  const Mesh words = run.mesh.shape.empty() ? Mesh{{run.ranks}, {"dp_replicate"}} : run.mesh;
+  std::vector<TinyResult> results(static_cast<size_t>(words.size()));
+  with_world(static_cast<int>(words.size()), [&](std::shared_ptr<World> world) {
+    LiveMesh mesh = live_mesh(world, words);
     State state(mesh, 7);
+    state.zero(run.zero);
     state.compute_dtype(run.compute);
     models::ModelOptions options;
     options.kind = run.model;
@@ -56,6 +60,7 @@ TinyResult train_tiny(const TinyRun& run) {
     }
     mine.hash = state_hash(std::as_const(state).arrays(), mesh);
     mine.certificate = step.certificate();
+    mine.state_bytes = state.bytes_per_rank();
     std::lock_guard guard(mutex);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });

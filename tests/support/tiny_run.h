@@ -13,6 +13,8 @@ struct TinyRun {
   std::string model = "gpt";
   DType compute = DType::f32;
   int ranks = 1;
+  Mesh mesh{{}, {}};  // without dims: `ranks` on dp_replicate
+  int zero = 3;
   int64_t global = 24, micro = 4, lanes = 0;
   int64_t steps = 3;
   double dropout = 0;
@@ -25,6 +27,7 @@ struct TinyRun {
 struct TinyResult {
   std::vector<std::string> losses, norms;  // one per step, shortest text
   std::string hash, certificate;
+  int64_t state_bytes = 0;  // of the fullest rank
   bool operator==(const TinyResult&) const = default;
 };
 
