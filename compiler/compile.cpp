@@ -43,7 +43,9 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   Graph traced = trace(batch, function);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
-  plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context));
+  // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads whole values.
+  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather == GatherWhen::micro_batch && options.backend != Backend::reference;
+  plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context), streams ? "dp_shard" : "");
   auto lower = [&](const Graph& graph) {
     return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
   };

@@ -9,6 +9,12 @@
 
 namespace lockstep {
 
+// When whole weights that lie split over dp_shard (ZeRO 3) are gathered. It changes no bit.
+enum class GatherWhen {
+  step,         // once, before the bodies, and kept for all of them
+  micro_batch,  // in every body, bucket by bucket, and freed after use
+};
+
 enum class Backend {
   native,     // generated kernels and libraries, fused, in a static arena
   eager,      // the same kernels op by op, each value in a buffer of its own
@@ -23,6 +29,8 @@ struct CompileOptions {
   bool fusion = true;
   int threads = 1;                          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
+  GatherWhen gather = GatherWhen::micro_batch;
+  bool reshard_after_forward = true;        // of GatherWhen::micro_batch: gathered again for backward; false: kept from forward on
   bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
   const Target* target = nullptr;           // of the device; null: the Session's, else the CPU's. The reference backend always runs on the CPU
   bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)

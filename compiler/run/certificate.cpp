@@ -17,14 +17,16 @@ int64_t StepExecutables::arena_bytes() const {
 }
 
 StepExecutables make_executables(const StepPlan& plan) {
-  auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups) {
-    return plan.options.backend == Backend::reference ? make_reference({graph, groups})
-                                                      : make_native({graph, groups}, plan.kernels, plan.options);
+  auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups, const std::vector<int>& streamed = {}) {
+    ExecutableSource source{graph, groups, streamed, {plan.options.bucket_bytes, plan.options.reshard_after_forward}};
+    return plan.options.backend == Backend::reference ? make_reference(source) : make_native(source, plan.kernels, plan.options);
   };
+  std::vector<int> streamed;
+  for (const auto& weight : plan.phases.streamed) streamed.push_back(weight.input);
   StepExecutables out;
   out.count = make(plan.count, {});
   out.seed = make(plan.seed, {});
-  out.body = make(plan.body, plan.phases.buckets);
+  out.body = make(plan.body, plan.phases.buckets, streamed);
   for (const Graph& fragment : plan.fragments) out.fragments.push_back(make(fragment, {}));
   return out;
 }

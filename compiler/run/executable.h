@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/pass.h"
+#include "compiler/schedule/gathers.h"
 #include "core/device/stream.h"
 
 namespace lockstep {
@@ -24,6 +25,15 @@ struct CallTime {
   int64_t bytes = 0;  // read and written by one run
 };
 
+// Fills streamed inputs: asked bucket by bucket, in the order of the executable's GatherPlan.
+class WeightGathers {
+ public:
+  virtual ~WeightGathers() = default;
+  // `to`: one pointer per segment of the bucket, where the whole weight goes. What was enqueued before has read what lay there.
+  virtual void start(int bucket, const std::vector<void*>& to, Stream& stream) = 0;
+  virtual void wait(int bucket, Stream& stream) = 0;
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -32,6 +42,9 @@ class Executable {
   // Enqueues the graph on `stream`. inputs: one pointer of the device per graph input, dense. `after` is called while enqueueing: what it
   // enqueues on `stream` runs in between.
   virtual void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after = {}) = 0;
+  // The same for a graph with streamed inputs: their pointers in `inputs` are not read, and `weights` is called while enqueueing.
+  virtual void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers& weights);
+  virtual const GatherPlan& gathers() const;  // of the streamed inputs
   virtual const void* output(size_t index) const = 0;  // valid until the next run; a grouped output only until its group's call returns
   virtual int64_t arena_bytes() const = 0;
   virtual std::string algorithms() const = 0;  // kernels and library algorithms in order, for the numerics certificate
@@ -47,6 +60,8 @@ class Executable {
 struct ExecutableSource {
   Graph graph;                           // lowered: fused nodes, library ops, views
   std::vector<std::vector<int>> groups;  // of output indices
+  std::vector<int> streamed = {};        // inputs that are gathered while it runs (native backend)
+  GatherOptions gather = {};
 };
 // Kernels that the fused nodes of a graph need.
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);

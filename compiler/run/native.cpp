@@ -6,8 +6,8 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/run/executable.h"
+#include "compiler/run/places.h"
 #include "compiler/schedule/arena.h"
-#include "compiler/schedule/strides.h"
 #include "core/base/error.h"
 #include "core/device/buffer.h"
 #include "core/ir/walk.h"
@@ -15,12 +15,6 @@
 namespace lockstep {
 
 namespace {
-// Where a value lies: inside the buffer of a root value (an arena buffer or a graph input).
-struct Place {
-  ValueId root = kNoValue;
-  int64_t offset = 0;  // bytes
-  std::vector<int64_t> strides;
-};
 // A pointer of a call: graph input `base`, or the arena (-1).
 struct Slot {
   int base = -1;
@@ -41,48 +35,26 @@ class Native : public Executable {
  public:
   Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
       : graph_(source.graph),
+        places_(places_of(graph_)),
         groups_(source.groups),
+        streamed_(source.streamed),
+        gather_options_(source.gather),
         kernels_(std::move(kernels)),
         options_(options),
         target_(target_of(options)),
         target_options_(target_options(options)) {
-    place();
     make_calls();
     plan();
   }
 
   void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after) override {
-    LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
-    LS_CHECK(inputs.size() == graph_.inputs.size(), inputs.size(), " inputs for ", graph_.inputs.size());
-    inputs_ = inputs;
-    std::byte* arena = arena_.data();
-    size_t group = 0;
-    auto reached = [&](int done) {
-      while (group < groups_.size() && ready_[group] <= done) {
-        if (after) after(static_cast<int>(group));
-        ++group;
-      }
-    };
-    reached(-1);
-    std::vector<void*> args;
-    for (size_t c = 0; c < calls_.size(); ++c) {
-      const Call& call = calls_[c];
-      args.clear();
-      for (const Slot& slot : call.args)
-        args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
-      auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-      if (!call.library)
-        call.kernel->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
-      else
-        call.library->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
-      if (timing()) {
-        stream.synchronize();  // times of calls are of each alone
-        times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        ++times_[c].runs;
-      }
-      reached(static_cast<int>(c));
-    }
+    LS_CHECK(streamed_.empty(), "this executable gathers its weights; it needs to be given a way");
+    enqueue(inputs, stream, after, nullptr);
   }
+  void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers& weights) override {
+    enqueue(inputs, stream, after, &weights);
+  }
+  const GatherPlan& gathers() const override { return gathers_; }
 
   const void* output(size_t index) const override {
     Slot slot = outputs_[index];
@@ -122,59 +94,58 @@ class Native : public Executable {
   std::vector<CallTime> times() const override { return times_; }
 
  private:
+  void enqueue(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers* weights) {
+    LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
+    LS_CHECK(inputs.size() == graph_.inputs.size(), inputs.size(), " inputs for ", graph_.inputs.size());
+    inputs_ = inputs;
+    std::byte* arena = arena_.data();
+    size_t group = 0;
+    auto reached = [&](int done) {
+      while (group < groups_.size() && ready_[group] <= done) {
+        if (after) after(static_cast<int>(group));
+        ++group;
+      }
+    };
+    reached(-1);
+    std::vector<void*> args;
+    size_t bucket = 0;  // the next to be waited for; the one behind it is started then
+    auto start_gather = [&](size_t b) {
+      if (b >= gathers_.buckets.size()) return;
+      std::vector<void*> to;
+      for (int segment : gathers_.buckets[b].segments) to.push_back(arena + segment_at_[static_cast<size_t>(segment)]);
+      weights->start(static_cast<int>(b), to, stream);
+    };
+    if (weights) start_gather(0);
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Call& call = calls_[c];
+      for (; weights && bucket < gathers_.buckets.size() && gathers_.buckets[bucket].wait == static_cast<int>(c); ++bucket) {
+        weights->wait(static_cast<int>(bucket), stream);
+        start_gather(bucket + 1);
+      }
+      args.clear();
+      for (const Slot& slot : call.args)
+        args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
+      auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+      if (!call.library)
+        call.kernel->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
+      else
+        call.library->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
+      if (timing()) {
+        stream.synchronize();  // times of calls are of each alone
+        times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        ++times_[c].runs;
+      }
+      reached(static_cast<int>(c));
+    }
+  }
+
+
   static std::string fused_text(const Graph& body) {
     std::vector<std::string> ops;
     for (const Node& node : body.nodes)
       if (node.op != "broadcast" && node.op != "reshape" && node.op != "full") ops.push_back(node.op);
     if (ops.size() > 12) ops.resize(12), ops.push_back("...");
     return join(ops, ",");
-  }
-
-  // Every value's place: aliases first to their roots, concat parts into the concat.
-  void place() {
-    places_.resize(graph_.values.size());
-    for (size_t v = 0; v < graph_.values.size(); ++v) places_[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph_.values[v].shape)};
-    for (const Node& node : graph_.nodes) {
-      bool reshape = node.op == "reshape" && !node.body;
-      bool slice = node.op == "slice" && node.attrs.flag("alias");
-      if (!reshape && !slice) continue;
-      Place& out = places_[static_cast<size_t>(node.outputs[0])];
-      const Place& in = places_[static_cast<size_t>(node.inputs[0])];
-      const Value& from = graph_[node.inputs[0]];
-      out.root = in.root;
-      out.offset = in.offset;
-      if (reshape) {
-        auto strides = reshape_strides(from.shape, in.strides, graph_[node.outputs[0]].shape);
-        LS_CHECK(strides.has_value(), "reshape of a strided value at ", node.at.text());
-        out.strides = *strides;
-      } else {
-        out.strides = in.strides;
-        const auto& start = node.attrs.list("start");
-        for (size_t d = 0; d < start.size(); ++d) out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
-      }
-    }
-    // Concat parts, last concat first: the part's producer writes into the whole.
-    for (size_t n = graph_.nodes.size(); n-- > 0;) {
-      const Node& node = graph_.nodes[n];
-      if (node.op != "concat" || !node.attrs.flag("alias")) continue;
-      const Place whole = places_[static_cast<size_t>(node.outputs[0])];
-      auto dim = static_cast<size_t>(node.attrs.integer("dim"));
-      int64_t at = 0;
-      for (ValueId part : node.inputs) {
-        Place place{whole.root, whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph_[part].dtype)), whole.strides};
-        at += graph_[part].shape[dim];
-        move_to(part, place);
-      }
-    }
-  }
-  void move_to(ValueId v, const Place& place) {
-    places_[static_cast<size_t>(v)] = place;
-    const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
-    if (node.op == "reshape" && !node.body) {
-      auto strides = reshape_strides(graph_[v].shape, place.strides, graph_[node.inputs[0]].shape);
-      LS_CHECK(strides.has_value(), "reshape into a strided value at ", node.at.text());
-      move_to(node.inputs[0], {place.root, place.offset, *strides});
-    }
   }
 
   void make_calls() {
@@ -250,6 +221,7 @@ class Native : public Executable {
 
     std::vector<int> base(graph_.values.size(), -1);
     for (size_t i = 0; i < graph_.inputs.size(); ++i) base[static_cast<size_t>(graph_.inputs[i].value)] = static_cast<int>(i);
+    plan_streams();
     bool share = options_.backend == Backend::native;
     // A kernel's output takes over the buffer of an input that dies in this call, where the kernel allows it.
     std::vector<ValueId> home(graph_.values.size());
@@ -296,12 +268,20 @@ class Native : public Executable {
         workspace[c] = static_cast<int>(lifetimes.size());
         lifetimes.push_back({static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].workspace_bytes)});
       }
+    // Whole weights, from the start of their gathers to their last reader.
+    const size_t first_segment = lifetimes.size();
+    for (const auto& segment : gathers_.segments)
+      lifetimes.push_back({share ? gathers_.buckets[static_cast<size_t>(segment.bucket)].start : 0, share ? segment.last : end, segment.bytes});
     ArenaPlan arena = plan_arena(lifetimes);
+    for (size_t g = 0; g < gathers_.segments.size(); ++g) segment_at_.push_back(arena.offsets[first_segment + g]);
     floor_ = arena.floor;
     arena_bytes_ = arena.bytes;
     if (kernels_) arena_ = Buffer(static_cast<size_t>(arena.bytes), target_.device().memory());
-    auto slot = [&](ValueId v) {
+    auto slot = [&](ValueId v, int call) {
       size_t r = root(v);
+      for (size_t g = 0; base[r] >= 0 && g < gathers_.segments.size(); ++g)
+        if (const auto& segment = gathers_.segments[g]; segment.input == base[r] && segment.first <= call && call <= segment.last)
+          return Slot{-1, segment_at_[g] + places_[static_cast<size_t>(v)].offset};
       if (base[r] >= 0) return Slot{base[r], places_[static_cast<size_t>(v)].offset};
       size_t h = static_cast<size_t>(home[r]);
       LS_CHECK(index[h] >= 0, "value %", v, " has no buffer");
@@ -309,25 +289,47 @@ class Native : public Executable {
     };
     for (size_t c = 0; c < calls_.size(); ++c) {
       const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
-      for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v));
-      for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v));
+      for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v, static_cast<int>(c)));
+      for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v, static_cast<int>(c)));
       if (workspace[c] >= 0) calls_[c].workspace = arena.offsets[static_cast<size_t>(workspace[c])];
     }
     for (const auto& output : graph_.outputs) {
       LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[static_cast<size_t>(output.value)].strides}),
                "output ", output.name, " is strided");
-      outputs_.push_back(slot(output.value));
+      outputs_.push_back(slot(output.value, end));
     }
   }
 
+  // Streamed inputs: which calls read them, when they are gathered, and where they lie meanwhile.
+  void plan_streams() {
+    std::vector<GatherUse> uses;
+    for (int input : streamed_) {
+      const ValueId weight = graph_.inputs[static_cast<size_t>(input)].value;
+      GatherUse use{input, numel(graph_[weight].shape) * static_cast<int64_t>(size_of(graph_[weight].dtype)), {}};
+      for (size_t c = 0; c < calls_.size(); ++c) {
+        const auto& read = graph_.nodes[static_cast<size_t>(calls_[c].node)].inputs;
+        if (std::any_of(read.begin(), read.end(), [&](ValueId v) { return places_[static_cast<size_t>(v)].root == weight; }))
+          use.calls.push_back(static_cast<int>(c));
+      }
+      for (const auto& output : graph_.outputs)
+        LS_CHECK(places_[static_cast<size_t>(output.value)].root != weight, "output ", output.name, " is a weight that is freed after use");
+      uses.push_back(std::move(use));
+    }
+    gathers_ = plan_gathers(uses, gather_options_);
+  }
+
   Graph graph_;
+  std::vector<Place> places_;
   std::vector<std::vector<int>> groups_;
   std::vector<int> ready_;  // per group: the call after which it is ready
   std::shared_ptr<const KernelSet> kernels_;
   CompileOptions options_;
   const Target& target_;
   TargetOptions target_options_;
-  std::vector<Place> places_;
+  std::vector<int> streamed_;  // inputs
+  GatherOptions gather_options_;
+  GatherPlan gathers_;
+  std::vector<int64_t> segment_at_;  // per segment of it: offset in the arena
   std::vector<Call> calls_;
   std::vector<CallTime> times_;
   std::vector<Slot> outputs_;
@@ -347,6 +349,14 @@ std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& o
   for (const Node& node : graph.nodes)
     if (node.body) out.push_back(target_of(options).generate(*node.body));
   return out;
+}
+
+void Executable::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers&) {
+  run(inputs, stream, after);
+}
+const GatherPlan& Executable::gathers() const {
+  static const GatherPlan none;
+  return none;
 }
 
 std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,

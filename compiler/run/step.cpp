@@ -9,6 +9,7 @@
 #include "compiler/run/certificate.h"
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
+#include "compiler/run/weight_stream.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/walk.h"
@@ -51,6 +52,8 @@ struct Step::Impl {
                                                 return array ? array->on(device) : nullptr;
                                               },
                                               [this](const Phase& phase) { return inputs_of(phase, -1); }});
+    if (!plan.phases.streamed.empty())
+      weights = std::make_unique<WeightStream>(plan.phases, parts.body->gathers(), mesh, device, table.at);
     certificate = certificate_of(plan, parts, lanes.ranks);
   }
 
@@ -133,7 +136,7 @@ struct Step::Impl {
         out.push_back(samples.data() + static_cast<size_t>(micro) * size_of(plan.phases.whole[sample].dtype));
       } else {
         void* pointer = table.at[static_cast<size_t>(phase.inputs[i])];
-        LS_CHECK(pointer, "input ", input.name, " of a phase has no value");
+        LS_CHECK(pointer || (weights && micro >= 0), "input ", input.name, " of a phase has no value");
         out.push_back(pointer);
       }
     }
@@ -178,10 +181,11 @@ struct Step::Impl {
   void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set) {
     const int64_t per = plan.fields[0].shape[0];
     for (int64_t j = 0; j < slots; ++j) {
-      if (micro_batch(j) < 0) continue;  // an idle slot
+      // An idle slot runs on any valid batch, if at all.
+      const int64_t of = micro_batch(j) < 0 ? plan.micro_batches - 1 : micro_batch(j);
       std::vector<void*> fields;
       for (auto& buffer : staged[set][static_cast<size_t>(j)]) fields.push_back(buffer.data());
-      fill(micro_batch(j) * per, per, fields);
+      fill(of * per, per, fields);
     }
   }
 
@@ -224,15 +228,21 @@ struct Step::Impl {
       if (slot + 1 == slots) end_exchange(g);
     };
     for (int64_t j = 0; j < slots; ++j) {
-      if (micro_batch(j) < 0) {
+      // An idle slot runs a body where bodies gather weights: all ranks take part.
+      const bool idle = micro_batch(j) < 0;
+      if (idle && !weights) {
         for (size_t g = 0; g < reducers.buckets.size(); ++g) add(j, g, {});
         continue;
       }
-      parts.body->run(inputs_of(plan.phases.body, j), *compute, [&](int g) {
+      auto after = [&](int g) {
         std::vector<const void*> gradients;
         for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
-        add(j, static_cast<size_t>(g), gradients);
-      });
+        add(j, static_cast<size_t>(g), idle ? std::vector<const void*>{} : gradients);
+      };
+      if (weights)
+        parts.body->run(inputs_of(plan.phases.body, j), *compute, after, *weights);
+      else
+        parts.body->run(inputs_of(plan.phases.body, j), *compute, after);
     }
     if (slots == 0)
       for (size_t g = 0; g < reducers.buckets.size(); ++g) end_exchange(g);
@@ -345,6 +355,7 @@ struct Step::Impl {
   ValueId sample = kNoValue;
   std::vector<ValueId> summed;  // per count: its value summed over the ranks
   std::unique_ptr<Tail> tail;
+  std::unique_ptr<WeightStream> weights;  // null: the head gathers all weights
   std::string certificate;
   StepTimes times;
   int64_t runs = 0, step_number = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/run/held_rows.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -17,40 +18,6 @@ namespace lockstep {
 namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// What a rank holds of a value: rows of dim 0, split over dp_shard and what is there over dp_replicate, as its layout says.
-class HeldRows {
- public:
-  // `mesh` is the graph's: it may have dims of size 1 that the ranks' own mesh lacks.
-  HeldRows(const Mesh& mesh, std::vector<int64_t> coordinate) : mesh_(mesh), at_(std::move(coordinate)) { at_.resize(mesh.shape.size(), 0); }
-
-  struct Range {
-    int64_t first = 0, count = 0;  // elements, in the whole value
-  };
-  Range of(const Value& value) const { return of(value, at_); }
-  // Of the rank that stands at `coordinate` on mesh dim `dim`, and where this one stands on the others.
-  Range of(const Value& value, int dim, int64_t coordinate) const {
-    auto at = at_;
-    at[static_cast<size_t>(dim)] = coordinate;
-    return of(value, at);
-  }
-  int64_t size(const std::string& mesh_dim) const { return mesh_dim == kDataDims ? mesh_.data_size() : mesh_.size(mesh_dim); }
-  int dim(const std::string& mesh_dim) const { return mesh_.dim(mesh_dim); }
-
- private:
-  Range of(const Value& value, const std::vector<int64_t>& at) const {
-    int64_t first = 0, rows = value.shape.empty() ? 1 : value.shape[0];
-    const int64_t row = rows ? numel(value.shape) / rows : 0;
-    for (const char* name : {"dp_shard", "dp_replicate"}) {
-      const int dim = mesh_.find(name);
-      if (dim < 0 || value.layout.on(dim).kind != Placement::Kind::shard) continue;
-      auto [offset, count] = balanced(rows, mesh_.shape[static_cast<size_t>(dim)], at[static_cast<size_t>(dim)]);
-      first += offset, rows = count;
-    }
-    return {first * row, rows * row};
-  }
-  const Mesh& mesh_;
-  std::vector<int64_t> at_;
-};
 // The name of the state that a value becomes; "" for none.
 std::string state_output(const Graph& whole, ValueId v) {
   for (const auto& output : whole.outputs)

@@ -89,7 +89,34 @@ bool is_lane_node(const Node& node) {
 }
 }  // namespace
 
-Phases cut_phases(const Graph& whole) {
+namespace {
+// Takes gathers over `mesh_dim` out of the head, if nothing but the body reads what they bring.
+void stream_weights(Phases& phases, const std::string& mesh_dim) {
+  const Graph& whole = phases.whole;
+  std::set<ValueId> elsewhere;
+  for (const Phase* phase : {&phases.count, &phases.seed}) elsewhere.insert(phase->inputs.begin(), phase->inputs.end());
+  for (const Phase& fragment : phases.fragments) elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
+  for (const auto& step : phases.tail)
+    if (step.node >= 0)
+      for (ValueId v : whole.nodes[static_cast<size_t>(step.node)].inputs) elsewhere.insert(v);
+  for (const auto& output : whole.outputs) elsewhere.insert(output.value);
+  std::map<ValueId, int> inputs;
+  for (size_t i = 0; i < phases.body.inputs.size(); ++i) inputs[phases.body.inputs[i]] = static_cast<int>(i);
+  std::set<NodeId> taken;
+  for (NodeId n : phases.head) {
+    const Node& wait = whole.nodes[static_cast<size_t>(n)];
+    if (wait.op != "wait") continue;
+    const NodeId start = whole[wait.inputs[0]].producer;
+    if (whole.nodes[static_cast<size_t>(start)].attrs.word("mesh_dim") != mesh_dim) continue;
+    if (std::any_of(wait.outputs.begin(), wait.outputs.end(), [&](ValueId v) { return elsewhere.count(v) || !inputs.count(v); })) continue;
+    for (size_t i = 0; i < wait.outputs.size(); ++i) phases.streamed.push_back({inputs[wait.outputs[i]], start, i});
+    taken.insert({n, start});
+  }
+  std::erase_if(phases.head, [&](NodeId n) { return taken.count(n) > 0; });
+}
+}  // namespace
+
+Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   Phases out;
   out.whole = whole;
   std::vector<ValueId> counts, gradients, counted, exchanged;
@@ -247,6 +274,7 @@ Phases cut_phases(const Graph& whole) {
     }
   }
   flush();
+  if (!streamed_dim.empty()) stream_weights(out, streamed_dim);
   return out;
 }
 

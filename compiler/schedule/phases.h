@@ -28,11 +28,20 @@ struct Phases {
   std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
   std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
   std::vector<NodeId> head;               // before the body: weights that lie as rows, rounded (convert) and gathered (start, wait), in order
+  // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of the body, and the gather's start
+  // and tensor in `whole`.
+  struct Streamed {
+    int input = 0;
+    NodeId start = -1;
+    size_t tensor = 0;
+  };
+  std::vector<Streamed> streamed;
   std::vector<NodeId> counts;             // lane_count nodes in `whole`, in the order of count.outputs
   std::vector<TailStep> tail;             // everything after the body, in order
   std::vector<Phase> fragments;
 };
 
-Phases cut_phases(const Graph& whole);
+// Which weights are gathered inside of every body (ZeRO 3): those that lie split over this mesh dim; "" for none.
+Phases cut_phases(const Graph& whole, const std::string& streamed_dim = "");
 
 }  // namespace lockstep

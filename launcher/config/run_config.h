@@ -29,6 +29,13 @@ struct MeshConfig {
   std::vector<std::string> dim_names =
       key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
   int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
+  std::string gather = key(&gather, "mesh.gather", "auto",
+                           "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; micro_batch: in each, "
+                           "a bucket ahead of its use, freed after it; auto: step where all of them take at most 1 GiB a rank, else micro_batch",
+                           one_of({"auto", "step", "micro_batch"}));
+  bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
+                                   "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
+                                   "false: kept until their last use");
 };
 
 struct DataConfig {

@@ -68,6 +68,17 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 }
 }  // namespace
 
+namespace {
+constexpr int64_t kGatherAtOnce = int64_t{1} << 30;
+// Bytes of all weights in the dtype that layers compute in.
+int64_t whole_weights(const State& state) {
+  int64_t bytes = 0;
+  for (const auto& spec : state.specs())
+    if (spec.role == Role::parameter) bytes += numel(spec.shape) * static_cast<int64_t>(size_of(spec.compute));
+  return bytes;
+}
+}  // namespace
+
 Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target)
     : config_(config),
       state_(state),
@@ -77,6 +88,10 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
   state.compute_dtype(lockstep::compute_dtype(config));
+  options_.reshard_after_forward = config.mesh.reshard_after_forward;
+  options_.gather = config.mesh.gather == "step" || (config.mesh.gather == "auto" && whole_weights(state) <= kGatherAtOnce)
+                        ? GatherWhen::step
+                        : GatherWhen::micro_batch;
 }
 
 std::vector<BatchField> Trainer::fields() const {

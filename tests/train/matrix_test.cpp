@@ -74,6 +74,18 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
           expect_same(one, train_tiny(other), str("M ", global / 4, ", lanes ", lanes, ", zero ", zero, " on ", shard, ", buckets ", bucket));
         }
   }
+  // When weights are gathered: every body bucket by bucket with and without a second time for backward, or once per step.
+  for (DType compute : {DType::f32, DType::bf16}) {
+    TinyRun run{.model = GetParam(), .compute = compute, .global = 28, .steps = 2};
+    if (compute == DType::bf16) run.options.precision = "bf16";
+    const TinyResult one = train_tiny(run);
+    run.mesh = {{2, 2}, {"dp_replicate", "dp_shard"}}, run.options.bucket_bytes = 2000;
+    expect_same(one, train_tiny(run), "gathered twice");
+    run.options.reshard_after_forward = false;
+    expect_same(one, train_tiny(run), "gathered once per micro-batch");
+    run.options.gather = GatherWhen::step;
+    expect_same(one, train_tiny(run), "gathered once per step");
+  }
   for (Backend backend : {Backend::eager, Backend::reference}) {
     TinyRun run{.model = GetParam(), .steps = 2};
     run.options.backend = backend;
