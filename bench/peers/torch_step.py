@@ -4,6 +4,7 @@ global norm. Prints one line of JSON, times in ms.
 
   python3 torch_step.py --model gpt2_124m --device cuda --compile --bf16                    one GPU
   torchrun --standalone --nproc-per-node 4 torch_step.py --model gpt2_124m ...             DDP, the same batch for each rank
+  torchrun ... torch_step.py --model llama_8b --fsdp reshard ...                            FSDP2: weights sharded, gathered in bf16, block by block
   python3 torch_step.py [STEPS] [--compile] [--bf16]                                        the second model of bench-step, on the CPU"""
 import argparse
 import json
@@ -27,6 +28,7 @@ MODELS = {
     "gpt2_124m": dict(kind="gpt", vocab=50304, context=1024, width=768, depth=12, heads=12, batch=64),
     "gpt2_1558m": dict(kind="gpt", vocab=50304, context=1024, width=1600, depth=48, heads=25, batch=16),
     "llama_1b5": dict(kind="llama", vocab=50304, context=1024, width=2048, depth=24, heads=16, kv_heads=8, hidden=6656, batch=16),
+    "llama_8b": dict(kind="llama", vocab=128256, context=8192, width=4096, depth=32, heads=32, kv_heads=8, hidden=14336, batch=1),
 }
 
 
@@ -58,9 +60,15 @@ class LlamaBlock(nn.Module):
         self.k, self.v = nn.Linear(c, self.kv_heads * d, bias=False), nn.Linear(c, self.kv_heads * d, bias=False)
         self.gate, self.up = nn.Linear(c, m["hidden"], bias=False), nn.Linear(c, m["hidden"], bias=False)
         self.down = nn.Linear(m["hidden"], c, bias=False)
-        angle = torch.arange(m["context"])[:, None] / 10000 ** (torch.arange(0, d, 2) / d)[None, :]
-        self.register_buffer("cos", angle.cos().repeat(1, 2), persistent=False)
-        self.register_buffer("sin", angle.sin().repeat(1, 2), persistent=False)
+        self.angles = (m["context"], d)
+        self.register_buffer("cos", torch.empty(m["context"], d), persistent=False)
+        self.register_buffer("sin", torch.empty(m["context"], d), persistent=False)
+
+    def fill(self):
+        t, d = self.angles
+        angle = torch.arange(t, device=self.cos.device)[:, None] / 10000 ** (torch.arange(0, d, 2, device=self.cos.device) / d)[None, :]
+        self.cos.copy_(angle.cos().repeat(1, 2))
+        self.sin.copy_(angle.sin().repeat(1, 2))
 
     def turn(self, x):  # [b, heads, t, d]
         a, b = x.chunk(2, dim=-1)
@@ -92,11 +100,18 @@ class Model(nn.Module):
         self.head = nn.Linear(c, m["vocab"], bias=False)
         if self.gpt:
             self.head.weight = self.token.weight
+
+    def fill(self, m):  # values, once the parameters have memory
+        for block in self.blocks:
+            if not self.gpt:
+                block.fill()
         for name, p in self.named_parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, 0.0, 0.02 / math.sqrt(2 * m["depth"]) if name.endswith(("out.weight", "down.weight")) else 0.02)
             elif name.endswith("bias"):
                 nn.init.zeros_(p)
+            else:
+                nn.init.ones_(p)
 
     def forward(self, ids, targets):
         x = self.token(ids)
@@ -118,6 +133,7 @@ def arguments():
     parser.add_argument("--warmup", type=int, help="steps before the timed ones; 10 on a GPU, 2 on the CPU")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--bf16", action="store_true", help="autocast; else fp32 (on a GPU without TF32)")
+    parser.add_argument("--fsdp", choices=["reshard", "keep"], help="FSDP2 instead of DDP; keep: weights stay whole from forward to backward")
     parser.add_argument("--deterministic", action="store_true", help="torch.use_deterministic_algorithms")
     parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto", help="kernel of scaled_dot_product_attention")
     parser.add_argument("--tokens", help="token file (bench/gpu/make_tokens.py); else random tokens")
@@ -151,15 +167,27 @@ def main():
     if a.deterministic:
         torch.use_deterministic_algorithms(True)
         torch.utils.deterministic.fill_uninitialized_memory = False
-    with device:
+    import contextlib
+    with torch.device("meta") if a.fsdp else device:
         model = Model(m)
     bare = model
-    if ranks > 1:
+    if ranks > 1 or a.fsdp:
         import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel
         dist.init_process_group("nccl" if gpu else "gloo")
+    if a.fsdp:
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if a.bf16 else MixedPrecisionPolicy()
+        for block in model.blocks:
+            if a.compile:
+                block.compile()
+            fully_shard(block, mp_policy=policy, reshard_after_forward=a.fsdp == "reshard")
+        fully_shard(model, mp_policy=policy, reshard_after_forward=a.fsdp == "reshard")
+        model.to_empty(device=device)
+    bare.fill(m)
+    if ranks > 1 and not a.fsdp:
         model = DistributedDataParallel(model, device_ids=[local] if gpu else None, gradient_as_bucket_view=True)
-    run = torch.compile(model) if a.compile else model
+    run = torch.compile(model) if a.compile and not a.fsdp else model
     matrices, vectors = [p for p in bare.parameters() if p.dim() > 1], [p for p in bare.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=1e-4 if m["width"] > 768 else 3e-4, betas=(0.9, 0.95), fused=True)
@@ -178,7 +206,6 @@ def main():
     if gpu:
         ids, targets = ids.pin_memory(), targets.pin_memory()
 
-    import contextlib
     kernel = contextlib.nullcontext
     if a.attention != "auto":
         from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -193,8 +220,8 @@ def main():
         total = None
         for first in range(0, batch, micro):
             last = first + micro >= batch
-            with contextlib.nullcontext() if last or ranks == 1 else model.no_sync():
-                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=a.bf16), kernel():
+            with contextlib.nullcontext() if last or ranks == 1 or a.fsdp else model.no_sync():
+                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=a.bf16 and not a.fsdp), kernel():
                     loss = run(x[first : first + micro], y[first : first + micro]) * (micro / batch)
                 loss.backward()
             total = loss.detach() if total is None else total + loss.detach()
@@ -241,7 +268,7 @@ def main():
     if rank == 0:
         row = {"who": "pytorch", "version": torch.__version__, "workload": a.model, "ranks": ranks, "batch_per_rank": batch, "micro": micro,
                "tokens_per_step": batch * t * ranks, "parameters": sum(p.numel() for p in bare.parameters()), "bf16": a.bf16,
-               "compile": a.compile, "deterministic": a.deterministic, "attention": a.attention, "device": a.device,
+               "compile": a.compile, "deterministic": a.deterministic, "attention": a.attention, "fsdp": a.fsdp, "device": a.device,
                "step_ms": round(median, 3), "step_ms_min": round(min(times), 3), "step_ms_max": round(max(times), 3),
                "wall_ms": round(wall * 1e3, 3), "tokens_per_s": round(batch * t * ranks / median * 1e3),
                "first_step_s": round(compiled, 1), "loss_first": first_loss, "loss_last": last_loss, "timed_steps": steps}

@@ -10,20 +10,22 @@
 namespace lockstep {
 
 namespace {
-// Calls put(i, value) for the `count` elements from global index `first`: four elements per Philox block.
+// Calls put(i, value) for elements [begin, end) of those from global index `first` on: four elements per Philox block.
 template <class Put>
-void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int64_t count, const Put& put) {
-  for (int64_t quad = first >> 2; quad << 2 < first + count; ++quad) {
+void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int64_t begin, int64_t end, const Put& put) {
+  for (int64_t quad = (first + begin) >> 2; quad << 2 < first + end; ++quad) {
     auto words = philox::words(seed, stream, 0, static_cast<uint64_t>(quad));
     for (int64_t pair = 0; pair < 4; pair += 2) {
       int64_t at = 4 * quad + pair;
-      if (at + 1 < first || at >= first + count) continue;
+      if (at + 1 < first + begin || at >= first + end) continue;
       auto values = philox::normal_pair(words[static_cast<size_t>(pair)], words[static_cast<size_t>(pair) + 1]);
-      for (int64_t i = std::max(at, first); i < std::min(at + 2, first + count); ++i)
+      for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i)
         put(i - first, static_cast<float>(std * values[static_cast<size_t>(i - at)]));
     }
   }
 }
+
+constexpr int64_t kChunk = 1 << 16;  // elements that one thread makes at a time; a value depends on its index alone
 }  // namespace
 
 void fill(Array& array, const Init& init, uint64_t seed) {
@@ -40,8 +42,15 @@ void fill(Array& array, const Init& init, uint64_t seed) {
         else
           set_double(array.dtype, array.data.data(), local + i, value);
       };
-      if (init.kind == Init::Kind::normal) return each_normal(seed, stream, init.std, global, count, put);
-      for (int64_t i = 0; i < count; ++i) put(i, init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+      const int64_t chunks = (count + kChunk - 1) / kChunk;
+#pragma omp parallel for schedule(static) if (chunks > 1)
+      for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const int64_t begin = chunk * kChunk, end = std::min(count, begin + kChunk);
+        if (init.kind == Init::Kind::normal)
+          each_normal(seed, stream, init.std, global, begin, end, put);
+        else
+          for (int64_t i = begin; i < end; ++i) put(i, init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+      }
     });
 }
 

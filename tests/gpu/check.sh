@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What must hold on real GPUs and CI cannot show: bits on 1, 2 and 4 GPUs, resumes across counts, PyTorch's golden losses, a lost peer.
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it.
-# ONLY="nccl bits llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
+# ONLY="nccl bits mesh llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
-only=${ONLY:-units nccl bits llama golden lost plan}
+only=${ONLY:-units nccl bits mesh llama golden lost plan}
 gpus=$(nvidia-smi -L | wc -l)
 work=${WORK:-$(mktemp -d)}
 failures=0
@@ -51,6 +51,28 @@ if wants bits; then
   done
   train c_cpu 1 --train.device=cpu; compare close c_fp32_1 c_cpu
   fresh c_free; train c_free 4 --train.numerics=free; compare close c_fp32_1 c_free
+fi
+if wants mesh; then
+  # DDP, ZeRO 1, 2, 3 and HSDP on 1, 2 and 4 GPUs: one set of bits. Small buckets, so that weights are gathered twice in every micro-batch.
+  m="--train.precision=bf16 --train.steps=12 --checkpoint.every=12 --compile.bucket_bytes=300000 --mesh.gather=micro_batch"
+  for kind in gpt llama; do
+    k=$m; [[ $kind == llama ]] && k="$m --model.kind=llama --model.kv_heads=2 --model.hidden=512"
+    fresh m_${kind}_{1,ddp2,ddp4,zero{1,2,3}_{2,4},hsdp22,hsdp12,fp32_1,fp32_zero3_4}
+    names="m_${kind}_1"
+    train m_${kind}_1 1 $k
+    run_mesh() { train "$@" $k; names="$names $1"; }
+    for n in 2 4; do
+      ((n <= gpus)) || continue
+      [[ $kind == gpt ]] && run_mesh m_${kind}_ddp$n $n
+      for zero in 1 2 3; do [[ $kind == gpt || $zero$n == 34 ]] && run_mesh m_${kind}_zero${zero}_$n $n "--mesh.dim_names=[dp_shard]" --mesh.zero=$zero; done
+    done
+    ((gpus >= 4)) && run_mesh m_${kind}_hsdp22 4 "--mesh.shape=[2,2]" "--mesh.dim_names=[dp_replicate,dp_shard]"
+    [[ $kind == gpt ]] && run_mesh m_${kind}_hsdp12 2 "--mesh.shape=[1,2]" "--mesh.dim_names=[dp_replicate,dp_shard]" --mesh.reshard_after_forward=false
+    compare equal $names
+  done
+  train m_gpt_fp32_1 1 $m --train.precision=fp32
+  train m_gpt_fp32_zero3_4 4 $m --train.precision=fp32 "--mesh.dim_names=[dp_shard]"
+  compare equal m_gpt_fp32_1 m_gpt_fp32_zero3_4
 fi
 if wants llama; then
   fresh c_llama_{1,4,cpu,gpu}
