@@ -60,18 +60,25 @@ RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& pla
   const int64_t own = chunk_count_[static_cast<size_t>(plan_.rank)];
   buffers_->fit(elements_, invariant_ ? own * (plan_.ranks - 1) : own);
   if (!invariant_) return;
-  size_t lefts = 0;
+  size_t depth = 2;  // of the counter at its fullest, with a fold
+  for (int64_t lanes = plan_.lanes; lanes > 1; lanes /= 2) ++depth;
+  if (depth + 1 > reductions_->most_sources())
+    throw UserError(str("batch.lanes ", plan_.lanes, " adds ", depth + 1, " partial sums of one gradient at once, and ", device_->describe(),
+                        " adds at most ", reductions_->most_sources(), "; set batch.lanes to a smaller divisor of the ", plan_.micro_batches,
+                        " micro-batches, or set train.numerics to \"free\""));
+  most_leaves_ = std::min(static_cast<size_t>(plan_.ranks), reductions_->most_sources() - depth);
   LaneCounter counter;
-  for (int64_t lane = 0; lane < plan_.lanes; ++lane) {
-    const size_t fold = counter.blocks().size() + 1;
-    lefts = std::max(lefts, static_cast<size_t>(counter.push({lane, 1})) + (plan_.per_lane() > 1 ? 1 : 0));
-    slots_ = std::max(slots_, plan_.per_lane() > 1 ? fold : counter.blocks().size());
+  int64_t added = 0;
+  while (added < plan_.micro_batches) {
+    const int64_t left_in_round = plan_.ranks - added % plan_.ranks;
+    slots_ = std::max(slots_, depth_after(std::min({left_in_round, static_cast<int64_t>(most_leaves_), plan_.micro_batches - added}), counter, added));
   }
-  if (lefts > reductions_->most_lefts() || counter.blocks().size() > reductions_->most_sources())
-    throw UserError(str("batch.lanes ", plan_.lanes, " adds ", std::max(lefts, counter.blocks().size()),
-                        " partial sums of one gradient at once, and ", device_->describe(), " adds at most ",
-                        std::min(reductions_->most_lefts(), reductions_->most_sources()), "; set batch.lanes to a smaller divisor of the ",
-                        plan_.micro_batches, " micro-batches, or set train.numerics to \"free\""));
+}
+
+size_t RoundReducer::depth_after(int64_t leaves, LaneCounter& counter, int64_t& added) const {
+  for (; leaves > 0; --leaves, ++added)
+    if (added % plan_.per_lane() == plan_.per_lane() - 1) counter.push({added / plan_.per_lane(), 1});
+  return counter.blocks().size() + (added % plan_.per_lane() ? 1 : 0);
 }
 
 int64_t RoundReducer::bytes() const {
@@ -136,41 +143,63 @@ void RoundReducer::complete(Stream& stream) {
   work_.reset();
   const int64_t slot = std::exchange(flying_, -1), own = chunk_count_[static_cast<size_t>(plan_.rank)];
   const float* received = set_->receive.as<float>();
+  std::vector<const float*> leaves;
   if (!invariant_) {
-    push(added_, received, stream);
+    leaves = {received};
   } else {
-    for (int r = 0; r < plan_.ranks; ++r) {
-      const int64_t micro_batch = plan_.micro_batch(r, slot);
-      if (micro_batch < 0) break;
-      push(micro_batch, r == plan_.rank ? set_->send.as<float>() + own_at_ : received, stream);
+    for (int r = 0; r < plan_.ranks && plan_.micro_batch(r, slot) >= 0; ++r) {
+      leaves.push_back(r == plan_.rank ? set_->send.as<float>() + own_at_ : received);
       if (r != plan_.rank) received += own;
     }
   }
+  for (size_t from = 0; from < leaves.size(); from += most_leaves_)
+    push({leaves.begin() + static_cast<int64_t>(from), leaves.begin() + static_cast<int64_t>(std::min(leaves.size(), from + most_leaves_))}, stream);
   set_->user = nullptr;
   set_ = nullptr;
 }
 
-// A leaf of this rank's rows: folded into its lane from the left, and with the lane's last leaf into the counter.
-void RoundReducer::push(int64_t micro_batch, const float* leaf, Stream& stream) {
-  LS_CHECK(micro_batch == added_, "leaf ", micro_batch, " was pushed where ", added_, " is due");
-  ++added_;
-  size_t slot = counter_.blocks().size();
-  std::vector<const float*> lefts;
-  if (!invariant_) {
-    slot = 0;
-    if (micro_batch > 0) lefts.push_back(partial(0));
-  } else {
-    const int64_t in_lane = micro_batch % plan_.per_lane();
-    if (in_lane > 0) lefts.push_back(partial(slot));
-    if (in_lane == plan_.per_lane() - 1) {
-      const int merges = counter_.push({micro_batch / plan_.per_lane(), 1});
-      for (int i = 0; i < merges; ++i) lefts.push_back(partial(--slot));
+// A leaf is folded into its lane from the left, and with the lane's last leaf into the counter. What the leaves and the partials become is
+// written as trees over them, then each tree is added in one pass.
+void RoundReducer::push(const std::vector<const float*>& leaves, Stream& stream) {
+  struct Tree {
+    std::vector<const float*> sources;
+    std::vector<int> merges;
+  };
+  std::vector<Tree> trees;
+  const bool folding = invariant_ ? added_ % plan_.per_lane() != 0 : added_ > 0;
+  const size_t held = (invariant_ ? counter_.blocks().size() : 0) + (folding ? 1 : 0);
+  for (size_t i = 0; i < held; ++i) trees.push_back({{partial(i)}, {0}});
+  for (const float* leaf : leaves) {
+    int merges = 0;
+    if (!invariant_) {
+      merges = added_ > 0;
+    } else {
+      const int64_t in_lane = added_ % plan_.per_lane();
+      merges = in_lane > 0;
+      if (in_lane == plan_.per_lane() - 1) merges += counter_.push({added_ / plan_.per_lane(), 1});
+    }
+    ++added_;
+    trees.push_back({{leaf}, {0}});
+    for (; merges > 0; --merges) {
+      Tree right = std::move(trees.back());
+      trees.pop_back();
+      Tree& left = trees.back();
+      left.sources.insert(left.sources.end(), right.sources.begin(), right.sources.end());
+      left.merges.insert(left.merges.end(), right.merges.begin(), right.merges.end());
+      ++left.merges.back();
     }
   }
   const int64_t own = chunk_count_[static_cast<size_t>(plan_.rank)];
-  if (own == 0) return;
-  const Reductions::Run run{0, leaf, own};
-  reductions_->accumulate({&run, 1}, lefts, partial(slot), stream);
+  // In order: a tree may take the place of a partial that stands in one before it.
+  for (size_t i = 0; i < trees.size() && own > 0; ++i) {
+    if (trees[i].sources.size() == 1 && trees[i].sources[0] == partial(i)) continue;
+    Reductions::Sum sum;
+    sum.sources = std::move(trees[i].sources);
+    sum.merges = std::move(trees[i].merges);
+    sum.rows = 1, sum.width = own;
+    sum.out = partial(i);
+    reductions_->sum({&sum, 1}, stream);
+  }
 }
 
 void RoundReducer::end(Group&, Stream&, const std::string&) {

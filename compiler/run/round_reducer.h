@@ -60,7 +60,9 @@ class RoundReducer : public GradientReducer {
     int64_t from = 0, count = 0;
   };
   float* partial(size_t slot) const { return partials_[slot].as<float>(); }
-  void push(int64_t micro_batch, const float* leaf, Stream& stream);
+  // Leaves of consecutive micro-batches, this rank's rows of each, in order: one pass over what is held and them.
+  void push(const std::vector<const float*>& leaves, Stream& stream);
+  size_t depth_after(int64_t leaves, LaneCounter& counter, int64_t& added) const;  // what is held then
 
   LanePlan plan_;
   RowOwners owners_;
@@ -73,7 +75,7 @@ class RoundReducer : public GradientReducer {
   std::vector<int64_t> chunk_count_;  // per owner
   std::vector<int64_t> at_;           // per tensor: this rank's rows, from the start of its chunk
   int64_t elements_ = 0, own_at_ = 0;
-  size_t slots_ = 1;
+  size_t slots_ = 1, most_leaves_ = 1;  // leaves that one pass adds
 
   LaneCounter counter_;
   bool adding_ = false, summed_ = false;
