@@ -1,11 +1,13 @@
 // compile(): pipeline, phases, kernels, broadcast.
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <optional>
 
 #include "compiler/codegen/target.h"
+#include "compiler/memory_budget.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -21,6 +23,21 @@ Backend parse_backend(const std::string& word) {
   if (word == "reference") return Backend::reference;
   throw UserError(str("compile.backend \"", word, "\" is none of native, eager, reference"));
 }
+
+namespace {
+// The plan of a typed program: its phases, lowered for the backend. `streamed_dim`: see cut_phases.
+StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_dim, const PassContext& context) {
+  plan.phases = cut_phases(whole, streamed_dim);
+  auto lower = [&](const Graph& graph) {
+    return context.options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
+  };
+  plan.count = lower(plan.phases.count.graph);
+  plan.seed = lower(plan.phases.seed.graph);
+  plan.body = lower(plan.phases.body.graph);
+  for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
+  return plan;
+}
+}  // namespace
 
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
                    const StepFunction& function, const CompileOptions& options) {
@@ -43,17 +60,17 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   Graph traced = trace(batch, function);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
+  const auto rows = step_passes();
+  const auto again = static_cast<size_t>(
+      std::find_if(rows.begin(), rows.end(), [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) - rows.begin());
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads whole values.
-  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather == GatherWhen::micro_batch && options.backend != Backend::reference;
-  plan.phases = cut_phases(run_passes(std::move(traced), step_passes(), context), streams ? "dp_shard" : "");
-  auto lower = [&](const Graph& graph) {
-    return options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
-  };
-  plan.count = lower(plan.phases.count.graph);
-  plan.seed = lower(plan.phases.seed.graph);
-  plan.body = lower(plan.phases.body.graph);
-  for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
-  return plan;
+  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather == GatherWhen::micro_batch &&
+                       options.backend != Backend::reference;
+  const Graph joint = run_passes(std::move(traced), rows.first(again), context);
+  return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {
+    context.recomputed = recomputed;
+    return lowered(plan, run_passes(joint, rows.subspan(again), context), streams ? "dp_shard" : "", context);
+  });
 }
 
 namespace {

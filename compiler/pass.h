@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ Backend parse_backend(const std::string& word);  // UserError listing the choice
 
 class Target;
 
+// Values of CompileOptions::memory_budget that are no bytes.
+inline constexpr int64_t kRecomputeNothing = std::numeric_limits<int64_t>::max();  // the arena may be as large as it is
+inline constexpr int64_t kRecomputeFull = 0;                                       // whatever makes the arena smallest is computed again
+
 struct CompileOptions {
   Backend backend = Backend::native;
   bool fusion = true;
@@ -36,6 +41,9 @@ struct CompileOptions {
   bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)
   std::vector<std::string> skip_passes;     // by name; only rows of the pipeline that allow it
   std::string cache_dir;                    // of kernels; "" = the default folder
+  // Bytes that the arena of a training step may take on each rank: activations and workspaces, without state, gradients' sums and their
+  // exchange. What does not fit is not kept for the backward pass, which computes it again. No bit depends on it.
+  int64_t memory_budget = kRecomputeNothing;
   std::string precision = "fp32";           // fp32, tf32, bf16: of compute; named in the numerics certificate
 };
 
@@ -43,6 +51,7 @@ struct PassContext {
   Mesh mesh;
   std::function<Layout(const std::string&)> layout_of;  // of state, by FQN
   CompileOptions options;
+  std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
 };
 
 using Pass = std::function<Graph(Graph, const PassContext&)>;

@@ -10,6 +10,7 @@
 #include "compiler/lower/simplify.h"
 #include "compiler/partition/data.h"
 #include "compiler/partition/placements.h"
+#include "compiler/remat/rematerialize.h"
 #include "compiler/schedule/bucket.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/views.h"
@@ -31,6 +32,8 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 const PassRow kStepPasses[] = {
     {"differentiate", differentiate, false, false, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
     {"simplify", simplify, true, false, "simplify", "before expansion, so that equal composites expand once"},
+    {"rematerialize", rematerialize, false, false, "lower",
+     "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are one"},
     {"decompose", decompose, false, false, "lower", "after differentiation; claimed composites stay"},
     {"simplify_primitives", simplify, true, false, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
     {"join_pads", join_pads, true, false, "lower", "gradients of splits are now sums of pads"},

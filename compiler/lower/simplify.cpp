@@ -35,8 +35,9 @@ const Law kLaws[] = {
        if (n.op == "convert" && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
-    {"reshape, broadcast to the same shape",
+    {"reshape, broadcast to the same shape",  // but for barriers of rematerialize, which keep copies from being merged with originals
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
+       if (n.attrs.has("again")) return {};
        if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},

@@ -1,6 +1,9 @@
 // Executables of a step and its certificate.
 #include "compiler/run/certificate.h"
 
+#include <set>
+
+#include "compiler/codegen/kernel.h"
 #include "compiler/codegen/target.h"
 #include "compiler/run/update.h"
 #include "core/base/hash.h"
@@ -31,6 +34,22 @@ StepExecutables make_executables(const StepPlan& plan) {
   return out;
 }
 
+namespace {
+// Kernels and library algorithms of the body. Where it recomputes: those without recomputing, and the algorithms of libraries that are not
+// among them. Repeated calls are equal calls, so there is none, unless a library chooses by something else than shapes and strides; kernels
+// that fusion cuts differently give the same bits.
+std::string body_algorithms(const StepPlan& plan, const StepExecutables& executables) {
+  if (!plan.plain_body) return executables.body->algorithms();
+  std::string plain = make_native({*plan.plain_body, {}}, nullptr, plan.options)->algorithms();
+  std::set<std::string> known;
+  for (const std::string& line : split(plain, '\n')) known.insert(line);
+  for (const KernelSource& kernel : kernels_of(plan.body, plan.options)) known.insert(kernel.name);
+  for (const std::string& line : split(executables.body->algorithms(), '\n'))
+    if (known.insert(line).second) plain += line + "\n";
+  return plain;
+}
+}  // namespace
+
 std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks) {
   std::string text =
       str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree ",
@@ -40,7 +59,9 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
     graph.outputs.clear();
     text += print(graph, {.source_lines = false});
   };
-  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(*graph);
+  // Recomputing repeats nodes and changes no bit: the certificate is that of the step without it.
+  const Graph& body = plan.plain_body ? *plan.plain_body : plan.body;
+  for (const Graph* graph : {&plan.count, &plan.seed, &body}) add(*graph);
   for (const Graph& graph : plan.fragments) add(graph);
   for (const Node& node : plan.phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
@@ -53,7 +74,7 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
     text += "reference\n";
   } else {
     text += target_of(plan.options).library_version() + "\n" + executables.count->algorithms() + executables.seed->algorithms() +
-            executables.body->algorithms();
+            body_algorithms(plan, executables);
     for (const auto& fragment : executables.fragments) text += fragment->algorithms();
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }

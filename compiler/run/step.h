@@ -22,10 +22,21 @@ struct FieldType {
   Shape shape;  // dim 0 counts the sequences of a micro-batch
 };
 
+// What the backward pass computes again to save memory, and what it costs.
+struct Recompute {
+  int64_t values = 0;         // of the forward pass; 0: none
+  double extra_flops = 0;     // of contractions and attention, over those of the step without recomputing; 0.33 is a whole forward pass
+  int64_t arena = 0;          // bytes, as planned
+  int64_t arena_without = 0;  // bytes without recomputing
+  bool operator==(const Recompute&) const = default;
+};
+
 // What a step is built from: data only, made by compile().
 struct StepPlan {
   Phases phases;
   Graph count, seed, body;  // lowered for the backend
+  Recompute recompute;
+  std::shared_ptr<const Graph> plain_body;  // the body without recomputing, which the certificate names; null where it is `body`
   std::vector<Graph> fragments;
   std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;

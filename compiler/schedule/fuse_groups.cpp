@@ -27,7 +27,7 @@ bool is_reshape(const Node& node) {
   return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims");
 }
 bool is_primitive(const Node& node) {
-  if (node.attrs.has("alias")) return false;
+  if (node.attrs.has("alias") || node.attrs.has("again")) return false;  // views, and barriers of rematerialize: the planner aliases them
   switch (op_row(node.op).kind) {
     case OpKind::pointwise:
     case OpKind::creation:

@@ -128,6 +128,9 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (c.optim.betas.size() != 2) errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
+  const std::string& budget = c.compile.memory_budget;
+  if (budget != "none" && budget != "full" && !parse_bytes(budget))
+    errors.push_back(str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
   if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty()) errors.push_back(wrong);
   if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
     errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps,

@@ -111,6 +111,10 @@ struct CompileConfig {
   int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", at_least(0));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
                              "bytes of gradients that travel together; 0: 4 MiB on the CPU, 64 MiB on other devices", at_least(0));
+  std::string memory_budget =
+      key(&memory_budget, "compile.memory_budget", "none",
+          "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in 2GiB: what does not fit is "
+          "computed again in the backward pass, with the same bits; none: keep all; full: the smallest arena");
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes =
       key(&skip_passes, "compile.skip_passes", {}, "rows of the pipeline to leave out, for tests and diagnosis");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
@@ -40,6 +41,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
       static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
   options.bucket_bytes =
       config.compile.bucket_bytes ? config.compile.bucket_bytes : int64_t{target.device().addressable() ? 4 : 64} << 20;
+  options.memory_budget = parse_memory_budget(config.compile.memory_budget);
   options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;
   options.precision = config.train.precision;

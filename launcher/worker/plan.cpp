@@ -3,6 +3,7 @@
 #include <ostream>
 #include <set>
 
+#include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
@@ -45,6 +46,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   out << "memory of the fullest rank\n";
   out << row("state", exact_bytes(held)) << row("arena", exact_bytes(arena)) << row("reduction", exact_bytes(reduction))
       << row("together", exact_bytes(held + arena + reduction));
+  if (plan.options.memory_budget != kRecomputeNothing) out << row("computed again", text(plan.recompute));
   // A GPU that is here has the memory that it has, unless the words say otherwise.
   bool on_device = !device.addressable() || device_choice(config.train.device).kind == "cuda";
   int64_t available = arguments.memory ? arguments.memory : device.kind() == "cuda" ? device.memory_info().total : 0;

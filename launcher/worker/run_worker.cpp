@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "distributed/mesh/device_mesh.h"
@@ -177,6 +178,7 @@ class Run {
                    bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                    bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,
                    trainer_.options().threads == 1 ? " thread" : " threads"));
+    if (step.plan().recompute.values) logs::info(str("backward computes again: ", text(step.plan().recompute)));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
     logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));

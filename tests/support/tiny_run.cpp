@@ -61,6 +61,8 @@ TinyResult train_tiny(const TinyRun& run) {
     mine.hash = state_hash(std::as_const(state).arrays(), mesh);
     mine.certificate = step.certificate();
     mine.state_bytes = state.bytes_per_rank();
+    mine.recompute = step.plan().recompute;
+    mine.arena = step.arena_bytes();
     std::lock_guard guard(mutex);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });

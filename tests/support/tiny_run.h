@@ -28,6 +28,8 @@ struct TinyResult {
   std::vector<std::string> losses, norms;  // one per step, shortest text
   std::string hash, certificate;
   int64_t state_bytes = 0;  // of the fullest rank
+  Recompute recompute;
+  int64_t arena = 0;  // bytes
   bool operator==(const TinyResult&) const = default;
 };
 

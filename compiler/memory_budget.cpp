@@ -1,0 +1,117 @@
+// Searches the levels of recomputation for the cheapest whose arena fits.
+#include "compiler/memory_budget.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "compiler/codegen/target.h"
+#include "compiler/remat/choices.h"
+#include "compiler/run/certificate.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+
+namespace lockstep {
+
+namespace {
+constexpr size_t kFloors = 4;  // levels at the end of the frontier among which the smallest arena is looked for
+
+std::string exact(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
+
+class Search {
+ public:
+  Search(const Graph& joint, const CompileOptions& options, const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with)
+      : options_(options), plan_with_(plan_with), choices_(remat_choices(joint)) {
+    for (size_t k : choices_.frontier)
+      logs::topic("remat", str("level ", k, ": ", choices_.values[k], " values again, estimated peak ", choices_.peak[k], " bytes, cost ",
+                               100 * choices_.cost[k] / choices_.step_cost, " % of the step"));
+    if (logs::enabled("remat"))
+      for (size_t k = 0; k < choices_.order.size(); ++k) {
+        const Value& value = joint[choices_.order[k]];
+        const Node& node = joint.nodes[static_cast<size_t>(value.producer)];
+        logs::topic("remat", str("choice ", k + 1, ": ", node.op, " ", shape_text(value.dtype, value.shape), " @ ", node.at.text()));
+      }
+  }
+
+  StepPlan run() {
+    const auto& frontier = choices_.frontier;
+    if (options_.memory_budget == kRecomputeFull && options_.backend != Backend::native) return take(frontier.back());
+    if (options_.memory_budget != kRecomputeFull && arena(0) <= options_.memory_budget) return take(0);
+    size_t floor = 0;
+    for (size_t i = frontier.size() - std::min(kFloors, frontier.size()); i < frontier.size(); ++i)
+      if (arena(frontier[i]) < arena(floor)) floor = frontier[i];
+    if (options_.memory_budget == kRecomputeFull) return take(floor);
+    if (arena(floor) > options_.memory_budget)
+      throw UserError(str("compile.memory_budget ", exact(options_.memory_budget), ": the arena of the step needs at least ",
+                          exact(arena(floor)), " even with everything computed again that makes it smaller (", exact(arena(0)),
+                          " without); give that, or a smaller batch.micro or model.context"));
+    // The first level that fits, as if arenas fell along the frontier.
+    size_t low = 0, high = frontier.size() - 1;
+    if (arena(frontier[high]) > options_.memory_budget) return take(floor);
+    while (high - low > 1) {
+      size_t middle = (low + high) / 2;
+      (arena(frontier[middle]) <= options_.memory_budget ? high : low) = middle;
+    }
+    return take(frontier[high]);
+  }
+
+ private:
+  struct Tried {
+    StepPlan plan;
+    int64_t arena = 0;
+    double flops = 0;
+  };
+  const Tried& tried(size_t level) {
+    auto [found, fresh] = tried_.try_emplace(level);
+    if (!fresh) return found->second;
+    Tried& made = found->second;
+    made.plan = plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
+    if (options_.backend != Backend::reference) target_of(options_).device().enter();
+    StepExecutables executables = make_executables(made.plan);
+    made.arena = executables.arena_bytes();
+    made.flops = executables.body->flops();
+    logs::topic("remat", str("level ", level, ": arena ", exact(made.arena)));
+    return made;
+  }
+  int64_t arena(size_t level) { return tried(level).arena; }
+  StepPlan take(size_t level) {
+    const double flops = tried(0).flops;
+    StepPlan plan = tried(level).plan;
+    plan.recompute = {choices_.values[level], flops > 0 ? tried(level).flops / flops - 1 : 0, arena(level), arena(0)};
+    if (level) plan.plain_body = std::make_shared<const Graph>(tried(0).plan.body);
+    return plan;
+  }
+
+  const CompileOptions& options_;
+  const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with_;
+  RematChoices choices_;
+  std::map<size_t, Tried> tried_;
+};
+}  // namespace
+
+int64_t parse_memory_budget(const std::string& word) {
+  if (word == "none") return kRecomputeNothing;
+  if (word == "full") return kRecomputeFull;
+  if (auto bytes = parse_bytes(word)) return *bytes;
+  throw UserError(str("compile.memory_budget is \"", word, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+}
+
+StepPlan plan_within_budget(const Graph& joint, const CompileOptions& options,
+                            const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with) {
+  if (options.memory_budget == kRecomputeNothing) return plan_with({});
+  if (options.memory_budget < 0)
+    throw UserError(str("compile.memory_budget is ", options.memory_budget, " bytes; give none, full, or at least 1 byte"));
+  Search search(joint, options, plan_with);
+  return search.run();
+}
+
+std::string text(const Recompute& recompute) {
+  if (!recompute.values) return "nothing";
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.1f", 100 * recompute.extra_flops);
+  return str(recompute.values, " values, +", percent, " % of the step's flops, arena ", bytes_text(static_cast<double>(recompute.arena)),
+             " instead of ", bytes_text(static_cast<double>(recompute.arena_without)));
+}
+
+}  // namespace lockstep

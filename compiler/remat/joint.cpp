@@ -1,0 +1,95 @@
+// Roles of nodes, views, costs and saved values of a joint graph.
+#include "compiler/remat/joint.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+
+// Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
+constexpr double kFlopsPerByte = 32;
+
+int64_t size_in_bytes(const Value& value) { return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)); }
+
+double cost_of(const Graph& graph, const Node& node) {
+  const OpKind kind = op_row(node.op).kind;
+  if (kind == OpKind::view || kind == OpKind::creation) return 0;
+  const auto out = static_cast<double>(numel(graph[node.outputs[0]].shape));
+  if (node.op == "linear") return 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
+  if (node.op == "dot") {
+    double inner = 1;
+    for (int64_t d : node.attrs.list("lhs_contract")) inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
+    return 2 * out * inner;
+  }
+  if (node.op == "sdpa") return (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
+  double moved = 0;
+  for (ValueId v : node.inputs) moved += static_cast<double>(size_in_bytes(graph[v]));
+  for (ValueId v : node.outputs) moved += static_cast<double>(size_in_bytes(graph[v]));
+  return kFlopsPerByte * moved;
+}
+
+// Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and values of one product.
+std::vector<ValueId> roots_of(const Graph& graph) {
+  std::vector<int64_t> sliced(graph.values.size(), 0);
+  for (const Node& node : graph.nodes)
+    if (node.op == "slice") sliced[u(node.inputs[0])] += size_in_bytes(graph[node.outputs[0]]);
+  std::vector<ValueId> root(graph.values.size());
+  for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
+  for (const Node& node : graph.nodes) {
+    bool view = node.op == "reshape" || node.op == "permute" || node.op == "broadcast" ||
+                (node.op == "slice" && sliced[u(node.inputs[0])] >= size_in_bytes(graph[node.inputs[0]]));
+    if (view) root[u(node.outputs[0])] = root[u(node.inputs[0])];
+  }
+  return root;
+}
+}  // namespace
+
+Joint joint_of(const Graph& graph) {
+  Joint out;
+  std::vector<ValueId> summed, per_micro_batch;
+  std::vector<bool> needed(graph.values.size());  // for a sum over micro-batches
+  for (const auto& input : graph.inputs)
+    if (input.kind == InputKind::batch || input.kind == InputKind::value || input.name == "rng.sample") per_micro_batch.push_back(input.value);
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    const bool sum = op_row(node.op).kind == OpKind::lanes;
+    if (sum) summed.insert(summed.end(), node.outputs.begin(), node.outputs.end());
+    if (sum || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; }))
+      for (ValueId v : node.inputs) needed[u(v)] = true;
+  }
+  out.varying = depends_on(graph, per_micro_batch);
+  const auto after_sum = depends_on(graph, summed);
+  for (const Node& node : graph.nodes) {
+    const OpKind kind = op_row(node.op).kind;
+    bool wanted = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; });
+    bool after = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return after_sum[u(v)]; });
+    JointRole role = kind == OpKind::lanes || !wanted ? JointRole::other : after ? JointRole::backward : JointRole::forward;
+    out.roles.push_back(role);
+    out.may_repeat.push_back(role == JointRole::forward && kind != OpKind::collective && kind != OpKind::update &&
+                             kind != OpKind::structural);
+    out.cost.push_back(cost_of(graph, node));
+  }
+  out.root = roots_of(graph);
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    bool buffer = graph.values[v].producer >= 0 && out.varying[v] && out.root[v] == static_cast<ValueId>(v);
+    out.bytes.push_back(buffer ? size_in_bytes(graph.values[v]) : 0);
+  }
+  std::set<ValueId> saved;
+  for (size_t n = 0; n < graph.nodes.size(); ++n)
+    if (out.roles[n] == JointRole::backward)
+      for (ValueId v : graph.nodes[n].inputs) {
+        ValueId root = out.root[u(v)];
+        NodeId producer = graph[root].producer;
+        if (out.varying[u(root)] && producer >= 0 && out.roles[u(producer)] == JointRole::forward) saved.insert(root);
+      }
+  out.saved.assign(saved.begin(), saved.end());
+  return out;
+}
+
+}  // namespace lockstep

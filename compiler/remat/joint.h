@@ -1,0 +1,29 @@
+// The joint graph as rematerialisation sees it: what is forward, what is backward, and what the one keeps for the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace lockstep {
+
+enum class JointRole {
+  forward,   // needed for a sum over micro-batches, reads none
+  backward,  // needed for one, reads the summed counts: it makes gradients
+  other,     // sums over micro-batches, and what is done with them
+};
+
+struct Joint {
+  std::vector<JointRole> roles;     // per node
+  std::vector<bool> may_repeat;     // per node: forward, and a pure function of values (no collective, no update)
+  std::vector<double> cost;         // per node: flops, bytes of what is no contraction counted as flops
+  std::vector<bool> varying;        // per value: differs between micro-batches. The others (weights, tables) are there all the time
+  std::vector<ValueId> root;        // per value: itself, or what it is a view of (reshape, permute, broadcast; a slice of what is sliced up)
+  std::vector<int64_t> bytes;       // per value: of its buffer in the arena; 0 for views, inputs and what does not vary
+  std::vector<ValueId> saved;       // roots that are made by forward nodes and read by backward nodes, ascending
+};
+
+Joint joint_of(const Graph& graph);
+
+}  // namespace lockstep

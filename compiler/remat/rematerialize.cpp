@@ -1,0 +1,132 @@
+// Copies of forward nodes in front of their backward readers, behind barriers.
+#include "compiler/remat/rematerialize.h"
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/remat/joint.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+
+namespace lockstep {
+
+namespace {
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+
+class Repeater {
+ public:
+  Repeater(const Graph& graph, const std::vector<ValueId>& given_up)
+      : graph_(graph), joint_(joint_of(graph)), kept_(graph.values.size()), again_(graph.values.size(), kNoValue), rewriter_(graph) {
+    for (ValueId v : joint_.saved) kept_[u(v)] = true;
+    for (ValueId v : given_up) {
+      LS_CHECK(kept_[u(v)], "value %", v, " is not saved for the backward pass");
+      kept_[u(v)] = false;
+    }
+    find_barriers();
+  }
+
+  Graph run() {
+    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+      const Node& node = graph_.nodes[n];
+      if (joint_.roles[n] != JointRole::backward) {
+        rewriter_.copy(node);
+        continue;
+      }
+      std::vector<ValueId> inputs;
+      for (ValueId v : node.inputs) inputs.push_back(for_backward(v));
+      auto made = append(node, inputs);
+      for (size_t i = 0; i < made.size(); ++i) rewriter_.map(node.outputs[i], made[i]);
+    }
+    return prune(rewriter_.finish());
+  }
+
+ private:
+  // Values that need not be computed again: inputs, what does not vary, what is kept.
+  bool is_there(ValueId v) const { return graph_[v].producer < 0 || !joint_.varying[u(v)] || kept_[u(v)]; }
+  bool of_forward(ValueId v) const {
+    NodeId producer = graph_[v].producer;
+    return producer < 0 || joint_.roles[u(producer)] == JointRole::forward;
+  }
+
+  // What copies read of values that are there: their barriers stand between forward and backward. Sample numbers are always among them, so
+  // that the numbers of a dropout are drawn again rather than saved.
+  void find_barriers() {
+    std::vector<bool> seen(graph_.nodes.size());
+    std::vector<ValueId> open;
+    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+      if (joint_.roles[n] == JointRole::backward)
+        for (ValueId v : graph_.nodes[n].inputs)
+          if (of_forward(v) && !is_there(v) && !is_there(joint_.root[u(v)])) open.push_back(v);
+    while (!open.empty()) {
+      ValueId v = open.back();
+      open.pop_back();
+      if (is_there(v)) {
+        if (joint_.varying[u(v)]) barriers_.insert(v);
+        continue;
+      }
+      NodeId n = graph_[v].producer;
+      if (seen[u(n)]) continue;
+      seen[u(n)] = true;
+      for (ValueId input : graph_.nodes[u(n)].inputs) open.push_back(input);
+    }
+    if (ValueId sample = graph_.find_input("rng.sample"); sample != kNoValue && !barriers_.empty()) barriers_.insert(sample);
+  }
+
+  std::vector<ValueId> append(const Node& node, const std::vector<ValueId>& inputs) {
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId v : node.outputs) types.emplace_back(graph_[v].dtype, graph_[v].shape);
+    auto made = rewriter_.graph().append(node.op, inputs, node.attrs, types, node.at);
+    rewriter_.graph().nodes.back().body = node.body;
+    for (size_t i = 0; i < made.size(); ++i) rewriter_.graph()[made[i]].layout = graph_[node.outputs[i]].layout;
+    return made;
+  }
+
+  // The value that a backward node or a copy reads for v.
+  ValueId for_backward(ValueId v) {
+    if (!of_forward(v) || !joint_.varying[u(v)]) return rewriter_.at(v);
+    if (!is_there(v) && is_there(joint_.root[u(v)]) && !barriers_.count(joint_.root[u(v)])) return rewriter_.at(v);  // a view of what is kept
+    if (again_[u(v)] != kNoValue) return again_[u(v)];
+    if (is_there(v)) {
+      if (!barriers_.count(v)) return rewriter_.at(v);
+      const Value& value = graph_[v];
+      ValueId made = rewriter_.graph().append("reshape", {rewriter_.at(v)}, {{"shape", Attr(value.shape)}, {"again", Attr(true)}},
+                                              {{value.dtype, value.shape}}, line_of(v))[0];
+      rewriter_.graph()[made].layout = value.layout;
+      return again_[u(v)] = made;
+    }
+    // All that is missing for v, in the order of the forward pass.
+    std::set<NodeId> missing;
+    std::vector<ValueId> open{v};
+    while (!open.empty()) {
+      ValueId w = open.back();
+      open.pop_back();
+      if (is_there(w) || again_[u(w)] != kNoValue || !missing.insert(graph_[w].producer).second) continue;
+      for (ValueId input : graph_.nodes[u(graph_[w].producer)].inputs) open.push_back(input);
+    }
+    for (NodeId n : missing) {
+      LS_CHECK(joint_.may_repeat[u(n)], graph_.nodes[u(n)].op, " at ", graph_.nodes[u(n)].at.text(), " may not be computed again");
+      std::vector<ValueId> inputs;
+      for (ValueId input : graph_.nodes[u(n)].inputs) inputs.push_back(for_backward(input));
+      auto made = append(graph_.nodes[u(n)], inputs);
+      for (size_t i = 0; i < made.size(); ++i) again_[u(graph_.nodes[u(n)].outputs[i])] = made[i];
+    }
+    return again_[u(v)];
+  }
+
+  SourceLine line_of(ValueId v) const { return graph_[v].producer < 0 ? SourceLine{} : graph_.nodes[u(graph_[v].producer)].at; }
+
+  const Graph& graph_;
+  Joint joint_;
+  std::vector<bool> kept_;
+  std::vector<ValueId> again_;  // per value: its copy, or its barrier
+  std::set<ValueId> barriers_;
+  Rewriter rewriter_;
+};
+}  // namespace
+
+Graph rematerialize(Graph graph, const PassContext& context) {
+  if (context.recomputed.empty()) return graph;
+  return Repeater(graph, context.recomputed).run();
+}
+
+}  // namespace lockstep
