@@ -14,6 +14,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "compiler/compile.h"
+#include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/nn/models.h"
@@ -72,12 +73,13 @@ struct Case {
   int steps;
 };
 
-void bench(const Case& c, int threads, double copy) {
+void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   State state(solo_mesh(), 1);
   models::Gpt gpt(state.root(), c.model);
   AdamW adamw(state / "optim", {.lr = 1e-3});
   CompileOptions options;
   options.threads = threads;
+  options.memory_budget = memory_budget;
   Shape shape{c.micro, c.model.context};
   Step step = compile(
       state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {c.global, c.micro, 0},
@@ -155,6 +157,7 @@ void bench(const Case& c, int threads, double copy) {
   std::printf("  floor/measured  %8.2f\n", floor_s / seconds);
   std::printf("  arena %s, sums and buckets %s\n", bytes_text(static_cast<double>(step.arena_bytes())).c_str(),
               bytes_text(static_cast<double>(step.reduction_bytes())).c_str());
+  std::printf("  computed again  %s\n", text(step.plan().recompute).c_str());
   if (std::getenv("LOCKSTEP_BENCH_CALLS")) {
     std::vector<std::pair<double, std::string>> rows;
     for (size_t n = 0; n < calls.size(); ++n) {
@@ -178,10 +181,12 @@ int main(int argc, char** argv) {
   try {
     int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     int steps = argc > 1 ? std::atoi(argv[1]) : 9;
+    // A second argument is compile.memory_budget: none, full, or bytes.
+    int64_t budget = parse_memory_budget(argc > 2 ? argv[2] : "none");
     double copy = copy_rate(threads);
     bench({"quickstart (4 layers, 128 wide)", {.vocab = 256, .context = 128, .width = 128, .depth = 4, .heads = 4}, 32, 4, steps * 3},
-          threads, copy);
-    bench({"6 layers, 384 wide", {.vocab = 256, .context = 256, .width = 384, .depth = 6, .heads = 6}, 16, 16, steps}, threads, copy);
+          threads, copy, budget);
+    bench({"6 layers, 384 wide", {.vocab = 256, .context = 256, .width = 384, .depth = 6, .heads = 6}, 16, 16, steps}, threads, copy, budget);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();

@@ -36,27 +36,45 @@ class Search {
 
   StepPlan run() {
     const auto& frontier = choices_.frontier;
-    if (options_.memory_budget == kRecomputeFull && options_.backend != Backend::native) return take(frontier.back());
-    if (options_.memory_budget != kRecomputeFull && arena(0) <= options_.memory_budget) return take(0);
-    size_t floor = 0;
-    for (size_t i = frontier.size() - std::min(kFloors, frontier.size()); i < frontier.size(); ++i)
-      if (arena(frontier[i]) < arena(floor)) floor = frontier[i];
-    if (options_.memory_budget == kRecomputeFull) return take(floor);
-    if (arena(floor) > options_.memory_budget)
+    if (options_.memory_budget == kRecomputeFull) return take(options_.backend == Backend::native ? smallest() : frontier.back());
+    if (arena(0) <= options_.memory_budget) return take(0);
+    if (arena(frontier.back()) > options_.memory_budget) {
+      size_t least = smallest();
+      if (arena(least) <= options_.memory_budget) return take(least);
       throw UserError(str("compile.memory_budget ", exact(options_.memory_budget), ": the arena of the step needs at least ",
-                          exact(arena(floor)), " even with everything computed again that makes it smaller (", exact(arena(0)),
+                          exact(arena(least)), " even with everything computed again that makes it smaller (", exact(arena(0)),
                           " without); give that, or a smaller batch.micro or model.context"));
-    // The first level that fits, as if arenas fell along the frontier.
-    size_t low = 0, high = frontier.size() - 1;
-    if (arena(frontier[high]) > options_.memory_budget) return take(floor);
-    while (high - low > 1) {
-      size_t middle = (low + high) / 2;
-      (arena(frontier[middle]) <= options_.memory_budget ? high : low) = middle;
     }
-    return take(frontier[high]);
+    return take(frontier[first_that_fits()]);
   }
 
  private:
+  size_t smallest() {
+    const auto& frontier = choices_.frontier;
+    size_t least = 0;
+    for (size_t i = frontier.size() - std::min(kFloors, frontier.size()); i < frontier.size(); ++i)
+      if (arena(frontier[i]) < arena(least)) least = frontier[i];
+    return least;
+  }
+
+  // The place in the frontier, as if arenas fell along it: first where the estimates put it, then the middle, in turns.
+  size_t first_that_fits() {
+    const auto& frontier = choices_.frontier;
+    size_t low = 0, high = frontier.size() - 1;
+    for (bool guess = true; high - low > 1; guess = !guess) {
+      size_t next = (low + high) / 2;
+      if (guess) {
+        auto estimate = [&](size_t i) { return static_cast<double>(choices_.peak[frontier[i]]); };
+        auto planned = [&](size_t i) { return static_cast<double>(arena(frontier[i])); };
+        const double wanted = estimate(high) + (static_cast<double>(options_.memory_budget) - planned(high)) *
+                                                   (estimate(low) - estimate(high)) / std::max(planned(low) - planned(high), 1.0);
+        for (next = low + 1; next + 1 < high && estimate(next) > wanted;) ++next;
+      }
+      (arena(frontier[next]) <= options_.memory_budget ? high : low) = next;
+    }
+    return high;
+  }
+
   struct Tried {
     StepPlan plan;
     int64_t arena = 0;

@@ -20,18 +20,18 @@ int64_t size_in_bytes(const Value& value) { return numel(value.shape) * static_c
 double cost_of(const Graph& graph, const Node& node) {
   const OpKind kind = op_row(node.op).kind;
   if (kind == OpKind::view || kind == OpKind::creation) return 0;
+  double work = 0;
+  for (ValueId v : node.inputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
+  for (ValueId v : node.outputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
   const auto out = static_cast<double>(numel(graph[node.outputs[0]].shape));
-  if (node.op == "linear") return 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
+  if (node.op == "linear") work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
   if (node.op == "dot") {
     double inner = 1;
     for (int64_t d : node.attrs.list("lhs_contract")) inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
-    return 2 * out * inner;
+    work += 2 * out * inner;
   }
-  if (node.op == "sdpa") return (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
-  double moved = 0;
-  for (ValueId v : node.inputs) moved += static_cast<double>(size_in_bytes(graph[v]));
-  for (ValueId v : node.outputs) moved += static_cast<double>(size_in_bytes(graph[v]));
-  return kFlopsPerByte * moved;
+  if (node.op == "sdpa") work += (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
+  return work;
 }
 
 // Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and values of one product.

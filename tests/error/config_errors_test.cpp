@@ -81,6 +81,14 @@ TEST(ConfigErrors, Syntax) {
             "c.json: key \"steps\" is given twice in one section; keep one");
 }
 
+TEST(ConfigErrors, MemoryBudgets) {
+  for (const char* good : {"none", "full", "2GiB", "1.5GB", "123456"})
+    EXPECT_EQ(with({str("--compile.memory_budget=", good)}), "accepted") << good;
+  for (const char* bad : {"half", "0", "-1GB", "2 apples"})
+    EXPECT_EQ(with({str("--compile.memory_budget=", bad)}),
+              str("c.json: compile.memory_budget is \"", bad, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+}
+
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}), "c.json: model.kind is \"gtp\"; choose gpt | llama; did you mean gpt?");
   EXPECT_EQ(with({"--train.precision=fp16"}), "c.json: train.precision is \"fp16\"; choose fp32 | tf32 | bf16; did you mean fp32?");
