@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-// "none", "full", or bytes as parse_bytes (core/base/text.h) reads them: the value of CompileOptions::memory_budget. UserError for another
+// "none", "full", or bytes as parse_bytes (core/base/bytes.h) reads them: the value of CompileOptions::memory_budget. UserError for another
 // word.
 int64_t parse_memory_budget(const std::string& word);
 

@@ -1,8 +1,6 @@
 // Text without <format>: str(a, b, c) joins its arguments; join, split, trim, nearest (for "did you mean").
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -40,8 +38,6 @@ std::string trim(std::string_view text);                                // witho
 bool glob_match(std::string_view pattern, std::string_view text);       // '*' within one dotted part, '**' across, '{a,b}' alternatives
 std::string nearest(std::string_view word, const std::vector<std::string>& known);  // smallest edit distance; "" if nothing is near
 std::string bytes_text(double bytes);                                               // "1.50 MiB"
-// "141GB", "80GiB", "1.5 TB", "123456" (bytes): at least 1 byte; nothing for any other text.
-std::optional<int64_t> parse_bytes(const std::string& text);
 // Shortest decimal text that reads back as the same double (and float), always with '.' whatever the locale.
 std::string number_text(double value);
 std::string number_text(float value);

@@ -1,6 +1,7 @@
 // The rules of single keys, and the checks between keys.
 #include <algorithm>
 
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 

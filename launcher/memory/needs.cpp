@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 
 namespace lockstep {
