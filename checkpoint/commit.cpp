@@ -1,7 +1,7 @@
 // Saving: the commit protocol.
 //
-//   0. Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and holds the same bits is kept,
-//   and only 7 follows.
+//   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h). Rank 0 takes the folder's lock
+//   and removes what an interrupted save left. A step-N that is whole and holds the same bits is kept, and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors.
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is removed, everyone throws.
@@ -24,6 +24,7 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/io/write_shard.h"
 #include "core/base/log.h"
+#include "core/mesh/fingerprint.h"
 
 namespace lockstep {
 
@@ -138,6 +139,10 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   LS_CHECK(info.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
   const bool lead = mesh.rank == 0;
   const std::string name = step_name(info.step), path = dir + "/" + name, temporary = path + ".tmp";
+  if (world.size() > 1)
+    compare(world, str("at the checkpoint of step ", info.step),
+            {{"numerics certificate", {{"", info.certificate}}, "the run cannot go on; start it again from its last checkpoint", false},
+             issued_part(mesh)});
   SavePlan plan;
   raise(settle(world, attempt([&] { plan = plan_save(specs_of(arrays), mesh.words); })));
   auto prints = all_gather_text(world, plan.fingerprint);

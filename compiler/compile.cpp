@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
-#include <optional>
 
 #include "compiler/codegen/target.h"
 #include "compiler/memory_budget.h"
+#include "compiler/fingerprint.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/print.h"
+#include "core/mesh/together.h"
 #include "core/ops/op.h"
 
 namespace lockstep {
@@ -93,61 +93,39 @@ std::shared_ptr<const KernelSet> build_kernels(const StepPlan& plan) {
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function,
              const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
-  StepPlan plan = plan_step(state, mesh.words, batch, shape, function, options);
+  Group& world = *mesh.world;
+  StepPlan plan = together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
+  if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (options.backend != Backend::reference) {
-    std::string error, binary;
-    if (mesh.world->rank() == 0) {
-      try {
-        auto start = std::chrono::steady_clock::now();
-        plan.kernels = build_kernels(plan);
-        double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ",
-                                 plan.kernels->hash()));
-        if (mesh.world->size() > 1) binary = plan.kernels->binary();
-      } catch (const Error& e) { error = e.what(); }
-    }
-    agree(*mesh.world, error);
-    if (mesh.world->size() > 1) {
-      binary = broadcast_text(*mesh.world, binary);
+    std::string binary;
+    together(world, [&] {
+      if (world.rank() != 0) return;
+      auto start = std::chrono::steady_clock::now();
+      plan.kernels = build_kernels(plan);
+      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ",
+                               plan.kernels->hash()));
+      if (world.size() > 1) binary = plan.kernels->binary();
+    });
+    if (world.size() > 1) {
+      binary = broadcast_text(world, binary);
       std::string unloadable;
-      if (mesh.world->rank() != 0) try {
+      if (world.rank() != 0) try {
           plan.kernels = target_of(options).load(binary);
         } catch (const std::exception& e) { unloadable = e.what(); }
-      agree(*mesh.world, unloadable);
+      agree(world, unloadable);
     }
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it below.
-  std::optional<Step> made;
-  std::string refused, broken;
-  std::exception_ptr defect;
-  try {
+  Step step = together(world, [&] {
     state.allocate();
-    made.emplace(
+    return Step(
         std::move(plan), mesh, state.seed(), [&state](const std::string& fqn) { return state.find(fqn); },
         [&state](int64_t step) { return state.scalars(step); });
-  } catch (const PeerError&) {
-    throw;
-  } catch (const UserError& e) {
-    refused = e.what();
-  } catch (const std::exception& e) {
-    broken = e.what();
-    defect = std::current_exception();
-  }
-  agree(*mesh.world, refused);
-  try {
-    agree(*mesh.world, broken, false);  // a defect is the rank's own; to the others it is a lost peer
-  } catch (const PeerError&) {
-    if (defect) std::rethrow_exception(defect);
-    throw;
-  }
-  Step step = std::move(*made);
+  });
   // Another processor or library on one rank would give other bits: better said now than found in the losses.
-  std::string first = broadcast_text(*mesh.world, step.certificate());
-  agree(*mesh.world, first == step.certificate()
-                         ? ""
-                         : str("this rank computes with certificate ", step.certificate(), ", rank 0 with ", first, " (",
-                               target_of(options).library_version(), " here): another processor or library; use ranks of one kind"));
-  if (mesh.world->rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
+  if (world.size() > 1) compare(world, "before step 1", artifact_parts(step));
+  if (world.rank() == 0 && logs::enabled("plan")) logs::topic("plan", step.describe());
   return step;
 }
 

@@ -29,6 +29,8 @@ bool launched_under_mpi() {
   return false;
 }
 
+std::string world_library() { return launched_under_mpi() ? mpi_library() : "none"; }
+
 std::shared_ptr<World> open_world() {
   if (!launched_under_mpi()) return solo_world();
   return open_mpi_world();

@@ -38,6 +38,8 @@ class World {
 // MPI_THREAD_MULTIPLE; PeerError when it cannot start.
 std::shared_ptr<World> open_world();
 std::shared_ptr<World> solo_world();
+// The library that carries the messages of open_world(), with its version; "none" for a world of one.
+std::string world_library();
 // True when open_world() would join MPI.
 bool launched_under_mpi();
 

@@ -1,12 +1,14 @@
 // Group: the blocking forms, agreement in words, and the group of one.
 #include "core/mesh/group.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 
 namespace lockstep {
 
@@ -101,14 +103,46 @@ std::string broadcast_text(Group& group, const std::string& text, int root) {
   return out;
 }
 
+Issued Group::issued() const {
+  std::lock_guard lock(issued_mutex_);
+  Issued out = issued_;
+  if (out.count) out.last = str(last_verb_, " \"", out.last, "\"");
+  return out;
+}
+
+void Group::note_issued(std::string_view verb, const std::string& label) {
+  std::lock_guard lock(issued_mutex_);
+  ++issued_.count;
+  issued_.hash = hash64(label, hash64(verb, issued_.hash));
+  issued_.last = label;
+  last_verb_ = verb;
+}
+
+void Group::note_issued(const Collective& what, const std::string& label) {
+  if (std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what)) return;
+  auto kind = std::visit(Overloaded{[](const AllReduce& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
+                                    [](const AllGather& c) { return std::pair(static_cast<int>(c.dtype), 0); },
+                                    [](const ReduceScatter& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
+                                    [](const AllToAll& c) { return std::pair(static_cast<int>(c.dtype), 0); },
+                                    [](const Broadcast& c) { return std::pair(static_cast<int>(c.dtype), c.root); },
+                                    [](const auto&) { return std::pair(0, 0); }},
+                         what);
+  {
+    std::lock_guard lock(issued_mutex_);
+    issued_.hash = hash64(&kind, sizeof kind, issued_.hash);
+  }
+  note_issued(lockstep::name(what), label);
+}
+
 void agree(Group& group, const std::string& error, bool user) {
   int64_t bad = error.empty() ? 0 : 1;
   all_reduce(group, {&bad, &bad, 1, DType::i64, ReduceOp::max}, "agree");
   if (!bad) return;
   auto texts = all_gather_text(group, error);
+  const bool same = std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return text == texts[0]; });
   for (int r = 0; r < group.size(); ++r)
     if (!texts[r].empty()) {
-      std::string message = group.size() > 1 ? str("rank ", r, ": ", texts[r]) : texts[r];
+      std::string message = group.size() > 1 && !same ? str("rank ", r, ": ", texts[r]) : texts[r];
       if (user) throw UserError(message);
       throw PeerError(message);
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <variant>
@@ -78,6 +79,13 @@ class Work {
   virtual void wait(Stream& stream) = 0;
 };
 
+// What a group was asked to do so far, by this rank. Sends and receives are not counted: they differ between ranks.
+struct Issued {
+  int64_t count = 0;
+  uint64_t hash = 0;  // of verbs, dtypes, reductions, roots and labels, in order; of no count, since shards may be uneven
+  std::string last;   // "all_reduce "count""; "" when count is 0
+};
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -97,9 +105,19 @@ class Group {
   virtual void note_launch(const std::string& label, Stream& stream) { (void)label, (void)stream; }
   virtual double deadline() const { return deadline_s_; }
   void set_deadline(double seconds) { deadline_s_ = seconds; }
+  // Equal on all ranks of the group between two collectives. Zero for groups of one rank, and for those that only pass on to another.
+  Issued issued() const;
 
  protected:
+  // For implementations, in start and note_launch, in the order of the calls.
+  void note_issued(const Collective& what, const std::string& label);
+  void note_issued(std::string_view verb, const std::string& label);
   double deadline_s_ = 600;
+
+ private:
+  mutable std::mutex issued_mutex_;
+  Issued issued_;  // last: its label alone
+  std::string last_verb_;
 };
 
 // start + wait on an inline stream.
@@ -115,8 +133,8 @@ void barrier(Group& group, const std::string& label = "barrier");
 // Words over the verbs. All ranks must call them.
 std::vector<std::string> all_gather_text(Group& group, const std::string& mine);  // one text per rank
 std::string broadcast_text(Group& group, const std::string& text, int root = 0);
-// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank. The way all
-// ranks agree before they go on.
+// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank that has one unless
+// all say the same. The way all ranks agree before they go on.
 void agree(Group& group, const std::string& error, bool user = true);
 
 // Blocks the calling thread until `event` is done, and checks the groups meanwhile. Rethrows what the event and the groups throw.

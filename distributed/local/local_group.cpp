@@ -119,6 +119,7 @@ class LocalGroup : public Group {
   const std::string& name() const override { return identity_.name; }
   std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
     check_collective(what, rank(), size());
+    note_issued(what, label);
     auto flight = std::make_shared<LocalFlight>(hub_, channel_, identity_, what, label);
     stream.run([flight] { flight->join(); });
     return std::make_shared<LocalWork>(flight, deadline());

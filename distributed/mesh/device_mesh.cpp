@@ -2,37 +2,16 @@
 #include "distributed/mesh/device_mesh.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
+#include "core/mesh/fingerprint.h"
 #include "distributed/device_group.h"
 
 namespace lockstep {
 
 namespace {
-// What each rank sends about its mesh: fixed size, so that ranks with different meshes still understand each other.
-struct MeshMessage {
-  uint64_t hash = 0;
-  char words[248] = {};  // cut when longer; the hash covers all
-};
-
-MeshMessage message_of(const Mesh& words) {
-  MeshMessage out;
-  std::string all = text(words);
-  out.hash = hash64(all);
-  std::memcpy(out.words, all.data(), std::min(all.size(), sizeof out.words - 1));
-  return out;
-}
-
 void compare_words(Group& world, const Mesh& words) {
-  MeshMessage mine = message_of(words);
-  std::vector<MeshMessage> all(world.size());
-  all_gather(world, {&mine, all.data(), std::vector<int64_t>(world.size(), sizeof mine), DType::u8}, "mesh words");
-  for (int r = 1; r < world.size(); ++r)
-    if (all[r].hash != all[0].hash)
-      throw UserError(str("the mesh differs between ranks: rank 0 has ", all[0].words, " and rank ", r, " has ", all[r].words,
-                          "; start every rank with the same config"));
+  compare(world, "before the ranks are grouped", {{"mesh", {{"", text(words)}}, "start every rank with the same config"}});
   if (words.size() != world.size())
     throw UserError(str("mesh ", text(words), " has ", words.size(), " places, but there are ", world.size(), " ranks; start with --nproc ",
                         words.size(), " or change mesh.shape"));

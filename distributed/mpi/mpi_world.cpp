@@ -73,6 +73,7 @@ class MpiGroup : public Group {
   const std::string& name() const override { return identity_.name; }
   std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
     check_collective(what, rank(), size());
+    note_issued(what, label);
     auto flight = std::make_shared<MpiFlight>(comm_, identity_, what, label, max_count_);
     bool pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
     int64_t number = pair ? -1 : next_++;
@@ -155,6 +156,13 @@ class MpiWorld : public World {
   std::shared_ptr<MpiGroup> group_;
 };
 }  // namespace
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return split(std::string(text, static_cast<size_t>(length)), ',')[0];
+}
 
 void check_thread_level(int provided) {
   if (provided < MPI_THREAD_MULTIPLE)

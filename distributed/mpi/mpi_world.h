@@ -17,6 +17,8 @@ struct MpiOptions {
 // Starts MPI with MPI_THREAD_MULTIPLE and one progress thread. Once per process. UserError when the library has no such level; PeerError
 // when MPI cannot start. A world that ended by an error is left with World::leave: MPI_Finalize is never called after a PeerError.
 std::shared_ptr<World> open_mpi_world(const MpiOptions& options = {});
+// "Open MPI v4.1.4, package: ..." cut at the first comma: the library's name and version.
+std::string mpi_library();
 // UserError unless `provided` is MPI_THREAD_MULTIPLE.
 void check_thread_level(int provided);
 

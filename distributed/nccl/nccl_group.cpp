@@ -75,6 +75,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     device_.enter();
     auto flight = std::make_shared<NcclFlight>();
     flight->what = Barrier{}, flight->label = label, flight->launch = true;
+    note_issued("graph", label);
     flight->record = Flight(identity_, next_++, "graph", label, 0);
     flight->end = stream.record();
     fly(flight);
@@ -263,6 +264,7 @@ class NcclWork : public Work {
 std::shared_ptr<Work> NcclGroup::start(const Collective& what, const std::string& label, Stream& stream) {
   check_collective(what, rank(), size());
   check_nccl_dtype(what, label);
+  note_issued(what, label);
   if (logs::enabled("collectives")) logs::topic("collectives", str("group \"", name(), "\": ", site_text(what, label), " over NCCL"));
   auto flight = std::make_shared<NcclFlight>();
   flight->what = what, flight->label = label;

@@ -133,7 +133,7 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::
     err << "trainrun: InternalError: " << error.what() << std::endl;
     return kExitInternal;
   }
-  return worker_main([&](const WorkerPlace& at) { return run_worker(load_config(*worker), at); });
+  return worker_main([&](const WorkerPlace& at) { return run_worker(*worker, at); });
 }
 
 }  // namespace lockstep::cli

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -150,6 +151,15 @@ int64_t Dataset::sequences() const { return impl_->train.sequences(impl_->option
 int64_t Dataset::tokens() const { return impl_->train.tokens(); }
 int64_t Dataset::validation_sequences() const { return impl_->validation.sequences(impl_->options.context); }
 int64_t Dataset::validation_tokens() const { return impl_->validation.tokens(); }
+std::vector<std::string> Dataset::files() const {
+  std::vector<std::string> out;
+  for (const Source& source : impl_->sources) {
+    char hash[20];
+    std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(source.fingerprint()));
+    out.push_back(str(source.path.substr(source.path.rfind('/') + 1), ", ", source.tokens, " tokens, fingerprint ", hash));
+  }
+  return out;
+}
 const std::string& Dataset::fingerprint() const { return impl_->fingerprint; }
 
 void Dataset::fill(int64_t step, int64_t global_batch, int64_t first, int64_t count, int32_t* ids, int32_t* targets) const {

@@ -46,6 +46,9 @@ class Dataset {
   // 32 hex digits over each file's name, size, first and last 64 KiB, for the log and the manifest.
   const std::string& fingerprint() const;
 
+  // Per file, in the order of the streams: "NAME, N tokens, fingerprint H" with the hash of its name, size, first and last 64 KiB.
+  std::vector<std::string> files() const;
+
   // Samples first..first+count-1 of a step, as int32 ids[count, context] and targets[count, context] (the tokens one further).
   // Needs step >= 0, 0 <= first, first + count <= global_batch. Throws UserError for a token >= vocab, with file and offset.
   void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count, int32_t* ids, int32_t* targets) const;

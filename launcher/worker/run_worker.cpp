@@ -7,12 +7,13 @@
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "distributed/mesh/device_mesh.h"
+#include "core/mesh/together.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/build.h"
+#include "launcher/worker/fingerprint.h"
 #include "launcher/worker/paper.h"
 #include "launcher/worker/run_device.h"
 #include "launcher/worker/worker.h"
@@ -24,20 +25,22 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 class Run {
  public:
-  Run(const RunConfig& config, const WorkerPlace& at)
+  Run(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world)
       : config_(config),
         at_(at),
         dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
-        world_(open_world()),
-        live_(live_mesh(world_, validate(config, world_->size()))),
+        world_(std::move(world)),
+        live_(open_mesh(world_, config)),
         target_(open_device(live_, config.train.device, at.local_rank, at.local_world_size)),
         state_(live_, static_cast<uint64_t>(config.train.seed)),
         trainer_(config, at.local_world_size, state_, target_),
-        data_(data_options(config)) {}
+        data_(together(*live_.world, [&] { return data::Dataset(data_options(config)); })) {
+    if (live_.world->size() > 1) compare(*live_.world, "before step 1", {libraries_part(target_), data_part(data_)});
+  }
 
   int run() {
     std::filesystem::create_directories(dir_ + "/ckpt");
-    check_validation();
+    together(*live_.world, [&] { check_validation(); });
     double start = now();
     check_memory();
     Step step = trainer_.compile_training();
@@ -234,6 +237,12 @@ class Run {
 };
 }  // namespace
 
-int run_worker(const RunConfig& config, const WorkerPlace& at) { return Run(config, at).run(); }
+int run_worker(const RunConfig& config, const WorkerPlace& at) { return Run(config, at, open_world()).run(); }
+
+int run_worker(const std::string& config_file, const WorkerPlace& at) {
+  auto world = open_world();
+  const RunConfig config = together(*world->group(), [&] { return load_config(config_file); });
+  return Run(config, at, world).run();
+}
 
 }  // namespace lockstep

@@ -26,6 +26,8 @@ int run_worker(const RunConfig& config, const WorkerPlace& at) {
   return kExitOk;
 }
 
+int run_worker(const std::string& config_file, const WorkerPlace& at) { return run_worker(load_config(config_file), at); }
+
 namespace cli {
 int plan(const PlanArguments& arguments, std::ostream& out) {
   out << "plan of " << arguments.config.name << " on " << arguments.nproc << "\n";
