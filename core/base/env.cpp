@@ -10,7 +10,7 @@ namespace lockstep {
 std::span<const EnvVar> env_vars() {
   static const EnvVar table[] = {
       {"LOCKSTEP_LOGS", "", "topics to log, as in \"+fusion,overlap,-plan\"; `trainrun env` lists them"},
-      {"LOCKSTEP_VERIFY", "0", "1: verify the graph after every pass"},
+      {"LOCKSTEP_VERIFY", "0", "1: verify the graph after every pass, and each collective against another rank before it starts"},
       {"LOCKSTEP_SKIP_PASSES", "", "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
       {"LOCKSTEP_CACHE", "", "folder of the kernel cache; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},

@@ -50,6 +50,7 @@ void MpiFlight::for_parts(int64_t count, Part part) {
 }
 
 void MpiFlight::issue() {
+  if (checked_) return checked_->begin(comm_, group_.rank, group_.size);
   std::visit([&](const auto& c) { issue(c); }, what_);
 }
 
@@ -127,6 +128,11 @@ void MpiFlight::recv_parts(void* data, int64_t count, DType dtype, int from, int
 }
 
 bool MpiFlight::test() {
+  if (checked_) {
+    if (!checked_->may_issue(group_.name, group_.rank, group_.size)) return false;
+    checked_.reset();
+    issue();
+  }
   statuses_.resize(requests_.size());
   int flag = 0;
   int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &flag, statuses_.data());
@@ -155,7 +161,8 @@ void MpiFlight::finish(std::exception_ptr failure) {
   changed_.notify_all();
 }
 
-void MpiFlight::mark_started(int64_t group_seq) {
+void MpiFlight::mark_started(int64_t group_seq, const std::shared_ptr<MpiOrder>& order) {
+  if (order && group_seq >= 0) checked_ = std::make_unique<MpiSite>(order, what_, label_, group_seq);
   std::lock_guard lock(mutex_);
   record_ = Flight(group_, group_seq, what_, label_);
 }

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/mesh/group.h"
+#include "distributed/mpi/mpi_site.h"
 #include "distributed/watch/flight_record.h"
 
 namespace lockstep {
@@ -27,7 +29,8 @@ class MpiFlight {
   // Ends the flight: wakes the waiter, and closes its line in the flight record. The first call counts.
   void finish(std::exception_ptr failure);
 
-  void mark_started(int64_t group_seq);  // opens the line in the flight record
+  // Opens the line in the flight record. With `order` the flight is checked against its neighbour before it is issued (mpi_site.h).
+  void mark_started(int64_t group_seq, const std::shared_ptr<MpiOrder>& order = nullptr);
   bool finished();
   bool wait_until(std::chrono::steady_clock::time_point deadline);  // false when the deadline passes; rethrows the failure
   std::string site() const;
@@ -63,6 +66,7 @@ class MpiFlight {
   Collective what_;
   std::string label_;
   int64_t max_count_;
+  std::unique_ptr<MpiSite> checked_;  // until the check has passed
   std::vector<MPI_Request> requests_;
   std::vector<MPI_Status> statuses_;
   std::vector<Expected> expected_;

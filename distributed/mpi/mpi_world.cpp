@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "core/base/env.h"
 #include "core/base/error.h"
 #include "distributed/mpi/mpi_progress.h"
 #include "distributed/mpi/mpi_types.h"
@@ -67,6 +68,7 @@ class MpiGroup : public Group {
     MPI_Group_free(&world);
     identity_ = identify_group(name, world_ranks, rank);
     deadline_s_ = options.deadline_s > 0 ? options.deadline_s : default_deadline();
+    if (size > 1 && env_flag("LOCKSTEP_VERIFY")) order_ = std::make_shared<MpiOrder>();
   }
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
@@ -77,8 +79,8 @@ class MpiGroup : public Group {
     auto flight = std::make_shared<MpiFlight>(comm_, identity_, what, label, max_count_);
     bool pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
     int64_t number = pair ? -1 : next_++;
-    stream.run([progress = progress_, flight, number] {
-      flight->mark_started(number);
+    stream.run([progress = progress_, flight, number, order = order_] {
+      flight->mark_started(number, order);
       try {
         progress->submit(flight);
       } catch (...) {
@@ -94,6 +96,7 @@ class MpiGroup : public Group {
   MPI_Comm comm_;
   int64_t max_count_;
   GroupIdentity identity_;
+  std::shared_ptr<MpiOrder> order_;  // null: the order of collectives is not checked
   std::atomic<int64_t> next_{0};
 };
 

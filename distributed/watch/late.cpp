@@ -17,6 +17,7 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     bool in_flight = false;
   };
   std::map<std::pair<uint64_t, int64_t>, Site> sites;
+  std::map<std::pair<uint64_t, int>, int64_t> furthest;  // of a group's rank: its last collective there
   for (const FlightLog& log : logs)
     for (const FlightEntry& entry : log.entries) {
       if (entry.group_seq < 0) continue;
@@ -25,6 +26,8 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
         site.report = {entry.group, entry.group_seq, entry.verb, entry.label, 0, {}, {}}, site.first_ns = entry.start_ns;
       site.first_ns = std::min(site.first_ns, entry.start_ns);
       site.arrived.insert(entry.group.rank);
+      auto& last = furthest.try_emplace({entry.group.key, entry.group.rank}, entry.group_seq).first->second;
+      last = std::max(last, entry.group_seq);
       site.in_flight |= entry.state == FlightState::started;
     }
   std::vector<LateReport> out;
@@ -32,9 +35,12 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     LateReport& report = site.report;
     report.waited_s = static_cast<double>(now_ns - site.first_ns) * 1e-9;
     if (!site.in_flight || report.waited_s < after_s) continue;
-    report.arrived.assign(site.arrived.begin(), site.arrived.end());
-    for (int r = 0; r < report.group.size; ++r)
-      if (!site.arrived.count(r)) report.missing.push_back(r);
+    for (int r = 0; r < report.group.size; ++r) {
+      // A rank that is further has been there: its line has left the record.
+      auto last = furthest.find({key.first, r});
+      bool there = site.arrived.count(r) || (last != furthest.end() && last->second > key.second);
+      (there ? report.arrived : report.missing).push_back(r);
+    }
     out.push_back(std::move(report));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.waited_s > b.waited_s; });

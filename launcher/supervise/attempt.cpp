@@ -27,6 +27,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
 
 namespace lockstep {
@@ -52,7 +53,7 @@ constexpr double kNeverReady = 5, kAfterDeath = 1;
 class Attempt {
  public:
   Attempt(const LaunchCommand& command, int64_t nproc, const std::string& log_dir, double grace, Console& console)
-      : log_dir_(log_dir), grace_(grace), console_(console), mpirun_log_(log_dir + "/launcher.log", std::ios::app) {
+      : log_dir_(log_dir), grace_(grace), console_(console), late_(log_dir, nproc, workers_deadline()), mpirun_log_(log_dir + "/launcher.log", std::ios::app) {
     facts_.nproc = nproc;
     facts_.direct = nproc == 1;
     for (int64_t rank = 0; rank < nproc; ++rank) logs_.push_back({LogTail(rank_log_file(log_dir, rank)), {}});
@@ -64,6 +65,7 @@ class Attempt {
       wait_for_output();
       obey_user();
       end_stragglers();
+      for (const auto& line : late_.look()) console_.notice(line);
     }
     facts_.wait_status = child_->native_exit_code();
     leftovers_.end_all();
@@ -229,6 +231,7 @@ class Attempt {
   std::string log_dir_;
   double grace_;
   Console& console_;
+  LateWatch late_;
   std::ofstream mpirun_log_;
   AttemptFacts facts_;
   std::vector<RankLog> logs_;

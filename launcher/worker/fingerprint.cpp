@@ -64,7 +64,7 @@ FingerprintPart data_part(const data::Dataset& data) {
 
 LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config) {
   Group& all = *world->group();
-  compare(all, "before the ranks are grouped", {program_part(), config_part(config)});
+  if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part(), config_part(config)});
   const Mesh words = together(all, [&] { return validate(config, world->size()); });
   return live_mesh(world, words);
 }

@@ -6,8 +6,10 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/worker/fingerprint.h"
 #include "launcher/worker/run_device.h"
 
 namespace lockstep {
@@ -52,7 +54,9 @@ Session::Session(int argc, char** argv) {
     }
   }
   world_ = open_world();
-  live_ = live_mesh(world_, resolve_mesh(shape, names, world_->size()));
+  Group& all = *world_->group();
+  if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part()});
+  live_ = live_mesh(world_, together(all, [&] { return resolve_mesh(shape, names, world_->size()); }));
   const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
   device_ = &target.device();
   set_default_target(target);

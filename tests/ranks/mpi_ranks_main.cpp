@@ -113,6 +113,39 @@ void long_message_scene(std::shared_ptr<World> world) {
   }
 }
 
+// Run with LOCKSTEP_VERIFY=1: another label, another size and another order are told at once, where they would hang, or mix bytes.
+void order_scene(std::shared_ptr<World> world) {
+  auto group = world->group();
+  const int n = world->size(), rank = world->rank();
+  std::vector<float> data(8);
+  // Several in flight at once, some of them large, in two groups.
+  auto half = world->split(rank % 2, rank, "half");
+  auto stream = inline_stream();
+  std::vector<std::vector<float>> many(20, std::vector<float>(20000, 1));
+  std::vector<std::shared_ptr<Work>> works;
+  for (size_t i = 0; i < many.size(); ++i) {
+    Group& on = i % 3 == 2 ? *half : *group;
+    works.push_back(on.start(AllReduce{many[i].data(), many[i].data(), static_cast<int64_t>(many[i].size() / (i + 1)), DType::f32}, str("sum ", i), *stream));
+  }
+  for (auto& work : works) work->wait(*stream);
+  for (size_t i = 0; i < many.size(); ++i) expect(many[i][0] == static_cast<float>(i % 3 == 2 ? half->size() : n), str("sum ", i));
+  auto begin = std::chrono::steady_clock::now();
+  const bool odd = rank == n - 1;
+  expect_error<PeerError>(
+      [&] {
+        odd ? all_reduce(*group, {data.data(), data.data(), 4, DType::f32}, "norm")
+            : all_gather(*group, {data.data(), data.data(), std::vector<int64_t>(n, 1), DType::f32}, "weights");
+        sleep_s(1.5);
+        barrier(*group, "next");  // between two ranks that did not differ
+      },
+      odd || rank == 0 ? std::vector<std::string>{"group \"world\": collective ", " differs: rank ", " started all_reduce \"norm\" (f32, 4 elements, sum)",
+                                                  " started all_gather \"weights\" (f32, counts [1,", "all ranks must start the same collectives"}
+                       : std::vector<std::string>{"group \"world\""});
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (odd || rank == 0) expect(seconds < 1, str("the difference was told after ", seconds, " s"));
+  sleep_s(2);
+}
+
 void dropped_scene(std::shared_ptr<World> world) {
   auto group = world->group();
   float value = 1;
@@ -168,6 +201,7 @@ int main(int argc, char** argv) {
                                                              {"short_message", {short_message_scene, false}},
                                                              {"long_message", {long_message_scene, false}},
                                                              {"dropped", {dropped_scene, false}},
+                                                             {"order", {order_scene, false}},
                                                              {"unfinished", {unfinished_scene, false}}};
   try {
     auto world = open_world();
