@@ -52,7 +52,7 @@ class MpiWork : public Work {
 
 class MpiGroup : public Group {
  public:
-  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options)
+  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options, bool checked)
       : progress_(std::move(progress)), comm_(comm), max_count_(options.max_count) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
@@ -68,7 +68,7 @@ class MpiGroup : public Group {
     MPI_Group_free(&world);
     identity_ = identify_group(name, world_ranks, rank);
     deadline_s_ = options.deadline_s > 0 ? options.deadline_s : default_deadline();
-    if (size > 1 && env_flag("LOCKSTEP_VERIFY")) order_ = std::make_shared<MpiOrder>();
+    if (size > 1 && checked) order_ = std::make_shared<MpiOrder>();
   }
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }
@@ -113,8 +113,12 @@ class MpiWorld : public World {
     check_thread_level(provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     make_mpi_ops();
+    // Sites are exchanged only where every rank does so; ranks that do not agree on it are told by whoever compares their environment.
+    int mine = env_flag("LOCKSTEP_VERIFY"), all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    checked_ = all != 0;
     progress_ = std::make_shared<MpiProgress>();
-    group_ = std::make_shared<MpiGroup>(progress_, MPI_COMM_WORLD, "world", options_);
+    group_ = std::make_shared<MpiGroup>(progress_, MPI_COMM_WORLD, "world", options_, checked_);
   }
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
@@ -143,7 +147,7 @@ class MpiWorld : public World {
     Answer out = answer.get();
     if (out.code != MPI_SUCCESS)
       throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
-    return std::make_shared<MpiGroup>(progress_, out.comm, name, options_);
+    return std::make_shared<MpiGroup>(progress_, out.comm, name, options_, checked_);
   }
 
   void finish() override {
@@ -155,6 +159,7 @@ class MpiWorld : public World {
 
  private:
   MpiOptions options_;
+  bool checked_ = false;
   std::shared_ptr<MpiProgress> progress_;
   std::shared_ptr<MpiGroup> group_;
 };

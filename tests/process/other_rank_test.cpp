@@ -145,6 +145,9 @@ TEST_F(OtherRank, OtherDataAndAnotherEnvironment) {
       workers({"a.json", "a.json"}, "fingerprint", {{}, {"-x", "LOCKSTEP_SKIP_PASSES=simplify"}}),
       "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_SKIP_PASSES = \"simplify\", rank 0 has \"\"; "
       "start every rank with the same program, libraries and environment");
+  refused(workers({"a.json", "a.json"}, "fingerprint", {{"-x", "LOCKSTEP_VERIFY=0"}, {"-x", "LOCKSTEP_VERIFY=1"}}),
+          "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_VERIFY = \"1\", rank 0 has \"0\"; start "
+          "every rank with the same program, libraries and environment");
 }
 
 }  // namespace
