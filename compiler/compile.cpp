@@ -37,6 +37,15 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_
   for (const auto& fragment : plan.phases.fragments) plan.fragments.push_back(lower(fragment.graph));
   return plan;
 }
+
+// A mesh of model dims alone has one data rank.
+Mesh with_data_dim(Mesh mesh) {
+  for (const auto& dim : mesh.dim_names)
+    if (is_data_dim(dim)) return mesh;
+  mesh.shape.push_back(1);
+  mesh.dim_names.push_back("dp_replicate");
+  return mesh;
+}
 }  // namespace
 
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
@@ -56,7 +65,8 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
              shape.micro);
     plan.fields.push_back({field.name, field.dtype, field.shape});
   }
-  PassContext context{mesh, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
+  PassContext context{with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
+                      [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
   Graph traced = trace(batch, function);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");

@@ -44,6 +44,7 @@ struct CompileOptions {
   // Bytes that the arena of a training step may take on each rank: activations and workspaces, without state, gradients' sums and their
   // exchange. What does not fit is not kept for the backward pass, which computes it again. No bit depends on it.
   int64_t memory_budget = kRecomputeNothing;
+  bool sequence_parallel = true;            // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
   std::string precision = "fp32";           // fp32, tf32, bf16: of compute; named in the numerics certificate
 };
 
@@ -51,6 +52,8 @@ struct PassContext {
   Mesh mesh;
   std::function<Layout(const std::string&)> layout_of;  // of state, by FQN
   CompileOptions options;
+  // The row of placements that says where a tensor lies on a mesh dim, as text; "" for none. Names a wrong row in errors; may be empty.
+  std::function<std::string(const std::string& fqn, const std::string& mesh_dim)> row_of = {};
   std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
 };
 

@@ -9,6 +9,7 @@
 #include "compiler/lower/join.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/partition/data.h"
+#include "compiler/partition/model.h"
 #include "compiler/partition/placements.h"
 #include "compiler/remat/rematerialize.h"
 #include "compiler/schedule/bucket.h"
@@ -32,6 +33,8 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 const PassRow kStepPasses[] = {
     {"differentiate", differentiate, false, false, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
     {"simplify", simplify, true, false, "simplify", "before expansion, so that equal composites expand once"},
+    {"partition_model", partition_model, false, false, "partition",
+     "while composites are whole and have a rule each; what follows sees one rank's shapes"},
     {"rematerialize", rematerialize, false, false, "lower",
      "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are one"},
     {"decompose", decompose, false, false, "lower", "after differentiation; claimed composites stay"},
@@ -71,11 +74,19 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
 #else
   bool check = true;
 #endif
+  // Once the model is partitioned, its values and the state have the shapes of one rank: they are whole on the model dims.
+  PassContext local = context;
+  local.layout_of = [&context](const std::string& fqn) {
+    Layout layout = context.layout_of(fqn);
+    for (int dim = 0; dim < context.mesh.ndim(); ++dim)
+      if (!is_data_dim(context.mesh.dim_names[static_cast<size_t>(dim)])) layout.set(dim, Replicate());
+    return layout;
+  };
   for (const auto& row : rows) {
     if (std::find(skips.begin(), skips.end(), row.name) != skips.end()) continue;
     auto start = std::chrono::steady_clock::now();
-    graph = row.pass(std::move(graph), context);
-    if (row.placed) place_values(graph, context);
+    graph = row.pass(std::move(graph), row.name == std::string_view("partition_model") ? context : local);
+    if (row.placed) place_values(graph, local);
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (logs::enabled("passes")) logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
     if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", row.name, ":\n", print(graph)));

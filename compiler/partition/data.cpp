@@ -34,9 +34,9 @@ class Partitioner {
   Graph run() {
     const Mesh& mesh = made_->graph.mesh;
     for (int dim = 0; dim < mesh.ndim(); ++dim)
-      if (!is_data_dim(mesh.dim_names[dim]) && mesh.shape[dim] > 1)
+      if (!is_data_dim(mesh.dim_names[dim]) && mesh.dim_names[dim] != "tp" && mesh.shape[dim] > 1)  // partition_model saw to tp
         throw UserError(str("mesh dim ", mesh.dim_names[dim], " has size ", mesh.shape[dim],
-                            ": this version splits work over dp_replicate and dp_shard; give it size 1, or leave it out"));
+                            ": this version splits work over dp_replicate, dp_shard and tp; give it size 1, or leave it out"));
     Graph& graph = made_->graph;
     for (const auto& input : old_.inputs) {
       ValueId v = graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
@@ -183,7 +183,14 @@ class Partitioner {
             str("[global_norm] ", node.at.text(), ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
       squares.push_back(tensor(forms(v).row_squares));
     }
-    Tensor limbs = all_reduce(emit("norm_limbs", squares, on_data(), node.at)[0], node.at);
+    Attrs attrs = on_data();
+    for (const char* attr : {"model_dim", "once"})
+      if (node.attrs.has(attr)) attrs.set(attr, attr == std::string("once") ? Attr(node.attrs.list(attr)) : Attr(node.attrs.word(attr)));
+    Tensor limbs = all_reduce(emit("norm_limbs", squares, attrs, node.at)[0], node.at);
+    if (node.attrs.has("model_dim")) {
+      Attrs on_model{{"mesh_dim", Attr(node.attrs.word("model_dim"))}, {"op", Attr(std::string("sum"))}};
+      limbs = wait(emit("all_reduce_start", {limbs}, on_model, node.at)[0], limbs.text(), node.at);
+    }
     forms(node.outputs[0]).level[0] = emit("norm_of_limbs", {limbs}, on_data(), node.at)[0].id();
   }
 

@@ -15,6 +15,10 @@ using Kind = Placement::Kind;
 
 bool is_start(const Node& node) { return node.op.size() > 6 && node.op.compare(node.op.size() - 6, 6, "_start") == 0; }
 
+bool is_wait(const Node& node) { return node.op == "wait" || node.op == "model_wait"; }
+// Collectives of model dims, between values of one micro-batch: they leave the data dims as they are.
+bool of_model(const Node& node) { return node.op.rfind("model_", 0) == 0; }
+
 class Placer {
  public:
   Placer(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
@@ -48,14 +52,14 @@ class Placer {
         LS_CHECK(node.outputs.size() == 1);
         const auto& readers = users[static_cast<size_t>(node.outputs[0])];
         for (NodeId reader : readers)
-          if (graph_.nodes[static_cast<size_t>(reader)].op != "wait")
+          if (!is_wait(graph_.nodes[static_cast<size_t>(reader)]))
             fail(graph_.nodes[static_cast<size_t>(reader)],
                  str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
         if (readers.size() != 1) fail(node, str("is waited for ", readers.size(), " times; each start has one wait"));
         for (const auto& output : graph_.outputs)
           if (output.value == node.outputs[0]) fail(node, str("output \"", output.name, "\" is still in flight"));
       }
-      if (node.op == "wait") {
+      if (is_wait(node)) {
         NodeId from = graph_[node.inputs[0]].producer;
         if (from < 0 || !is_start(graph_.nodes[static_cast<size_t>(from)]))
           fail(node, str("nothing is in flight in %", node.inputs[0], "; a wait follows a start"));
@@ -77,6 +81,8 @@ class Placer {
       if (!(in[i] == wanted)) fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
     };
     // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
+    if (of_model(node) || (node.op == "all_reduce_start" && in[0] == Partial() && !acts_on(node, mesh_dim))) return all(in[0]);
+    if (node.op == "norm_limbs" && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim) return all(Partial());
     const bool lane_kind = op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
     if (lane_kind && node.op != "wait" && node.op != "sum_lanes" && !acts_on(node, mesh_dim)) {
       // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is whole on other dims.

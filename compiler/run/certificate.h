@@ -15,7 +15,8 @@ struct StepExecutables {
   int64_t arena_bytes() const;
 };
 // Without plan.kernels the executables can be described and measured, not run.
-StepExecutables make_executables(const StepPlan& plan);
+// `group_of`: for collectives of model dims.
+StepExecutables make_executables(const StepPlan& plan, const GroupOf& group_of = {});
 
 // hash(graphs, constants of the updates, kernels, library algorithms, the target's library_version(), tree, micro-batches, lanes, precision).
 // No thread count, bucket size or instruction set of our own kernels: none of them changes a bit. The number of data ranks is in it where

@@ -1,4 +1,4 @@
-// Executable: a collective-free graph made ready to run on one device. The count, seed, body and fragments of a step are executables.
+// Executable: a graph of one phase made ready to run on one device. The count, seed, body and fragments of a step are executables.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 
 #include "compiler/pass.h"
 #include "compiler/schedule/gathers.h"
+#include "compiler/run/body_collectives.h"
 #include "core/device/stream.h"
 
 namespace lockstep {
@@ -62,6 +63,7 @@ struct ExecutableSource {
   std::vector<std::vector<int>> groups;  // of output indices
   std::vector<int> streamed = {};        // inputs that are gathered while it runs (native backend)
   GatherOptions gather = {};
+  GroupOf group_of = {};                 // for collectives of model dims inside the graph; empty on paper
 };
 // Kernels that the fused nodes of a graph need.
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);

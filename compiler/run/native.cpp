@@ -39,6 +39,7 @@ class Native : public Executable {
         groups_(source.groups),
         streamed_(source.streamed),
         gather_options_(source.gather),
+        collectives_(source.group_of),
         kernels_(std::move(kernels)),
         options_(options),
         target_(target_of(options)),
@@ -63,14 +64,16 @@ class Native : public Executable {
   int64_t arena_bytes() const override { return arena_bytes_; }
   std::string algorithms() const override {
     std::string out;
-    for (const Call& call : calls_) out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
+    for (const Call& call : calls_)
+      if (call.library || !call.kernel_name.empty()) out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
     return out;
   }
   std::string describe() const override {
     std::string out = str("arena ", arena_bytes_, " bytes (floor ", floor_, ")\n");
     for (const Call& call : calls_) {
       const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
-      out += !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
+      out += is_body_start(node) || is_body_wait(node) ? node.op
+             : !call.library                           ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
       for (size_t i = 0; i < call.args.size(); ++i)
         out += str(i == 0             ? " ("
                    : i == call.inputs ? " -> "
@@ -126,7 +129,11 @@ class Native : public Executable {
       for (const Slot& slot : call.args)
         args.push_back((slot.base < 0 ? arena : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)])) + slot.offset);
       auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-      if (!call.library)
+      if (const Node& node = graph_.nodes[static_cast<size_t>(call.node)]; is_body_start(node))
+        collectives_.start(graph_, node, args[0], args[1], stream);
+      else if (is_body_wait(node))
+        collectives_.wait(node, stream);
+      else if (!call.library)
         call.kernel->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
       else
         call.library->enqueue(args.data(), arena + call.workspace, stream, options_.threads);
@@ -164,6 +171,9 @@ class Native : public Executable {
         if (kernels_) call.kernel = &kernels_->find(call.kernel_name);
         time.what = fused_text(*node.body);
         time.kind = "kernel";
+      } else if (is_body_start(node) || is_body_wait(node)) {
+        time.what = node.op;
+        time.kind = "collective";
       } else {
         std::vector<Operand> in, out;
         for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
@@ -182,6 +192,21 @@ class Native : public Executable {
     }
   }
 
+  // A collective reads its input and writes its result from its start to its wait.
+  void hold_in_flight(std::vector<int>& first, std::vector<int>& last) const {
+    std::map<ValueId, int> started;  // by handle
+    auto root = [&](ValueId v) { return static_cast<size_t>(places_[static_cast<size_t>(v)].root); };
+    for (size_t c = 0; c < calls_.size(); ++c) {
+      const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+      if (is_body_start(node)) started[node.outputs[0]] = static_cast<int>(c);
+      if (!is_body_wait(node)) continue;
+      const int start = started.at(node.inputs[0]);
+      ValueId in = graph_.nodes[static_cast<size_t>(calls_[static_cast<size_t>(start)].node)].inputs[0];
+      last[root(in)] = std::max(last[root(in)], static_cast<int>(c));
+      first[root(node.outputs[0])] = std::min(first[root(node.outputs[0])], start);
+    }
+  }
+
   void plan() {
     // Lifetimes of roots in calls.
     int end = static_cast<int>(calls_.size());
@@ -197,6 +222,7 @@ class Native : public Executable {
         last[root(v)] = std::max(last[root(v)], static_cast<int>(c));
       }
     }
+    hold_in_flight(first, last);
     for (const Node& node : graph_.nodes) {
       bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
       if (alias)
@@ -289,8 +315,13 @@ class Native : public Executable {
     };
     for (size_t c = 0; c < calls_.size(); ++c) {
       const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
-      for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v, static_cast<int>(c)));
-      for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v, static_cast<int>(c)));
+      const int call = static_cast<int>(c);
+      if (is_body_wait(node)) continue;
+      for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v, call));
+      if (is_body_start(node))
+        calls_[c].args.push_back(slot(result_of_start(graph_, node), call));
+      else
+        for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v, call));
       if (workspace[c] >= 0) calls_[c].workspace = arena.offsets[static_cast<size_t>(workspace[c])];
     }
     for (const auto& output : graph_.outputs) {
@@ -321,6 +352,7 @@ class Native : public Executable {
   Graph graph_;
   std::vector<Place> places_;
   std::vector<std::vector<int>> groups_;
+  BodyCollectives collectives_;
   std::vector<int> ready_;  // per group: the call after which it is ready
   std::shared_ptr<const KernelSet> kernels_;
   CompileOptions options_;

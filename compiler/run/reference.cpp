@@ -203,7 +203,7 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node, cons
   return stored;
 }
 
-std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs) {
+std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs, const CollectiveHook& collective) {
   LS_CHECK(inputs.size() == graph.inputs.size(), inputs.size(), " tensors for ", graph.inputs.size(), " graph inputs");
   std::vector<HostTensor> values(graph.values.size());
   std::vector<NodeId> last(graph.values.size(), -1);  // the last reader: a value is dropped after it
@@ -221,7 +221,8 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
     const Node& node = graph.nodes[n];
     std::vector<HostTensor> in;
     for (ValueId id : node.inputs) in.push_back(values[static_cast<size_t>(id)]);
-    std::vector<HostTensor> out = evaluate_node(graph, node, in);
+    const bool travels = collective && node.op.rfind("model_", 0) == 0;
+    std::vector<HostTensor> out = travels ? collective(node, in) : evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Value& want = graph[node.outputs[i]];
       LS_CHECK(out[i].shape == want.shape, "[", node.op, "] ", node.at.text(), ": output ", i, " is ",

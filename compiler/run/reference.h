@@ -5,6 +5,7 @@
 // expansion.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "compiler/run/host_tensor.h"
@@ -16,7 +17,9 @@ namespace lockstep {
 // sum_lanes is the identity (one micro-batch); a fused node evaluates its body.
 // UserError when an index lies outside its table or a class outside the logits; InternalError for `grad` (differentiate first), for
 // collectives and for sums of limbs (they need other ranks), and where a type is not what the row computes.
-std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs);
+// `collective` is given the starts and waits of model dims with their inputs, and returns their outputs (a handle is u8[0]).
+using CollectiveHook = std::function<std::vector<HostTensor>(const Node& node, const std::vector<HostTensor>& inputs)>;
+std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs, const CollectiveHook& collective = {});
 
 // Outputs of one node of `graph` for these inputs of the node. Shapes follow from the inputs and attributes; dtypes must be those of the
 // node's output values, with one exception: a float output that is declared f64 is left unrounded (the finite-difference law retypes

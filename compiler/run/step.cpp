@@ -42,7 +42,7 @@ struct Step::Impl {
         groups.push_back(&one);
     table.device = &device;
     table.at.assign(plan.phases.whole.values.size(), nullptr);
-    parts = make_executables(plan);
+    parts = make_executables(plan, [this](const std::string& dim) { return &mesh.group_on(device, dim); });
     take_inputs();
     reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant);
     find_counts();
@@ -153,6 +153,8 @@ struct Step::Impl {
         integer = static_cast<int64_t>(seed);
       else if (name == "rng.step")
         integer = input.step;
+      else if (name.rfind("mesh.", 0) == 0)
+        integer = mesh.coordinate()[static_cast<size_t>(mesh.words.dim(name.substr(5)))];
       else {
         auto found = scalars.find(name);
         LS_CHECK(found != scalars.end(), "no value for the scalar ", name);
@@ -206,6 +208,10 @@ struct Step::Impl {
           ->wait(*compute);
       times.wait_s += now() - start;
     }
+    // Counts are equal along a model dim; votes are not.
+    for (const auto& name : mesh.words.dim_names)
+      if (Group& along = mesh.group_on(device, name); !is_data_dim(name) && along.size() > 1)
+        along.start(AllReduce{totals.as<int64_t>() + n, totals.as<int64_t>() + n, 1, DType::i64, ReduceOp::sum}, "votes", *compute)->wait(*compute);
     parts.seed->run(inputs_of(plan.phases.seed, -1), *compute);
     for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));

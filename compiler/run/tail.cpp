@@ -195,7 +195,8 @@ struct Tail::Impl {
                                                                    static_cast<double*>(at(node.outputs[1]))));
     } else if (node.op == "norm_limbs") {
       std::vector<Reductions::Doubles> addends;
-      for (ValueId v : node.inputs) addends.push_back({static_cast<const double*>(at(v)), local_count(v)});
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (!counted_elsewhere(node, i)) addends.push_back({static_cast<const double*>(at(node.inputs[i])), local_count(node.inputs[i])});
       parts.reductions.limbs(addends, static_cast<int64_t*>(at(node.outputs[0])), *stream);
     } else if (node.op == "norm_of_limbs") {
       parts.reductions.norm_of_limbs(static_cast<const int64_t*>(at(node.inputs[0])), static_cast<float*>(at(node.outputs[0])), *stream);
@@ -213,6 +214,14 @@ struct Tail::Impl {
     } else {
       throw InternalError(str("the tail cannot run ", node.op, " at ", node.at.text()));
     }
+  }
+
+  // Of a gradient that is equal on all ranks of a model dim, the first rank counts the squares.
+  bool counted_elsewhere(const Node& norm, size_t input) const {
+    if (!norm.attrs.has("model_dim")) return false;
+    const auto& once = norm.attrs.list("once");
+    return std::find(once.begin(), once.end(), static_cast<int64_t>(input)) != once.end() &&
+           parts.mesh.coordinate()[static_cast<size_t>(parts.mesh.words.dim(norm.attrs.word("model_dim")))] != 0;
   }
 
   // Which bucket and which tensor of it a waited-for gradient is.

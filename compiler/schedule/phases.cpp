@@ -242,7 +242,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     plain.clear();
   };
   auto of_body = [&](const Node& node) {
-    return node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
+    return node.op.rfind("model_", 0) == 0 || node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
   };
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values of its own (iota, full).
   std::vector<bool> wanted(whole.values.size());

@@ -130,6 +130,13 @@ void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_ru
 
 Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, policy()); }
 
+std::string State::row_of(const std::string& fqn, const std::string& mesh_dim) const {
+  for (const auto* list : {&rules_, &defaults_})
+    for (const auto& rule : *list)
+      if (rule.dim == mesh_dim && glob_match(rule.params, fqn)) return text(rule);
+  return "";
+}
+
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)

@@ -47,6 +47,8 @@ class State {
   // Rules that yield to those of place(): a model's own table.
   void place_by_default(std::vector<PlacementRule> rules, Here at = Here::current());
   Layout layout(std::string_view fqn) const;  // UserError naming the nearest FQN when there is no such tensor
+  // The row that says where a tensor lies on a mesh dim, or (a moment) where its parameter does not say it; "" for none.
+  std::string row_of(const std::string& fqn, const std::string& mesh_dim) const;
   // Bytes of state on the fullest rank; needs no allocation.
   int64_t bytes_per_rank() const;
 

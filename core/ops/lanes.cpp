@@ -52,6 +52,18 @@ Types infer_wait(const InferContext& c) {
   if (c.in[0] != kHandle) c.fail(str("input 0 is ", in_text(c, 0), ", needs the handle of a start"));
   return parse_types(c.attrs.word("types"));
 }
+// Collectives of model dims give all ranks' parts in one value, first dim the rank: what is added or put together afterwards is plain ops.
+Types infer_model_start(const InferContext& c) {
+  expect_count(c, 1);
+  (void)c.attrs.word("mesh_dim");
+  if (c.op == "model_exchange_start" && c.in[0].shape.empty()) c.fail(str("input is ", in_text(c, 0), ", needs [ranks, ...]"));
+  return {kHandle};
+}
+Types infer_redistribute(const InferContext& c) {
+  expect_count(c, 1);
+  for (const char* attr : {"mesh_dim", "from", "to"}) (void)c.attrs.word(attr);
+  return {c.in[0]};
+}
 Types infer_grad(const InferContext& c) {  // sum, count, params... -> one gradient per param
   expect_count(c, 2, size_t(-1));
   expect_float(c, 0);
@@ -114,6 +126,29 @@ std::span<const Op> lane_ops() {
        .infer = infer_wait,
        .split = unsplit,
        .samples = {floats({kHandle}, {{"types", "f32[3,5];f32[7]"}})}},
+      // x of every rank, stacked: [ranks, x...].
+      {.name = "model_gather_start",
+       .kind = collective,
+       .infer = infer_model_start,
+       .split = unsplit,
+       .samples = {floats({f32({3, 5})}, {{"mesh_dim", "tp"}})}},
+      // Part i of x [ranks, part...] goes to rank i; part j of the result came from rank j.
+      {.name = "model_exchange_start",
+       .kind = collective,
+       .infer = infer_model_start,
+       .split = unsplit,
+       .samples = {floats({f32({2, 5})}, {{"mesh_dim", "tp"}})}},
+      {.name = "model_wait",
+       .kind = collective,
+       .infer = infer_wait,
+       .split = unsplit,
+       .samples = {floats({kHandle}, {{"types", "f32[2,3,5]"}})}},
+      // The same value in another placement on a model dim: what partition writes on global shapes, before it becomes the ops above.
+      {.name = "redistribute",
+       .kind = collective,
+       .infer = infer_redistribute,
+       .split = unsplit,
+       .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
       {.name = "grad",
        .kind = structural,
        .infer = infer_grad,

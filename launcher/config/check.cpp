@@ -3,6 +3,7 @@
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
+#include "core/mesh/placement.h"
 #include "launcher/config/config.h"
 
 namespace lockstep {
@@ -136,6 +137,18 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
     errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps,
                          "; the rate would never reach optim.lr"));
+  for (const auto& row : c.placements.rows) {
+    const std::string where = str("placements ", Json(row).dump(), ": ");
+    const std::vector<std::string> dims(std::begin(kMeshDims), std::end(kMeshDims));
+    if (std::find(dims.begin(), dims.end(), row.dim) == dims.end()) {
+      std::string near = nearest(row.dim, dims);
+      errors.push_back(str(where, "no mesh dim is called \"", row.dim, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"),
+                           " Names: ", join(dims, ", ")));
+    }
+    try {
+      parse_placement(row.place);
+    } catch (const UserError& error) { errors.push_back(where + error.what()); }
+  }
   // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against their own product.
   int64_t product = 1;
   for (int64_t size : c.mesh.shape) product *= size > 0 ? size : 1;

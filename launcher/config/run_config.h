@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/config/key.h"
+#include "launcher/config/placement_row.h"
 
 namespace lockstep {
 
@@ -36,6 +37,13 @@ struct MeshConfig {
   bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
                                    "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
                                    "false: kept until their last use");
+};
+
+struct PlacementsConfig {
+  std::vector<PlacementRow> rows =
+      key(&rows, "placements", {},
+          "where tensors lie, instead of what the model's own table and the names of mesh dimensions say: rows of a mesh dimension, a "
+          "pattern of names (* within a part, ** across parts, {a,b} alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)");
 };
 
 struct DataConfig {
@@ -132,6 +140,7 @@ struct LogConfig {
 
 struct RunConfig {
   std::string name = key(&name, "name", "run", "name of the run: it writes to runs/NAME under the current folder");
+  PlacementsConfig placements;
   ModelConfig model;
   MeshConfig mesh;
   DataConfig data;

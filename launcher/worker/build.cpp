@@ -89,6 +89,10 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
       optimizer_(optimizer_of(config, state)) {
   state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
+  std::vector<PlacementRule> rows;
+  for (const auto& row : config.placements.rows)
+    rows.push_back({row.dim, row.params, parse_placement(row.place), {"placements", static_cast<int>(rows.size()) + 1, ""}});
+  if (!rows.empty()) state.place(std::move(rows));
   state.compute_dtype(lockstep::compute_dtype(config));
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   options_.gather = config.mesh.gather == "step" || (config.mesh.gather == "auto" && whole_weights(state) <= kGatherAtOnce)

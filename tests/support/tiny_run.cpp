@@ -30,6 +30,8 @@ TinyResult train_tiny(const TinyRun& run) {
     options.dropout = run.dropout;
     auto model = models::model_from(state.root(), options);
     AdamW adamw(state / "optim", {.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
+    state.place_by_default(model.placements);
+    if (!run.rows.empty()) state.place(run.rows);
     Shape shape{run.micro, run.context};
     Step step = compile(
         state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {run.global, run.micro, run.lanes},

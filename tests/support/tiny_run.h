@@ -22,6 +22,7 @@ struct TinyRun {
   int64_t mask_every = 0;  // every so many targets is ignored
   int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
   CompileOptions options;
+  std::vector<PlacementRule> rows = {};  // beside the model's own
 };
 
 struct TinyResult {

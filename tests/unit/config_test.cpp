@@ -28,6 +28,7 @@ TEST(Config, DefaultsAreTheStructs) {
 TEST(Config, EveryKeyOfAConfigIsRead) {
   RunConfig config = parse(R"({
     "name": "quickstart",
+    "placements": [{"dim": "tp", "params": "blocks.*.mlp.**", "place": "replicate"}],
     "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200,
               "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
     "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"]},

@@ -1,0 +1,280 @@
+// The graph of one rank: local shapes, and redistributions as collectives between plain ops.
+#include <algorithm>
+#include <map>
+
+#include "compiler/partition/model.h"
+#include "compiler/partition/shard_ways.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/functions.h"
+#include "core/ops/localize.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+using Kind = Placement::Kind;
+using List = std::vector<int64_t>;
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+// Terms of fewer elements are all gathered and added by every rank: one collective instead of two.
+constexpr int64_t kFew = 16384;
+// Starts that follow that of a gradient's terms before its sum is waited for.
+constexpr int kStartsBetween = 2;
+
+class Localizer {
+ public:
+  Localizer(const Graph& old, const PassContext& context, int dim)
+      : old_(old), context_(context), dim_(dim), ranks_(context.mesh.shape[u(dim)]), name_(context.mesh.dim_names[u(dim)]) {
+    made_ = std::make_shared<Builder>();
+    made_->graph.mesh = context.mesh;
+    map_.resize(old.values.size());
+  }
+
+  Graph run() {
+    for (const auto& input : old_.inputs)
+      map_[u(input.value)] = {made_,
+                              made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, local_shape(input.value))};
+    const auto users = users_of(old_);
+    for (const Node& node : old_.nodes) {
+      AtLine line(node.at);
+      if (small_gradient(node, users)) {
+        small_.push_back(&node);
+        continue;
+      }
+      if (node.op == "sum_lanes" && is_small(node.inputs[0])) {
+        sums_.push_back(&node);
+        continue;
+      }
+      const bool travels = node.op == "redistribute" && node.attrs.word("from") != "Replicate";
+      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[u(v)]; })) flush_small();
+      if (node.op == "redistribute") {
+        // What a wider value was made of travels in its place: the same terms in fewer bytes.
+        map_[u(node.outputs[0])] = moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
+                                         parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
+        continue;
+      }
+      copy(node);
+    }
+    flush_small();
+    for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, map_[u(output.value)].id());
+    return starts_early_waits_late(prune(made_->graph));
+  }
+
+ private:
+  static bool is_start(const Node& node) { return node.op == "model_gather_start" || node.op == "model_exchange_start"; }
+  Placement placement(ValueId v) const { return old_[v].layout.on(dim_); }
+  Shape local_shape(ValueId v) const { return shard_shape(old_[v].shape, placement(v), ranks_); }
+
+  void copy(const Node& node) {
+    std::vector<Tensor> in;
+    for (ValueId v : node.inputs) in.push_back(map_[u(v)]);
+    auto out = apply_at(node.op, in, local_attrs(node), node.at, made_);
+    for (size_t i = 0; i < out.size(); ++i) {
+      LS_CHECK(out[i].shape() == local_shape(node.outputs[i]), node.op, " at ", node.at.text(), " on one rank makes ", out[i].text(),
+               ", its part is ", local_shape(node.outputs[i]));
+      map_[u(node.outputs[i])] = out[i];
+    }
+  }
+
+  // Terms of small gradients travel together, once the next collective is due.
+  bool small_gradient(const Node& node, const std::vector<std::vector<NodeId>>& users) const {
+    if (node.op != "redistribute" || node.attrs.word("from") != "Partial(sum)" || node.attrs.word("to") != "Replicate") return false;
+    const Value& value = old_[node.outputs[0]];
+    const auto& readers = users[u(node.outputs[0])];
+    return numel(value.shape) < kFew && value.dtype == DType::f32 && !narrow_source(node.inputs[0]) && readers.size() == 1 &&
+           old_.nodes[u(readers[0])].op == "sum_lanes";
+  }
+  bool is_small(ValueId v) const {
+    return std::any_of(small_.begin(), small_.end(), [&](const Node* node) { return node->outputs[0] == v; });
+  }
+  void flush_small() {
+    if (small_.empty()) return;
+    AtLine line(small_[0]->at);
+    std::vector<Tensor> flat;
+    for (const Node* node : small_) flat.push_back(reshape(map_[u(node->inputs[0])], {numel(old_[node->inputs[0]].shape)}));
+    Tensor whole = moved(flat.size() == 1 ? flat[0] : concat(flat, 0), Partial(), Replicate(), {});
+    int64_t at = 0;
+    for (const Node* node : small_) {
+      const Shape& shape = old_[node->outputs[0]].shape;
+      map_[u(node->outputs[0])] = reshape(slice(whole, 0, at, at + numel(shape)), shape);
+      at += numel(shape);
+    }
+    small_.clear();
+    std::vector<const Node*> sums;
+    std::swap(sums, sums_);
+    for (const Node* node : sums) copy(*node);
+  }
+
+  Attrs local_attrs(const Node& node) const {
+    if (node.op == "global_norm") {
+      List once;
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        if (placement(node.inputs[i]) == Replicate()) once.push_back(static_cast<int64_t>(i));
+      Attrs attrs = node.attrs;
+      attrs.set("model_dim", name_);
+      attrs.set("once", once);
+      return attrs;
+    }
+    // Borders along a dim that is cut lie between whole groups: they shrink with the parts.
+    Attrs attrs = node.attrs;
+    const Placement to = placement(node.outputs[0]);
+    auto cut = [&](const char* attr) {
+      List list = attrs.list(attr);
+      list[u(to.dim)] /= ranks_;
+      attrs.set(attr, list);
+    };
+    if (to.kind == Kind::shard && node.op == "slice") {
+      cut("start"), cut("limit");
+      return attrs;
+    }
+    if (to.kind == Kind::shard && node.op == "pad") {
+      cut("lo"), cut("hi");
+      return attrs;
+    }
+    std::vector<Shape> local;
+    for (ValueId v : node.outputs) local.push_back(local_shape(v));
+    const bool sized = attrs.has("shape") || attrs.has("rows");
+    return sized && op_row(node.op).kind != OpKind::random ? localize_attrs(op_row(node.op), attrs, local) : attrs;
+  }
+
+  Tensor narrow_source(ValueId v) const {
+    const NodeId producer = old_[v].producer;
+    if (producer < 0) return {};
+    const Node& node = old_.nodes[u(producer)];
+    if (node.op != "convert" || !is_float(old_[node.inputs[0]].dtype) || size_of(old_[node.inputs[0]].dtype) >= size_of(old_[v].dtype))
+      return {};
+    return map_[u(node.inputs[0])];
+  }
+
+  // A dim of `shape` as (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest, after]; and back.
+  Tensor ranks_first(Tensor x, const Placement& shard) const {
+    Shape apart = x.shape();
+    const int64_t size = apart[u(shard.dim)];
+    apart.erase(apart.begin() + shard.dim);
+    apart.insert(apart.begin() + shard.dim, {shard.groups, ranks_, size / (shard.groups * ranks_)});
+    List order{shard.dim + 1};
+    for (int64_t d = 0; d < static_cast<int64_t>(apart.size()); ++d)
+      if (d != shard.dim + 1) order.push_back(d);
+    return permute(reshape(x, apart), order);
+  }
+  // [ranks, part...] -> the whole, of parts along the shard's dim.
+  Tensor put_together(Tensor stacked, const Placement& shard) const {
+    Shape apart = stacked.shape();  // [ranks, before, size, after]
+    const int64_t size = apart[u(shard.dim + 1)];
+    apart.erase(apart.begin() + shard.dim + 1);
+    apart.insert(apart.begin() + shard.dim + 1, {shard.groups, size / shard.groups});
+    List order;
+    for (int64_t d = 1; d < static_cast<int64_t>(apart.size()); ++d) {
+      order.push_back(d);
+      if (d == shard.dim + 1) order.push_back(0);  // behind the groups
+    }
+    Shape whole = stacked.shape();
+    whole.erase(whole.begin());
+    whole[u(shard.dim)] *= ranks_;
+    return reshape(permute(reshape(stacked, apart), order), whole);
+  }
+
+  Tensor collective(const char* op, Tensor x, const Shape& result) const {
+    Tensor handle = apply1(op, {x}, {{"mesh_dim", Attr(name_)}});
+    return apply1("model_wait", {handle}, {{"types", Attr(shape_text(x.dtype(), result))}});
+  }
+  Tensor gathered(Tensor x) const {
+    Shape stacked = x.shape();
+    stacked.insert(stacked.begin(), ranks_);
+    return collective("model_gather_start", x, stacked);
+  }
+  Tensor exchanged(Tensor stacked) const { return collective("model_exchange_start", stacked, stacked.shape()); }
+  // The sum over ranks, in their order; halves are added in f32 and rounded once.
+  Tensor added(Tensor stacked, DType to) const {
+    const bool halves = is_float(stacked.dtype()) && size_of(stacked.dtype()) < 4;
+    Tensor terms = halves ? convert(stacked, DType::f32) : stacked;
+    return convert(sum(terms, {0}), to);
+  }
+
+  Tensor moved(Tensor x, const Placement& from, const Placement& to, Tensor narrow) const {
+    const DType dtype = x.dtype();
+    if (from.kind == Kind::partial && narrow) x = narrow;
+    if (from == Replicate()) {  // this rank's part
+      Tensor parts = ranks_first(x, to), at{made_, made_->scalar_input("mesh." + name_, DType::i32)};
+      return reshape(take(parts, at), shard_shape(x.shape(), to, ranks_));
+    }
+    if (from.kind == Kind::partial && to.kind == Kind::shard)
+      return reshape(added(exchanged(ranks_first(x, to)), dtype), shard_shape(x.shape(), to, ranks_));
+    if (from.kind == Kind::partial) {
+      const int64_t count = numel(x.shape());
+      if (count < kFew || count % ranks_) return added(gathered(x), dtype);
+      return reshape(gathered(added(exchanged(reshape(x, {ranks_, count / ranks_})), dtype)), x.shape());
+    }
+    if (to == Replicate()) return put_together(gathered(x), from);
+    if (from.dim == to.dim) return moved(put_together(gathered(x), from), Replicate(), to, {});
+    Tensor parts = exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
+    Shape each = x.shape();
+    each[u(to.dim)] /= ranks_;
+    each.insert(each.begin(), ranks_);
+    return put_together(reshape(parts, each), from);
+  }
+
+  // A start stands right behind what makes its input, a wait right before the first reader of what it brings: what is independent of it runs
+  // while it travels.
+  Graph starts_early_waits_late(const Graph& graph) const {
+    std::vector<NodeId> order;
+    std::vector<bool> placed(graph.nodes.size()), late(graph.values.size());
+    std::map<NodeId, std::vector<NodeId>> starts_behind;  // seen through views
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      if (!is_start(graph.nodes[n])) continue;
+      NodeId made = graph[graph.nodes[n].inputs[0]].producer;
+      while (made >= 0 && op_row(graph.nodes[u(made)].op).kind == OpKind::view && graph.nodes[u(made)].inputs.size() == 1)
+        made = graph[graph.nodes[u(made)].inputs[0]].producer;
+      if (made >= 0) starts_behind[made].push_back(static_cast<NodeId>(n));
+    }
+    auto put = [&](auto&& self, NodeId n) -> void {
+      if (placed[u(n)]) return;
+      placed[u(n)] = true;
+      for (ValueId v : graph.nodes[u(n)].inputs)
+        if (graph[v].producer >= 0) self(self, graph[v].producer);
+      order.push_back(n);
+      if (auto behind = starts_behind.find(n); behind != starts_behind.end())
+        for (NodeId start : behind->second) self(self, start);
+    };
+    std::vector<std::pair<int, NodeId>> sums;  // {starts before it, sum over micro-batches of what travels}
+    int starts = 0;
+    for (size_t n = 0; n < graph.nodes.size(); ++n) {
+      const Node& node = graph.nodes[n];
+      if (is_start(node)) {
+        ++starts;
+        std::erase_if(sums, [&](const auto& sum) {
+          if (starts - sum.first > kStartsBetween) put(put, sum.second);
+          return starts - sum.first > kStartsBetween;
+        });
+      }
+      const OpKind kind = op_row(node.op).kind;
+      bool of_wait = node.op == "model_wait";
+      for (ValueId v : node.inputs) of_wait = of_wait || late[u(v)];
+      // Waits, and what only puts their result into shape.
+      if (of_wait && (node.op == "model_wait" || node.op == "convert" || node.op == "sum" || kind == OpKind::view)) {
+        for (ValueId v : node.outputs) late[u(v)] = true;
+        continue;
+      }
+      if (of_wait && node.op == "sum_lanes")
+        sums.emplace_back(starts, static_cast<NodeId>(n));
+      else
+        put(put, static_cast<NodeId>(n));
+    }
+    for (size_t n = 0; n < graph.nodes.size(); ++n) put(put, static_cast<NodeId>(n));
+    return reorder(graph, order);
+  }
+
+  const Graph& old_;
+  const PassContext& context_;
+  const int dim_;
+  const int64_t ranks_;
+  const std::string name_;
+  std::shared_ptr<Builder> made_;
+  std::vector<Tensor> map_;
+  std::vector<const Node*> small_, sums_;  // terms that wait for company, and the sums over micro-batches that read them
+};
+}  // namespace
+
+Graph localize_model(const Graph& graph, const PassContext& context, int mesh_dim) { return Localizer(graph, context, mesh_dim).run(); }
+
+}  // namespace lockstep

@@ -1,0 +1,290 @@
+// Placements of the joint graph on one model dim: node by node, the way that moves the fewest bytes.
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "compiler/partition/model.h"
+#include "compiler/partition/model_refusals.h"
+#include "compiler/partition/shard_ways.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+using Kind = Placement::Kind;
+size_t u(int64_t i) { return static_cast<size_t>(i); }
+constexpr double kNever = 1e30;
+
+class ModelPlacer {
+ public:
+  ModelPlacer(const Graph& old, const PassContext& context, int dim)
+      : old_(old),
+        context_(context),
+        dim_(dim),
+        ranks_(context.mesh.shape[u(dim)]),
+        forms_(old.values.size()),
+        weight_(old.values.size()),
+        counted_(old.values.size()),
+        users_(users_of(old)),
+        refusals_(old, context, dim) {}
+
+  Graph run() {
+    made_.mesh = context_.mesh;
+    for (const auto& input : old_.inputs) {
+      const Value& value = old_[input.value];
+      if (input.kind == InputKind::batch && value.shape.size() >= 2 && tokens_.empty()) tokens_ = {value.shape[0], value.shape[1]};
+      ValueId v = made_.add_input(input.kind, input.name, value.dtype, value.shape);
+      Placement place = input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
+      made_[v].layout.set(dim_, place);
+      forms_[u(input.value)].push_back({place, v});
+      if (input.kind == InputKind::state && place.kind == Kind::shard) weight_[u(input.value)] = input.name;
+    }
+    bool sharded = std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
+    parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
+    if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
+    find_wanted();
+    std::vector<bool> done(old_.nodes.size());
+    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+      if (done[n]) continue;
+      place(old_.nodes[n]);
+      // A gradient is complete where it is made: its sum over ranks travels while backward goes on.
+      for (ValueId v : old_.nodes[n].outputs)
+        for (NodeId reader : users_[u(v)])
+          if (!done[u(reader)] && old_.nodes[u(reader)].op == "sum_lanes") done[u(reader)] = true, place(old_.nodes[u(reader)]);
+    }
+    for (const auto& output : old_.outputs) {
+      Placement wanted = output.kind == OutputKind::state ? context_.layout_of(output.name).on(dim_) : Replicate();
+      made_.add_output(output.kind, output.name, form(output.value, wanted));
+    }
+    refusals_.end();
+    return prune(made_);
+  }
+
+ private:
+  struct Form {
+    Placement place;
+    ValueId value;  // of the new graph
+  };
+
+  double bytes(ValueId old) const { return static_cast<double>(numel(old_[old].shape)) * static_cast<double>(size_of(old_[old].dtype)); }
+  // [sequences, tokens, ...]: what sequence parallelism cuts at dim 1.
+  bool of_tokens(ValueId old) const {
+    const Shape& shape = old_[old].shape;
+    return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] && tokens_[1] % ranks_ == 0;
+  }
+  // Bytes that a rank receives.
+  double cost(ValueId old, const Placement& from, const Placement& to) const {
+    if (from == to) return 0;
+    const double part = bytes(old) * static_cast<double>(ranks_ - 1) / static_cast<double>(ranks_);
+    if (from == Replicate()) return to.kind == Kind::shard ? 0 : kNever;
+    if (to.kind == Kind::partial) return kNever;
+    if (!weight_[u(old)].empty()) return kNever;
+    if (from.kind == Kind::partial) return to.kind == Kind::shard ? part : 2 * part;
+    return to.kind == Kind::shard ? part / static_cast<double>(ranks_) : part;
+  }
+  // The form from which a placement costs least.
+  std::pair<double, const Form*> nearest_form(ValueId old, const Placement& to) const {
+    std::pair<double, const Form*> best{std::numeric_limits<double>::infinity(), nullptr};
+    for (const Form& have : forms_[u(old)])
+      if (double c = cost(old, have.place, to); c < best.first) best = {c, &have};
+    return best;
+  }
+  const Form* find_form(ValueId old, const Placement& place) const {
+    for (const Form& have : forms_[u(old)])
+      if (have.place == place) return &have;
+    return nullptr;
+  }
+
+  // The value in a placement: there already, made anew where that costs nothing, or moved.
+  ValueId form(ValueId old, const Placement& to) {
+    if (const Form* have = find_form(old, to)) return have->value;
+    ValueId made = remade(old, to, 4);
+    if (made == kNoValue) {
+      const Form have = *nearest_form(old, to).second;
+      const Value& value = old_[old];
+      SourceLine at = value.producer >= 0 ? old_.nodes[u(value.producer)].at : SourceLine{};
+      Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[u(dim_)])}, {"from", Attr(text(have.place))}, {"to", Attr(text(to))}};
+      made = made_.append("redistribute", {have.value}, attrs, {{value.dtype, value.shape}}, reader_.file.empty() ? at : reader_)[0];
+      made_[made].layout.set(dim_, to);
+    }
+    forms_[u(old)].push_back({to, made});
+    return made;
+  }
+  // Constants, broadcasts, and arithmetic on them: each rank makes its part, rather than all and then taking a part.
+  ValueId remade(ValueId old, const Placement& to, int depth) {
+    const NodeId producer = old_[old].producer;
+    if (producer < 0 || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate())) return kNoValue;
+    const Node& node = old_.nodes[u(producer)];
+    const OpKind kind = op_row(node.op).kind;
+    if (kind != OpKind::creation && node.op != "broadcast" && kind != OpKind::pointwise) return kNoValue;
+    if (kind == OpKind::pointwise && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth); }))
+      return kNoValue;
+    for (const auto& way : shard_ways(old_, node, ranks_, {to.groups})) {
+      if (!(way.out[0] == to)) continue;
+      std::vector<ValueId> inputs;
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        ValueId v = node.inputs[i];
+        const Form* have = find_form(v, way.in[i]);
+        if (!have && nearest_form(v, way.in[i]).first > 0) return kNoValue;
+        inputs.push_back(have ? have->value : form(v, way.in[i]));
+      }
+      return emit(node, inputs, way.out)[0];
+    }
+    return kNoValue;
+  }
+  bool light(ValueId old, int depth) const {
+    const NodeId producer = old_[old].producer;
+    if (producer < 0 || depth == 0) return numel(old_[old].shape) <= 1;
+    const Node& node = old_.nodes[u(producer)];
+    const OpKind kind = op_row(node.op).kind;
+    if (kind == OpKind::creation || kind == OpKind::random || node.op == "broadcast") return true;
+    return kind == OpKind::pointwise &&
+           std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth - 1); });
+  }
+
+  std::vector<ValueId> emit(const Node& node, const std::vector<ValueId>& inputs, const std::vector<Placement>& places) {
+    std::vector<std::pair<DType, Shape>> types;
+    for (ValueId v : node.outputs) types.emplace_back(old_[v].dtype, old_[v].shape);
+    auto made = made_.append(node.op, inputs, node.attrs, types, node.at);
+    for (size_t i = 0; i < made.size(); ++i) made_[made[i]].layout.set(dim_, places[i]);
+    return made;
+  }
+
+  // What sums over micro-batches have to be: the placement of the parameter that their sum updates, or whole.
+  void find_wanted() {
+    wanted_.assign(old_.values.size(), std::nullopt);
+    for (size_t n = old_.nodes.size(); n-- > 0;) {
+      const Node& node = old_.nodes[n];
+      // Counts are of whole data, from the batch on.
+      if (node.op == "sum_lanes" && !is_float(old_[node.outputs[0]].dtype)) counted_[u(node.inputs[0])] = true;
+      if (node.outputs.size() == 1 && counted_[u(node.outputs[0])])
+        for (ValueId v : node.inputs)
+          if (!is_float(old_[v].dtype)) counted_[u(v)] = true;
+      if (op_row(node.op).kind == OpKind::update) {
+        for (const auto& input : old_.inputs)
+          if (input.value == node.inputs[0]) wanted_[u(node.inputs[1])] = context_.layout_of(input.name).on(dim_);
+      } else if (op_row(node.op).kind == OpKind::pointwise && wanted_[u(node.outputs[0])]) {
+        for (ValueId v : node.inputs)
+          if (!wanted_[u(v)] && old_[v].shape == old_[node.outputs[0]].shape) wanted_[u(v)] = wanted_[u(node.outputs[0])];
+      }
+    }
+  }
+
+  void place(const Node& node) {
+    reader_ = node.at;
+    if (node.op == "sum_lanes") {
+      Placement to = wanted_[u(node.outputs[0])].value_or(Replicate());
+      return run_way(node, {{to}, {to}});
+    }
+    if (node.op == "global_norm") {
+      std::vector<Placement> in;
+      for (ValueId v : node.inputs) {
+        const Form* shard = nullptr;
+        for (const Form& have : forms_[u(v)])
+          if (have.place.kind != Kind::partial && (!shard || shard->place == Replicate())) shard = &have;
+        in.push_back(shard ? shard->place : Replicate());
+      }
+      return run_way(node, {in, {Replicate()}});
+    }
+    run_way(node, choose(node));
+  }
+
+  ShardWay choose(const Node& node) {
+    std::set<int> groups;
+    bool split = false;
+    for (ValueId v : node.inputs)
+      for (const Form& have : forms_[u(v)]) {
+        groups.insert(have.place.groups);
+        split = split || !(have.place == Replicate());
+      }
+    // The stream of tokens begins at the embedding.
+    const bool begins = node.op == "embedding" && !node.outputs.empty() && of_tokens(node.outputs[0]);
+    auto ways = shard_ways(old_, node, ranks_, groups);
+    if ((!split && !begins) || (node.outputs.size() == 1 && counted_[u(node.outputs[0])])) return ways[0];
+    const bool heavy = node.op == "dot" || node.op == "linear";
+    const ShardWay* best = nullptr;
+    double least = 0;
+    int best_rank = 0;
+    for (const auto& way : ways) {
+      if (!reachable(node, way, begins)) continue;
+      double total = 0;
+      bool weight = false;
+      for (size_t i = 0; i < way.in.size(); ++i) {
+        ValueId v = node.inputs[i];
+        total += std::min(kNever, nearest_form(v, way.in[i]).first);
+        weight = weight || (!weight_[u(v)].empty() && way.in[i].kind == Kind::shard);
+      }
+      bool terms = false, parts = false;
+      for (size_t o = 0; o < way.out.size(); ++o) {
+        const bool read = way.out[o].kind == Kind::partial;
+        if (read && !joins_terms(node.outputs[o])) total += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
+        terms = terms || read;
+        parts = parts || way.out[o].kind == Kind::shard;
+      }
+      if (begins && way.out[0] == Shard(1) && total < kNever) total = -1;
+      // Equal bytes: the weight's own letter, then parts, then whole values, then terms. Products are not done by every rank alike.
+      int rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
+      if (heavy && way.in == ways[0].in && ways.size() > 1) rank = -1;
+      const bool better = !best || (best_rank < 0 && rank >= 0 && total < kNever) ||
+                          (!(rank < 0 && best_rank >= 0 && least < kNever) && (total < least || (total == least && rank > best_rank)));
+      if (better) best = &way, least = total, best_rank = rank;
+    }
+    if (!best || least >= kNever) {
+      for (ValueId v : node.inputs)
+        if (!weight_[u(v)].empty()) refusals_.add_weight(weight_[u(v)], node);
+      return ways[0];
+    }
+    return *best;
+  }
+  // Whether terms are only added to other terms: no sum over ranks is needed for them alone.
+  bool joins_terms(ValueId old) const {
+    const auto& readers = users_[u(old)];
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
+      const Node& reader = old_.nodes[u(n)];
+      return reader.op == "add" && std::any_of(reader.inputs.begin(), reader.inputs.end(),
+                                               [&](ValueId v) { return v != old && find_form(v, Partial()) && forms_[u(v)].size() == 1; });
+    });
+  }
+  // Letters on which an input is cut, or will be: terms become a shard of the tokens.
+  bool reachable(const Node& node, const ShardWay& way, bool begins) const {
+    bool any = begins;
+    bool whole = true;
+    for (size_t i = 0; i < way.in.size(); ++i) {
+      if (way.in[i] == Replicate()) continue;
+      whole = false;
+      for (const Form& have : forms_[u(node.inputs[i])])
+        any = any || have.place == way.in[i] || (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
+    }
+    return any || whole;
+  }
+
+  void run_way(const Node& node, const ShardWay& way) {
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(form(node.inputs[i], way.in[i]));
+    auto made = emit(node, inputs, way.out);
+    for (size_t o = 0; o < made.size(); ++o) forms_[u(node.outputs[o])].push_back({way.out[o], made[o]});
+    if (node.op == "convert") weight_[u(node.outputs[0])] = weight_[u(node.inputs[0])];
+  }
+
+  const Graph& old_;
+  const PassContext& context_;
+  const int dim_;
+  const int64_t ranks_;
+  Graph made_;
+  std::vector<std::vector<Form>> forms_;            // per old value
+  std::vector<std::string> weight_;                 // per old value: the FQN of a sharded parameter that it is
+  std::vector<bool> counted_;                       // per old value: only counts of tokens, and the data they are of
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<std::optional<Placement>> wanted_;    // per old value
+  Shape tokens_;                                    // [sequences, tokens] of the batch
+  bool parallel_ = false;                           // sequence parallelism
+  SourceLine reader_;
+  ModelRefusals refusals_;
+};
+}  // namespace
+
+Graph place_model(const Graph& graph, const PassContext& context, int mesh_dim) { return ModelPlacer(graph, context, mesh_dim).run(); }
+
+}  // namespace lockstep
