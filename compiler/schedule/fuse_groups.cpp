@@ -160,14 +160,43 @@ void FuseGroups::order_units() {
   std::vector<int> ready;
   for (size_t k = units_.size(); k-- > 0;)
     if (waiting[k] == 0 && !units_[k].nodes.empty()) ready.push_back(static_cast<int>(k));
-  int place = 0;
+  order_.clear();
   while (!ready.empty()) {
     int k = ready.back();
     ready.pop_back();
-    position_[u(k)] = place++;
+    position_[u(k)] = static_cast<int>(order_.size());
+    order_.push_back(k);
     for (int other : next[u(k)])
       if (--waiting[u(other)] == 0) ready.push_back(other);
   }
+}
+
+// After b became part of a, which nothing stands between: of the units between their old places, those that a now reads come first, then a,
+// then the others. The rest of the order stays.
+void FuseGroups::order_joined(int a, int b) {
+  const int first = std::min(position_[u(a)], position_[u(b)]), last = std::max(position_[u(a)], position_[u(b)]);
+  std::set<int> before;
+  std::vector<int> open{a};
+  while (!open.empty()) {
+    const int k = open.back();
+    open.pop_back();
+    for (ValueId value : units_[u(k)].reads) {
+      const NodeId producer = graph_[value].producer;
+      const int maker = producer < 0 ? -1 : unit_of_[u(producer)];
+      if (maker >= 0 && maker != a && position_[u(maker)] > first && before.insert(maker).second) open.push_back(maker);
+    }
+  }
+  std::vector<int> front, back;
+  for (int place = first; place <= last; ++place)
+    if (int k = order_[u(place)]; k >= 0 && k != a && k != b) (before.count(k) ? front : back).push_back(k);
+  front.push_back(a);
+  front.insert(front.end(), back.begin(), back.end());
+  for (int place = first; place <= last; ++place) {
+    const auto at = u(place - first);
+    order_[u(place)] = at < front.size() ? front[at] : -1;
+    if (at < front.size()) position_[u(front[at])] = place;
+  }
+  position_[u(b)] = -1;
 }
 
 bool FuseGroups::leaves(ValueId value, const Unit& a, const Unit* b) const {
@@ -326,7 +355,7 @@ bool FuseGroups::try_join(const Pair& pair) {
   a.gathers = cost.gathers;
   b = Unit{};
   b.version = next_version_++;
-  order_units();
+  order_joined(pair.a, pair.b);
   return true;
 }
 

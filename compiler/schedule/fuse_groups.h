@@ -64,6 +64,7 @@ class FuseGroups {
   bool try_join(const Pair& pair);
   bool makes_cycle(int a, int b) const;
   void order_units();
+  void order_joined(int a, int b);
   double bytes(ValueId value) const;
   void measure(Unit& unit) const;
   std::set<ValueId> reads_of(const std::vector<NodeId>& nodes) const;
@@ -77,7 +78,8 @@ class FuseGroups {
   std::vector<Unit> units_;
   std::vector<int> unit_of_;               // per node, -1: copied
   std::vector<std::set<int>> readers_;     // per value: units that read it as a source
-  std::vector<int> position_;              // per unit: a topological order
+  std::vector<int> position_;              // per unit: its place in a topological order
+  std::vector<int> order_;                 // per place: the unit, -1: none any more
   std::set<std::pair<int, int>> refused_;  // versions of pairs that did not fit
   int next_version_ = 0;
 };

@@ -22,12 +22,15 @@ struct RunArguments {
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
-// trainrun plan [--nproc N] [--memory BYTES] CONFIG.json [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one.
-// UserError, after everything is printed, when a rank needs more than `memory`: it names the nearest config that fits.
+// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json] CONFIG.json [--a.b=VALUE ...]: what N ranks would
+// hold, send and take, without starting one. UserError, after everything is printed, when a rank needs more than `memory`: it names the
+// nearest mesh that fits.
 struct PlanArguments {
   RunConfig config;
   int64_t nproc = 1;
-  int64_t memory = 0;  // bytes of each rank's device, where the config names one; 0: those of the GPU here; without one nothing is refused
+  int64_t memory = 0;    // bytes that a rank may take of its device or host; 0: those of the GPU here; without one nothing is refused
+  std::string roofline;  // of the predicted time; "": that of the device, or of the kind of device that the config names
+  bool json = false;     // one object (launcher/plan/report.h) instead of tables
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 

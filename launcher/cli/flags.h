@@ -10,10 +10,10 @@
 namespace lockstep::cli {
 
 struct Flags {
-  std::string nproc = "1", target, word, path, memory;
+  std::string nproc = "1", target, word, path, memory, roofline;
   RunArguments run;
   GenerateArguments generate;
-  bool reference = false;
+  bool reference = false, json = false;
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.

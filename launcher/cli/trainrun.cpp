@@ -58,15 +58,18 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     flags.run.flags = names_of(*run_app);
     act = [&] { return run(flags.run, out); };
   });
-  auto* plan_app = app.add_subcommand("plan", "bytes and collectives of a run, before it is started")->allow_extras();
+  auto* plan_app = app.add_subcommand("plan", "memory, collectives and time of a run, before it is started")->allow_extras();
   add_nproc(*plan_app, flags);
-  plan_app->add_option("--memory", flags.memory, "with train.device cuda: the memory of a rank's GPU, as in 141GB; more than that is refused")
+  plan_app->add_option("--memory", flags.memory, "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than that is refused")
       ->type_name("BYTES");
+  plan_app->add_option("--roofline", flags.roofline, "rates that the step time is predicted with; default: those of the device")
+      ->type_name("h200|cpu|FILE.json");
+  plan_app->add_flag("--json", flags.json, "one JSON object instead of tables");
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
       PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc),
-                              flags.memory.empty() ? 0 : parse_memory(flags.memory)};
+                              flags.memory.empty() ? 0 : parse_memory(flags.memory), flags.roofline, flags.json};
       validate(arguments.config, arguments.nproc);
       return plan(arguments, out);
     };

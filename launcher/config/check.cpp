@@ -55,12 +55,8 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   }
 }
 
-// `what` must be a multiple of `of`; the way out names the two nearest values that are.
 void check_multiple(Errors& errors, const char* what, int64_t value, const char* of, int64_t divisor) {
-  if (value < 1 || divisor < 1 || value % divisor == 0) return;
-  int64_t below = value / divisor * divisor;
-  std::string fit = below ? str(below, " and ", below + divisor, " are") : str(divisor, " is");
-  errors.push_back(str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit));
+  if (auto wrong = multiple_error(what, value, of, divisor); !wrong.empty()) errors.push_back(wrong);
 }
 
 // A key that has its meaning only elsewhere must keep its default, so that a setting is never silently without effect.
@@ -84,6 +80,13 @@ std::vector<int64_t> divisors(int64_t n) {
 }
 
 }  // namespace
+
+std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor) {
+  if (value < 1 || divisor < 1 || value % divisor == 0) return "";
+  int64_t below = value / divisor * divisor;
+  std::string fit = below ? str(below, " and ", below + divisor, " are") : str(divisor, " is");
+  return str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit);
+}
 
 DeviceChoice device_choice(const std::string& word) {
   Errors errors;
@@ -156,16 +159,6 @@ std::vector<std::string> config_errors(const RunConfig& c) {
     resolve_mesh(c.mesh.shape, c.mesh.dim_names, product);
   } catch (const UserError& error) { errors.push_back(error.what()); }
   return errors;
-}
-
-Mesh validate(const RunConfig& c, int64_t world_size) {
-  Mesh mesh = resolve_mesh(c.mesh.shape, c.mesh.dim_names, world_size);
-  Errors errors;
-  int64_t tp = mesh.size("tp");
-  check_multiple(errors, "model.heads", c.model.heads, "the mesh's tp size", tp);
-  if (c.model.kind == "llama" && c.model.kv_heads > 0) check_multiple(errors, "model.kv_heads", c.model.kv_heads, "the mesh's tp size", tp);
-  if (errors.empty()) return mesh;
-  throw UserError(str("on the mesh ", text(mesh), ": ", join(errors, "; ")));
 }
 
 }  // namespace lockstep

@@ -36,7 +36,10 @@ RunConfig load_config(const std::string& path, const std::vector<Override>& over
 std::vector<std::string> config_errors(const RunConfig& config);
 // "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the way out.
 std::string precision_error(const std::string& precision, const std::string& device);
-// Resolves the mesh for a world and checks what depends on it. UserError listing all errors.
+// "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else what is wrong, and the two nearest
+// values that are: "model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are".
+std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor);
+// Resolves the mesh for a world and checks what depends on it (feasible.h). UserError listing all errors, and the nearest mesh that works.
 Mesh validate(const RunConfig& config, int64_t world_size);
 
 // The resolved config: every key with its value, in the struct's order. parse_config(config_text(c)) equals c.

@@ -59,15 +59,57 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const Librar
   return needs;
 }
 
+std::vector<Mesh> nearby_meshes(const Mesh& mesh) {
+  std::vector<Mesh> out{mesh};
+  auto add = [&](const Mesh& other) {
+    if (std::find(out.begin(), out.end(), other) == out.end()) out.push_back(other);
+  };
+  Mesh both = mesh;  // with both data dims
+  if (both.find("dp_shard") < 0) {
+    const int at = both.find("dp_replicate");
+    const auto place = at < 0 ? 0 : at + 1;
+    both.dim_names.insert(both.dim_names.begin() + place, "dp_shard");
+    both.shape.insert(both.shape.begin() + place, 1);
+  }
+  const auto shard = static_cast<size_t>(both.find("dp_shard"));
+  const int replicate = both.find("dp_replicate");
+  auto all_sharded = [&](Mesh from) {
+    if (replicate >= 0) {
+      from.shape[shard] *= from.shape[static_cast<size_t>(replicate)];
+      from.shape[static_cast<size_t>(replicate)] = 1;
+    }
+    return from;
+  };
+  for (Mesh moved = both; replicate >= 0 && moved.shape[static_cast<size_t>(replicate)] % 2 == 0;) {
+    moved.shape[static_cast<size_t>(replicate)] /= 2;
+    moved.shape[shard] *= 2;
+    add(moved);
+  }
+  if (all_sharded(both) != both) add(all_sharded(both));
+  for (int64_t factor : {2, 4, 8}) {
+    Mesh more = mesh;
+    int largest = -1;
+    for (int d = 0; d < more.ndim(); ++d)
+      if (is_data_dim(more.dim_names[static_cast<size_t>(d)]) &&
+          (largest < 0 || more.shape[static_cast<size_t>(d)] > more.shape[static_cast<size_t>(largest)]))
+        largest = d;
+    if (largest >= 0) more.shape[static_cast<size_t>(largest)] *= factor, add(more);
+    Mesh sharded = all_sharded(both);
+    sharded.shape[shard] *= factor;
+    add(sharded);
+  }
+  return out;
+}
+
 namespace {
-// The largest of `divisors` (descending) that fits on `ranks`.
-std::optional<Fit> largest_fit(const std::vector<int64_t>& divisors, int64_t ranks, int64_t available,
-                               const std::function<std::optional<int64_t>(int64_t, int64_t)>& bytes_of) {
+// The largest of `divisors` (descending) that fits on a mesh.
+std::optional<Fit> largest_fit(const std::vector<int64_t>& divisors, const Mesh& mesh, int64_t available,
+                               const std::function<std::optional<int64_t>(int64_t, const Mesh&)>& bytes_of) {
   if (divisors.empty()) return {};
   auto try_one = [&](int64_t micro) -> std::optional<Fit> {
-    auto bytes = bytes_of(micro, ranks);
+    auto bytes = bytes_of(micro, mesh);
     if (!bytes || *bytes > available) return {};
-    return Fit{micro, ranks, *bytes};
+    return Fit{micro, mesh.size(), *bytes};
   };
   auto least = try_one(divisors.back());  // where the smallest does not fit, none does
   if (!least || divisors.size() == 1) return least;
@@ -77,15 +119,18 @@ std::optional<Fit> largest_fit(const std::vector<int64_t>& divisors, int64_t ran
 }
 }  // namespace
 
-std::optional<Fit> nearest_fit(int64_t micro, int64_t ranks, int64_t available,
-                               const std::function<std::optional<int64_t>(int64_t micro, int64_t ranks)>& bytes_of) {
+std::optional<Fit> nearest_fit(int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
+                               const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of) {
   std::vector<int64_t> divisors;
   for (int64_t d = micro - 1; d >= 1; --d)
     if (micro % d == 0) divisors.push_back(d);
-  if (auto fit = largest_fit(divisors, ranks, available, bytes_of)) return fit;
-  divisors.insert(divisors.begin(), micro);
-  for (int64_t factor : {2, 4, 8})
-    if (auto fit = largest_fit(divisors, factor * ranks, available, bytes_of)) return fit;
+  for (size_t i = 0; i < meshes.size(); ++i) {
+    if (i == 1) divisors.insert(divisors.begin(), micro);
+    auto fit = largest_fit(divisors, meshes[i], available, bytes_of);
+    if (!fit) continue;
+    if (meshes[i].ndim() > 1 || meshes[i].dim_names != meshes[0].dim_names) fit->mesh = text(meshes[i]);
+    return fit;
+  }
   return {};
 }
 
@@ -119,6 +164,8 @@ std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, 
   if (most != needs.parts.end()) out += str(", most of it for ", most->name, " (", text_of(most->bytes), ")");
   if (!fit) return out + "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device";
   out += "; ";
+  if (!fit->mesh.empty())
+    return out + str("batch.micro ", fit->micro, " on ", ranks_text(fit->ranks), ", mesh ", fit->mesh, ", fits (", text_of(fit->bytes), ")");
   if (fit->micro != micro) out += str("batch.micro ", fit->micro, fit->ranks == ranks ? " fits" : " on ");
   if (fit->ranks != ranks) out += str(ranks_text(fit->ranks), fit->micro == micro ? str(" with batch.micro ", micro, " fit") : " fits");
   return out + str(" (", text_of(fit->bytes), ")");

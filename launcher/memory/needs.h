@@ -24,6 +24,10 @@ struct LibraryBounds {
   int64_t workspace = (int64_t{1} << 30) + (int64_t{32} << 20);
 };
 
+// The same of a rank on the CPU, in its host's memory. Measured beside state, arena and reduction: 75 MiB (program, MPI, oneDNN, kernels, and
+// what the data takes), and less than 1 MiB for each communicator.
+inline LibraryBounds host_bounds() { return {.context = 0, .libraries = int64_t{256} << 20, .communicator = int64_t{16} << 20, .workspace = 0}; }
+
 struct MemoryPart {
   std::string name;
   int64_t bytes = 0;
@@ -52,16 +56,21 @@ int64_t communicators(const Mesh& mesh);
 // copy of the state, which is not counted here.
 MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds = {});
 
-// A micro-batch and a number of ranks that fit, and the bytes of the fullest rank.
+// A micro-batch and a mesh that fit, and the bytes of the fullest rank.
 struct Fit {
   int64_t micro = 0, ranks = 0, bytes = 0;
+  std::string mesh{};  // its words, where they are more than a number of ranks on one dim of the same name; else empty
   bool operator==(const Fit&) const = default;
 };
-// The nearest config that takes at most `available` bytes: on the same ranks the largest proper divisor of `micro` that fits; else on 2, 4
-// and 8 times the ranks the largest divisor that fits, `micro` itself included. `bytes_of` gives the bytes of the fullest rank, nullopt for
-// a config that cannot be; bytes must not fall when micro grows.
-std::optional<Fit> nearest_fit(int64_t micro, int64_t ranks, int64_t available,
-                               const std::function<std::optional<int64_t>(int64_t micro, int64_t ranks)>& bytes_of);
+// The meshes near `mesh`, nearest first: itself; the same ranks with factors of 2 moved from dp_replicate to dp_shard (which is added where
+// it is missing), until all are; then 2, 4 and 8 times the ranks: on the largest data dim, and all data ranks on dp_shard. Dims outside the
+// data dims stay.
+std::vector<Mesh> nearby_meshes(const Mesh& mesh);
+// The nearest config that takes at most `available` bytes: on the first mesh the largest proper divisor of `micro` that fits; else on each
+// of the others, in order, the largest divisor that fits, `micro` itself included. `bytes_of` gives the bytes of the fullest rank, nullopt
+// for a config that cannot be; bytes must not fall when micro grows.
+std::optional<Fit> nearest_fit(int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
+                               const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of);
 
 // The table: a row for each part, the sum, and where `available` is not 0, the device (in the words `has`) and the share that is needed.
 std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has = "the device has");

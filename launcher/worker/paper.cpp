@@ -2,6 +2,8 @@
 #include "launcher/worker/paper.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "compiler/run/gradient_reducer.h"
 #include "compiler/run/tail.h"
@@ -23,23 +25,46 @@ StepExecutables on_device(const StepPlan& plan) {
 }
 }  // namespace
 
+std::vector<int> fullest_ranks(const LanePlan& plan) {
+  std::vector<int> out;
+  std::set<std::vector<int64_t>> seen;
+  for (int r = 0; r < plan.ranks; ++r) {
+    std::vector<int64_t> sizes;
+    for (const LaneBlock& block : plan.blocks(r)) sizes.push_back(block.size);
+    if (seen.insert(std::move(sizes)).second) out.push_back(r);
+  }
+  return out;
+}
+
 PaperStep::PaperStep(StepPlan planned, const Mesh& mesh)
     : plan(std::move(planned)),
       executables(on_device(plan)),
       ranks(static_cast<int>(mesh.data_size())),
-      reduction(0) {
+      tail(tail_bytes(plan.phases, mesh, 0)),
+      reduction(tail) {
   auto counting = cpu_target().make_reductions({});  // adds nothing here
-  const auto shapes = bucket_shapes(plan);
-  int64_t micro_batches = 0;
-  // Ranks are left with different partial sums and rows; the fullest one counts.
-  for (int r = 0; r < ranks; ++r) {
-    const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, r, plan.order};
-    auto reducers = make_reducers(shapes, lanes, RowOwners::of(mesh), cpu_device(), *counting, plan.options.invariant);
-    reduction = std::max(reduction, reducers.bytes());
-    if (r == 0) exchanged = reducers.sent_bytes();
-    micro_batches = std::max(micro_batches, lanes.slots(r));
+  LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
+  // In rounds every rank keeps the same partial sums, and the first one owns the most rows.
+  const auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
+  std::map<std::vector<Shape>, std::pair<int64_t, int64_t>> known;  // layers are alike, and so are their buckets: {held, sent}
+  int64_t shared = 0;
+  for (const auto& shapes : bucket_shapes(plan)) {
+    auto [found, added] = known.try_emplace(shapes, 0, 0);
+    auto& [held, sends] = found->second;
+    if (added)
+      for (int r : full) {
+        lanes.rank = r;
+        const auto one = make_reducers({shapes}, lanes, RowOwners::of(mesh), cpu_device(), *counting, plan.options.invariant);
+        held = std::max(held, one.buckets[0]->bytes());
+        sends = std::max(sends, one.sent_bytes());
+        shared = std::max(shared, one.shared_bytes);
+      }
+    reduction += held;
+    sent.push_back(sends);
   }
-  reduction += tail_bytes(plan.phases, mesh, 0);
+  reduction += shared;
+  int64_t micro_batches = 0;
+  for (int r = 0; r < ranks; ++r) micro_batches = std::max(micro_batches, lanes.slots(r));
   for (const auto& field : plan.fields) batches += micro_batches * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
 }
 
@@ -61,10 +86,13 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
 
 LibraryBounds library_bounds(const std::string& device, const Target& target) {
   LibraryBounds bounds;
+  const std::string wanted = device_choice(device).kind;
   if (target.device().kind() == "cuda")
     bounds.workspace = 0;
-  else if (device_choice(device).kind != "cuda")
+  else if (wanted == "plugin")
     bounds = {0, 0, 0, 0};
+  else if (wanted != "cuda")
+    bounds = host_bounds();
   return bounds;
 }
 
@@ -76,16 +104,23 @@ PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target)
 
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target, int64_t sequences,
                                   const LibraryBounds& bounds, int64_t available) {
-  return nearest_fit(config.batch.micro, nproc, available, [&](int64_t micro, int64_t ranks) -> std::optional<int64_t> {
-    RunConfig other = config;
-    other.batch.micro = micro;
-    try {
-      PaperRun run(other, ranks, target);
-      return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
-    } catch (const UserError&) {
-      return {};  // a mesh of fixed sizes, lanes that do not divide
-    }
-  });
+  return nearest_fit(config.batch.micro, nearby_meshes(validate(config, nproc)), available,
+                     [&](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {
+                       RunConfig other = config;
+                       other.batch.micro = micro;
+                       other.mesh.shape = mesh.shape;
+                       other.mesh.dim_names = mesh.dim_names;
+                       try {
+                         // The state alone may be too much, and costs no plan.
+                         State state(paper_mesh(mesh), 0);
+                         Trainer trainer(other, mesh.size(), state, target);
+                         if (int64_t held = state.bytes_per_rank(); held > available) return held;
+                         PaperRun run(other, mesh.size(), target);
+                         return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
+                       } catch (const UserError&) {
+                         return {};  // sizes that cannot be, lanes that do not divide
+                       }
+                     });
 }
 
 }  // namespace lockstep

@@ -16,15 +16,20 @@ struct PaperStep {
   StepPlan plan;
   StepExecutables executables;  // without kernels: they can be measured, not run
   int ranks;                    // data ranks
-  int64_t reduction;            // bytes of the fullest rank: partial sums, what arrives, buffers of the update
-  int64_t exchanged = 0;        // bytes that rank 0 sends
+  int64_t tail;                 // bytes of the fullest rank: buffers of the update
+  int64_t reduction;            // bytes of the fullest rank: partial sums, what arrives, and `tail`
+  std::vector<int64_t> sent;    // per exchange: bytes that a rank sends, the most of fullest_ranks()
   int64_t batches = 0;          // bytes of the fullest rank's micro-batches
 };
+
+// Data ranks of which one holds as much of any bucket as any rank does: of all ranks whose lanes form subtrees of the same sizes, the first,
+// because it owns the most rows. A few, however many ranks there are.
+std::vector<int> fullest_ranks(const LanePlan& plan);
 
 // What the fullest rank takes of its device: the training step, and an evaluation of `sequences` (0: none) beside it.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer, const PaperStep& step, int64_t sequences,
                          const LibraryBounds& bounds);
-// The bounds of a run on the device of `target`. Devices other than CUDA: nothing is known, all are 0.
+// The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
 LibraryBounds library_bounds(const std::string& device, const Target& target);
 
 // The training step of a config on N ranks.

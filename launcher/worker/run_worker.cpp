@@ -8,6 +8,8 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "distributed/mesh/device_mesh.h"
+#include "launcher/plan/foretold.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
@@ -65,6 +67,7 @@ class Run {
       logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
       return end(kExitOk);
     }
+    if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_.words, step.plan(), target_.device());
     ProgressLine progress(terminal_fd(), rank() == 0 ? terminal_columns() : 0, config_.train.steps, config_.log.every);
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       report_step(i);
@@ -84,7 +87,9 @@ class Run {
       if (!std::isfinite(loss) || !std::isfinite(norm))
         throw UserError(str("step ", i, ": the loss is ", loss, " and the gradient norm is ", norm,
                             "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
-      report(i, last, seconds, result.metrics, step, evaluation.get());
+      if (foretold_)
+        if (auto line = foretold_->measured(seconds)) logs::info(str("step ", i, ": ", *line));
+      report(i, last, seconds, result.metrics, evaluation.get());
       if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
       bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
       if (save) {
@@ -187,7 +192,7 @@ class Run {
     logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
   }
 
-  void report(int64_t i, bool last, double seconds, const std::map<std::string, double>& values, Step&, Step* evaluation) {
+  void report(int64_t i, bool last, double seconds, const std::map<std::string, double>& values, Step* evaluation) {
     bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
     bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
     if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval)) return;
@@ -197,6 +202,11 @@ class Run {
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
     row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
+    if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
+      if (foretold_->predicted_s() > 0) row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));
+      row.add("measured_step_ms", static_cast<float>(foretold_->median_s() * 1e3));
+      foretold_.reset();
+    }
     if (eval) {
       float loss = evaluate(*evaluation, i);
       row.add("val_loss", loss);
@@ -234,6 +244,7 @@ class Run {
   Trainer trainer_;
   data::Dataset data_;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<Foretold> foretold_;  // on rank 0, until its words are said
 };
 }  // namespace
 

@@ -143,7 +143,11 @@ TEST(ConfigErrors, Mesh) {
   EXPECT_NE(text.find("mesh.shape [3] multiplies out to 3, but there are 4 ranks"), std::string::npos) << text;
   config.mesh.shape = {3}, config.mesh.dim_names = {"tp"};
   EXPECT_EQ(refusal([&] { validate(config, 3); }),
-            "on the mesh [tp=3]: model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are");
+            "on the mesh [tp=3]: 3 reasons\n"
+            "  model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are\n"
+            "  the MLP's features (4 x model.width) is 512, not a multiple of the mesh's tp size, 3; 510 and 513 are\n"
+            "  model.context is 128, not a multiple of the mesh's tp size, 3; 126 and 129 are\n"
+            "  the nearest mesh that works is [dp_replicate=3, tp=1]: --mesh.shape=[3,1] --mesh.dim_names=[dp_replicate,tp]");
 }
 
 TEST(ConfigErrors, CommandLine) {

@@ -64,34 +64,63 @@ TEST(MemoryNeeds, CommunicatorsOfAMesh) {
   EXPECT_EQ(communicators({{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}}), 4);
 }
 
+Mesh data_mesh(int64_t ranks) { return {{ranks}, {"dp_replicate"}}; }
+std::vector<Mesh> doubled(int64_t ranks) { return {data_mesh(ranks), data_mesh(2 * ranks), data_mesh(4 * ranks), data_mesh(8 * ranks)}; }
 // 10 per sequence of the micro-batch, and a state of 100 shared by the ranks.
-std::optional<int64_t> bytes_of(int64_t micro, int64_t ranks) { return 10 * micro + 100 / ranks; }
+std::optional<int64_t> bytes_of(int64_t micro, const Mesh& mesh) { return 10 * micro + 100 / mesh.size(); }
 
 TEST(NearestFit, LargestDivisorOnTheSameRanksFirst) {
-  EXPECT_EQ(nearest_fit(64, 1, 420, bytes_of), (Fit{32, 1, 420}));
-  EXPECT_EQ(nearest_fit(64, 1, 419, bytes_of), (Fit{16, 1, 260}));
-  EXPECT_EQ(nearest_fit(12, 1, 170, bytes_of), (Fit{6, 1, 160}));
-  EXPECT_EQ(nearest_fit(7, 1, 169, bytes_of), (Fit{1, 1, 110}));
-  EXPECT_EQ(nearest_fit(64, 1, 110, bytes_of), (Fit{1, 1, 110}));
+  EXPECT_EQ(nearest_fit(64, doubled(1), 420, bytes_of), (Fit{32, 1, 420}));
+  EXPECT_EQ(nearest_fit(64, doubled(1), 419, bytes_of), (Fit{16, 1, 260}));
+  EXPECT_EQ(nearest_fit(12, doubled(1), 170, bytes_of), (Fit{6, 1, 160}));
+  EXPECT_EQ(nearest_fit(7, doubled(1), 169, bytes_of), (Fit{1, 1, 110}));
+  EXPECT_EQ(nearest_fit(64, doubled(1), 110, bytes_of), (Fit{1, 1, 110}));
 }
 
 TEST(NearestFit, MoreRanksWhereNoDivisorFits) {
-  EXPECT_EQ(nearest_fit(1, 1, 109, bytes_of), (Fit{1, 2, 60}));
-  EXPECT_EQ(nearest_fit(8, 1, 109, bytes_of), (Fit{4, 2, 90}));
-  EXPECT_EQ(nearest_fit(2, 2, 50, bytes_of), (Fit{2, 4, 45}));  // the micro-batch itself, on more ranks
-  EXPECT_EQ(nearest_fit(1, 1, 22, bytes_of), (Fit{1, 8, 22}));
-  EXPECT_EQ(nearest_fit(1, 1, 21, bytes_of), std::nullopt);
+  EXPECT_EQ(nearest_fit(1, doubled(1), 109, bytes_of), (Fit{1, 2, 60}));
+  EXPECT_EQ(nearest_fit(8, doubled(1), 109, bytes_of), (Fit{4, 2, 90}));
+  EXPECT_EQ(nearest_fit(2, doubled(2), 50, bytes_of), (Fit{2, 4, 45}));  // the micro-batch itself, on more ranks
+  EXPECT_EQ(nearest_fit(1, doubled(1), 22, bytes_of), (Fit{1, 8, 22}));
+  EXPECT_EQ(nearest_fit(1, doubled(1), 21, bytes_of), std::nullopt);
 }
 
 TEST(NearestFit, SkipsWhatCannotBe) {
   int asked = 0;
-  auto only_odd_ranks = [&](int64_t micro, int64_t ranks) -> std::optional<int64_t> {
+  auto only_odd_ranks = [&](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {
     ++asked;
-    if (ranks % 2 == 0) return {};
-    return bytes_of(micro, ranks);
+    if (mesh.size() % 2 == 0) return {};
+    return bytes_of(micro, mesh);
   };
-  EXPECT_EQ(nearest_fit(64, 1, 50, only_odd_ranks), std::nullopt);
+  EXPECT_EQ(nearest_fit(64, doubled(1), 50, only_odd_ranks), std::nullopt);
   EXPECT_EQ(asked, 4) << "the smallest is asked first, and nothing else where it does not fit";
+}
+
+std::vector<std::string> words_of(const std::vector<Mesh>& meshes) {
+  std::vector<std::string> out;
+  for (const Mesh& mesh : meshes) out.push_back(text(mesh));
+  return out;
+}
+
+TEST(NearestFit, MeshesNearby) {
+  EXPECT_EQ(words_of(nearby_meshes(data_mesh(4))),
+            (std::vector<std::string>{"[dp_replicate=4]", "[dp_replicate=2, dp_shard=2]", "[dp_replicate=1, dp_shard=4]", "[dp_replicate=8]",
+                                      "[dp_replicate=1, dp_shard=8]", "[dp_replicate=16]", "[dp_replicate=1, dp_shard=16]", "[dp_replicate=32]",
+                                      "[dp_replicate=1, dp_shard=32]"}));
+  EXPECT_EQ(words_of(nearby_meshes({{3, 2, 8}, {"dp_replicate", "dp_shard", "tp"}})),
+            (std::vector<std::string>{"[dp_replicate=3, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=6, tp=8]",
+                                      "[dp_replicate=6, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=12, tp=8]",
+                                      "[dp_replicate=12, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=24, tp=8]",
+                                      "[dp_replicate=24, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=48, tp=8]"}));
+  EXPECT_EQ(words_of(nearby_meshes({{2}, {"dp_shard"}})),
+            (std::vector<std::string>{"[dp_shard=2]", "[dp_shard=4]", "[dp_shard=8]", "[dp_shard=16]"}));
+}
+
+// The same ranks with the weights split: 100 of weights shared by dp_shard alone.
+TEST(NearestFit, NamesAMeshOfOtherDims) {
+  auto split = [](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> { return 10 * micro + 100 / mesh.size("dp_shard"); };
+  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 60, split), (Fit{1, 4, 60, "[dp_replicate=2, dp_shard=2]"}));
+  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 25, split), (Fit{1, 8, 22, "[dp_replicate=1, dp_shard=8]"}));
 }
 
 TEST(MemoryTable, EveryPartTheSumAndTheDevice) {
@@ -115,6 +144,8 @@ TEST(MemoryTable, RefusalNamesTheNearestConfigThatFits) {
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20}), start + "batch.micro 4 fits (1.00 MiB)");
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 4, 1 << 20}), start + "batch.micro 4 on 4 ranks fits (1.00 MiB)");
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{8, 4, 1 << 20}), start + "4 ranks with batch.micro 8 fit (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20, "[dp_shard=2]"}),
+            start + "batch.micro 4 on 2 ranks, mesh [dp_shard=2], fits (1.00 MiB)");
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, std::nullopt),
             start.substr(0, start.size() - 2) +
                 "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device");

@@ -1,0 +1,31 @@
+// Foretold: a run's predicted step time beside its measured one, said once, after the tenth step of a process.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/predict.h"
+
+namespace lockstep {
+
+class Foretold {
+ public:
+  static constexpr size_t kSteps = 10;
+  // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without calls, have no prediction.
+  Foretold(const RunConfig& config, const Mesh& mesh, const StepPlan& plan, const Device& device);
+  // Seconds of one step. At the tenth: the line to print, with the median of the steps from the third on (the first two load libraries and
+  // capture); else nothing.
+  std::optional<std::string> measured(double seconds);
+  // Once measured: both, in seconds; 0 where there is no prediction.
+  double predicted_s() const { return prediction_.step_s; }
+  double median_s() const { return median_; }
+
+ private:
+  Prediction prediction_;
+  std::string none_;  // why there is no prediction; else empty
+  std::vector<double> seconds_;
+  double median_ = 0;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,48 @@
+// The step time that a roofline predicts for a planned step, and what of its communication is exposed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/plan/overlap.h"
+#include "launcher/plan/traffic.h"
+#include "launcher/worker/paper.h"
+
+namespace lockstep {
+
+// The collectives of one kind along the same mesh dims, in a step, on the fullest rank.
+struct TrafficRow {
+  std::string dims;  // "dp_replicate"; "dp_replicate x dp_shard"
+  std::string op;    // "all_gather", "lane_exchange", ...
+  int64_t count = 0;
+  int64_t bytes = 0;     // that the rank sends
+  double seconds = 0;    // under way, by the roofline's links
+  double exposed_s = 0;  // of these: while nothing is computed
+};
+
+struct Prediction {
+  std::string roofline, measured_on;
+  bool beyond_node = false;    // more ranks than the node that the figures were measured on: what crosses nodes is not from a measurement
+  int64_t micro_batches = 0;   // of the fullest rank
+  double body_s = 0;           // one micro-batch, forward and backward, and its addition to the sums
+  double once_s = 0;           // counts, what is computed of weights alone, sums over lanes, update
+  std::vector<TrafficRow> traffic;
+  double exposed_s = 0;        // of all collectives
+  double step_s = 0;           // micro_batches * body_s + once_s + exposed_s
+  double tokens_per_s = 0;     // of all ranks
+  double flops_per_s = 0;      // of contractions and attention, per rank, on average
+};
+
+// Seconds of each call: what it computes at the roofline's rate or what it reads and writes at the memory's, whichever takes longer, and
+// the launch. `precision` is train.precision; a rate that the roofline lacks counts as that of fp32, else as the first that it has.
+std::vector<double> call_seconds(const std::vector<CallTime>& calls, const std::string& precision, const Roofline& roofline);
+
+// The prediction for a planned step on a mesh. The traffic has a row for each kind of collective even where the step has no calls that can be
+// predicted (the reference backend): then every time but those of links is 0.
+Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& step, const Roofline& roofline);
+
+// "predicted 117 ms, measured 121 ms a step (roofline cpu)"; the words of a prediction across nodes follow.
+std::string predicted_and_measured(const Prediction& prediction, double measured_s);
+std::string seconds_text(double seconds);  // "117 ms", "1.24 s", "35 us": three figures
+
+}  // namespace lockstep

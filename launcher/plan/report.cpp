@@ -1,0 +1,132 @@
+// From a planned run to its report.
+#include "launcher/plan/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+// Parts of a name that are numbers become "*".
+std::string pattern_of(const std::string& fqn) {
+  auto parts = split(fqn, '.');
+  for (auto& part : parts)
+    if (!part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); })) part = "*";
+  return join(parts, ".");
+}
+std::string role_of(const Spec& spec) {
+  return spec.role == Role::parameter ? "weights" : spec.role == Role::moment ? "moments" : "other state";
+}
+std::string placements_of(const Layout& layout, const Mesh& mesh) {
+  std::vector<std::string> out;
+  for (const auto& [dim, placement] : layout.splits)
+    if (mesh.shape[static_cast<size_t>(dim)] > 1) out.push_back(str(mesh.dim_names[static_cast<size_t>(dim)], ": ", text(placement)));
+  return join(out, ", ");
+}
+bool alike(const PlanTensors& a, const PlanTensors& b) {
+  return a.role == b.role && a.type == b.type && a.placements == b.placements && a.bytes == b.bytes;
+}
+}  // namespace
+
+std::vector<PlanTensors> tensor_rows(const State& state) {
+  const Mesh& mesh = state.mesh().words;
+  std::vector<PlanTensors> rows;
+  std::map<std::string, size_t> index;  // of everything that a row shares
+  for (const auto& spec : state.specs()) {
+    const Layout layout = state.layout(spec.fqn);
+    PlanTensors row{pattern_of(spec.fqn), role_of(spec), shape_text(spec.dtype, spec.shape), placements_of(layout, mesh), 1,
+                    numel(padded_local_shape(layout, mesh, spec.shape)) * static_cast<int64_t>(size_of(spec.dtype))};
+    auto [found, added] = index.try_emplace(str(row.name, "|", row.role, "|", row.type, "|", row.placements, "|", row.bytes), rows.size());
+    if (added)
+      rows.push_back(std::move(row));
+    else
+      ++rows[found->second].count;
+  }
+  // The moments of one weight share a row: a.b.{exp_avg,exp_avg_sq}.
+  std::vector<PlanTensors> out;
+  std::map<std::string, size_t> stems;
+  for (auto& row : rows) {
+    const size_t dot = row.name.rfind('.');
+    const std::string stem = row.name.substr(0, dot);
+    auto found = stems.find(stem);
+    if (row.role == "moments" && dot != std::string::npos && found != stems.end() && alike(out[found->second], row) &&
+        out[found->second].count % row.count == 0) {
+      PlanTensors& whole = out[found->second];
+      std::string& name = whole.name;
+      if (name.back() == '}') name.pop_back();
+      else name.insert(dot + 1, "{");
+      name += "," + row.name.substr(dot + 1) + "}";
+      whole.count += row.count;
+      continue;
+    }
+    if (row.role == "moments" && dot != std::string::npos) stems[stem] = out.size();
+    out.push_back(std::move(row));
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    auto rank = [](const PlanTensors& t) { return t.role == "weights" ? 0 : t.role == "moments" ? 1 : 2; };
+    return rank(a) < rank(b);
+  });
+  return out;
+}
+
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks) {
+  std::set<int64_t> counts{1, ranks / 4, ranks / 2, ranks - 1, ranks, ranks + 1, 2 * ranks, 4 * ranks};
+  std::vector<PlanUse> out;
+  for (int64_t n : counts) {
+    if (n < 1 || (n > 2 * lanes && n > ranks)) continue;
+    const int64_t most = LanePlan{micro_batches, lanes, static_cast<int>(n), 0}.micro_batch_range(0).second;
+    out.push_back({n, most, static_cast<double>(micro_batches) / static_cast<double>(most * n)});
+  }
+  return out;
+}
+
+PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline, const std::string& why) {
+  const PaperStep& step = run.step;
+  const StepPlan& plan = step.plan;
+  PlanReport out;
+  out.name = config.name;
+  out.ranks = run.words.size();
+  out.mesh = run.words;
+  for (const auto& spec : run.state.specs()) {
+    out.state_bytes_once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
+    if (spec.role == Role::parameter) out.parameters += numel(spec.shape);
+  }
+  out.tensors = tensor_rows(run.state);
+  // The body is a rank's share of what the ranks outside the data dims compute together.
+  out.flops = step.executables.body->flops() * static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
+  out.tokens = config.batch.global * config.model.context;
+
+  out.state = run.state.bytes_per_rank();
+  out.arena = step.executables.arena_bytes();
+  out.reduction = step.reduction;
+  int64_t fragments = 0;
+  for (const auto& fragment : step.executables.fragments) fragments += fragment->arena_bytes();
+  for (const MemoryPart& part : {MemoryPart{"forward and backward", step.executables.body->arena_bytes()},
+                                 MemoryPart{"made of weights once a step", step.executables.seed->arena_bytes()},
+                                 MemoryPart{"token counts", step.executables.count->arena_bytes()}, MemoryPart{"between sums and update", fragments},
+                                 MemoryPart{"partial sums of gradients", step.reduction - step.tail}, MemoryPart{"sums, update and gathers", step.tail}})
+    if (part.bytes) out.regions.push_back(part);
+
+  out.micro_batches = plan.micro_batches;
+  out.micro = config.batch.micro;
+  out.lanes = plan.lanes;
+  out.data_ranks = step.ranks;
+  out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks);
+  int64_t advised = config.batch.global / (4 * out.data_ranks);
+  while (advised > 1 && config.batch.global % advised) --advised;
+  if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro) out.advised_micro = advised;
+
+  Roofline none{.name = "", .contraction = {{"fp32", 1}}, .memory = 1, .inside = {1, 0}, .across = {1, 0}, .measured_on = ""};
+  out.prediction = predict(config, run.words, step, roofline ? *roofline : none);
+  out.predicted = roofline && out.prediction.step_s > 0;
+  if (!out.predicted) out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
+  out.invariant = plan.options.invariant;
+  out.certificate = certificate_of(plan, step.executables, step.ranks);
+  return out;
+}
+
+}  // namespace lockstep

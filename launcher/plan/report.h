@@ -1,0 +1,85 @@
+// PlanReport: everything that trainrun plan says of a run, as data; printed as text or as JSON.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/predict.h"
+
+namespace lockstep {
+
+// Tensors of the state that differ in numbers of their names alone.
+struct PlanTensors {
+  std::string name;        // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
+  std::string role;        // "weights", "moments", "other state"
+  std::string type;        // "f32[1152,384]"
+  std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims of more than one rank; "" where each rank has it whole
+  int64_t count = 0;       // how many
+  int64_t bytes = 0;       // of one, on the fullest rank
+};
+
+struct PlanUse {  // of the slots for micro-batches on some number of data ranks
+  int64_t ranks = 0, most = 0;  // micro-batches of the fullest rank
+  double used = 0;              // share of the slots
+};
+
+struct PlanReport {
+  std::string name;
+  int64_t ranks = 1;
+  Mesh mesh;
+  int64_t parameters = 0;
+  int64_t state_bytes_once = 0;  // fp32, all ranks together
+  double flops = 0;              // contractions and attention of a step, all ranks together
+  int64_t tokens = 0;
+  std::vector<PlanTensors> tensors;
+
+  // Bytes of the fullest rank, exact.
+  int64_t state = 0, arena = 0, reduction = 0;
+  std::vector<MemoryPart> regions;  // of the arena, then of the reduction
+
+  // Of the fullest rank's device, or of its host on the CPU: exact parts and bounds. `available` 0: not known.
+  MemoryNeeds needs;
+  int64_t available = 0;
+  bool on_device = false;  // not the host's own memory
+  std::string missing;     // why the plan was made without the device; else empty
+  std::optional<Fit> nearest;  // where it does not fit
+  bool fits() const { return available <= 0 || needs.total() <= available; }
+
+  int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;
+  std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
+  int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
+  Prediction prediction;
+  bool predicted = false;     // there is a roofline, and calls to predict
+  std::string no_prediction;  // else why not
+  bool invariant = true;
+  std::string certificate;
+};
+
+// The tables of a run, without `needs`, `available`, `missing` and `nearest`. `roofline` null: no prediction, for the reason `why`.
+PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline, const std::string& why = "");
+// Grouped rows of a state: weights, then moments, then the rest, in order of recording.
+std::vector<PlanTensors> tensor_rows(const State& state);
+// Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks` is one of them.
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks);
+
+// Sections of short tables.
+std::string plan_text(const PlanReport& report);
+
+// The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers, all times seconds.
+//   name, ranks, mesh {shape [], dim_names []}
+//   model {parameters, state_bytes}
+//   tensors [{name, role, type, placements, count, bytes}]             bytes: of one, on the fullest rank
+//   memory {state, arena, reduction, total,                             the fullest rank, exact
+//           regions [{name, bytes}],
+//           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host), with bounds of what libraries take
+//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null, planned_without | null}}
+//   step {micro_batches, micro, lanes, data_ranks, tokens, flops}
+//   collectives [{dims, op, count, bytes, seconds, exposed}]            times null without a prediction
+//   utilisation [{ranks, micro_batches, used}], advised_micro | null
+//   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s, flops_per_s} | null
+//   no_prediction | null
+//   certificate, same_bits_on                                            "any" or "this" number of data ranks
+std::string plan_json(const PlanReport& report);
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// Roofline: how fast a kind of device computes, reads and sends, as measured; what a predicted step time is made of.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/device/device.h"
+
+namespace lockstep {
+
+// One rank's share of a link while its peers use theirs.
+struct LinkSpeed {
+  double bandwidth = 0;  // bytes per second that a rank sends while it receives as many
+  double latency = 0;    // seconds of a collective of no bytes
+  bool operator==(const LinkSpeed&) const = default;
+};
+
+struct Roofline {
+  std::string name{};
+  std::map<std::string, double> contraction{};  // per train.precision (fp32, tf32, bf16): FLOP/s that dense products reach
+  std::map<std::string, double> attention{};    // the same for attention, forward and backward; empty: as contraction
+  double memory = 0;                          // bytes per second that kernels read and write
+  double launch = 0;                          // seconds that a call takes beside its work
+  LinkSpeed inside{}, across{};               // between ranks of one node, and of different nodes
+  int64_t ranks_per_node = 1;
+  int64_t cores = 0;        // 0: rates are of one device, which a rank has alone; else of this many cores together, which ranks share
+  std::string measured_on{};  // words: where the figures are from
+
+  // The rates of one of `ranks` ranks with `threads` threads each. On devices: as they are. On cores: a rank has its threads' share of them,
+  // and no more than the ranks of its node leave it.
+  Roofline for_rank(int64_t ranks, int64_t threads) const;
+  bool operator==(const Roofline&) const = default;
+};
+
+// "h200", "cpu", or a path of a JSON file with the fields of the struct: {"name": "a100", "contraction": {"fp32": 1.7e13, "bf16": 2.4e14},
+// "memory": 1.6e12, "inside": {"bandwidth": 2.4e11, "latency": 3e-5}, "ranks_per_node": 8}. `across` is `inside` where it is left out;
+// attention, launch, cores and measured_on may be left out. UserError listing all that is wrong: a file that cannot be read, no JSON, an
+// unknown key with the nearest one, a missing key, a wrong type, a rate that is not above 0.
+Roofline roofline_named(const std::string& word);
+// The JSON text of a roofline; `where` names it in messages.
+Roofline parse_roofline(const std::string& text, const std::string& where);
+std::vector<std::string> roofline_names();  // the built-in ones
+
+// The built-in roofline of a device ("cpu" for the CPU, "h200" for a GPU that describes itself as one); "" where there is none.
+std::string roofline_of(const Device& device);
+
+}  // namespace lockstep

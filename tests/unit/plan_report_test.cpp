@@ -1,0 +1,143 @@
+// A report of a small config, against what can be counted by hand; and the shipped workloads' predicted times beside the measured ones.
+#include <gtest/gtest.h>
+
+#include "compiler/run/lane_reducer.h"
+#include "core/base/error.h"
+#include "launcher/plan/foretold.h"
+#include "launcher/plan/report.h"
+
+namespace lockstep {
+namespace {
+
+RunConfig small() {
+  return parse_config(R"({"name": "small", "model": {"kind": "gpt", "vocab": 32, "context": 8, "width": 16, "depth": 3, "heads": 2},
+    "data": {"paths": ["a.txt"], "kind": "tokens"}, "batch": {"global": 24, "micro": 2}, "train": {"device": "cpu"},
+    "compile": {"bucket_bytes": 4096}})",
+                      "small.json");
+}
+
+TEST(PlanReport, TensorsAreGroupedByWhatTheyShare) {
+  PaperRun run(small(), 4, cpu_target());
+  std::vector<std::string> rows;
+  int64_t sum = 0, count = 0;
+  for (const auto& t : tensor_rows(run.state)) {
+    rows.push_back(str(t.role, " ", t.name, " ", t.type, " ", t.count, " x ", t.bytes, " ", t.placements));
+    sum += t.count * t.bytes;
+    count += t.count;
+  }
+  EXPECT_EQ(count, static_cast<int64_t>(run.state.specs().size()));
+  EXPECT_EQ(sum, run.state.bytes_per_rank());
+  ASSERT_EQ(rows.size(), 32u);  // 16 rows of weights, however many layers, and their moments
+  EXPECT_EQ(rows[0], "weights token.weight f32[32,16] 1 x 2048 ");
+  EXPECT_EQ(rows[4], "weights blocks.*.attn.qkv.weight f32[48,16] 3 x 3072 ");
+  EXPECT_EQ(rows[16], "moments optim.token.weight.{exp_avg,exp_avg_sq} f32[32,16] 2 x 512 dp_replicate: Shard(0)");
+  EXPECT_EQ(rows[20], "moments optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq} f32[48,16] 6 x 768 dp_replicate: Shard(0)");
+}
+
+// 3 micro-batches on each of 4 ranks, of 12 in 12 lanes.
+TEST(PlanReport, CollectivesAreCountedByHand) {
+  RunConfig config = small();
+  Roofline slow{.name = "slow", .contraction = {{"fp32", 1e9}}, .memory = 1e9, .inside = {1e6, 1e-3}, .across = {1e6, 1e-3}, .ranks_per_node = 4};
+  PaperRun run(config, 4, cpu_target());
+  PlanReport report = make_report(config, run, &slow);
+  EXPECT_EQ(report.parameters, 32 * 16 + 8 * 16 + 3 * (12 * 16 * 16 + 13 * 16) + 2 * 16);
+  ASSERT_EQ(report.prediction.traffic.size(), 3u);
+  std::map<std::string, TrafficRow> rows;
+  for (const auto& row : report.prediction.traffic) {
+    EXPECT_EQ(row.dims, "dp_replicate");
+    rows[row.op] = row;
+  }
+  // Three of four ranks' rows of each gradient leave, in as many partial sums as the rank with most of them holds: lanes [3,6) are the
+  // subtrees 3 and 4-5. The loss is exchanged too, one f32, whose owner is the first rank; a rank that owns none of it sends it all.
+  const auto buckets = static_cast<int64_t>(run.step.plan.phases.buckets.size());
+  EXPECT_EQ(rows["lane_exchange"].count, buckets);
+  EXPECT_GE(rows["lane_exchange"].bytes, 2 * 3 * (report.parameters * 4 / 4));
+  EXPECT_LE(rows["lane_exchange"].bytes, 2 * 3 * (report.parameters * 4 / 4) + 8);
+  EXPECT_EQ(rows["all_gather"].bytes, 3 * ((report.parameters * 4 + 4) / 4));  // new weights, and the loss
+  EXPECT_EQ(rows["all_reduce"].count, 2);                                      // token counts, and the exact norm
+  EXPECT_EQ(rows["all_reduce"].bytes, 2 * (8 + 64) * 3 / 4);
+  // Links in closed form: a millisecond and a microsecond per byte.
+  for (const auto& [op, row] : rows) EXPECT_NEAR(row.seconds, 1e-3 * static_cast<double>(row.count) + 1e-6 * static_cast<double>(row.bytes), 1e-9) << op;
+  EXPECT_EQ(rows["all_gather"].exposed_s, rows["all_gather"].seconds);
+  EXPECT_LT(rows["lane_exchange"].exposed_s, rows["lane_exchange"].seconds);
+  // The last bucket has nothing behind it.
+  EXPECT_GT(rows["lane_exchange"].exposed_s, 1e-3);
+  EXPECT_EQ(report.prediction.micro_batches, 3);
+  EXPECT_NEAR(report.prediction.step_s, 3 * report.prediction.body_s + report.prediction.once_s + report.prediction.exposed_s, 1e-12);
+  EXPECT_FALSE(report.prediction.beyond_node);
+  EXPECT_TRUE(report.predicted);
+  EXPECT_EQ(report.uses.size(), 7u);
+  PaperRun eight(config, 8, cpu_target());
+  EXPECT_TRUE(make_report(config, eight, &slow).prediction.beyond_node);
+}
+
+TEST(PlanReport, OneRankSendsNothing) {
+  RunConfig config = small();
+  PaperRun run(config, 1, cpu_target());
+  PlanReport report = make_report(config, run, nullptr, "nobody asked");
+  EXPECT_TRUE(report.prediction.traffic.empty());
+  EXPECT_FALSE(report.predicted);
+  EXPECT_EQ(report.no_prediction, "nobody asked");
+  EXPECT_NE(plan_text(report).find("collectives: none, it is one rank\n"), std::string::npos);
+  EXPECT_EQ(report.state + report.arena + report.reduction, run.state.bytes_per_rank() + run.step.executables.arena_bytes() + run.step.reduction);
+  int64_t regions = 0;
+  for (const auto& region : report.regions) regions += region.bytes;
+  EXPECT_EQ(regions, report.arena + report.reduction);
+  config.compile.backend = "reference";
+  PaperRun reference(config, 1, cpu_target());
+  Roofline cpu = roofline_named("cpu");
+  EXPECT_EQ(make_report(config, reference, &cpu).no_prediction, "the reference backend has no calls whose time could be foretold");
+}
+
+// A few ranks stand for all: no other rank holds more of any bucket.
+TEST(PlanReport, TheFullestRanksAreAmongTheFew) {
+  for (int ranks : {1, 2, 3, 5, 7, 12, 30})
+    for (int64_t lanes : {1, 6, 12, 24}) {
+      LanePlan plan{24, lanes, ranks, 0};
+      auto few = fullest_ranks(plan);
+      auto counting = cpu_target().make_reductions({});
+      auto held = [&](int r) {
+        plan.rank = r;
+        LaneReducer reducer({{5, 3}, {17}, {64, 2}}, plan, cpu_device(), *counting);
+        return reducer.bytes();
+      };
+      int64_t of_few = 0, of_all = 0;
+      for (int r : few) of_few = std::max(of_few, held(r));
+      for (int r = 0; r < ranks; ++r) of_all = std::max(of_all, held(r));
+      EXPECT_EQ(of_few, of_all) << ranks << " ranks, " << lanes << " lanes";
+      EXPECT_LE(few.size(), 12u);
+    }
+}
+
+// Step times measured on one H200 (README.md), within what a roofline can say.
+TEST(PlanReport, PredictsWhatWasMeasured) {
+  const std::pair<const char*, double> measured[] = {{"gpt2_124m", 0.1139}, {"gpt2_1558m", 0.3271}, {"llama_1b5", 0.2733}};
+  Roofline h200 = roofline_named("h200");
+  for (auto [name, seconds] : measured) {
+    RunConfig config = load_config(str(LOCKSTEP_CONFIGS "/", name, ".json"));
+    PaperRun run(config, 1, cpu_target());
+    const double predicted = predict(config, run.words, run.step, h200).step_s;
+    EXPECT_NEAR(predicted / seconds, 1, 0.1) << name << ": predicted " << predicted;
+  }
+}
+
+TEST(PlanReport, BesideTheMeasuredTimeAfterTenSteps) {
+  RunConfig config = small();
+  PaperRun run(config, 1, cpu_target());
+  Foretold foretold(config, run.words, run.step.plan, cpu_device());
+  for (int step = 1; step < 10; ++step) EXPECT_FALSE(foretold.measured(step < 3 ? 5.0 : 0.1 * step).has_value());
+  auto line = foretold.measured(1.0);
+  ASSERT_TRUE(line.has_value());
+  EXPECT_DOUBLE_EQ(foretold.median_s(), 0.65);  // of 0.3 to 1.0: the first two do not count
+  EXPECT_EQ(*line, str("predicted ", seconds_text(foretold.predicted_s()), ", measured 650 ms a step (roofline cpu)"));
+  EXPECT_FALSE(foretold.measured(1.0).has_value());
+  config.compile.backend = "reference";
+  PaperRun reference(config, 1, cpu_target());
+  Foretold none(config, reference.words, reference.step.plan, cpu_device());
+  for (int step = 1; step < 10; ++step) none.measured(0.25);
+  EXPECT_EQ(none.measured(0.25).value(),
+            "measured 250 ms a step; not predicted (the reference backend has no calls whose time could be foretold)");
+}
+
+}  // namespace
+}  // namespace lockstep
