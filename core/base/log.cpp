@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <mutex>
 
 #include "core/base/env.h"
 #include "core/base/error.h"
@@ -15,6 +17,11 @@ namespace lockstep::logs {
 
 namespace {
 std::atomic<int> g_rank{0};
+thread_local int thread_rank = -1;
+std::mutex g_sink_mutex;
+std::shared_ptr<const Sink> g_sink;
+
+int rank() { return thread_rank >= 0 ? thread_rank : g_rank.load(); }
 
 spdlog::logger& logger() {
   static auto instance = [] {
@@ -24,6 +31,19 @@ spdlog::logger& logger() {
   }();
   return *instance;
 }
+
+// True when a sink has taken the line.
+bool to_sink(const std::string& line) {
+  std::shared_ptr<const Sink> sink;
+  {
+    std::lock_guard lock(g_sink_mutex);
+    sink = g_sink;
+  }
+  if (sink) (*sink)(rank(), line);
+  return sink != nullptr;
+}
+
+std::string prefixed(const std::string& line) { return rank() == 0 ? line : str("[rank ", rank(), "] ", line); }
 
 const std::map<std::string, bool>& switches() {
   static const std::map<std::string, bool> chosen = [] {
@@ -78,14 +98,24 @@ bool enabled(const char* topic) {
 
 void topic(const char* name, const std::string& text) {
   if (!enabled(name)) return;
-  for (const auto& line : split(text, '\n')) logger().info("[{}] {}", name, line);
+  for (const auto& line : split(text, '\n'))
+    if (!to_sink(str("[", name, "] ", line))) logger().info("[{}] {}", name, line);
 }
 
 void info(const std::string& line) {
-  if (g_rank.load() == 0) logger().info(line);
+  if (rank() == 0 && !to_sink(line)) logger().info(line);
 }
-void warn(const std::string& line) { logger().warn(g_rank.load() == 0 ? line : str("[rank ", g_rank.load(), "] ", line)); }
-void error(const std::string& line) { logger().error(g_rank.load() == 0 ? line : str("[rank ", g_rank.load(), "] ", line)); }
+void warn(const std::string& line) {
+  if (!to_sink(prefixed(line))) logger().warn(prefixed(line));
+}
+void error(const std::string& line) {
+  if (!to_sink(prefixed(line))) logger().error(prefixed(line));
+}
 void set_rank(int rank) { g_rank = rank; }
+void set_thread_rank(int rank) { thread_rank = rank; }
+void set_sink(Sink sink) {
+  std::lock_guard lock(g_sink_mutex);
+  g_sink = sink ? std::make_shared<const Sink>(std::move(sink)) : nullptr;
+}
 
 }  // namespace lockstep::logs

@@ -1,6 +1,7 @@
 // Logs: a line for people (spdlog), and topics for those who look inside (LOCKSTEP_LOGS="+fusion,-plan").
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -21,5 +22,10 @@ void warn(const std::string& line);
 void error(const std::string& line);
 // Only rank 0 prints info lines; warnings and errors of other ranks are prefixed "[rank R]".
 void set_rank(int rank);
+// The same for what the calling thread says alone, where ranks are threads of one process; -1: the process's rank again.
+void set_thread_rank(int rank);
+// Takes the lines instead of stderr, with the rank that says them; called from any thread. An empty one: stderr again.
+using Sink = std::function<void(int rank, const std::string& line)>;
+void set_sink(Sink sink);
 
 }  // namespace lockstep::logs

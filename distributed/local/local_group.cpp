@@ -18,13 +18,15 @@ namespace {
 // State of a started collective, shared by its Work and by what it has enqueued on streams.
 class LocalFlight {
  public:
+  // Made on the rank's own thread, whose recorder it takes: what a stream runs may run elsewhere.
   LocalFlight(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, GroupIdentity identity, Collective what,
               std::string label)
       : hub_(std::move(hub)),
         channel_(std::move(channel)),
         identity_(std::move(identity)),
         what_(std::move(what)),
-        label_(std::move(label)) {}
+        label_(std::move(label)),
+        recorder_(flight_recorder()) {}
 
   // Runs on the stream; its failure also ends a wait on another stream.
   void join() {
@@ -33,14 +35,14 @@ class LocalFlight {
       seat = hub_->join(*channel_, identity_.rank, what_, label_);
     } catch (...) {
       std::lock_guard lock(mutex_);
-      Flight(identity_, seat.group_seq, what_, label_).end(FlightState::failed);
+      Flight(identity_, seat.group_seq, what_, label_, recorder_).end(FlightState::failed);
       failure_ = std::current_exception();
       joined_.notify_all();
       throw;
     }
     std::lock_guard lock(mutex_);
     seat_ = seat;
-    flight_ = Flight(identity_, seat.group_seq, what_, label_);
+    flight_ = Flight(identity_, seat.group_seq, what_, label_, recorder_);
     joined_.notify_all();
   }
   bool done() {
@@ -83,6 +85,7 @@ class LocalFlight {
   GroupIdentity identity_;
   Collective what_;
   std::string label_;
+  std::shared_ptr<FlightRecorder> recorder_;
   std::mutex mutex_;
   std::condition_variable joined_;
   LocalSeat seat_;

@@ -122,19 +122,27 @@ std::shared_ptr<FlightRecorder>& recorder_slot() {
   static auto& slot = *new std::shared_ptr<FlightRecorder>;  // never destroyed: progress threads may outlive main's statics
   return slot;
 }
+thread_local std::shared_ptr<FlightRecorder> thread_recorder;
 }  // namespace
 
 void set_flight_recorder(std::shared_ptr<FlightRecorder> recorder) {
   std::lock_guard lock(recorder_mutex);
   recorder_slot() = std::move(recorder);
 }
+void set_thread_flight_recorder(std::shared_ptr<FlightRecorder> recorder) { thread_recorder = std::move(recorder); }
 std::shared_ptr<FlightRecorder> flight_recorder() {
+  if (thread_recorder) return thread_recorder;
   std::lock_guard lock(recorder_mutex);
   return recorder_slot();
 }
 
 Flight::Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label)
     : Flight(group, group_seq, lockstep::name(what), label, sent_bytes(what)) {}
+Flight::Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label,
+               std::shared_ptr<FlightRecorder> recorder)
+    : recorder_(std::move(recorder)) {
+  if (recorder_) seq_ = recorder_->started(group, group_seq, lockstep::name(what), label, sent_bytes(what));
+}
 Flight::Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes)
     : recorder_(flight_recorder()) {
   if (recorder_) seq_ = recorder_->started(group, group_seq, verb, label, bytes);

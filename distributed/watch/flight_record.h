@@ -76,13 +76,18 @@ class FlightRecorder {
 
 // The recorder that every Group of this process reports to; null: none.
 void set_flight_recorder(std::shared_ptr<FlightRecorder> recorder);
+// The calling thread's own one, where it has one; else the process's.
 std::shared_ptr<FlightRecorder> flight_recorder();
+// For the calling thread alone, where ranks are threads of one process. Null: the process's again.
+void set_thread_flight_recorder(std::shared_ptr<FlightRecorder> recorder);
 
-// Token of one collective: records the start when built and the end when told, into the process's recorder if there is one.
+// Token of one collective: records the start when built and the end when told, into flight_recorder() if there is one.
 class Flight {
  public:
   Flight() = default;
   Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label);
+  // The same into a given recorder (null: none), where another thread than the rank's own records.
+  Flight(const GroupIdentity& group, int64_t group_seq, const Collective& what, std::string_view label, std::shared_ptr<FlightRecorder> recorder);
   // Of something that is no single collective, such as the launch of a captured graph that holds many.
   Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes);
   void end(FlightState state);  // the first call counts

@@ -14,6 +14,7 @@ namespace lockstep::cli {
 // trainrun [run] [flags] CONFIG.json|PROGRAM [--a.b=VALUE ...]
 struct RunArguments {
   LaunchOptions launch;            // worker is filled by run()
+  int64_t simulate = 0;            // ranks as threads of this process; 0: launch.nproc processes
   bool dry_run = false;            // print the command and the environment, start nothing, write nothing
   std::string self;                // path of trainrun, which is the worker's program for a config
   std::string target;              // a config, or a program of the user
@@ -33,6 +34,20 @@ struct PlanArguments {
   bool json = false;     // one object (launcher/plan/report.h) instead of tables
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
+
+// trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...]: computes a step again, from a checkpoint before it, and prints
+// a table of what the run recorded and what came out. Returns kExitDiffers when they are not equal; writes nothing into the run's folder.
+struct ReplayArguments {
+  std::string run;  // a name below runs/, or a path
+  int64_t step = 0;
+  int64_t nproc = 1;
+  bool processes = false;             // ranks are processes; else threads of this one
+  bool from_start = false;            // from the initial weights, not from a checkpoint
+  std::vector<Override> overrides;    // of the run's config
+  std::string self;                   // path of trainrun
+};
+inline constexpr int kExitDiffers = 1;  // an exit code of replay alone; the others are in core/base/error.h
+int replay(const ReplayArguments& arguments, std::ostream& out);
 
 // trainrun generate RUN [flags]: text from a checkpoint.
 struct GenerateArguments {

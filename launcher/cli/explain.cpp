@@ -23,6 +23,7 @@ const std::vector<Word>& fixed_words() {
        "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same command. Exit code 75."},
       {"InternalError", "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. Exit code 70."},
       {"0", "Exit code 0: the run is complete."},
+      {"1", "Exit code 1: trainrun replay: the step came out otherwise than the run recorded it; the table names what differs."},
       {"2", "Exit code 2: UserError. The input is wrong; the message names it and the way out."},
       {"70", "Exit code 70: InternalError, or a rank that died of SIGSEGV, SIGBUS, SIGABRT, SIGILL or SIGFPE."},
       {"75", "Exit code 75: PeerError, or a rank that was killed. The same command continues from the last checkpoint."},

@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-int64_t parse_nproc(const std::string& text) {
+int64_t parse_nproc(const std::string& text, const char* flag) {
   if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
   size_t end = 0;
   long long value = 0;
@@ -18,7 +18,7 @@ int64_t parse_nproc(const std::string& text) {
     end = 0;  // no number; refused below
   }
   if (end == 0 || end != text.size() || value < 1)
-    throw UserError(str("--nproc is \"", text, "\"; give a number of ranks, 1 or more, or auto (one per core)"));
+    throw UserError(str(flag, " is \"", text, "\"; give a number of ranks, 1 or more, or auto (one per core)"));
   return value;
 }
 
@@ -27,9 +27,23 @@ void add_nproc(CLI::App& app, Flags& flags) {
       ->type_name("N|auto");
 }
 
+void add_simulate(CLI::App& app, Flags& flags) {
+  app.add_option("--simulate", flags.simulate, "N ranks as threads of this process, with the bits of --nproc N; on the CPU, without MPI")
+      ->type_name("N|auto");
+}
+
+int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
+  if (flags.simulate.empty()) return 0;
+  if (app.count("--nproc"))
+    throw UserError(str("--simulate ", flags.simulate, " and --nproc ", flags.nproc,
+                        " are both given; use --nproc N for ranks that are processes, --simulate N for ranks that are threads of this one"));
+  return parse_nproc(flags.simulate, "--simulate");
+}
+
 void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
   add_nproc(app, flags);
+  add_simulate(app, flags);
   app.add_option("--max-restarts,--max_restarts", launch.max_restarts, "restarts after a rank died, from the last checkpoint")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
@@ -41,6 +55,20 @@ void add_run_flags(CLI::App& app, Flags& flags) {
       ->type_name("SECONDS");
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run, "print the command and the environment, start nothing");
   app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")->type_name("CONFIG|PROGRAM");
+}
+
+void add_replay_flags(CLI::App& app, Flags& flags) {
+  app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")->required()->type_name("RUN");
+  app.add_option("--step", flags.replay.step, "the step to compute again; it is compared with its line of metrics.jsonl")
+      ->required()
+      ->type_name("K");
+  add_nproc(app, flags);
+  add_simulate(app, flags);
+  app.add_flag("--from-start,--from_start", flags.replay.from_start, "from the initial weights, where no checkpoint is before the step");
+  app.footer(
+      "Starts from the newest checkpoint before step K, on any number of ranks; steps on the way are computed too. Any config key of the\n"
+      "run can be overridden (--train.device=cpu). Nothing is written into the run's folder.\n"
+      "Exit codes: 0 equal; 1 a value or the certificate differs; 2 wrong input; 80 stopped. Equal certificates promise equal bits.");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

@@ -10,9 +10,10 @@
 namespace lockstep::cli {
 
 struct Flags {
-  std::string nproc = "1", target, word, path, memory, roofline;
+  std::string nproc = "1", simulate, target, word, path, memory, roofline;
   RunArguments run;
   GenerateArguments generate;
+  ReplayArguments replay;
   bool reference = false, json = false;
 };
 
@@ -20,8 +21,14 @@ struct Flags {
 void add_nproc(CLI::App& app, Flags& flags);
 // Adds every flag of run, and the config or program.
 void add_run_flags(CLI::App& app, Flags& flags);
-// A rank count of 1 or more; "auto" is one per core. UserError for anything else.
-int64_t parse_nproc(const std::string& text);
+// Adds --simulate; the value goes to flags.simulate, to be read by parse_simulate.
+void add_simulate(CLI::App& app, Flags& flags);
+// Adds every flag of replay, and the run.
+void add_replay_flags(CLI::App& app, Flags& flags);
+// A rank count of 1 or more; "auto" is one per core. UserError for anything else, naming the flag.
+int64_t parse_nproc(const std::string& text, const char* flag = "--nproc");
+// --simulate's rank count; 0 without it. UserError when --nproc is given too.
+int64_t parse_simulate(const CLI::App& app, const Flags& flags);
 // Long names of the flags of a command, without dashes.
 std::vector<std::string> names_of(const CLI::App& app);
 

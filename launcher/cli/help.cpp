@@ -12,18 +12,20 @@ std::string help_text() {
                                                            one rank per core; any config key is an option
   trainrun --nproc 4 --max-restarts 3 --min-nproc 2 config.json
                                                            goes on when a rank dies
+  trainrun --simulate 8 config.json                        8 ranks as threads of one process: the same bits, without MPI
   trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config
 
   trainrun plan --nproc 8 config.json                      memory and collectives, before any rank is started
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference   all keys
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
+  trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
   trainrun explain optim.clip                              a config key, an op, an exit code, a log topic
   trainrun env                                             versions, processor, LOCKSTEP_* variables
 
-Flags of run (trainrun run --help):  --nproc N|auto   --max-restarts N   --min-nproc N   --grace SECONDS   --dry-run
+Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --grace SECONDS   --dry-run
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
-Exit codes: 0 done, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
+Exit codes: 0 done, 1 a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";
 }
 

@@ -11,6 +11,7 @@
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/supervisor.h"
+#include "launcher/worker/simulate.h"
 
 namespace lockstep::cli {
 
@@ -45,9 +46,17 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
 int run(const RunArguments& arguments, std::ostream& out) {
   LaunchOptions launch = arguments.launch;
   if (arguments.target.empty()) throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
+  if (arguments.simulate) {
+    if (launch.max_restarts || launch.min_nproc)
+      throw UserError("--max-restarts and --min-nproc restart processes, and the ranks of --simulate are threads of one; leave them out, or use --nproc");
+    launch.nproc = arguments.simulate;
+  }
   if (launch.min_nproc > launch.nproc) throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
   if (is_program(arguments.target)) {
+    if (arguments.simulate)
+      throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target, " is a program, each of whose ranks is a process: use --nproc ",
+                          arguments.simulate));
     run_dir = "runs/" + name_of_program(arguments);
     launch.worker = {arguments.target};
     launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
@@ -55,6 +64,14 @@ int run(const RunArguments& arguments, std::ostream& out) {
     RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
     check_meshes(resolved, launch);
     run_dir = "runs/" + resolved.name;
+    if (arguments.simulate) {
+      in_place_device(resolved, arguments.simulate);
+      if (arguments.dry_run) {
+        out << "--simulate " << arguments.simulate << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
+        return kExitOk;
+      }
+      return simulate(resolved, arguments.simulate, RunFolder(run_dir), launch.grace);
+    }
     asked = run_dir + "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;

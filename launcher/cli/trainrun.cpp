@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <ostream>
 
 #include "core/base/error.h"
@@ -11,13 +10,14 @@
 #include "launcher/cli/version.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/worker/replay.h"
 #include "launcher/worker/worker.h"
 
 namespace lockstep::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "env", "worker"};
+const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "replay", "env", "worker"};
 
 // The first word that is no flag decides: a subcommand's name, or else the command is `run`.
 std::vector<std::string> with_subcommand(std::vector<std::string> words) {
@@ -31,8 +31,11 @@ RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command
   return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)));
 }
 
-// `worker`: the config, where the command is the worker's; it then does nothing here.
-int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err, std::optional<std::string>& worker) {
+// What a rank that is a process does: a run by its config, or a replay by its task.
+using WorkerBody = std::function<int(const WorkerPlace&)>;
+
+// `worker`: set where the command is the worker's; nothing else is done here then.
+int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err, WorkerBody& worker) {
   words = with_subcommand(std::move(words));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
     (words.empty() ? err : out) << help_text();
@@ -52,6 +55,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   add_run_flags(*run_app, flags);
   run_app->callback([&] {
     flags.run.launch.nproc = parse_nproc(flags.nproc);
+    flags.run.simulate = parse_simulate(*run_app, flags);
     flags.run.self = std::filesystem::read_symlink("/proc/self/exe");
     flags.run.target = flags.target;
     flags.run.rest = run_app->remaining();
@@ -107,10 +111,29 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
       ->type_name("K");
   generate_app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
   generate_app->callback([&] { act = [&] { return generate(flags.generate, out); }; });
+  auto* replay_app = app.add_subcommand("replay", "compute a step of a run again, and compare it with the run's record")->allow_extras();
+  add_replay_flags(*replay_app, flags);
+  replay_app->callback([&] {
+    const int64_t threads = parse_simulate(*replay_app, flags);
+    flags.replay.nproc = threads ? threads : parse_nproc(flags.nproc);
+    flags.replay.processes = !threads && flags.replay.nproc > 1;
+    flags.replay.self = std::filesystem::read_symlink("/proc/self/exe");
+    flags.replay.overrides = parse_overrides(replay_app->remaining(), names_of(*replay_app));
+    act = [&] { return replay(flags.replay, out); };
+  });
   app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
   auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("");
   worker_app->add_option("config", flags.target)->required();
-  worker_app->callback([&] { worker = flags.target, act = [] { return kExitOk; }; });
+  worker_app->add_flag("--replay", flags.replay.processes);
+  worker_app->callback([&] {
+    act = [&, target = flags.target] {
+      if (flags.replay.processes)
+        worker = [target](const WorkerPlace& at) { return replay_worker(target, at); };
+      else
+        worker = [target](const WorkerPlace& at) { return run_worker(target, at); };
+      return kExitOk;
+    };
+  });
 
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
@@ -125,7 +148,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
 }  // namespace
 
 int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  std::optional<std::string> worker;
+  WorkerBody worker;
   try {
     const int code = dispatch(arguments, out, err, worker);
     if (!worker) return code;
@@ -136,7 +159,7 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::
     err << "trainrun: InternalError: " << error.what() << std::endl;
     return kExitInternal;
   }
-  return worker_main([&](const WorkerPlace& at) { return run_worker(*worker, at); });
+  return worker_main(worker);
 }
 
 }  // namespace lockstep::cli

@@ -55,6 +55,9 @@ struct DeviceChoice {
   std::string path;  // plugin:PATH, as written
 };
 DeviceChoice device_choice(const std::string& word);
+// The device word of ranks that are threads of one process: the CPU where several ranks may choose, else train.device. UserError when it
+// names devices and there are several ranks: one process drives one device.
+std::string in_place_device(const RunConfig& config, int64_t nproc);
 
 // M: micro-batches per step, batch.global / batch.micro.
 inline int64_t micro_batches(const RunConfig& config) { return config.batch.global / config.batch.micro; }

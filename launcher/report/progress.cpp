@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "core/base/text.h"
 
@@ -40,12 +41,19 @@ std::string progress_text(int64_t step, int64_t steps, double loss, double token
   return out;
 }
 
-ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every) : fd_(fd), columns_(columns), steps_(steps), every_(every) {}
+ProgressOutput progress_output(int fd, int columns) {
+  return {columns, [fd](const std::string& text) { return write(fd, text.data(), text.size()) > 0; },
+          [](const std::string& text) {
+            std::puts(text.c_str());
+            std::fflush(stdout);
+          }};
+}
+
+ProgressLine::ProgressLine(ProgressOutput output, int64_t steps, int64_t every) : output_(std::move(output)), steps_(steps), every_(every) {}
+ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every) : ProgressLine(progress_output(fd, columns), steps, every) {}
 
 ProgressLine::~ProgressLine() {
-  if (!shown_) return;
-  std::string line = last_text_ + "\033[K\n";            // the last state stays on the screen
-  if (write(fd_, line.data(), line.size()) < 0) return;  // the terminal has gone: nothing to tidy
+  if (shown_) output_.live(last_text_ + "\033[K\n");  // the last state stays on the screen
 }
 
 void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
@@ -60,14 +68,12 @@ void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
   last_update_ = now;
   std::string text = progress_text(step, steps_, loss, rate_, step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1);
   last_text_ = text;
-  if (columns_ > 0) {
+  if (output_.columns > 0) {
     if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;
     last_shown_ = now;
-    std::string line = text.substr(0, std::max(1, columns_ - 1)) + "\033[K\r";
-    shown_ = write(fd_, line.data(), line.size()) > 0;
+    shown_ = output_.live(text.substr(0, std::max(1, output_.columns - 1)) + "\033[K\r");
   } else if (step % every_ == 0 || step == steps_) {
-    std::puts(text.c_str());
-    std::fflush(stdout);
+    output_.line(text);
   }
 }
 

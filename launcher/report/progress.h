@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace lockstep {
@@ -12,10 +13,19 @@ std::string progress_text(int64_t step, int64_t steps, double loss, double token
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
 std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 
+// Where the line goes.
+struct ProgressOutput {
+  int columns = 0;                                      // > 0: a terminal, which `live` reaches; 0: `line` is used
+  std::function<bool(const std::string&)> live = {};    // bytes: a text that ends with '\r', the last one with '\n'; false when nobody sees them
+  std::function<void(const std::string&)> line = {};    // a whole line, without its end
+};
+// A terminal of `columns` columns reached through `fd`; without one, plain lines to stdout.
+ProgressOutput progress_output(int fd, int columns);
+
 class ProgressLine {
  public:
-  // `columns` > 0: a terminal reached through `fd`, where the line ends with '\r'. 0: plain lines to stdout at step `every`, 2 `every`, ...
-  // and the last.
+  // On a terminal the line is rewritten at most every 100 ms. Elsewhere there is a line at step `every`, 2 `every`, ... and the last.
+  ProgressLine(ProgressOutput output, int64_t steps, int64_t every);
   ProgressLine(int fd, int columns, int64_t steps, int64_t every);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
@@ -27,7 +37,7 @@ class ProgressLine {
 
  private:
   using Clock = std::chrono::steady_clock;
-  int fd_, columns_;
+  ProgressOutput output_;
   int64_t steps_, every_;
   bool started_ = false, shown_ = false;
   Clock::time_point last_update_, last_shown_;

@@ -247,9 +247,10 @@ class Attempt {
 
 }  // namespace
 
-void install_signals() {
+void install_signals(bool restart_calls) {
   struct sigaction action {};
   action.sa_handler = on_signal;
+  action.sa_flags = restart_calls ? SA_RESTART : 0;
   for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaction(signal, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }

@@ -10,7 +10,8 @@
 namespace lockstep {
 
 // Signals of the user to trainrun, counted by handlers that install_signals sets (SIGTERM, SIGINT, SIGHUP; SIGPIPE is ignored).
-void install_signals();
+// `restart_calls`: where ranks work in this process, system calls of theirs go on after a signal; a supervisor's poll ends.
+void install_signals(bool restart_calls = false);
 int signals_seen();  // how many arrived
 int first_signal();  // the first of them, 0 for none
 

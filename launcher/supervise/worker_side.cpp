@@ -55,21 +55,15 @@ void redirect(const WorkerPlace& at) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
 
-// Written last of the set-up: from here on a stop request is heard.
-void announce(const WorkerPlace& at) {
-  char host[256] = "";
-  gethostname(host, sizeof host - 1);
-  const char* job = std::getenv("OMPI_MCA_ess_base_jobid");
-  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}, {"job", job ? job : ""}};
-  std::ofstream(worker_file(at.log_dir, at.rank)) << json.dump() << "\n";
-}
-
-[[noreturn]] void leave(const char* kind, int code, const std::string& message) {
+[[noreturn]] void leave(Failure failure) {
   std::fflush(nullptr);
-  auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  ErrorRecord record{g_place.rank, kind, message, g_step.load(), now, 0};
+  ErrorRecord& record = failure.record;
+  int code = failure.exit_code;
+  record.rank = g_place.rank;
+  record.step = g_step.load();
+  record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   if (!g_place.supervised() || write_error_record(g_place.log_dir, record) == 0) {
-    std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", kind, ": ", message, "\n");
+    std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ", record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
   }
   _exit(code);
@@ -105,11 +99,24 @@ int terminal_columns() {
   return size.ws_col ? size.ws_col : 80;
 }
 
+// Written last of the set-up: from here on a stop request is heard.
+void announce_worker(const WorkerPlace& at) {
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  const char* job = std::getenv("OMPI_MCA_ess_base_jobid");
+  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}, {"job", job ? job : ""}};
+  std::ofstream(worker_file(at.log_dir, at.rank)) << json.dump() << "\n";
+}
+
 void report_step(int64_t step) {
   g_step = step;
   if (auto recorder = flight_recorder()) recorder->progress(step, -1);
+  fire_fault(g_place, step);
+}
+
+void fire_fault(const WorkerPlace& place, int64_t step) {
   static const std::optional<Fault> fault = read_fault();
-  if (!fault || fault->rank != g_place.rank || fault->step != step || g_place.restart > 0) return;
+  if (!fault || fault->rank != place.rank || fault->step != step || place.restart > 0) return;
   if (fault->kind == "kill") raise(SIGKILL);
   if (fault->kind == "hang") raise(SIGSTOP);
   if (fault->kind == "exit") _exit(0);
@@ -130,21 +137,26 @@ WorkerPlace enter_worker() {
     if (getppid() == 1) _exit(kExitPeer);  // the parent was gone before the kernel was asked
     redirect(g_place);
     set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
-    announce(g_place);
+    announce_worker(g_place);
   }
   return g_place;
 }
 
-void leave_worker(std::exception_ptr failure) {
+Failure describe_failure(std::exception_ptr failure) {
+  auto of = [](const char* kind, int code, const std::string& message) {
+    return Failure{{.kind = kind, .message = message}, code};
+  };
   try {
     if (failure) std::rethrow_exception(failure);
-    leave("InternalError", kExitInternal, "terminated without an exception");
-  } catch (const Error& error) { leave(error.kind(), error.exit_code(), error.what()); } catch (const std::bad_alloc&) {
-    leave("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
+    return of("InternalError", kExitInternal, "terminated without an exception");
+  } catch (const Error& error) { return of(error.kind(), error.exit_code(), error.what()); } catch (const std::bad_alloc&) {
+    return of("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
   } catch (const std::exception& error) {
-    leave("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
-  } catch (...) { leave("InternalError", kExitInternal, "exception of unknown type"); }
+    return of("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
+  } catch (...) { return of("InternalError", kExitInternal, "exception of unknown type"); }
 }
+
+void leave_worker(std::exception_ptr failure) { leave(describe_failure(failure)); }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
   // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame is unwound before terminate.

@@ -31,6 +31,19 @@ WorkerPlace enter_worker();
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save, return kExitStopped.
 bool stop_requested();
 
+// Kind, message and exit code of an exception, as worker_main tells them. The record has no rank, step, time or ticket yet.
+struct Failure {
+  ErrorRecord record;
+  int exit_code = 0;
+};
+Failure describe_failure(std::exception_ptr failure);
+
+// Writes worker-R.json of the attempt: the process of a rank, which hears a stop request from now on.
+void announce_worker(const WorkerPlace& place);
+
+// Fires the fault of LOCKSTEP_FAULT when it names this rank and step; see report_step.
+void fire_fault(const WorkerPlace& place, int64_t step);
+
 // Says that `step` is about to run: the number that an error record and the flight record carry. Fires the fault of LOCKSTEP_FAULT when it
 // names this rank and step: "KIND:rank=R,step=S", KIND one of kill (SIGKILL), segv (SIGSEGV), hang (SIGSTOP), throw (InternalError), exit
 // (exit with 0); in the first attempt of a trainrun only. UserError when LOCKSTEP_FAULT is malformed.

@@ -9,6 +9,8 @@
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/worker/replay.h"
+#include "launcher/worker/simulate.h"
 #include "launcher/worker/worker.h"
 
 namespace lockstep {
@@ -27,6 +29,12 @@ int run_worker(const RunConfig& config, const WorkerPlace& at) {
 }
 
 int run_worker(const std::string& config_file, const WorkerPlace& at) { return run_worker(load_config(config_file), at); }
+int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
+  std::cout << "simulate " << config.name << " on " << nproc << " in " << folder.path() << ", grace " << grace << "\n";
+  return kExitOk;
+}
+int run_replay(const ReplayTask&, const ReplayPlace&, ReplayResult&) { return kExitInternal; }
+int replay_worker(const std::string&, const WorkerPlace&) { return kExitInternal; }
 
 namespace cli {
 int plan(const PlanArguments& arguments, std::ostream& out) {

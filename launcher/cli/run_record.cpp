@@ -1,0 +1,114 @@
+// Reading a run folder, without a lock and without a change.
+#include "launcher/cli/run_record.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "core/base/error.h"
+
+namespace lockstep::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+bool holds_run(const std::string& folder) { return fs::exists(folder + "/config.json") || fs::is_directory(folder + "/ckpt"); }
+
+std::string folder_of(const std::string& word) {
+  const bool path = word.find('/') != std::string::npos;
+  std::string below = "runs/" + word, clean = fs::path(word).lexically_normal().string();
+  if (clean.size() > 1 && clean.back() == '/') clean.pop_back();
+  if (!path && holds_run(below)) return below;
+  if (holds_run(clean)) return clean;
+  std::vector<std::string> known;
+  std::error_code none;  // without a folder runs/ no run is known
+  for (const auto& entry : fs::directory_iterator("runs", none))
+    if (holds_run(entry.path())) known.push_back(entry.path().filename());
+  std::string near = nearest(fs::path(clean).filename().string(), known);
+  throw UserError(str("no run ", word, ": ", path ? "" : str("neither ", below, " nor "), clean, path ? " has no" : " has a",
+                      " config.json of a run that was started", near.empty() ? "" : str("; did you mean runs/", near, "?")));
+}
+
+// A number of metrics.jsonl as text: of its own width, so that it can be compared with what a rank writes.
+std::string text_of(const std::string& name, const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_number()) return value.dump();
+  return name == "lr" ? number_text(value.get<double>()) : number_text(static_cast<float>(value.get<double>()));
+}
+}  // namespace
+
+RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
+  std::ifstream file(folder_ + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    Json row = Json::parse(line, nullptr, false);
+    if (row.is_object() && row.contains("step") && row["step"].is_number_integer()) lines_[row["step"].get<int64_t>()] = row;
+  }
+  checkpoints_ = list_checkpoints(folder_ + "/ckpt");
+}
+
+int64_t RunRecord::last_step() const {
+  int64_t last = lines_.empty() ? 0 : lines_.rbegin()->first;
+  for (const auto& entry : checkpoints_)
+    if (entry.problem.empty()) last = std::max(last, entry.step);
+  return last;
+}
+
+std::vector<int64_t> RunRecord::checkpoint_steps() const {
+  std::vector<int64_t> out;
+  for (const auto& entry : checkpoints_)
+    if (entry.problem.empty()) out.push_back(entry.step);
+  return out;
+}
+
+std::vector<std::string> RunRecord::checkpoints_before(int64_t step) const {
+  std::vector<std::string> out;
+  for (const auto& entry : checkpoints_)
+    if (entry.problem.empty() && entry.step < step) out.insert(out.begin(), entry.path);
+  return out;
+}
+
+const CheckpointSummary* RunRecord::checkpoint(int64_t step) const {
+  for (const auto& entry : checkpoints_)
+    if (entry.problem.empty() && entry.step == step) return &entry;
+  return nullptr;
+}
+
+std::vector<int64_t> RunRecord::steps_with(const std::string& quantity) const {
+  std::vector<int64_t> out;
+  for (const auto& [step, row] : lines_)
+    if (quantity.empty() || row.contains(quantity)) out.push_back(step);
+  return out;
+}
+
+std::map<std::string, std::string> RunRecord::values(int64_t step) const {
+  std::map<std::string, std::string> out;
+  if (auto found = lines_.find(step); found != lines_.end())
+    for (const char* name : {"loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"})
+      if (found->second.contains(name)) out[name] = text_of(name, found->second[name]);
+  if (const auto* saved = checkpoint(step)) {
+    out.emplace("state_hash", saved->state_hash);
+    out.emplace("certificate", saved->certificate);
+  }
+  return out;
+}
+
+RunRecord::Then RunRecord::then(int64_t step) const {
+  Then out;
+  const CheckpointSummary* first = nullptr;
+  for (const auto& entry : checkpoints_)
+    if (!first && entry.problem.empty() && entry.step >= step) first = &entry;
+  out.where = first ? first->path + "/manifest.json" : folder_ + "/config.json";
+  if (!first) {
+    out.config = load_config(out.where);
+    return out;
+  }
+  Manifest manifest = read_manifest(first->path);
+  out.config = parse_config(manifest.config.dump(), out.where);
+  auto word = [&](const char* name) { return manifest.extra.is_object() ? manifest.extra.value(name, std::string()) : std::string(); };
+  out.library = word("library");
+  out.data = word("data");
+  out.mesh = text(manifest.mesh);
+  return out;
+}
+
+}  // namespace lockstep::cli

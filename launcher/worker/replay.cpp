@@ -1,0 +1,86 @@
+// Replaying on a rank: load, run up to the step, say what came out.
+#include "launcher/worker/replay.h"
+
+#include <optional>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/format/damage.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "launcher/worker/training.h"
+
+namespace lockstep {
+
+namespace {
+class Replay : Training {
+ public:
+  Replay(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)
+      : Training(task.config, at, std::move(world), hooks.device), task_(task), hooks_(hooks) {}
+
+  int run(ReplayResult& out) {
+    if (task_.evaluate) check_validation();
+    check_memory();
+    Step step = compile_training();
+    std::unique_ptr<Step> evaluation = task_.evaluate ? compile_evaluation() : nullptr;
+    const int64_t done = load(out);
+    logs::info(str("replaying ", done + 1 < task_.step ? str("steps ", done + 1, " to ", task_.step) : str("step ", task_.step), " from ",
+                   out.from.empty() ? std::string("the initial weights") : out.from, " on the mesh ", text(live_.words)));
+    std::optional<ProgressLine> progress;
+    if (rank() == 0 && hooks_.progress.columns > 0) progress.emplace(hooks_.progress, task_.step, task_.step);
+    for (int64_t i = done + 1; i <= task_.step; ++i) {
+      hooks_.report_step(i);
+      auto result = step.run(input(i, i < task_.step, hooks_.stop_requested()));
+      const auto loss = static_cast<float>(result.metrics.at("loss"));
+      if (progress) progress->update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
+      if (i < task_.step) {
+        if (result.votes > 0) return end(kExitStopped);
+        continue;
+      }
+      out.values["loss"] = number_text(loss);
+      if (auto found = result.metrics.find("grad_norm"); found != result.metrics.end())
+        out.values["grad_norm"] = number_text(static_cast<float>(found->second));
+      out.values["lr"] = number_text(state_.scalars(i).at("optim.lr"));
+    }
+    if (evaluation) out.values["val_loss"] = number_text(evaluate(*evaluation, task_.step));
+    out.values["state_hash"] = hash_state();
+    out.values["certificate"] = step.certificate();
+    out.mesh = text(live_.words);
+    out.library = target_.library_version();
+    out.data = data_.fingerprint();
+    return end(kExitOk);
+  }
+
+ private:
+  int end(int code) {
+    world_->finish();
+    return code;
+  }
+
+  // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the next older one is taken.
+  int64_t load(ReplayResult& out) {
+    if (task_.checkpoints.empty()) {
+      start_state();
+      return 0;
+    }
+    std::string damage;
+    for (const auto& folder : task_.checkpoints) try {
+        int64_t step = load_checkpoint(folder, state_.arrays(), live_).step;
+        out.from = folder;
+        return step;
+      } catch (const DamagedError& error) {
+        if (rank() == 0) logs::warn(str(folder, " is damaged: ", error.what()));
+        damage += str("\n  ", error.what());
+      }
+    throw UserError(str("no checkpoint before step ", task_.step, " is whole:", damage, "\n  --from-start reruns the steps from the initial weights"));
+  }
+
+  const ReplayTask& task_;
+  const RunHooks& hooks_;
+};
+}  // namespace
+
+int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks, ReplayResult& result) {
+  return Replay(task, at, std::move(world), hooks).run(result);
+}
+
+}  // namespace lockstep

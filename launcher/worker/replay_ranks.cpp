@@ -1,0 +1,101 @@
+// The ranks of a replay: threads of this process, or processes that work in a temporary folder.
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "launcher/supervise/attempt.h"
+#include "launcher/supervise/run_folder.h"
+#include "launcher/worker/ranks_in_place.h"
+#include "launcher/worker/replay.h"
+
+namespace lockstep {
+
+namespace fs = std::filesystem;
+
+namespace {
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code failed;
+    std::string name = (fs::temp_directory_path(failed) / "lockstep-replay-XXXXXX").string();
+    if (failed || !mkdtemp(name.data()))
+      throw UserError(str("cannot make a folder for the logs of the ranks in ", name, ": ", failed ? failed.message() : std::strerror(errno),
+                          "; set TMPDIR, or use --simulate"));
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;  // what cannot be removed stays in a folder for temporary files
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Json to_json(const ReplayResult& result) {
+  return {{"values", result.values}, {"from", result.from}, {"mesh", result.mesh}, {"library", result.library}, {"data", result.data}};
+}
+ReplayResult result_of(const Json& json) {
+  return {json["values"].get<std::map<std::string, std::string>>(), json["from"], json["mesh"], json["library"], json["data"]};
+}
+Json read_json(const std::string& path) {
+  std::ifstream file(path);
+  return Json::parse(file, nullptr, false);
+}
+
+Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
+  TemporaryFolder folder;
+  const std::string file = folder.path() + "/task.json", out = folder.path() + "/result.json";
+  Json json = {{"config", config_json(task.config)}, {"checkpoints", task.checkpoints}, {"step", task.step}, {"evaluate", task.evaluate},
+               {"result", out}};
+  write_whole(file, json.dump() + "\n");
+  LaunchOptions launch;
+  launch.nproc = place.nproc;
+  launch.threads = task.config.compile.threads;
+  launch.worker = {place.self, "worker", "--replay", file};
+  const std::string log_dir = folder.path() + "/logs";
+  fs::create_directories(log_dir);
+  install_signals();
+  auto command = launch_command(launch, place.nproc, folder.path(), log_dir, 0, console.columns());
+  Outcome outcome = diagnose(run_attempt(command, place.nproc, log_dir, launch.grace, console));
+  if (outcome.cause.empty() && outcome.exit_code == kExitOk) result = result_of(read_json(out));
+  return outcome;
+}
+
+Outcome in_threads(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
+  const InPlace options{.nproc = place.nproc, .run_dir = "", .log_dir = "", .device = in_place_device(task.config, place.nproc), .when_stopped = "finishing the step"};
+  return run_in_place(options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
+    ReplayResult own;
+    const bool lead = world->rank() == 0;
+    int code = replay_rank(task, at, std::move(world), hooks, own);
+    if (lead) result = own;
+    return code;
+  });
+}
+}  // namespace
+
+int run_replay(const ReplayTask& task, const ReplayPlace& place, ReplayResult& result) {
+  Console console;
+  Outcome outcome = place.processes ? in_processes(task, place, console, result) : in_threads(task, place, console, result);
+  if (!outcome.cause.empty())
+    tell_failure(outcome, "", console);
+  else if (outcome.exit_code == kExitStopped)
+    console.notice(str("stopped on request before step ", task.step, "; nothing was written"));
+  return outcome.exit_code;
+}
+
+int replay_worker(const std::string& file, const WorkerPlace& at) {
+  Json json = read_json(file);
+  if (!json.is_object()) throw UserError(str("cannot read ", file, "; it is written by trainrun replay, which starts its ranks itself"));
+  ReplayTask task{parse_config(json["config"].dump(), file), json["checkpoints"], json["step"], json["evaluate"]};
+  ReplayResult result;
+  int code = replay_rank(task, at, open_world(), process_hooks(task.config), result);
+  if (at.rank == 0 && code == kExitOk) write_whole(json["result"], to_json(result).dump() + "\n");
+  return code;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// A simulated run: one attempt, without restarts.
+#include "launcher/worker/simulate.h"
+
+#include <filesystem>
+
+#include "core/base/error.h"
+#include "launcher/worker/ranks_in_place.h"
+
+namespace lockstep {
+
+int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
+  Console console;
+  const std::string run_dir = std::filesystem::absolute(folder.path()).lexically_normal().string();
+  const InPlace options{nproc, run_dir, folder.new_attempt(), in_place_device(config, nproc), grace, "finishing the step and saving"};
+  Outcome outcome = run_in_place(options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
+    return run_rank(config, at, std::move(world), hooks);
+  });
+  if (!outcome.cause.empty()) {
+    tell_failure(outcome, options.log_dir, console);
+    if (outcome.restartable) console.notice("the same command continues from the last checkpoint");
+  } else if (outcome.exit_code == kExitStopped) {
+    console.notice("stopped on request, saved; the same command continues the run");
+  }
+  return outcome.exit_code;
+}
+
+}  // namespace lockstep

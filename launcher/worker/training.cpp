@@ -1,0 +1,96 @@
+// What a step is fed, an evaluation, the first weights, and the memory that a device must have.
+#include "launcher/worker/training.h"
+
+#include <algorithm>
+
+#include "checkpoint/checkpoint.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/mesh/together.h"
+#include "launcher/worker/fingerprint.h"
+#include "launcher/worker/paper.h"
+#include "launcher/worker/run_device.h"
+
+namespace lockstep {
+
+Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device)
+    : config_(config),
+      world_(std::move(world)),
+      live_(open_mesh(world_, config)),
+      target_(open_device(live_, device, at.local_rank, at.local_world_size)),
+      state_(live_, static_cast<uint64_t>(config.train.seed)),
+      trainer_(config, at.local_world_size, state_, target_),
+      data_(together(*live_.world, [&] { return data::Dataset(data_options(config)); })) {
+  if (live_.world->size() > 1) compare(*live_.world, "before step 1", {libraries_part(target_), data_part(data_)});
+}
+
+void Training::check_validation() const {
+  std::vector<int32_t> ids(static_cast<size_t>(config_.model.context)), targets(ids.size());
+  for (int64_t i = 0; i < validation_sequences(); ++i) data_.fill_validation(i, 1, ids.data(), targets.data());
+}
+
+void Training::check_memory() {
+  Device& device = target_.device();
+  if (device.addressable() || trainer_.options().backend == Backend::reference) return;
+  std::string refused;
+  try {
+    PaperStep step(trainer_.plan_training(live_.words), live_.words);
+    LibraryBounds bounds = library_bounds(config_.train.device, target_);
+    bounds.context = 0;  // taken already
+    MemoryNeeds needs = device_needs(config_, state_, trainer_, step, validation_sequences(), bounds);
+    const int64_t free = device.memory_info().free;
+    const std::string table = memory_table(needs, free, "free on the device");
+    if (needs.exact() > free) {
+      auto fit = nearest_config(config_, live_.words.size(), target_, validation_sequences(), bounds, free);
+      refused = does_not_fit(config_.name, config_.batch.micro, live_.words.size(), needs, free, fit) + "\n" + table;
+      refused.pop_back();
+    } else if (needs.total() > free) {
+      logs::warn(str("memory may run out on the device of rank ", rank(), ":\n", table));
+    }
+  } catch (const UserError& error) { refused = error.what(); }
+  agree(*live_.world, refused);
+}
+
+std::unique_ptr<Step> Training::compile_evaluation() {
+  int64_t sequences = validation_sequences();
+  return sequences ? std::make_unique<Step>(trainer_.compile_evaluation(sequences)) : nullptr;
+}
+
+void Training::start_state() {
+  state_.materialize();
+  if (config_.train.init_from.empty()) return;
+  std::vector<Array*> parameters;
+  for (const auto& spec : state_.specs())
+    if (spec.role == Role::parameter) parameters.push_back(&state_.array(spec.fqn));
+  load_safetensors(config_.train.init_from, parameters, live_);
+  logs::info(str("initial weights from ", config_.train.init_from));
+}
+
+StepInput Training::input(int64_t i, bool more, bool vote) {
+  auto filler = [&](int64_t of) {
+    return [this, of](int64_t first, int64_t count, const std::vector<void*>& fields) {
+      data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1]));
+    };
+  };
+  StepInput out{i, filler(i), vote ? 1 : 0};
+  if (more) out.fill_next = filler(i + 1);
+  return out;
+}
+
+float Training::evaluate(Step& evaluation, int64_t i) {
+  int64_t sequences = validation_sequences(), context = config_.model.context;
+  auto result = evaluation.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+                                  auto* ids = static_cast<int32_t*>(fields[0]);
+                                  auto* targets = static_cast<int32_t*>(fields[1]);
+                                  int64_t real = std::clamp<int64_t>(sequences - first, 0, count);
+                                  if (real) data_.fill_validation(first, real, ids, targets);
+                                  // The last micro-batch is filled up with sequences that count nothing.
+                                  std::fill(ids + real * context, ids + count * context, 0);
+                                  std::fill(targets + real * context, targets + count * context, static_cast<int32_t>(kIgnoreIndex));
+                                }});
+  return static_cast<float>(result.metrics.at("loss"));
+}
+
+std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }
+
+}  // namespace lockstep

@@ -1,0 +1,54 @@
+// A rank's part of a training run in memory: mesh, device, state, data, and what a step and an evaluation are fed. A run and a replay share it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/run/step.h"
+#include "core/nn/state.h"
+#include "distributed/world.h"
+#include "launcher/config/config.h"
+#include "launcher/supervise/contract.h"
+#include "launcher/worker/build.h"
+
+namespace lockstep {
+
+class Training {
+ protected:
+  // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are threads (in_place_device).
+  // UserError on every rank when config, mesh, device, model or data do not fit. `config` outlives the object.
+  Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device);
+
+  int rank() const { return live_.world->rank(); }
+  // The sequences of an evaluation; 0: none.
+  int64_t validation_sequences() const { return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences()); }
+  // The sequences of the evaluation are read once before the first step: a bad token in them would end the run at its last one.
+  void check_validation() const;
+  // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known to the byte decides; where
+  // only the bounds of what libraries take do not fit, the run is warned and tried. The host's own memory is not foretold: caches give way.
+  // Collective. UserError on every rank.
+  void check_memory();
+  // The training step, and the evaluation where there are sequences for it. Collective.
+  Step compile_training() { return trainer_.compile_training(); }
+  std::unique_ptr<Step> compile_evaluation();
+  // Weights of step 0: drawn by seed, or those of train.init_from. Collective.
+  void start_state();
+  // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
+  StepInput input(int64_t i, bool more, bool vote);
+  // The mean loss of the validation sequences with the weights after step i. Collective.
+  float evaluate(Step& evaluation, int64_t i);
+  // Of the whole state, equal on any layout. Collective.
+  std::string hash_state();
+
+  const RunConfig& config_;
+  std::shared_ptr<World> world_;
+  LiveMesh live_;
+  const Target& target_;
+  State state_;
+  Trainer trainer_;
+  data::Dataset data_;
+};
+
+}  // namespace lockstep
