@@ -85,7 +85,7 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
   out.body_s = total(body) + total(sums.per_micro_batch);
   out.once_s = static_cast<double>(out.micro_batches) * total(call_seconds(step.executables.count->times(), precision, roofline)) +
                total(call_seconds(step.executables.seed->times(), precision, roofline)) + sums.last +
-               update_seconds(plan, mesh, roofline);
+               update_seconds(plan, plan.phases.whole.mesh, roofline);
   for (const auto& fragment : step.executables.fragments) out.once_s += total(call_seconds(fragment->times(), precision, roofline));
 
   // When a bucket is ready, from the start of the body.

@@ -64,7 +64,7 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const st
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
     const auto id = static_cast<NodeId>(n);
-    if (node.op == "wait" || op_row(node.op).kind != OpKind::collective || streamed.count(id)) continue;
+    if (!node.op.ends_with("_start") || op_row(node.op).kind != OpKind::collective || streamed.count(id)) continue;
     Transfer transfer;
     transfer.op = node.op.ends_with("_start") ? node.op.substr(0, node.op.size() - 6) : node.op;
     int64_t ranks = 1;

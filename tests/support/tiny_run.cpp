@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/optim/adamw.h"
@@ -41,9 +42,16 @@ TinyResult train_tiny(const TinyRun& run) {
           return loss;
         },
         run.options);
-    state.materialize();
     TinyResult mine;
-    for (int64_t i = 1; i <= run.steps; ++i) {
+    int64_t done = 0;
+    if (run.load.empty()) {
+      state.materialize();
+    } else {
+      auto loaded = load_latest(run.load, state.arrays(), mesh);
+      if (!loaded) throw InternalError(str("no checkpoint in ", run.load));
+      done = loaded->step, mine.loaded = loaded->state_hash;
+    }
+    for (int64_t i = done + 1; i <= run.steps; ++i) {
       auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
         for (int64_t s = 0; s < count; ++s)
           for (int64_t t = 0; t < run.context; ++t) {
@@ -65,6 +73,8 @@ TinyResult train_tiny(const TinyRun& run) {
     mine.state_bytes = state.bytes_per_rank();
     mine.recompute = step.plan().recompute;
     mine.arena = step.arena_bytes();
+    if (!run.save.empty())
+      save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()}, std::as_const(state).arrays(), mesh, 0);
     std::lock_guard guard(mutex);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });

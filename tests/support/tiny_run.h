@@ -22,12 +22,14 @@ struct TinyRun {
   int64_t mask_every = 0;  // every so many targets is ignored
   int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
   CompileOptions options;
+  std::string load, save;  // folders of checkpoints: the run goes on from the newest in `load`, and leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
 };
 
 struct TinyResult {
   std::vector<std::string> losses, norms;  // one per step, shortest text
   std::string hash, certificate;
+  std::string loaded;  // hash of the state that the run went on from
   int64_t state_bytes = 0;  // of the fullest rank
   Recompute recompute;
   int64_t arena = 0;  // bytes

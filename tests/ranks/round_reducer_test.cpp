@@ -1,0 +1,118 @@
+// Gradients that travel after every round: the bits of one rank, for any owners of the rows, and the bytes that are held and sent.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "compiler/run/gradient_reducer.h"
+#include "compiler/run/round_reducer.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "distributed/local/local_world.h"
+
+namespace lockstep {
+namespace {
+
+using Values = std::vector<float>;
+const std::vector<std::vector<Shape>> kBuckets{{{7, 3}, {1}}, {{5}, {16, 2}}, {{3, 2, 2}}};
+
+float gradient(int64_t micro_batch, size_t bucket, size_t tensor, int64_t i) {
+  const uint32_t bits = philox::bits(11, static_cast<uint64_t>(10 * bucket + tensor), static_cast<uint64_t>(micro_batch), static_cast<uint64_t>(i));
+  return std::ldexp(static_cast<float>(bits >> 8) - 8388608.0f, static_cast<int>(bits & 15) - 30);
+}
+
+// Sums of all tensors, bucket by bucket, after `steps` steps.
+std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners, bool invariant = true, int steps = 2) {
+  std::vector<Values> out;
+  for (const auto& shapes : kBuckets)
+    for (const Shape& shape : shapes) out.emplace_back(static_cast<size_t>(numel(shape)), NAN);
+  with_ranks(plan.ranks, [&](Group& group) {
+    LanePlan mine = plan;
+    mine.rank = group.rank();
+    auto reductions = cpu_target().make_reductions({});
+    auto stream = inline_stream();
+    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, invariant);
+    for (int step = 0; step < steps; ++step) {
+      for (auto& reducer : reducers.buckets) reducer->begin();
+      for (int64_t slot = 0; slot < mine.slots(mine.rank); ++slot)
+        for (size_t b = 0; b < kBuckets.size(); ++b) {
+          const int64_t m = mine.micro_batch(mine.rank, slot);
+          std::vector<Values> values;
+          std::vector<const void*> pointers;
+          for (size_t t = 0; m >= 0 && t < kBuckets[b].size(); ++t) {
+            values.emplace_back();
+            for (int64_t i = 0; i < numel(kBuckets[b][t]); ++i) values.back().push_back(gradient(m, b, t, i));
+          }
+          for (const auto& v : values) pointers.push_back(v.data());
+          reducers.buckets[b]->add(slot, pointers, group, *stream, "exchange");
+          for (auto& v : values) std::fill(v.begin(), v.end(), NAN);  // they have been read
+        }
+      size_t at = 0;
+      for (size_t b = 0; b < kBuckets.size(); ++b) {
+        reducers.buckets[b]->end(group, *stream, "exchange");
+        reducers.buckets[b]->wait(*stream);
+        for (size_t t = 0; t < kBuckets[b].size(); ++t, ++at) {
+          auto [first, count] = owners.rows(kBuckets[b][t][0], mine.rank);
+          const int64_t width = numel(kBuckets[b][t]) / kBuckets[b][t][0];
+          Values sums(static_cast<size_t>(count * width));
+          auto sum = reducers.buckets[b]->sum_of(t, sums.data(), nullptr);
+          if (count) reductions->sum({&sum, 1}, *stream);
+          std::copy(sums.begin(), sums.end(), out[at].begin() + first * width);
+        }
+      }
+    }
+  });
+  return out;
+}
+
+TEST(RoundReducer, TheBitsOfOneRankForAnyRoundsAndOwners) {
+  for (auto [micro_batches, lanes] : {std::pair<int64_t, int64_t>{1, 1}, {6, 6}, {7, 7}, {8, 8}, {12, 3}, {16, 4}, {10, 5}}) {
+    const auto one = reduced({micro_batches, lanes, 1, 0}, RowOwners::alone(1));
+    for (auto [replicate, shard] : {std::pair<int, int>{1, 2}, {1, 3}, {2, 2}, {1, 4}, {3, 2}, {2, 4}})
+      for (bool fastest : {true, false}) {
+        const LanePlan plan{micro_batches, lanes, replicate * shard, 0, LaneOrder::interleaved};
+        EXPECT_EQ(reduced(plan, {shard, replicate, fastest}), one)
+            << "M " << micro_batches << ", lanes " << lanes << ", " << replicate << " x " << shard << (fastest ? "" : ", the other way round");
+      }
+  }
+}
+
+TEST(RoundReducer, FreeSumsAreClose) {
+  const auto want = reduced({7, 7, 1, 0}, RowOwners::alone(1));
+  const auto got = reduced({7, 7, 3, 0, LaneOrder::interleaved}, {3, 1, true}, false);
+  for (size_t t = 0; t < want.size(); ++t)
+    for (size_t i = 0; i < want[t].size(); ++i) EXPECT_NEAR(got[t][i], want[t][i], 1e-3 + 1e-5 * std::abs(want[t][i]));
+}
+
+// 8 lanes on 4 ranks: after each round one partial is left (4 lanes, then 8). 2 on 3 lanes of 2 micro-batches: a fold beside the counter.
+TEST(RoundReducer, HoldsPartialSumsOfItsOwnRowsAlone) {
+  auto reductions = cpu_target().make_reductions({});
+  auto held = [&](LanePlan plan) {
+    plan.order = LaneOrder::interleaved;
+    auto reducers = make_reducers({{{8, 100}}}, plan, RowOwners{plan.ranks, 1, true}, cpu_device(), *reductions, true);
+    EXPECT_EQ(reducers.shared_bytes, 2 * 4 * (800 + 800 / plan.ranks * (plan.ranks - 1))) << "two sets: what is packed, what arrives";
+    return reducers.buckets[0]->bytes();
+  };
+  EXPECT_EQ(held({8, 8, 4, 0}), 800 * 4 / 4);
+  EXPECT_EQ(held({8, 8, 2, 0}), 2 * 800 * 4 / 2);
+  EXPECT_EQ(held({6, 3, 2, 0}), 2 * 800 * 4 / 2);
+  auto sent = make_reducers({{{8, 100}}}, {6, 6, 4, 3, LaneOrder::interleaved}, RowOwners{4, 1, true}, cpu_device(), *reductions, true);
+  EXPECT_EQ(sent.sent_bytes(), 600 * 4) << "6 micro-batches on 4 ranks: the last one is idle in round 1";
+}
+
+TEST(RowOwners, EveryRowHasOneOwnerAsMomentsLie) {
+  for (auto words : {Mesh{{2, 3}, {"dp_replicate", "dp_shard"}}, Mesh{{3, 2}, {"dp_shard", "dp_replicate"}}, Mesh{{2, 3, 2}, {"dp_replicate", "dp_shard", "tp"}}}) {
+    const RowOwners owners = RowOwners::of(words);
+    Layout layout;
+    layout.set(words.dim("dp_shard"), Shard(0));
+    layout.set(words.dim("dp_replicate"), Shard(0));
+    for (int64_t rank = 0; rank < words.size(); ++rank) {
+      auto [first, count] = owners.rows(11, static_cast<int>(words.data_rank(rank)));
+      const auto pieces = local_pieces(layout, words, {11}, words.coordinate(rank));
+      ASSERT_EQ(local_shape(layout, words, {11}, words.coordinate(rank)), (Shape{count}));
+      if (count) EXPECT_EQ(pieces[0].global.start[0], first);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
