@@ -10,7 +10,7 @@ def rows(run):
     out = {}
     for line in (pathlib.Path("runs") / run / "metrics.jsonl").read_text().splitlines():
         values = dict(re.findall(r'"(\w+)": ("[^"]*"|[^,}]+)', line))
-        out[int(values.pop("step"))] = {k: v for k, v in values.items() if k not in ("step_ms", "tokens_per_s")}
+        out[int(values.pop("step"))] = {k: v for k, v in values.items() if not k.endswith("_ms") and k != "tokens_per_s"}
     return out
 
 

@@ -8,7 +8,7 @@ class Simulate : public RealRun {
  protected:
   // Each line of metrics.jsonl as its text, without the two values that are times.
   static std::vector<std::string> lines_without_times(const std::string& name) {
-    static const std::regex times(R"re("(step_ms|tokens_per_s)": [^,}]+, )re");
+    static const std::regex times(R"re("((predicted_|measured_)?step_ms|tokens_per_s)": [^,}]+, )re");
     std::vector<std::string> out;
     std::ifstream file("runs/" + name + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) out.push_back(std::regex_replace(line, times, ""));
