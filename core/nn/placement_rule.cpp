@@ -63,6 +63,7 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy) {
   Layout layout;
+  bool rule_on_shard = false;
   for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
     const PlacementRule* rule = nullptr;
     for (const auto* list : {&rules, &defaults}) {
@@ -71,7 +72,12 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, con
     }
     if (spec.shape.empty()) continue;
     if (rule) check_fit(spec, *rule);
-    if (int at = mesh.find(dim); at >= 0) layout.set(at, rule ? rule->place : by_name(spec, dim, policy));
+    const int at = mesh.find(dim), outer = mesh.find("dp_shard");
+    if (at < 0) continue;
+    // dp_replicate splits further what dp_shard has split, so what a rule keeps whole on dp_shard is whole on both.
+    const bool whole = dim == "dp_replicate" && outer >= 0 && layout.on(outer) == Replicate() && rule_on_shard;
+    layout.set(at, rule ? rule->place : whole ? Replicate() : by_name(spec, dim, policy));
+    if (dim == "dp_shard") rule_on_shard = rule != nullptr;
   }
   return layout;
 }

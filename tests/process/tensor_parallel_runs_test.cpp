@@ -49,12 +49,12 @@ TEST_F(TensorParallelRuns, OnADeviceWithItsOwnMemory) {
 TEST_F(TensorParallelRuns, RowsOfTheConfigOverrideTheModels) {
   write_tiny();
   train(words({"--nproc", "2", "--name", "rows", "c.json", "--train.steps=2",
-               R"(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}])"},
+               R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}])x"},
               kTp));
   train({"--nproc", "1", "--name", "one", "c.json", "--train.steps=2"});
   expect_same_run("rows", "one");
   auto result = trainrun(words({"--nproc", "2", "--name", "bad", "c.json", "--train.steps=2",
-                                R"(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])"},
+                                R"x(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])x"},
                                kTp));
   EXPECT_NE(result.code, kExitOk);
   EXPECT_NE(result.output.find("\"token.weight\" is Shard(0) by the row {\"tp\", \"token.weight\", Shard(0)} at placements:1"), std::string::npos)

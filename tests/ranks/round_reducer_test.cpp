@@ -109,7 +109,7 @@ TEST(RowOwners, EveryRowHasOneOwnerAsMomentsLie) {
       auto [first, count] = owners.rows(11, static_cast<int>(words.data_rank(rank)));
       const auto pieces = local_pieces(layout, words, {11}, words.coordinate(rank));
       ASSERT_EQ(local_shape(layout, words, {11}, words.coordinate(rank)), (Shape{count}));
-      if (count) EXPECT_EQ(pieces[0].global.start[0], first);
+      if (count) EXPECT_EQ(pieces[0].global.offset[0], first);
     }
   }
 }

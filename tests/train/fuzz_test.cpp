@@ -14,7 +14,7 @@ class Fuzz : public testing::TestWithParam<unsigned> {};
 TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
   std::mt19937 random(GetParam());
   auto pick = [&](std::initializer_list<int64_t> of) { return *(of.begin() + random() % of.size()); };
-  for (int trial = 0; trial < 4; ++trial) {
+  for (int trial = 0; trial < 3; ++trial) {
     TinyRun run;
     run.model = random() % 2 ? "gpt" : "llama";
     run.heads = 4, run.kv_heads = pick({2, 4});
@@ -61,7 +61,7 @@ TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Fuzz, testing::Range(1u, 9u));
+INSTANTIATE_TEST_SUITE_P(Seeds, Fuzz, testing::Range(1u, 5u));
 
 }  // namespace
 }  // namespace lockstep::tests
