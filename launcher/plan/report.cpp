@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "compiler/memory_budget.h"
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -73,12 +74,12 @@ std::vector<PlanTensors> tensor_rows(const State& state) {
   return out;
 }
 
-std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks) {
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks, LaneOrder order) {
   std::set<int64_t> counts{1, ranks / 4, ranks / 2, ranks - 1, ranks, ranks + 1, 2 * ranks, 4 * ranks};
   std::vector<PlanUse> out;
   for (int64_t n : counts) {
-    if (n < 1 || (n > 2 * lanes && n > ranks)) continue;
-    const int64_t most = LanePlan{micro_batches, lanes, static_cast<int>(n), 0}.micro_batch_range(0).second;
+    if (n < 1 || (n > 2 * (order == LaneOrder::contiguous ? lanes : micro_batches) && n > ranks)) continue;
+    const int64_t most = LanePlan{micro_batches, lanes, static_cast<int>(n), 0, order}.slots(0);
     out.push_back({n, most, static_cast<double>(micro_batches) / static_cast<double>(most * n)});
   }
   return out;
@@ -96,6 +97,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
     if (spec.role == Role::parameter) out.parameters += numel(spec.shape);
   }
   out.tensors = tensor_rows(run.state);
+  if (plan.options.memory_budget != kRecomputeNothing) out.computed_again = text(plan.recompute);
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = step.executables.body->flops() * static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
   out.tokens = config.batch.global * config.model.context;
@@ -115,7 +117,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.micro = config.batch.micro;
   out.lanes = plan.lanes;
   out.data_ranks = step.ranks;
-  out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks);
+  out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;
   if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro) out.advised_micro = advised;

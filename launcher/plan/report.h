@@ -52,6 +52,7 @@ struct PlanReport {
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
+  std::string computed_again;  // what backward computes again under compile.memory_budget, in words; "" without one
   bool invariant = true;
   std::string certificate;
 };
@@ -61,7 +62,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
 // Grouped rows of a state: weights, then moments, then the rest, in order of recording.
 std::vector<PlanTensors> tensor_rows(const State& state);
 // Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks` is one of them.
-std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks);
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks, LaneOrder order = LaneOrder::contiguous);
 
 // Sections of short tables.
 std::string plan_text(const PlanReport& report);

@@ -76,6 +76,7 @@ std::string plan_text(const PlanReport& r) {
   out += "memory of the fullest rank\n";
   out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));
+  if (!r.computed_again.empty()) out += row("computed again", r.computed_again);
   out += "arena and reduction by region\n";
   for (const auto& region : r.regions) out += row(region.name, exact_bytes(region.bytes));
   if (!r.needs.parts.empty()) {

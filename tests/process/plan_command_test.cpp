@@ -33,7 +33,7 @@ TEST_F(PlanCommand, SeventyBillionParametersOnAThousandRanks) {
   struct Case {
     const char *shape, *names;
   };
-  for (const Case& on : {Case{"[1024]", "[dp_replicate]"}}) {
+  for (const Case& on : {Case{"[1024]", "[dp_replicate]"}, Case{"[8,16,8]", "[dp_replicate,dp_shard,tp]"}}) {
     const double before = spent().first;
     Json plan = json_of({"--nproc", "1024", "llama.json", str("--mesh.shape=", on.shape), str("--mesh.dim_names=", on.names)});
     ASSERT_TRUE(plan.is_object());

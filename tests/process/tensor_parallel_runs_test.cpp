@@ -20,40 +20,40 @@ std::vector<std::string> words(std::vector<std::string> first, const std::vector
 TEST_F(TensorParallelRuns, EvaluatesSavesResumesOnOneRankAndGenerates) {
   write_tiny();
   const std::vector<std::string> eight{"c.json", "--train.steps=8", "--checkpoint.every=4"};
-  train(words({"--nproc", "2", "--name", "two"}, words(eight, kTp)));
-  train(words({"--nproc", "1", "--name", "one"}, eight));
+  train(words({"--nproc", "2", "--name=two"}, words(eight, kTp)));
+  train(words({"--nproc", "1", "--name=one"}, eight));
   for (const char* name : {"loss", "grad_norm", "val_loss"}) {
     auto two = column(metrics("two"), name), one = column(metrics("one"), name);
     ASSERT_EQ(two.size(), one.size()) << name;
     ASSERT_FALSE(one.empty()) << name;
     for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(number(two[i]), number(one[i]), 1e-4 * number(one[i])) << name << " " << i;
   }
-  auto result = trainrun({"--nproc", "1", "--name", "two", "c.json", "--train.steps=10"});
+  auto result = trainrun({"--nproc", "1", "--name=two", "c.json", "--train.steps=10"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_NE(result.output.find("resumed from runs/two/ckpt/step-8 (step 8, state " + manifest("two", 8)["state_hash"].get<std::string>()),
             std::string::npos)
       << result.output;
   // And back, on data ranks and tp together.
-  train(words({"--nproc", "4", "--name", "two", "c.json", "--train.steps=12"}, {"--mesh.shape=[2,2]", "--mesh.dim_names=[dp_replicate,tp]"}));
+  train(words({"--nproc", "4", "--name=two", "c.json", "--train.steps=12"}, {"--mesh.shape=[2,2]", "--mesh.dim_names=[dp_replicate,tp]"}));
   EXPECT_EQ(last_step("two"), 12);
 }
 
 // A device whose memory the host cannot follow has groups of its own for tp.
 TEST_F(TensorParallelRuns, OnADeviceWithItsOwnMemory) {
   write_tiny();
-  train(words({"--nproc", "2", "--name", "host", "c.json", "--train.steps=3", "--model.dropout=0.1"}, kTp));
-  train(words({"--nproc", "2", "--name", "far", "c.json", "--train.steps=3", "--model.dropout=0.1", "--train.device=plugin:" FAR_DEVICE}, kTp));
+  train(words({"--nproc", "2", "--name=host", "c.json", "--train.steps=3", "--model.dropout=0.1"}, kTp));
+  train(words({"--nproc", "2", "--name=far", "c.json", "--train.steps=3", "--model.dropout=0.1", "--train.device=plugin:" FAR_DEVICE}, kTp));
   expect_same_run("host", "far");
 }
 
 TEST_F(TensorParallelRuns, RowsOfTheConfigOverrideTheModels) {
   write_tiny();
-  train(words({"--nproc", "2", "--name", "rows", "c.json", "--train.steps=2",
+  train(words({"--nproc", "2", "--name=rows", "c.json", "--train.steps=2",
                R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}])x"},
               kTp));
-  train({"--nproc", "1", "--name", "one", "c.json", "--train.steps=2"});
+  train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2"});
   expect_same_run("rows", "one");
-  auto result = trainrun(words({"--nproc", "2", "--name", "bad", "c.json", "--train.steps=2",
+  auto result = trainrun(words({"--nproc", "2", "--name=bad", "c.json", "--train.steps=2",
                                 R"x(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])x"},
                                kTp));
   EXPECT_NE(result.code, kExitOk);

@@ -31,7 +31,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "placements": [{"dim": "tp", "params": "blocks.*.mlp.**", "place": "replicate"}],
     "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200,
               "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
-    "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"]},
+    "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"], "zero": 2, "gather": "step", "reshard_after_forward": false},
     "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
              "validation": 0.05},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
@@ -67,7 +67,7 @@ TEST(Config, ResolvedConfigRerunsTheRun) {
   EXPECT_EQ(config_json(again), config_json(config));
   EXPECT_EQ(again.optim.lr, 3e-4);
   EXPECT_NE(text.find("\n  \"name\": \"other\",\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n    \"dim_names\": [\"dp_shard\",\"tp\"]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n    \"dim_names\": [\"dp_shard\",\"tp\"],\n"), std::string::npos) << text;
 }
 
 TEST(Config, OverridesTakeJsonOrBareText) {
