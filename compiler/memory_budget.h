@@ -13,7 +13,7 @@ namespace lockstep {
 // word.
 int64_t parse_memory_budget(const std::string& word);
 
-// The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these saved values given up. Arenas are
+// The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these values given up. Arenas are
 // those of whole plans, to the byte:
 // - kRecomputeNothing, and a graph without a backward pass: nothing is given up;
 // - bytes: the cheapest choice whose arena keeps within them; UserError naming the smallest arena there is when none does;

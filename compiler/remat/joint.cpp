@@ -55,7 +55,8 @@ Joint joint_of(const Graph& graph) {
   std::vector<ValueId> summed, per_micro_batch;
   std::vector<bool> needed(graph.values.size());  // for a sum over micro-batches
   for (const auto& input : graph.inputs)
-    if (input.kind == InputKind::batch || input.kind == InputKind::value || input.name == "rng.sample") per_micro_batch.push_back(input.value);
+    if (input.kind == InputKind::batch || input.kind == InputKind::value || input.name == "rng.sample")
+      per_micro_batch.push_back(input.value);
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
     const bool sum = op_row(node.op).kind == OpKind::lanes;

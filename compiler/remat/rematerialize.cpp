@@ -84,7 +84,8 @@ class Repeater {
   // The value that a backward node or a copy reads for v.
   ValueId for_backward(ValueId v) {
     if (!of_forward(v) || !joint_.varying[u(v)]) return rewriter_.at(v);
-    if (!is_there(v) && is_there(joint_.root[u(v)]) && !barriers_.count(joint_.root[u(v)])) return rewriter_.at(v);  // a view of what is kept
+    const ValueId root = joint_.root[u(v)];
+    if (!is_there(v) && is_there(root) && !barriers_.count(root)) return rewriter_.at(v);  // a view of what is kept
     if (again_[u(v)] != kNoValue) return again_[u(v)];
     if (is_there(v)) {
       if (!barriers_.count(v)) return rewriter_.at(v);

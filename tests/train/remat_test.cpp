@@ -33,7 +33,9 @@ TEST_P(Remat, ChangesNoBit) {
   ranks.dropout = 0.2;
   halves.compute = DType::bf16;
   halves.options.precision = "bf16";
-  for (const auto& [what, run] : {std::pair("plain", plain), {"unfused", unfused}, {"dropout", dropout}, {"3 ranks", ranks}, {"bf16", halves}}) {
+  const std::pair<const char*, TinyRun> cases[] = {
+      {"plain", plain}, {"unfused", unfused}, {"dropout", dropout}, {"3 ranks", ranks}, {"bf16", halves}};
+  for (const auto& [what, run] : cases) {
     const TinyResult none = train_tiny(run), full = train_tiny(with(run, kRecomputeFull));
     expect_same(none, full, str(what, ", full"));
     EXPECT_GT(full.recompute.values, 0) << what;
@@ -132,7 +134,8 @@ TEST_P(Budget, RefusalsNameTheSmallestArena) {
   EXPECT_EQ(said(-5), "compile.memory_budget is -5 bytes; give none, full, or at least 1 byte");
   // A buffer for each value: recomputing cannot help, and the number says so.
   const int64_t eager = arena(plan(kRecomputeNothing, Backend::eager));
-  EXPECT_NE(said(eager - 1, Backend::eager).find(str("needs at least ", bytes(eager))), std::string::npos) << said(eager - 1, Backend::eager);
+  const std::string refusal = said(eager - 1, Backend::eager);
+  EXPECT_NE(refusal.find(str("needs at least ", bytes(eager))), std::string::npos) << refusal;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Budget, testing::Values("gpt", "llama"));

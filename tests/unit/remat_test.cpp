@@ -156,7 +156,8 @@ Graph chain(bool collective) {
   using Types = std::vector<std::pair<DType, Shape>>;
   const Types wide{{DType::f32, shape}}, scalar{{DType::f32, Shape{}}};
   ValueId x = g.add_input(InputKind::batch, "x", DType::f32, shape);
-  ValueId first = collective ? g.append("wait", g.append("all_gather_start", {x}, {}, wide), {}, wide)[0] : g.append("exp", {x}, {}, wide)[0];
+  ValueId first =
+      collective ? g.append("wait", g.append("all_gather_start", {x}, {}, wide), {}, wide)[0] : g.append("exp", {x}, {}, wide)[0];
   ValueId second = g.append("tanh", {first}, {}, wide)[0];
   ValueId third = g.append("exp", {second}, {}, wide)[0];
   ValueId sum = g.append("sum", {third}, {{"dims", Attr(std::vector<int64_t>{0, 1})}}, scalar)[0];
