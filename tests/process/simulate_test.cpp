@@ -18,6 +18,7 @@ class Simulate : public RealRun {
   static std::string said_without_times(std::string output, const std::string& name) {
     output = std::regex_replace(output, std::regex("(  [0-9.]+[kM]? tok/s)?(  ETA [0-9:]+)?"), "");
     output = std::regex_replace(output, std::regex("compiled in [0-9.]+ s"), "compiled");
+    output = std::regex_replace(output, std::regex("predicted [^\n]* a step"), "predicted");
     return std::regex_replace(output, std::regex("runs/" + name + "/"), "runs/NAME/");
   }
   static std::vector<std::string> files_below(const std::string& folder) {
@@ -124,7 +125,9 @@ TEST_F(Simulate, ASecondSignalAndTheEndOfTheGraceEndTheProcess) {
   const std::vector<std::string> words = {"--simulate", "2", "c.json", "--checkpoint.every=0"};
   auto process = start(words);
   ASSERT_TRUE(reaches("run", 1)) << process->output();
-  kill(process->pid(), SIGINT), kill(process->pid(), SIGTERM);
+  kill(process->pid(), SIGINT);
+  ASSERT_TRUE(until(20, [&] { return process->output().find("SIGINT (2): finishing the step") != std::string::npos; })) << process->output();
+  kill(process->pid(), SIGTERM);
   EXPECT_EQ(process->wait(20), 128 + SIGINT) << process->output();
   EXPECT_HAS(process->output(), "trainrun: ending the process: second signal\n");
   EXPECT_HAS(process->output(), "trainrun: root cause: killed after SIGINT (2) before the run could save\n");

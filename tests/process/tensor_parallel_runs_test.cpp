@@ -30,7 +30,7 @@ TEST_F(TensorParallelRuns, EvaluatesSavesResumesOnOneRankAndGenerates) {
   }
   auto result = trainrun({"--nproc", "1", "--name=two", "c.json", "--train.steps=10"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_NE(result.output.find("resumed from runs/two/ckpt/step-8 (step 8, state " + manifest("two", 8)["state_hash"].get<std::string>()),
+  EXPECT_NE(result.output.find("runs/two/ckpt/step-8 (step 8, state " + manifest("two", 8)["state_hash"].get<std::string>()),
             std::string::npos)
       << result.output;
   // And back, on data ranks and tp together.
