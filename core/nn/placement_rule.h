@@ -32,6 +32,7 @@ struct StatePolicy {
 //   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0) on both;
 //   moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows;
 //   buffer: Replicate.
+// dp_replicate splits further what dp_shard has split: what a rule keeps whole on dp_shard stays whole on dp_replicate.
 // Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1 are kept, so that a layout does not
 // depend on sizes. UserError when two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,

@@ -73,7 +73,8 @@ TEST_F(Simulate, OnEveryMeshOfDataRanks) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone", "--train.steps=12", "--checkpoint.every=6"});
   for (const MeshWords& mesh : {MeshWords{1, "[-1]", "[dp_replicate]"}, MeshWords{2, "[2]", "[dp_replicate]"},
-                                MeshWords{4, "[-1,1]", "[dp_replicate,tp]"}, MeshWords{3, "[1,3]", "[dp_shard,dp_replicate]"}}) {
+                                MeshWords{4, "[-1,1]", "[dp_replicate,tp]"}, MeshWords{3, "[1,3]", "[dp_shard,dp_replicate]"},
+                                MeshWords{5, "[5]", "[dp_shard]"}, MeshWords{6, "[2,3]", "[dp_replicate,dp_shard]"}}) {
     std::string name = str("on-", mesh.ranks);
     std::string dims = std::regex_replace(std::string(mesh.dims), std::regex("([a-z_]+)"), "\"$1\"");
     auto result = trainrun({"--simulate", str(mesh.ranks), "c.json", "--name=" + name, "--train.steps=12", "--checkpoint.every=6",
@@ -132,7 +133,11 @@ TEST_F(Simulate, ASecondSignalAndTheEndOfTheGraceEndTheProcess) {
   EXPECT_HAS(process->output(), "trainrun: ending the process: second signal\n");
   EXPECT_HAS(process->output(), "trainrun: root cause: killed after SIGINT (2) before the run could save\n");
   process = start({"--simulate", "2", "--grace", "0", "c.json", "--checkpoint.every=0"});
-  ASSERT_TRUE(until(60, [&] { return process->output().find("starting at step 1") != std::string::npos; })) << process->output();
+  // The words of the first process stand in the file until the second has opened it.
+  ASSERT_TRUE(until(60, [&] {
+    const std::string said = process->output();
+    return said.find("starting at step 1") != std::string::npos && said.find("second signal\n") == std::string::npos;
+  })) << process->output();
   kill(process->pid(), SIGTERM);
   EXPECT_EQ(process->wait(20), 128 + SIGTERM) << process->output();
   EXPECT_HAS(process->output(), "trainrun: ending the process: not done 0 s after the first signal\n");
