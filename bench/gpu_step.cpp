@@ -80,12 +80,16 @@ int bench(int argc, char** argv) {
   };
   int64_t done = 0;
   double loss = 0;
+  std::map<std::string, std::vector<double>> exposed;
   auto run = [&] {
     StepInput input{++done, fill};
     input.fill_next = fill;
-    loss = step.run(input).metrics.at("loss");
+    StepResult result = step.run(input);
+    loss = result.metrics.at("loss");
+    for (const auto& [dim, seconds] : result.exposed) exposed[dim].push_back(seconds);
   };
   for (int i = 0; i < 4; ++i) run();
+  exposed.clear();
   std::vector<double> times;
   for (int i = 0; i < number("STEPS", 20); ++i) {
     start = now();
@@ -101,6 +105,11 @@ int bench(int argc, char** argv) {
                 static_cast<double>(config.batch.global * context) / seconds, loss, static_cast<long long>(done));
     std::printf("  compiled in %.1f s; arena %s, reduction %s, state %s, device memory taken %s\n", compiled, human(step.arena_bytes(), a),
                 human(step.reduction_bytes(), b), human(state.bytes_per_rank(), c), human(before - target.device().memory_info().free, d));
+    for (auto& [dim, waits] : exposed) {
+      std::sort(waits.begin(), waits.end());
+      std::printf("  exposed communication %s: %.3f ms per step (least %.3f, most %.3f)\n", dim.c_str(), waits[waits.size() / 2] * 1e3,
+                  waits.front() * 1e3, waits.back() * 1e3);
+    }
   }
   if (const int rows = number("CALLS", 40); rows > 0) {
     set_timing(true);

@@ -36,8 +36,8 @@ def arguments():
 class Clocks:
     """nvidia-smi in the background while a run lasts; what it saw goes to clocks.csv."""
 
-    def __init__(self, out, label):
-        self.out, self.label, self.rows, self.child = out, label, [], None
+    def __init__(self, out, label, gpus):
+        self.out, self.label, self.gpus, self.rows, self.child = out, label, gpus, [], None
 
     def __enter__(self):
         try:
@@ -61,7 +61,8 @@ class Clocks:
                 cells = [cell.strip() for cell in line.split(",")]
                 file.write(self.label + "," + ",".join(cells) + "\n")
                 try:
-                    self.rows.append([float(cell) for cell in cells[1:]])
+                    if int(cells[1]) < self.gpus:  # others of the machine rest
+                        self.rows.append([float(cell) for cell in cells[1:]])
                 except ValueError:
                     pass  # [N/A]
 
@@ -111,13 +112,15 @@ def ours(a, workload, index):
                f"--name={name}", f"--train.steps={a.steps}", "--train.eval_every=0", "--optim.schedule.warmup=10", "--data.validation=0",
                f"--data.paths={os.path.join(a.root, 'data', 'tokens.bin')}", f"--log.every={a.log_every}", "--log.hash_every=0",
                "--checkpoint.every=0", *a.overrides]
-    with Clocks(a.out, name) as seen:
+    with Clocks(a.out, name, a.ranks) as seen:
         code, text = run(command, a.limit, a.out, name, cwd=a.work)
     rows = metrics_of(os.path.join(folder, "metrics.jsonl"))
     counted = [row["step_ms"] for row in rows if a.warmup < row["step"] < a.steps]
     row = {"who": "ours", "workload": workload, "ranks": a.ranks, "run": index, "exit": code}
     if counted:
         row.update(step_ms=statistics.median(counted), step_ms_min=min(counted), step_ms_max=max(counted), samples=len(counted),
+                   exposed_ms={key[8:-3]: statistics.median(r[key] for r in rows if a.warmup < r["step"] < a.steps)
+                               for key in rows[-1] if key.startswith("exposed_")},
                    loss_last=rows[-1]["loss"], loss_first=rows[0]["loss"], state_hash=rows[-1].get("state_hash", ""))
     else:
         row["error"] = text.strip().splitlines()[-1] if text.strip() else "no output"
@@ -132,7 +135,7 @@ def peer(a, workload, index):
     start = [sys.executable] if a.ranks == 1 else [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(a.ranks)]
     tokens = os.path.join(a.root, "data", "tokens.bin")
     command = [*start, script, "--model", workload, "--device", "cuda", *a.torch_args.split(), *(["--tokens", tokens] if os.path.exists(tokens) else [])]
-    with Clocks(a.out, label) as seen:
+    with Clocks(a.out, label, a.ranks) as seen:
         code, text = run(command, a.limit, a.out, label)
     row = {"who": "pytorch", "workload": workload, "ranks": a.ranks, "run": index, "exit": code, "error": "no figures printed"}
     for line in text.splitlines():
@@ -144,7 +147,7 @@ def peer(a, workload, index):
 
 
 def table(rows, floors):
-    head = ["workload", "ranks", "ours ms", "torch ms", "floor ms", "ours/torch", "ours/floor", "runs", "spread", "ours MiB", "torch MiB", "MHz"]
+    head = ["workload", "ranks", "ours ms", "torch ms", "floor ms", "ours/torch", "ours/floor", "exposed ms", "runs", "spread", "ours MiB", "torch MiB", "MHz"]
     lines = [head]
     for workload, ranks in sorted({(row["workload"], row["ranks"]) for row in rows}):
         figures = {}
@@ -154,9 +157,11 @@ def table(rows, floors):
             figures[who] = (statistics.median(times) if times else None, len(times), max(times) / min(times) - 1 if times else None,
                             max((row.get("memory_mib", 0) for row in mine), default=0), [row["sm_mhz"] for row in mine if "sm_mhz" in row])
         a, b, floor = figures["ours"][0], figures["pytorch"][0], floors.get(workload)
+        waits = [sum(row["exposed_ms"].values()) for row in rows if row.get("exposed_ms") and (row["workload"], row["ranks"]) == (workload, ranks)]
+        exposed = "%.2f" % statistics.median(waits) if waits else "-"
         text = lambda value, form: form % value if value else "-"
         lines.append([workload, str(ranks), text(a, "%.2f"), text(b, "%.2f"), text(floor, "%.2f"), text(a and b and a / b, "%.3f"),
-                      text(a and floor and a / floor, "%.3f"), f"{figures['ours'][1]}+{figures['pytorch'][1]}",
+                      text(a and floor and a / floor, "%.3f"), exposed, f"{figures['ours'][1]}+{figures['pytorch'][1]}",
                       text(figures["ours"][2] and 100 * figures["ours"][2], "%.1f %%"), text(figures["ours"][3], "%.0f"), text(figures["pytorch"][3], "%.0f"),
                       text(statistics.median(figures["ours"][4] + figures["pytorch"][4]) if figures["ours"][4] + figures["pytorch"][4] else None, "%.0f")])
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]

@@ -7,12 +7,14 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/run/certificate.h"
+#include "compiler/run/step_inputs.h"
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
 #include "compiler/run/weight_stream.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/walk.h"
+#include "core/mesh/exposed.h"
 
 namespace lockstep {
 
@@ -24,12 +26,12 @@ struct Step::Impl {
   Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in, std::function<Array*(const std::string&)> arrays,
        std::function<Scalars(int64_t)> scalars)
       : plan(std::move(given)),
-        mesh(live),
+        target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
+        device(target.device()),
+        mesh(exposed.measured(live, device)),
         seed(seed_in),
         array_of(std::move(arrays)),
         scalars_of(std::move(scalars)),
-        target(plan.options.backend == Backend::reference ? cpu_target() : target_of(plan.options)),
-        device(target.device()),
         group(mesh.group_on(device, kDataDims)) {
     device.enter();
     compute = device.make_stream();
@@ -43,7 +45,8 @@ struct Step::Impl {
     table.device = &device;
     table.at.assign(plan.phases.whole.values.size(), nullptr);
     parts = make_executables(plan, [this](const std::string& dim) { return &mesh.group_on(device, dim); });
-    take_inputs();
+    take_state();
+    fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, table.at);
     reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant);
     find_counts();
     tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers.buckets, parts.fragments, plan.kernels, *reductions, plan.options,
@@ -57,51 +60,17 @@ struct Step::Impl {
     certificate = certificate_of(plan, parts, lanes.ranks);
   }
 
-  // State, host scalars (one block, one copy per step, the stop vote last), sample numbers and batch fields.
-  void take_inputs() {
+  void take_state() {
     const Graph& whole = plan.phases.whole;
-    size_t bytes = 0;
     for (const auto& input : whole.inputs) {
-      if (input.kind == InputKind::state) {
-        Array* array = array_of(input.name);
-        LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
-        state.push_back(array);
-        table.at[static_cast<size_t>(input.value)] = array->on(device);
-      } else if (input.kind == InputKind::scalar) {
-        bytes += 16;
-      }
+      if (input.kind != InputKind::state) continue;
+      Array* array = array_of(input.name);
+      LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
+      state.push_back(array);
+      table.at[static_cast<size_t>(input.value)] = array->on(device);
     }
     for (const auto& output : whole.outputs)
       if (output.kind == OutputKind::state) written.push_back(array_of(output.name));
-    scalar_block = Buffer(bytes + 16, device.memory());
-    scalar_host = Buffer(bytes + 16, device.staging());
-    vote_at = bytes;
-    size_t at = 0;
-    for (const auto& input : whole.inputs) {
-      if (input.kind != InputKind::scalar) continue;
-      table.at[static_cast<size_t>(input.value)] = scalar_block.data() + at;
-      if (input.name == "rng.sample") {
-        sample = input.value;
-        const DType dtype = whole[input.value].dtype;
-        samples = Buffer(std::max<size_t>(1, static_cast<size_t>(slots)) * size_of(dtype), device.memory());
-        std::vector<std::byte> numbers(samples.bytes());
-        for (int64_t j = 0; j < slots; ++j)
-          set_int(dtype, numbers.data(), j, std::max<int64_t>(0, micro_batch(j)) * plan.fields[0].shape[0]);
-        copy_to_device(device, samples.data(), numbers.data(), numbers.size());
-      } else {
-        scalar_at.push_back({input.name, input.value, at});
-      }
-      at += 16;
-    }
-    for (int64_t j = 0; j < slots; ++j) {
-      batch.emplace_back();
-      for (auto& set : staged) set.emplace_back();
-      for (const auto& field : plan.fields) {
-        const size_t size = static_cast<size_t>(numel(field.shape)) * size_of(field.dtype);
-        batch.back().emplace_back(size, device.memory());
-        for (auto& set : staged) set.back().push_back(device.addressable() ? batch.back().back() : Buffer(size, device.staging()));
-      }
-    }
   }
 
   void find_counts() {
@@ -128,12 +97,9 @@ struct Step::Impl {
       const GraphInput& input = phase.graph.inputs[i];
       if (input.kind == InputKind::batch) {
         LS_CHECK(micro >= 0, "batch field ", input.name, " is read outside a micro-batch");
-        size_t f = 0;
-        while (f < plan.fields.size() && plan.fields[f].name != input.name) ++f;
-        LS_CHECK(f < plan.fields.size(), "no batch field ", input.name);
-        out.push_back(batch[static_cast<size_t>(micro)][f].data());
-      } else if (phase.inputs[i] == sample && micro >= 0) {
-        out.push_back(samples.data() + static_cast<size_t>(micro) * size_of(plan.phases.whole[sample].dtype));
+        out.push_back(fed->field(micro, input.name));
+      } else if (void* number = micro >= 0 ? fed->sample(phase.inputs[i], micro) : nullptr) {
+        out.push_back(number);
       } else {
         void* pointer = table.at[static_cast<size_t>(phase.inputs[i])];
         LS_CHECK(pointer || (weights && micro >= 0), "input ", input.name, " of a phase has no value");
@@ -141,54 +107,6 @@ struct Step::Impl {
       }
     }
     return out;
-  }
-
-  // What changes from step to step, on its way to the device: host scalars, the vote, the batch.
-  void send_inputs(const StepInput& input) {
-    Scalars scalars = scalars_of(input.step);
-    for (const auto& [name, id, at] : scalar_at) {
-      double number = 0;
-      int64_t integer = 0;
-      if (name == "rng.seed")
-        integer = static_cast<int64_t>(seed);
-      else if (name == "rng.step")
-        integer = input.step;
-      else if (name.rfind("mesh.", 0) == 0)
-        integer = mesh.coordinate()[static_cast<size_t>(mesh.words.dim(name.substr(5)))];
-      else {
-        auto found = scalars.find(name);
-        LS_CHECK(found != scalars.end(), "no value for the scalar ", name);
-        number = found->second;
-        integer = static_cast<int64_t>(number);
-      }
-      const DType dtype = plan.phases.whole[id].dtype;
-      if (is_float(dtype))
-        set_double(dtype, scalar_host.data() + at, 0, number);
-      else
-        set_int(dtype, scalar_host.data() + at, 0, integer);
-    }
-    std::memcpy(scalar_host.data() + vote_at, &input.vote, sizeof input.vote);
-    device.copy(scalar_block.data(), scalar_host.data(), scalar_host.bytes(), *compute);
-    if (staged_for == input.step)
-      set_in_use = 1 - set_in_use;
-    else
-      fill_batch(input.fill, set_in_use);
-    for (size_t j = 0; j < batch.size(); ++j)
-      for (size_t f = 0; f < batch[j].size(); ++f) {
-        const Buffer& host = staged[set_in_use][j][f];
-        device.copy(batch[j][f].data(), host.data(), host.bytes(), *compute);
-      }
-  }
-
-  void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set) {
-    const int64_t per = plan.fields[0].shape[0];
-    for (int64_t j = 0; j < slots; ++j) {
-      // An idle slot runs on any valid batch, if at all.
-      const int64_t of = micro_batch(j) < 0 ? plan.micro_batches - 1 : micro_batch(j);
-      std::vector<void*> fields;
-      for (auto& buffer : staged[set][static_cast<size_t>(j)]) fields.push_back(buffer.data());
-      fill(of * per, per, fields);
-    }
   }
 
   // Token counts of all micro-batches, summed as integers over the ranks, before any backward is seeded.
@@ -201,13 +119,10 @@ struct Step::Impl {
       for (size_t c = 0; c < n; ++c)
         reductions->add(totals.as<int64_t>() + c, static_cast<const int64_t*>(parts.count->output(c)), 1, *compute);
     }
-    reductions->add(totals.as<int64_t>() + n, reinterpret_cast<const int64_t*>(scalar_block.data() + vote_at), 1, *compute);
-    if (group.size() > 1) {
-      double start = now();
+    reductions->add(totals.as<int64_t>() + n, fed->vote(), 1, *compute);
+    if (group.size() > 1)
       group.start(AllReduce{totals.data(), totals.data(), static_cast<int64_t>(n) + 1, DType::i64, ReduceOp::sum}, "count", *compute)
           ->wait(*compute);
-      times.wait_s += now() - start;
-    }
     // Counts are equal along a model dim; votes are not.
     for (const auto& name : mesh.words.dim_names)
       if (Group& along = mesh.group_on(device, name); !is_data_dim(name) && along.size() > 1)
@@ -262,6 +177,7 @@ struct Step::Impl {
 
   // The whole step between its inputs and its results. Its pointers are the same in every step.
   void enqueue() {
+    exposed.begin();
     double start = now();
     tail->run_head(*compute);
     run_counts();
@@ -272,12 +188,15 @@ struct Step::Impl {
     times.count_s = counted - start;
     times.body_s = done - counted;
     times.tail_s = now() - done;
-    times.wait_s += tail->wait_s();
   }
 
   // The first step runs call by call (libraries load and prepare then), the second is captured where the device can, later ones replay.
   void run_program() {
-    if (timing()) return enqueue();
+    if (timing()) {  // call by call, and captured anew afterwards: marks of the program are gone
+      program.reset();
+      runs = 1;
+      return enqueue();
+    }
     const bool capture = !program && ++runs == 2 && plan.options.capture &&
                          std::all_of(groups.begin(), groups.end(), [](Group* one) { return one->size() == 1 || one->capturable(); });
     if (capture) program = device.capture(*compute, [this] { enqueue(); });
@@ -295,7 +214,7 @@ struct Step::Impl {
     for (Array* array : state) array->on(device);
     // The rounded weights of the last step's update are the ones, unless somebody else wrote the state since.
     if (!tail->rounds_in_update() || written.empty() || state_version() != rounded_version) tail->round_weights(*compute);
-    send_inputs(input);
+    fed->send(input, seed, scalars_of(input.step), *compute);
     run_program();
     std::vector<std::pair<std::string, ValueId>> metrics;
     for (const auto& output : plan.phases.whole.outputs)
@@ -309,14 +228,10 @@ struct Step::Impl {
     }
     for (Array* array : written) array->device_wrote(device);
     rounded_version = state_version();
-    if (input.fill_next && !device.addressable()) {
-      try {
-        fill_batch(input.fill_next, 1 - set_in_use);
-        staged_for = input.step + 1;
-      } catch (const Error&) { staged_for = -1; }  // data that cannot be read is the next step's error: this one ends, and may be saved
-    }
+    fed->fill_next(input);
     finish();
     StepResult result;
+    result.exposed = exposed.seconds();
     result.votes = *results.as<int64_t>();
     for (size_t m = 0; m < metrics.size(); ++m)
       result.metrics[metrics[m].first] = get_double(plan.phases.whole[metrics[m].second].dtype, results.data() + 8 * (m + 1), 0);
@@ -331,12 +246,13 @@ struct Step::Impl {
   }
 
   StepPlan plan;
-  LiveMesh mesh;
+  const Target& target;
+  Device& device;
+  ExposedTime exposed;
+  LiveMesh mesh;  // its groups measured
   uint64_t seed;
   std::function<Array*(const std::string&)> array_of;
   std::function<Scalars(int64_t)> scalars_of;
-  const Target& target;
-  Device& device;
   Group& group;                // of the data dims, on the device's memory
   std::vector<Group*> groups;  // it, and those of single dims
   std::unique_ptr<Reductions> reductions;
@@ -345,20 +261,9 @@ struct Step::Impl {
   StepExecutables parts;
   std::vector<Array*> state, written;
   GradientReducers reducers;
-  std::vector<std::vector<Buffer>> batch;      // per local micro-batch, per field, on the device
-  std::vector<std::vector<Buffer>> staged[2];  // where the host fills them: for this step, and for the next
-  size_t set_in_use = 0;
-  int64_t staged_for = -1;  // the step whose batch lies in the other set
+  std::unique_ptr<StepInputs> fed;
   int64_t slots = 0;  // of the lane plan: micro-batches, and idle ones
-  struct ScalarPlace {
-    std::string name;
-    ValueId id;
-    size_t at;  // in the scalar block
-  };
-  std::vector<ScalarPlace> scalar_at;
-  Buffer scalar_block, scalar_host, samples, totals, results;
-  size_t vote_at = 0;
-  ValueId sample = kNoValue;
+  Buffer totals, results;
   std::vector<ValueId> summed;  // per count: its value summed over the ranks
   std::unique_ptr<Tail> tail;
   std::unique_ptr<WeightStream> weights;  // null: the head gathers all weights

@@ -62,12 +62,12 @@ struct StepInput {
 struct StepResult {
   std::map<std::string, double> metrics;  // "loss", "tokens", "grad_norm": whole values, equal on every rank
   int64_t votes = 0;
+  std::map<std::string, double> exposed;  // per mesh dim ("data": all data dims together): seconds that this rank's work stood still for collectives
 };
 
 // Seconds on the host. On a device that works by itself these are the seconds of enqueueing, and 0 where a captured program ran.
 struct StepTimes {
   double count_s = 0, body_s = 0, tail_s = 0;  // of the last step
-  double wait_s = 0;                           // spent waiting for collectives
 };
 
 class Step {

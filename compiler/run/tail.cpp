@@ -16,7 +16,6 @@
 namespace lockstep {
 
 namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // The name of the state that a value becomes; "" for none.
 std::string state_output(const Graph& whole, ValueId v) {
@@ -152,7 +151,6 @@ struct Tail::Impl {
 
   void run(Stream& on) {
     stream = &on;
-    wait_s = 0;
     for (const auto& step : parts.phases.tail) {
       if (step.node < 0) {
         flush_sums();
@@ -252,18 +250,12 @@ struct Tail::Impl {
 
   void wait(const Node& node) {
     ValueId handle = node.inputs[0];
-    double start = now();
-    if (auto found = exchange_of.find(handle); found != exchange_of.end()) {
-      parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
-      wait_s += now() - start;
-      return;
-    }
+    if (auto found = exchange_of.find(handle); found != exchange_of.end()) return parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
     const Node& from = whole.nodes[static_cast<size_t>(whole[handle].producer)];
     if (auto flight = flights.find(handle); flight != flights.end()) {
       flight->second->wait(*stream);
       flights.erase(flight);
     }
-    wait_s += now() - start;
     if (from.op == "all_reduce_start") {
       at(node.outputs[0]) = at(from.inputs[0]);
       return;
@@ -297,7 +289,6 @@ struct Tail::Impl {
   const Graph& whole;
   HeldRows held;
   int64_t owned_bytes = 0;
-  double wait_s = 0;
   Stream* stream = nullptr;
   std::vector<Reductions::Sum> sums;
   std::unique_ptr<UpdateBatcher> batcher;
@@ -314,7 +305,6 @@ void Tail::round_weights(Stream& stream) { impl_->round_weights(stream); }
 bool Tail::rounds_in_update() const { return impl_->batcher->writes_copies() && !impl_->rounded.empty(); }
 void Tail::run_head(Stream& stream) { impl_->run_head(stream); }
 void Tail::run(Stream& stream) { impl_->run(stream); }
-double Tail::wait_s() const { return impl_->wait_s; }
 int64_t Tail::bytes() const { return impl_->owned_bytes; }
 
 }  // namespace lockstep

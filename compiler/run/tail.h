@@ -49,7 +49,6 @@ class Tail {
   void run_head(Stream& stream);
   // Enqueues everything after the exchanges were started.
   void run(Stream& stream);
-  double wait_s() const;  // that the host waited in the last run
   int64_t bytes() const;  // buffers of the tail
 
  private:

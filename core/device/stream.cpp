@@ -96,6 +96,24 @@ void Stream::wait(const std::shared_ptr<Event>& event) {
   run([event] { event->synchronize(); });
 }
 
+namespace {
+class HostMark : public Mark {
+ public:
+  std::chrono::steady_clock::time_point at;
+  double seconds_after(const Mark& earlier) const override {
+    auto* from = dynamic_cast<const HostMark*>(&earlier);
+    LS_CHECK(from, "marks of streams of different kinds");
+    return std::chrono::duration<double>(at - from->at).count();
+  }
+};
+}  // namespace
+
+std::shared_ptr<Mark> Stream::mark() {
+  auto mark = std::make_shared<HostMark>();
+  run([mark] { mark->at = std::chrono::steady_clock::now(); });
+  return mark;
+}
+
 std::unique_ptr<Stream> inline_stream() { return std::make_unique<InlineStream>(); }
 std::unique_ptr<Stream> queue_stream() { return std::make_unique<QueueStream>(); }
 

@@ -14,6 +14,14 @@ class Event {
   virtual void synchronize() = 0;  // blocks the calling thread; rethrows likewise
 };
 
+// When a stream came to a point, by its device's clock (the CPU's: the host's).
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  // Seconds from `earlier`, of the same stream, to this one; the stream has passed both. Of captured work: in its last launch.
+  virtual double seconds_after(const Mark& earlier) const = 0;
+};
+
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -23,6 +31,7 @@ class Stream {
   // device. Neither blocks the calling thread on a device with queues of its own.
   virtual std::shared_ptr<Event> record();
   virtual void wait(const std::shared_ptr<Event>& event);
+  virtual std::shared_ptr<Mark> mark();  // at what was enqueued so far
   virtual void* native() const { return nullptr; }  // the device's own handle (CUDA: CUstream); null on the CPU
 };
 

@@ -2,6 +2,7 @@
 #include "core/nn/state.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 
@@ -112,18 +113,30 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
     throw UserError(str("[place] ", line_of(at).text(), ": the state is already materialised; place it before materialize() or resume()"));
   std::vector<std::string> fqns;
   for (const Spec& spec : specs_) fqns.push_back(spec.fqn);
+  // All that is wrong; of tensors that fail alike, the first one.
+  std::vector<std::string> wrong;
+  std::set<std::string> reasons;  // without the tensor's name
+  auto fails = [&](const std::string& fqn, const auto& check) {
+    try {
+      check();
+      return false;
+    } catch (const UserError& error) {
+      std::string reason = error.what();
+      if (size_t at = fqn.empty() ? std::string::npos : reason.find("\"" + fqn + "\""); at != std::string::npos) reason.erase(at, fqn.size() + 2);
+      if (reasons.insert(reason).second) wrong.push_back(error.what());
+      return true;
+    }
+  };
+  auto before = to;
   for (auto& rule : rules) {
     if (rule.at.file.empty()) rule.at = line_of(at);
-    check_rule(rule, fqns);
+    if (!fails("", [&] { check_rule(rule, fqns); })) to.push_back(rule);
   }
-  auto before = to;
-  to.insert(to.end(), rules.begin(), rules.end());
-  try {
-    for (const Spec& spec : specs_) layout_for(spec, rules_, defaults_, mesh_.words, policy());
-  } catch (...) {
-    to = std::move(before);
-    throw;
-  }
+  for (const Spec& spec : specs_) fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, policy()); });
+  if (wrong.empty()) return;
+  to = std::move(before);
+  if (wrong.size() == 1) throw UserError(wrong[0]);
+  throw UserError(str("[place] ", wrong.size(), " errors\n  ", join(wrong, "\n  ")));
 }
 void State::place(std::vector<PlacementRule> rules, Here at) { add_rules(rules_, std::move(rules), at); }
 void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_rules(defaults_, std::move(rules), at); }

@@ -32,7 +32,8 @@ struct MeshConfig {
   int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
   std::string gather = key(&gather, "mesh.gather", "auto",
                            "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; micro_batch: in each, "
-                           "a bucket ahead of its use, freed after it; auto: step where all of them take at most 1 GiB a rank, else micro_batch",
+                           "a bucket ahead of its use, freed after it; auto: step where all of them take at most 1 GiB a rank, or an eighth of the device and a rank "
+                           "has several micro-batches, else micro_batch",
                            one_of({"auto", "step", "micro_batch"}));
   bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
                                    "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
@@ -118,7 +119,8 @@ struct CompileConfig {
           one_of({"native", "eager", "reference"}));
   int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", at_least(0));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
-                             "bytes of gradients that travel together; 0: 4 MiB on the CPU, 64 MiB on other devices", at_least(0));
+                             "bytes of gradients or weights that travel together; 0: what reaches 90 % of the link's bandwidth by the device's roofline, and at "
+                             "most a quarter of all gradients", at_least(0));
   std::string memory_budget =
       key(&memory_budget, "compile.memory_budget", "none",
           "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in 2GiB: what does not fit is "

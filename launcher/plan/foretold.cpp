@@ -19,15 +19,26 @@ Foretold::Foretold(const RunConfig& config, const Mesh& mesh, const StepPlan& pl
   if (!(prediction_.step_s > 0)) none_ = "the reference backend has no calls whose time could be foretold";
 }
 
-std::optional<std::string> Foretold::measured(double seconds) {
+namespace {
+double median_after_two(const std::vector<double>& seconds) {
+  std::vector<double> steady(seconds.begin() + 2, seconds.end());
+  std::sort(steady.begin(), steady.end());
+  return (steady[steady.size() / 2 - 1] + steady[steady.size() / 2]) / 2;
+}
+}  // namespace
+
+std::optional<std::string> Foretold::measured(double seconds, const std::map<std::string, double>& exposed) {
   if (seconds_.size() >= kSteps) return {};
   seconds_.push_back(seconds);
+  for (const auto& [dim, waited] : exposed) exposed_[dim].push_back(waited);
   if (seconds_.size() < kSteps) return {};
-  std::vector<double> steady(seconds_.begin() + 2, seconds_.end());
-  std::sort(steady.begin(), steady.end());
-  median_ = (steady[steady.size() / 2 - 1] + steady[steady.size() / 2]) / 2;
-  if (none_.empty()) return predicted_and_measured(prediction_, median_);
-  return str("measured ", seconds_text(median_), " a step; not predicted (", none_, ")");
+  median_ = median_after_two(seconds_);
+  std::string out = none_.empty() ? predicted_and_measured(prediction_, median_)
+                                  : str("measured ", seconds_text(median_), " a step; not predicted (", none_, ")");
+  for (const auto& [dim, waits] : exposed_)
+    out += str(&dim == &exposed_.begin()->first ? "; exposed communication " : ", ", dim, " ", seconds_text(median_after_two(waits)));
+  if (!exposed_.empty() && none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s));
+  return out;
 }
 
 }  // namespace lockstep

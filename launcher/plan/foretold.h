@@ -1,6 +1,7 @@
 // Foretold: a run's predicted step time beside its measured one, said once, after the tenth step of a process.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,9 +15,9 @@ class Foretold {
   static constexpr size_t kSteps = 10;
   // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without calls, have no prediction.
   Foretold(const RunConfig& config, const Mesh& mesh, const StepPlan& plan, const Device& device);
-  // Seconds of one step. At the tenth: the line to print, with the median of the steps from the third on (the first two load libraries and
+  // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At the tenth: the line to print, with the median of the steps from the third on (the first two load libraries and
   // capture); else nothing.
-  std::optional<std::string> measured(double seconds);
+  std::optional<std::string> measured(double seconds, const std::map<std::string, double>& exposed = {});
   // Once measured: both, in seconds; 0 where there is no prediction.
   double predicted_s() const { return prediction_.step_s; }
   double median_s() const { return median_; }
@@ -25,6 +26,7 @@ class Foretold {
   Prediction prediction_;
   std::string none_;  // why there is no prediction; else empty
   std::vector<double> seconds_;
+  std::map<std::string, std::vector<double>> exposed_;
   double median_ = 0;
 };
 

@@ -117,6 +117,12 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.micro = config.batch.micro;
   out.lanes = plan.lanes;
   out.data_ranks = step.ranks;
+  if (step.ranks > 1) out.buckets = static_cast<int64_t>(plan.phases.buckets.size()), out.bucket_bytes = plan.options.bucket_bytes;
+  if (!plan.phases.streamed.empty())
+    out.gathers = plan.options.reshard_after_forward ? "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward"
+                                                     : "in each micro-batch, a bucket ahead of use; kept from forward to backward";
+  else if (config.mesh.zero == 3 && run.words.size("dp_shard") > 1)
+    out.gathers = "once per step, kept over its micro-batches";
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;

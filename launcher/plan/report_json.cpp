@@ -36,7 +36,9 @@ std::string plan_json(const PlanReport& r) {
   out["memory"] = std::move(memory);
 
   out["step"] = {{"micro_batches", r.micro_batches}, {"micro", r.micro}, {"lanes", r.lanes},
-                 {"data_ranks", r.data_ranks},       {"tokens", r.tokens}, {"flops", r.flops}};
+                 {"data_ranks", r.data_ranks},       {"tokens", r.tokens}, {"flops", r.flops},
+                 {"buckets", r.buckets},             {"bucket_bytes", r.bucket_bytes},
+                 {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)}};
   out["collectives"] = Json::array();
   for (const auto& t : p.traffic)
     out["collectives"].push_back({{"dims", t.dims},

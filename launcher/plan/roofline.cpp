@@ -19,6 +19,7 @@ Roofline h200() {
           .contraction = {{"fp32", 4.6e13}, {"tf32", 3.4e14}, {"bf16", 6.4e14}},
           .attention = {{"fp32", 1.5e13}, {"tf32", 1.5e13}, {"bf16", 3.2e14}},
           .memory = 4.0e12,
+          .capacity = int64_t{140} << 30,
           .launch = 2e-6,
           .inside = {3.3e11, 4e-5},
           .across = {4e10, 6e-5},
@@ -42,7 +43,7 @@ Roofline cpu() {
 
 using Errors = std::vector<std::string>;
 
-const std::vector<std::string> kKeys = {"name",  "contraction", "attention",      "memory", "launch",
+const std::vector<std::string> kKeys = {"name",  "contraction", "attention",      "memory", "capacity", "launch",
                                         "inside", "across",      "ranks_per_node", "cores",  "measured_on"};
 const std::vector<std::string> kPrecisions = {"fp32", "tf32", "bf16"};
 
@@ -119,6 +120,7 @@ Roofline parse_roofline(const std::string& text, const std::string& where) {
       else if (key == "contraction") rates(value, key, out.contraction, errors);
       else if (key == "attention") rates(value, key, out.attention, errors);
       else if (key == "memory") number(value, key, false, out.memory, errors);
+      else if (key == "capacity") count(value, key, 0, out.capacity, errors);
       else if (key == "launch") number(value, key, true, out.launch, errors);
       else if (key == "inside") link(value, key, out.inside, errors);
       else if (key == "across") link(value, key, out.across, errors);
@@ -147,6 +149,12 @@ Roofline roofline_named(const std::string& word) {
                         near.empty() ? "; a file holds name, contraction, memory, inside and ranks_per_node" : str("; did you mean ", near, "?")));
   }
   return parse_roofline(text.str(), word);
+}
+
+int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients) {
+  const double latency = link.latency * link.bandwidth;
+  const double bytes = std::max(std::min(9 * latency, static_cast<double>(gradients) / 4), latency);
+  return std::max<int64_t>(1 << 20, static_cast<int64_t>(bytes) >> 16 << 16);
 }
 
 std::string roofline_of(const Device& device) {

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
+#include "launcher/plan/roofline.h"
 
 namespace lockstep {
 
@@ -39,8 +40,6 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   options.threads =
       static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
-  options.bucket_bytes =
-      config.compile.bucket_bytes ? config.compile.bucket_bytes : int64_t{target.device().addressable() ? 4 : 64} << 20;
   options.memory_budget = parse_memory_budget(config.compile.memory_budget);
   options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;
@@ -71,13 +70,36 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 }  // namespace
 
 namespace {
-constexpr int64_t kGatherAtOnce = int64_t{1} << 30;
-// Bytes of all weights in the dtype that layers compute in.
-int64_t whole_weights(const State& state) {
-  int64_t bytes = 0;
-  for (const auto& spec : state.specs())
-    if (spec.role == Role::parameter) bytes += numel(spec.shape) * static_cast<int64_t>(size_of(spec.compute));
-  return bytes;
+// Bytes of all weights in the dtype that layers compute in, and of their gradients, on a rank.
+struct WeightBytes {
+  int64_t weights = 0, gradients = 0;
+};
+WeightBytes whole_weights(const State& state) {
+  const Mesh& mesh = state.mesh().words;
+  const int64_t elsewhere = mesh.size() / mesh.data_size();  // tp splits nearly all of them
+  WeightBytes out;
+  for (const auto& spec : state.specs()) {
+    if (spec.role != Role::parameter) continue;
+    out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
+    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(sizeof(float));
+  }
+  return out;
+}
+
+// The table of the device that the config names, which may be planned for where it is not.
+Roofline roofline_for(const RunConfig& config, const Target& target) {
+  std::string word = roofline_of(target.device());
+  if (device_choice(config.train.device).kind == "cuda" && target.device().kind() == "cpu") word = "h200";
+  if (!word.empty()) return roofline_named(word);
+  return roofline_named(target.device().addressable() ? "cpu" : "h200");
+}
+
+// Gathering once per step costs the room of whole weights, and saves a gather per micro-batch beyond the first. Little room: always. Else
+// where there is something to save, and an eighth of the device holds them.
+GatherWhen gather_for(const RunConfig& config, const Mesh& mesh, int64_t weights, const Roofline& roofline) {
+  if (config.mesh.gather != "auto") return config.mesh.gather == "step" ? GatherWhen::step : GatherWhen::micro_batch;
+  const bool saves = config.batch.global / config.batch.micro > mesh.data_size();
+  return weights <= int64_t{1} << 30 || (saves && weights <= roofline.capacity / 8) ? GatherWhen::step : GatherWhen::micro_batch;
 }
 }  // namespace
 
@@ -95,9 +117,13 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   if (!rows.empty()) state.place(std::move(rows));
   state.compute_dtype(lockstep::compute_dtype(config));
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
-  options_.gather = config.mesh.gather == "step" || (config.mesh.gather == "auto" && whole_weights(state) <= kGatherAtOnce)
-                        ? GatherWhen::step
-                        : GatherWhen::micro_batch;
+  const Mesh& mesh = state.mesh().words;
+  const Roofline roofline = roofline_for(config, target);
+  const WeightBytes bytes = whole_weights(state);
+  options_.gather = gather_for(config, mesh, bytes.weights, roofline);
+  options_.bucket_bytes = config.compile.bucket_bytes;
+  if (!options_.bucket_bytes)
+    options_.bucket_bytes = bucket_bytes_for(mesh.size() > roofline.ranks_per_node ? roofline.across : roofline.inside, bytes.gradients);
 }
 
 std::vector<BatchField> Trainer::fields() const {

@@ -69,8 +69,8 @@ class Run : Training {
         throw UserError(str("step ", i, ": the loss is ", loss, " and the gradient norm is ", norm,
                             "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
       if (foretold_)
-        if (auto line = foretold_->measured(seconds)) logs::info(str("step ", i, ": ", *line));
-      report(i, last, seconds, result.metrics, step, evaluation.get());
+        if (auto line = foretold_->measured(seconds, result.exposed)) logs::info(str("step ", i, ": ", *line));
+      report(i, last, seconds, result, step, evaluation.get());
       if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
       bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
       if (save) {
@@ -131,7 +131,8 @@ class Run : Training {
     logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
   }
 
-  void report(int64_t i, bool last, double seconds, const std::map<std::string, double>& values, const Step& step, Step* evaluation) {
+  void report(int64_t i, bool last, double seconds, const StepResult& result, const Step& step, Step* evaluation) {
+    const auto& values = result.metrics;
     bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
     bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
     if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval)) return;
@@ -140,6 +141,7 @@ class Run : Training {
     if (auto found = values.find("grad_norm"); found != values.end()) row.add("grad_norm", static_cast<float>(found->second));
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
+    for (const auto& [dim, waited] : result.exposed) row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
     row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
     if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
       if (foretold_->predicted_s() > 0) row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));

@@ -127,6 +127,19 @@ TEST(PlaceErrors, PlacementsThatDoNotFit) {
                {"dim 0 of \"token.weight\" f32[16,12] has size 16", "does not divide into 3 groups"});
 }
 
+TEST(PlaceErrors, AllAtOnceAndTensorsThatFailAlikeOnce) {
+  Small small;
+  auto message = refusal([&] {
+    small.state.place({{"tp", "nrm.weight", Shard(0)}, {"tp", "**.bias", Shard(1)}, {"tp", "token.weight", Shard(0, 3)}, {"tps", "**", Shard(0)}});
+  });
+  expect_words(message, {"[place] 6 errors\n  ", "no tensor has a name like \"nrm.weight\"", "no mesh dim is called \"tps\"",
+                         "has no dim 1; its dims are 0 .. 0", "does not divide into 3 groups"});
+  size_t alike = 0;
+  for (size_t at = message.find("has no dim 1"); at != std::string::npos; at = message.find("has no dim 1", at + 1)) ++alike;
+  EXPECT_EQ(alike, 3u) << message;  // biases of 36, 12 and 48 features; four of them have 12
+  EXPECT_EQ(small.state.layout("token.weight"), Layout{});
+}
+
 TEST(LayerErrors, Heads) {
   State state(solo_mesh(), 1);
   int line = __LINE__ + 1;

@@ -132,14 +132,16 @@ TEST_F(PlanCommand, ARunSaysBothTimes) {
   Json plan = json_of({"--nproc", "2", "c.json", "--train.device=cpu"});
   train({"--nproc", "2", "c.json", "--train.steps=12", "--train.device=cpu"});
   auto log = RunRecord("runs/run").log(0);
-  EXPECT_TRUE(std::regex_search(log, std::regex("step 10: predicted [0-9.]+ (us|ms|s), measured [0-9.]+ (us|ms|s) a step \\(roofline cpu\\)\n"))) << log;
-  EXPECT_EQ(occurrences(log, "predicted"), 1);
+  EXPECT_TRUE(std::regex_search(log, std::regex("step 10: predicted [0-9.]+ (us|ms|s), measured [0-9.]+ (us|ms|s) a step \\(roofline cpu\\); exposed "
+                                                "communication dp_replicate [0-9.]+ (us|ms|s), predicted [0-9.]+ (us|ms|s)\n")))
+      << log;
   EXPECT_EQ(occurrences(RunRecord("runs/run").log(1), "predicted"), 0);
   auto rows = metrics("run");
   ASSERT_EQ(rows.size(), 12u);
   ASSERT_TRUE(rows[9].count("predicted_step_ms"));
   EXPECT_NEAR(std::stod(rows[9]["predicted_step_ms"]) / (plan["prediction"]["step"].get<double>() * 1e3), 1, 1e-3);
   EXPECT_GT(std::stod(rows[9]["measured_step_ms"]), 0);
+  for (auto& row : rows) EXPECT_GT(std::stod(row["exposed_dp_replicate_ms"]), 0);
   EXPECT_FALSE(rows[8].count("predicted_step_ms") || rows[10].count("predicted_step_ms"));
 }
 

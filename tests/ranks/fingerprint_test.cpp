@@ -139,11 +139,11 @@ TEST(Fingerprint, RanksThatMeetOnDifferentWays) {
 TEST(Fingerprint, CollectivesThatWereStarted) {
   // A LocalGroup would refuse another label itself; a rank that started more in a group of its own is found by the comparison.
   std::vector<std::string> said(4);
-  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "tp"}},
+  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
              [&](LiveMesh& mesh) {
                float value = 1;
-               for (int i = 0; i < 2; ++i) all_reduce(mesh.group("tp"), {&value, &value, 1, DType::f32}, "sum");
-               if (mesh.coordinate()[0] == 1) barrier(mesh.group("tp"), "one more");
+               for (int i = 0; i < 2; ++i) all_reduce(mesh.group("dp_shard"), {&value, &value, 1, DType::f32}, "sum");
+               if (mesh.coordinate()[0] == 1) barrier(mesh.group("dp_shard"), "one more");
                auto begin = std::chrono::steady_clock::now();
                try {
                  compare(*mesh.world, "at the checkpoint of step 4", {issued_part(mesh)});
@@ -154,7 +154,7 @@ TEST(Fingerprint, CollectivesThatWereStarted) {
   for (const auto& text : said) {
     EXPECT_EQ(text, said[0]);
     for (const char* words :
-         {"the sequence of started collectives differs between ranks, at the checkpoint of step 4: rank 2 has group tp = 3, the last "
+         {"the sequence of started collectives differs between ranks, at the checkpoint of step 4: rank 2 has group dp_shard = 3, the last "
           "barrier \"one more\" (",
           "rank 0 has 2, the last all_reduce \"sum\" (", "rank 3 differs from rank 0 too"})
       EXPECT_NE(text.find(words), std::string::npos) << words << "\nin: " << text;

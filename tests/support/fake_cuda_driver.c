@@ -65,6 +65,7 @@ int cuLaunchHostFunc(void* stream, void (*work)(void*), void* data) { return (vo
 int cuEventCreate(void** event, unsigned flags) { return (void)flags, *event = &used, 0; }
 int cuEventDestroy_v2(void* event) { return (void)event, 0; }
 int cuEventRecord(void* event, void* stream) { return (void)event, (void)stream, 0; }
+int cuEventRecordWithFlags(void* event, void* stream, unsigned flags) { return (void)event, (void)stream, (void)flags, 0; }
 int cuEventQuery(void* event) { return (void)event, 0; }
 int cuEventSynchronize(void* event) { return (void)event, 0; }
 int cuEventElapsedTime(float* ms, void* from, void* to) { return (void)from, (void)to, *ms = 0, 0; }

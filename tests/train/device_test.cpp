@@ -27,12 +27,18 @@ class FarDevice : public ::testing::Test {
     std::ifstream file(folder(name) + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
       Json row = Json::parse(line);
-      for (const char* time : {"step_ms", "predicted_step_ms", "measured_step_ms"}) row.erase(time);
       row.erase("tokens_per_s");
+      exposed_.clear();
+      for (auto member = row.begin(); member != row.end();) {
+        const std::string& key = member.key();
+        if (key.starts_with("exposed_")) exposed_[key] = member.value();
+        member = key.ends_with("_ms") ? row.erase(member) : std::next(member);
+      }
       rows.push_back(row);
     }
     return rows;
   }
+  const std::map<std::string, double>& exposed() const { return exposed_; }  // of the last row
   std::string folder(const std::string& name) const { return root_ / "runs" / name; }
   std::string root() const { return root_; }
   void SetUp() override { std::filesystem::create_directories(root_); }
@@ -41,6 +47,7 @@ class FarDevice : public ::testing::Test {
   }
 
  private:
+  std::map<std::string, double> exposed_;
   std::filesystem::path root_ = std::filesystem::path(::testing::TempDir()) / str("far-", getpid(), "-",
                                                                                ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
@@ -51,6 +58,9 @@ TEST_F(FarDevice, SameBitsAsTheCpu) {
   ASSERT_EQ(cpu.size(), 12u);
   EXPECT_EQ(train("far1", 1, kFar), cpu);
   EXPECT_EQ(train("far2", 2, kFar), cpu);
+  // Waits are measured in a captured program, too: its last launch is step 12's.
+  ASSERT_EQ(exposed().size(), 1u);
+  EXPECT_GT(exposed().at("exposed_dp_replicate_ms"), 0);
 }
 
 TEST_F(FarDevice, ResumesWhatTheCpuSaved) {

@@ -71,6 +71,53 @@ TEST(PlanReport, CollectivesAreCountedByHand) {
   EXPECT_TRUE(make_report(config, eight, &slow).prediction.beyond_node);
 }
 
+TEST(PlanReport, BucketsReachNineTenthsOfTheLink) {
+  for (const char* name : {"h200", "cpu"})
+    for (const LinkSpeed& link : {roofline_named(name).inside, roofline_named(name).across}) {
+      const auto bytes = static_cast<double>(bucket_bytes_for(link, int64_t{1} << 40));
+      const double share = bytes / link.bandwidth / (link.latency + bytes / link.bandwidth);
+      EXPECT_NEAR(share, 0.9, 0.01) << name << ", " << bytes;
+      // Few gradients: quarters, down to what takes the latency alone.
+      EXPECT_LE(bucket_bytes_for(link, static_cast<int64_t>(bytes)), std::max<int64_t>(1 << 20, static_cast<int64_t>(bytes) / 4));
+      EXPECT_GE(bucket_bytes_for(link, 1), int64_t{1} << 20);
+      EXPECT_GE(static_cast<double>(bucket_bytes_for(link, 1)) + (1 << 20), link.latency * link.bandwidth);
+    }
+  RunConfig config = small();
+  config.compile.bucket_bytes = 0;
+  PaperRun run(config, 4, cpu_target());
+  const Roofline cpu = roofline_named("cpu");
+  PlanReport report = make_report(config, run, &cpu);
+  EXPECT_EQ(report.bucket_bytes, bucket_bytes_for(cpu.inside, 4 * report.parameters));
+  EXPECT_EQ(report.buckets, 1);
+  EXPECT_NE(plan_text(report).find("buckets                   1 of about 1.00 MiB\n"), std::string::npos) << plan_text(report);
+}
+
+// The planner's choice, and the words that say it. A device of 140 GiB holds whole weights of 17.5 GiB beside the rest.
+TEST(PlanReport, WhenWeightsAreGathered) {
+  RunConfig config = small();
+  config.mesh.shape = {4}, config.mesh.dim_names = {"dp_shard"};
+  auto gathers = [&] {
+    PaperRun run(config, 4, cpu_target());
+    PlanReport report = make_report(config, run, nullptr, "nobody asked");
+    EXPECT_TRUE(report.gathers.empty() || plan_text(report).find(report.gathers) != std::string::npos);
+    return report.gathers;
+  };
+  EXPECT_EQ(gathers(), "once per step, kept over its micro-batches");
+  config.mesh.gather = "micro_batch";
+  EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward");
+  config.mesh.reshard_after_forward = false;
+  EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; kept from forward to backward");
+  config.mesh.gather = "auto", config.mesh.reshard_after_forward = true, config.mesh.zero = 2;
+  EXPECT_EQ(gathers(), "");
+  // 2.4 GiB of weights: on the CPU they are gathered in pieces, on a GPU once, where that saves anything.
+  config.mesh.zero = 3, config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16, config.model.depth = 1;
+  EXPECT_EQ(gathers().substr(0, 7), "in each");
+  config.train.device = "cuda";
+  EXPECT_EQ(gathers().substr(0, 4), "once");
+  config.batch.global = 8;
+  EXPECT_EQ(gathers().substr(0, 7), "in each");
+}
+
 TEST(PlanReport, OneRankSendsNothing) {
   RunConfig config = small();
   PaperRun run(config, 1, cpu_target());

@@ -187,6 +187,7 @@ PlanReport by_hand() {
   r.available = 4096, r.on_device = true, r.missing = "no driver";
   r.nearest = Fit{1, 32, 4000, "[dp_shard=4, tp=8]"};
   r.micro_batches = 8, r.micro = 2, r.lanes = 8, r.data_ranks = 2;
+  r.buckets = 3, r.bucket_bytes = 1 << 20, r.gathers = "once";
   r.uses = {{1, 8, 1}, {2, 4, 1}, {3, 3, 8.0 / 9}};
   r.advised_micro = 1;
   r.prediction = {.roofline = "simple",
@@ -237,6 +238,8 @@ step
   micro-batches             8 of 2 sequences, in 8 lanes
   tokens                    4096
   contractions              2.5 Gflop, all ranks together
+  buckets                   3 of about 1.00 MiB
+  weights gathered          once
 collectives per step (bytes that the fullest rank sends)
   on dp_shard
     lane_exchange           3 x, 3.00 KiB         4.00 ms under way, 1.00 ms exposed
@@ -288,7 +291,8 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(j["memory"]["device"].dump(), R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
                                           R"("bound":true}],"total":5120,"exact":1024,"available":4096,"fits":false,"nearest":{"micro":1,)"
                                           R"("ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
-  EXPECT_EQ(j["step"].dump(), R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0})");
+  EXPECT_EQ(j["step"].dump(), R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"
+                                    R"("buckets":3,"bucket_bytes":1048576,"weights_gathered":"once"})");
   EXPECT_EQ(j["collectives"][0].dump(), R"({"dims":"dp_shard","op":"lane_exchange","count":3,"bytes":3072,"seconds":0.004,"exposed":0.001})");
   EXPECT_EQ(j["utilisation"][1].dump(), R"({"ranks":2,"micro_batches":4,"used":1.0})");
   EXPECT_EQ(j["advised_micro"], 1);

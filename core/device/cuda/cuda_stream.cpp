@@ -115,6 +115,30 @@ class CudaEvent : public Event {
   CUevent event_ = nullptr;
 };
 
+class CudaMark : public Mark {
+ public:
+  CudaMark(CUcontext context, CUstream stream, bool captured) : context_(context) {
+    check(driver().EventCreate(&event_, CU_EVENT_DEFAULT), "cuEventCreate");
+    // Within a graph: a node that records anew at each launch.
+    check(driver().EventRecordWithFlags(event_, stream, captured ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT), "cuEventRecordWithFlags");
+  }
+  ~CudaMark() override {
+    driver().CtxSetCurrent(context_);
+    driver().EventDestroy(event_);
+  }
+  double seconds_after(const Mark& earlier) const override {
+    auto* from = dynamic_cast<const CudaMark*>(&earlier);
+    LS_CHECK(from, "marks of streams of different kinds");
+    float milliseconds = 0;
+    check(driver().EventElapsedTime(&milliseconds, from->event_, event_), "cuEventElapsedTime");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  CUcontext context_;
+  CUevent event_ = nullptr;
+};
+
 class CudaStream : public Stream {
  public:
   explicit CudaStream(CUcontext context) : context_(context) {
@@ -156,6 +180,10 @@ class CudaStream : public Stream {
     auto* own = dynamic_cast<CudaEvent*>(event.get());
     LS_CHECK(own, "a CUDA stream can wait only for an event of a CUDA stream");
     check(driver().StreamWaitEvent(stream_, own->event(), CU_EVENT_WAIT_DEFAULT), "cuStreamWaitEvent");
+  }
+  std::shared_ptr<Mark> mark() override {
+    check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
+    return std::make_shared<CudaMark>(context_, stream_, is_capturing());
   }
   void* native() const override { return stream_; }
 

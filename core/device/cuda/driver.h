@@ -29,7 +29,7 @@ struct Driver {
   X(MemAlloc) X(MemFree) X(MemHostAlloc) X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async)                         \
   X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery)                        \
   X(StreamBeginCapture) X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc)                                           \
-  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                        \
+  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventRecordWithFlags) X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                        \
   X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes)                           \
   X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) X(LaunchKernel)             \
   X(OccupancyMaxActiveBlocksPerMultiprocessor)

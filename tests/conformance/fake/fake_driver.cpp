@@ -68,6 +68,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   fake::of(stream).push([point] { point->reach(); });
   return CUDA_SUCCESS;
 }
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned) { return cuEventRecord(event, stream); }
+CUresult cuEventElapsedTime(float* milliseconds, CUevent, CUevent) { return *milliseconds = 1, CUDA_SUCCESS; }
 CUresult cuEventQuery(CUevent event) {
   auto point = reinterpret_cast<FakeEvent*>(event)->point;
   return !point || point->reached() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
