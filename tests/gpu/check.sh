@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # What must hold on real GPUs and CI cannot show: bits on 1, 2 and 4 GPUs, resumes across counts, PyTorch's golden losses, a lost peer.
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it.
-# ONLY="nccl bits mesh llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
+# ONLY="nccl bits mesh cross llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
-only=${ONLY:-units nccl bits mesh llama golden lost plan}
+only=${ONLY:-units nccl bits mesh cross llama golden lost plan}
 gpus=$(nvidia-smi -L | wc -l)
 work=${WORK:-$(mktemp -d)}
 failures=0
@@ -85,6 +85,17 @@ if wants mesh; then
     train m_gpt_fp32_zero3_4 4 $m --train.precision=fp32 "--mesh.dim_names=[dp_shard]"
     compare equal m_gpt_fp32_1 m_gpt_fp32_zero3_4
   fi
+fi
+if wants cross; then
+  # What backward computes again changes no bit; sharded checkpoints go on on the CPU and come back; a recorded step is computed again.
+  n=$((gpus >= 2 ? 2 : 1)) z="--mesh.dim_names=[dp_shard]" x="--train.steps=12 --checkpoint.every=6 --train.eval_every=0"
+  fresh x_{all,full,to_cpu,to_gpu}
+  train x_all $n $x $z; train x_full $n $x $z --compile.memory_budget=full
+  compare equal x_all x_full
+  train x_to_cpu $n $x $z --train.steps=6; train x_to_cpu 1 $x --train.device=cpu
+  train x_to_gpu 2 $x $z --train.device=cpu --train.steps=6; train x_to_gpu $n $x $z --mesh.zero=1
+  compare close x_all x_to_cpu x_to_gpu
+  timeout 60 "$bin/trainrun" replay x_all --step 9 --nproc 1 > "$work/replay.log" 2>&1 && { echo "PASS replay:"; tail -n 4 "$work/replay.log"; } || fail "replay: $(tail -n 4 "$work/replay.log")"
 fi
 if wants llama; then
   fresh c_llama_{1,4,cpu,gpu}

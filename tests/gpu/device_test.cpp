@@ -251,6 +251,27 @@ TEST_F(device, captured_work_replays) {
   EXPECT_EQ(read(a, n), std::vector<int>(n, 30));
   EXPECT_EQ(read(b, n), std::vector<int>(n, 60));
   EXPECT_EQ(pinned.as<int>()[n - 1], 60);
+  // Marks of captured work are of its last launch.
+  const size_t large = size_t{1} << 30, small = 4096;
+  Buffer data(large, gpu_->memory());
+  std::shared_ptr<Mark> begin, middle, end;
+  auto marked = gpu_->capture(*stream, [&] {
+    begin = stream->mark();
+    gpu_->zero(data.data(), large, *stream);
+    middle = stream->mark();
+    gpu_->zero(data.data(), small, *stream);
+    end = stream->mark();
+  });
+  for (int times = 0; times < 3; ++times) {
+    marked->launch(*stream);
+    stream->synchronize();
+    EXPECT_GT(middle->seconds_after(*begin), 1e-4);
+    EXPECT_LT(middle->seconds_after(*begin), 1e-2);
+    EXPECT_LT(end->seconds_after(*middle), middle->seconds_after(*begin));
+  }
+  auto now = stream->mark();
+  stream->synchronize();
+  EXPECT_GE(now->seconds_after(*end), 0);
   graph->launch(*side);  // on another stream than the captured one
   side->synchronize();
   EXPECT_EQ(read(b, n), std::vector<int>(n, 66));
