@@ -98,9 +98,10 @@ if wants cross; then
   timeout 60 "$bin/trainrun" replay x_all --step 9 --nproc 1 > "$work/replay.log" 2>&1 && { echo "PASS replay:"; tail -n 4 "$work/replay.log"; } || fail "replay: $(tail -n 4 "$work/replay.log")"
 fi
 if wants llama; then
-  fresh c_llama_{1,4,cpu,gpu}
+  n=$((gpus < 4 ? gpus : 4))
+  fresh c_llama_{1,n,cpu,gpu}
   l="--model.kind=llama --model.kv_heads=2 --model.hidden=512"
-  train c_llama_1 1 $l --train.precision=bf16; train c_llama_4 4 $l --train.precision=bf16; compare equal c_llama_1 c_llama_4
+  train c_llama_1 1 $l --train.precision=bf16; train c_llama_n $n $l --train.precision=bf16; compare equal c_llama_1 c_llama_n
   train c_llama_cpu 1 $l --train.device=cpu; train c_llama_gpu 1 $l; compare close c_llama_cpu c_llama_gpu
 fi
 if wants golden; then

@@ -94,8 +94,8 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
   EXPECT_EQ(refusal("[1]"), "r.json: no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "memroy": 2})"), "r.json: unknown key memroy; did you mean memory?");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "zzzzzzzzzz": 2})"),
-            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, memory, launch, inside, across, ranks_per_node, cores, "
-            "measured_on");
+            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, memory, capacity, launch, inside, across, ranks_per_node, "
+            "cores, measured_on");
   EXPECT_EQ(refusal(R"({"name": 3, "contraction": {"fp23": 1, "bf16": 0}, "attention": 5, "memory": "fast", "launch": -1, "inside": {"bandwith": 1},
                        "across": 7, "ranks_per_node": 0, "cores": 1.5, "measured_on": []})"),
             "r.json: 12 errors\n"
