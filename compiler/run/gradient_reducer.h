@@ -29,6 +29,34 @@ class GradientReducer {
   virtual Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const = 0;
   virtual int64_t bytes() const = 0;       // that the reducer holds after the first begin
   virtual int64_t sent_bytes() const = 0;  // that this rank sends to other ranks in a step
+  virtual int64_t sent_across() const { return -1; }  // of these, to other hosts; -1: all ranks are sent alike
+};
+
+// Data ranks by host: host h has data ranks h * ranks .. h * ranks + ranks - 1. The groups are those of this rank: its host's ranks, and the
+// ranks at its place of each host; null where nothing is sent.
+struct DataNodes {
+  int ranks = 0;  // of a host; 0: all ranks exchange with all
+  Group* inside = nullptr;
+  Group* across = nullptr;
+  // Data ranks in the order in which `rank` lays out what it sends: seat by seat, its own last, and of a seat host by host, its own last.
+  std::vector<int> order(int data_ranks, int rank) const;
+};
+
+// What exchanges in two stages, and the turn that buckets take: the one before starts its second stage when the next one has its gradients.
+class TwoStages {
+ public:
+  virtual ~TwoStages() = default;
+  virtual void advance(Stream& stream) = 0;  // waits for the first stage and starts the second; nothing where that was done
+};
+class NodeTurn {
+ public:
+  void take(TwoStages* next, Stream& stream) {
+    if (last_ && last_ != next) last_->advance(stream);
+    last_ = next;
+  }
+
+ private:
+  TwoStages* last_ = nullptr;
 };
 
 // The reducers of a step: one per bucket, given as the shapes of its tensors (rank >= 1, rows on dim 0, sizes may be 0).
@@ -37,10 +65,13 @@ struct GradientReducers {
   int64_t shared_bytes = 0;  // of buffers that buckets take turns in
   int64_t bytes() const;
   int64_t sent_bytes() const;
+  int64_t sent_across() const;  // -1: no bucket tells hosts apart
 };
 // UserError as LanePlan::check, and where one sum would have more partials than `reductions` adds. `reductions` is of `device` and outlives
-// the reducers. Without `invariant` (numerics "free") the group's own reduce_scatter adds the ranks.
+// the reducers. Without `invariant` (numerics "free") the group's own reduce_scatter adds the ranks. With `nodes` of several ranks on several
+// hosts the exchange is first inside of a host, then across hosts, with the same bits; in rounds where a lane's micro-batches are on one host
+// (micro-batches per lane divide the ranks of a host), else flat.
 GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, const LanePlan& plan, const RowOwners& owners, Device& device,
-                               Reductions& reductions, bool invariant);
+                               Reductions& reductions, bool invariant, const DataNodes& nodes = {});
 
 }  // namespace lockstep

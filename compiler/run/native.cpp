@@ -37,13 +37,13 @@ class Native : public Executable {
       : graph_(source.graph),
         places_(places_of(graph_)),
         groups_(source.groups),
-        streamed_(source.streamed),
-        gather_options_(source.gather),
         collectives_(source.group_of),
         kernels_(std::move(kernels)),
         options_(options),
         target_(target_of(options)),
-        target_options_(target_options(options)) {
+        target_options_(target_options(options)),
+        streamed_(source.streamed),
+        gather_options_(source.gather) {
     make_calls();
     plan();
   }

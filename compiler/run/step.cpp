@@ -47,7 +47,10 @@ struct Step::Impl {
     parts = make_executables(plan, [this](const std::string& dim) { return &mesh.group_on(device, dim); });
     take_state();
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, table.at);
-    reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant);
+    const DataNodes nodes{data_ranks_per_node(mesh.words, mesh.ranks_per_node), mesh.inside_on(device), mesh.across_on(device)};
+    for (Group* one : {nodes.inside, nodes.across})
+      if (one) groups.push_back(one);
+    reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant, nodes);
     find_counts();
     tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers.buckets, parts.fragments, plan.kernels, *reductions, plan.options,
                                               [this](const std::string& fqn) -> void* {

@@ -20,7 +20,10 @@ Group& LiveMesh::group_on(const Device& device, std::string_view dim_name) const
 
 LiveMesh solo_mesh() {
   auto group = solo_group();
-  return {Mesh{}, 0, group, {group}, group, nullptr, {}};
+  LiveMesh mesh;
+  mesh.world = mesh.data = group;
+  mesh.groups = {group};
+  return mesh;
 }
 
 Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate) {

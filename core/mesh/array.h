@@ -20,12 +20,18 @@ struct LiveMesh {
   // The same ranks, buffers in the device's memory; null and empty where the host addresses it.
   std::shared_ptr<Group> device_data;
   std::vector<std::shared_ptr<Group>> device_groups;
+  // Where data ranks are on several hosts (data_ranks_per_node): those of this host, and those at this rank's place of each host, both in
+  // data_rank order. Else null, and ranks_per_node, of the world, may be 0.
+  int64_t ranks_per_node = 0;
+  std::shared_ptr<Group> inside, across, device_inside, device_across;
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
   Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
   // The group of a mesh dim, or of all data dims together (kDataDims, and a data dim that the mesh lacks beside others), for buffers in the
   // memory of `device`. UserError for an unknown name, InternalError when the mesh has no groups on a device that needs them.
   Group& group_on(const Device& device, std::string_view dim_name) const;
+  Group* inside_on(const Device& device) const { return (device.addressable() ? inside : device_inside).get(); }
+  Group* across_on(const Device& device) const { return (device.addressable() ? across : device_across).get(); }
 };
 // The mesh of one rank: [dp_replicate=1].
 LiveMesh solo_mesh();

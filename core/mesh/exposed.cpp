@@ -75,6 +75,8 @@ LiveMesh ExposedTime::measured(const LiveMesh& mesh, const Device& device) {
   auto& groups = device.addressable() ? out.groups : out.device_groups;
   for (size_t d = 0; d < groups.size(); ++d) replace(groups[d], mesh.words.dim_names[d]);
   replace(device.addressable() ? out.data : out.device_data, std::string(kDataDims));
+  replace(device.addressable() ? out.inside : out.device_inside, "inside_hosts");
+  replace(device.addressable() ? out.across : out.device_across, "across_hosts");
   return out;
 }
 

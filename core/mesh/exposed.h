@@ -16,7 +16,7 @@ class ExposedTime {
   ExposedTime();
   ~ExposedTime();
   // The mesh with groups that do the same work on the same ranks, and whose waits are measured: along one dim under its name, over all data
-  // dims together under kDataDims where there are several. Groups of one rank are left as they are. `device`: whose groups are meant.
+  // dims together under kDataDims where there are several, inside and across hosts as such. Groups of one rank are left as they are. `device`: whose groups are meant.
   LiveMesh measured(const LiveMesh& mesh, const Device& device);
   // Work that is enqueued from now on is measured; what was enqueued before is forgotten. Captured work is measured at each of its launches
   // until the next begin().

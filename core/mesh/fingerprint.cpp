@@ -151,11 +151,12 @@ FingerprintPart issued_part(const LiveMesh& mesh) {
         {str("group ", name), issued.count == 0 ? "none" : str(issued.count, ", the last ", issued.last, " (", hash, ")")});
   };
   add("world", mesh.world);
-  // Along a model dim each group does as much as its data rank has micro-batches: other groups may have started more.
+  // Along a model dim each group does as much as its data rank has micro-batches: other groups may have started more. So it is inside hosts.
   for (size_t d = 0; d < mesh.groups.size(); ++d)
     if (is_data_dim(mesh.words.dim_names[d])) add(mesh.words.dim_names[d], mesh.groups[d]);
   add("data", mesh.data);
   add("data on the device", mesh.device_data);
+  add("across hosts", mesh.across);
   return part;
 }
 

@@ -2,6 +2,7 @@
 #include "core/mesh/mesh.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/base/error.h"
@@ -46,6 +47,32 @@ int64_t Mesh::data_size() const {
     if (is_data_dim(dim_names[i])) n *= shape[i];
   return n;
 }
+int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
+  const int64_t all = mesh.size(), data = mesh.data_size();
+  if (ranks_per_node < 1 || ranks_per_node >= all || all % ranks_per_node) return 0;
+  // The world rank behind each data rank, for each place among the other dims.
+  std::map<std::vector<int64_t>, std::vector<int64_t>> groups;
+  for (int64_t rank = 0; rank < all; ++rank) {
+    auto at = mesh.coordinate(rank);
+    for (size_t d = 0; d < at.size(); ++d)
+      if (is_data_dim(mesh.dim_names[d])) at[d] = 0;
+    auto& ranks = groups[at];
+    ranks.resize(static_cast<size_t>(data));
+    ranks[static_cast<size_t>(mesh.data_rank(rank))] = rank;
+  }
+  int64_t seats = 0;
+  for (const auto& [at, ranks] : groups) {
+    if (!seats)
+      while (seats < data && ranks[static_cast<size_t>(seats)] / ranks_per_node == ranks[0] / ranks_per_node) ++seats;
+    if (data % seats) return 0;
+    for (int64_t r = 0; r < data; ++r) {
+      const auto node = [&](int64_t of) { return ranks[static_cast<size_t>(of)] / ranks_per_node; };
+      if (r % seats ? node(r) != node(r - 1) : r > 0 && node(r) == node(r - 1)) return 0;
+    }
+  }
+  return seats > 1 && seats < data ? static_cast<int>(seats) : 0;
+}
+
 int64_t Mesh::data_rank(int64_t rank) const {
   auto at = coordinate(rank);
   int64_t out = 0;

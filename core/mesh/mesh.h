@@ -32,6 +32,10 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
+// Data ranks of a host, where a mesh lies on several hosts of `ranks_per_node` ranks in order, every host has as many data ranks of each
+// group of them, and they are neighbours in data_rank order; 0: there is one host, or it is not so, or a host has one.
+int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node);
+
 // Fills at most one -1, checks names (known, unique, one per size) and that the product is the world size. UserError with the product, the
 // world size and the two nearest shapes that fit.
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size);

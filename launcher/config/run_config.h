@@ -35,6 +35,9 @@ struct MeshConfig {
                            "a bucket ahead of its use, freed after it; auto: step where all of them take at most 1 GiB a rank, or an eighth of the device and a rank "
                            "has several micro-batches, else micro_batch",
                            one_of({"auto", "step", "micro_batch"}));
+  int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
+                               "ranks of a host, which are neighbours: gradients are exchanged inside hosts first, then across; 0: as the run was "
+                               "launched", at_least(0));
   bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
                                    "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
                                    "false: kept until their last use");

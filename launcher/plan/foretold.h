@@ -14,7 +14,7 @@ class Foretold {
  public:
   static constexpr size_t kSteps = 10;
   // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without calls, have no prediction.
-  Foretold(const RunConfig& config, const Mesh& mesh, const StepPlan& plan, const Device& device);
+  Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan, const Device& device);
   // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At the tenth: the line to print, with the median of the steps from the third on (the first two load libraries and
   // capture); else nothing.
   std::optional<std::string> measured(double seconds, const std::map<std::string, double>& exposed = {});

@@ -103,14 +103,19 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
   int64_t rounds = 1;
   size_t exchange_row = 0;
   auto seconds_of = [&](const Transfer& transfer) {
+    if (transfer.across >= 0) return staged_seconds(transfer.bytes, transfer.across, roofline);
     return travel_seconds(transfer.bytes, group_shape(mesh, transfer.dims, roofline.ranks_per_node), roofline);
   };
   // Gradients travel once per step, or in as many rounds as there are micro-batches.
   auto sent = step.sent;
   const int64_t exchanges = plan.order == LaneOrder::interleaved ? std::max<int64_t>(1, out.micro_batches) : 1;
   for (int64_t& bytes : sent) bytes /= exchanges;
+  size_t exchange = 0;
   for (Transfer transfer : transfers(plan.phases, mesh, sent, out.micro_batches)) {
-    if (transfer.moment == Transfer::Moment::exchange) transfer.times = exchanges;
+    if (transfer.moment == Transfer::Moment::exchange) {
+      transfer.times = exchanges;
+      if (int64_t across = step.sent_across[exchange++]; across >= 0) transfer.across = across / exchanges;
+    }
     const double seconds = seconds_of(transfer);
     const std::string dims = dims_text(mesh, transfer.dims);
     auto row = std::find_if(out.traffic.begin(), out.traffic.end(), [&](const auto& r) { return r.dims == dims && r.op == transfer.op; });

@@ -48,6 +48,7 @@ struct PlanReport {
 
   int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;
   int64_t buckets = 0, bucket_bytes = 0;  // of gradients, where they travel; bytes: the aim
+  std::string hosts;                      // how an exchange goes over hosts, in words; "" where all ranks exchange with all
   std::string gathers;                    // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
   std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
   int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
@@ -77,7 +78,7 @@ std::string plan_text(const PlanReport& report);
 //           regions [{name, bytes}],
 //           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host), with bounds of what libraries take
 //                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null, planned_without | null}}
-//   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, weights_gathered | null}
+//   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null, weights_gathered | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}]            times null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s, flops_per_s} | null

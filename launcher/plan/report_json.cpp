@@ -38,6 +38,7 @@ std::string plan_json(const PlanReport& r) {
   out["step"] = {{"micro_batches", r.micro_batches}, {"micro", r.micro}, {"lanes", r.lanes},
                  {"data_ranks", r.data_ranks},       {"tokens", r.tokens}, {"flops", r.flops},
                  {"buckets", r.buckets},             {"bucket_bytes", r.bucket_bytes},
+                 {"exchange", r.hosts.empty() ? Json(nullptr) : Json(r.hosts)},
                  {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)}};
   out["collectives"] = Json::array();
   for (const auto& t : p.traffic)

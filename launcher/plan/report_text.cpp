@@ -90,6 +90,7 @@ std::string plan_text(const PlanReport& r) {
   out += row("micro-batches", str(r.micro_batches, " of ", r.micro, " sequences, in ", r.lanes, " lanes")) + row("tokens", str(r.tokens));
   out += row("contractions", formatted("%.4g", r.flops / 1e9) + " Gflop, all ranks together");
   if (r.buckets) out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));
+  if (!r.hosts.empty()) out += row("exchange", r.hosts);
   if (!r.gathers.empty()) out += row("weights gathered", r.gathers);
   out += traffic_table(r);
   out += "micro-batches per rank, by number of data ranks\n";

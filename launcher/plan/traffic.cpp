@@ -31,6 +31,11 @@ double travel_seconds(int64_t bytes, const GroupShape& group, const Roofline& ro
   return latency + std::max(sent * (1 - away) / roofline.inside.bandwidth, away > 0 ? sent * away / roofline.across.bandwidth : 0.0);
 }
 
+double staged_seconds(int64_t bytes, int64_t across, const Roofline& roofline) {
+  return roofline.inside.latency + static_cast<double>(bytes - across) / roofline.inside.bandwidth + roofline.across.latency +
+         static_cast<double>(across) / roofline.across.bandwidth;
+}
+
 std::string dims_text(const Mesh& mesh, const std::vector<int>& dims) {
   std::vector<std::string> names;
   for (int dim : dims) names.push_back(mesh.dim_names[static_cast<size_t>(dim)]);

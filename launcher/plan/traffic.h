@@ -22,6 +22,8 @@ GroupShape group_shape(const Mesh& mesh, const std::vector<int>& dims, int64_t r
 // Seconds of a collective in which a rank sends `bytes`, as many to each other rank of its group. What stays on the node and what leaves it
 // travel side by side; a group of one rank sends nothing.
 double travel_seconds(int64_t bytes, const GroupShape& group, const Roofline& roofline);
+// The same of an exchange that goes inside hosts first, then `across` of its bytes across.
+double staged_seconds(int64_t bytes, int64_t across, const Roofline& roofline);
 
 struct Transfer {
   enum class Moment { count, head, body, exchange, tail };
@@ -30,6 +32,7 @@ struct Transfer {
   Moment moment = Moment::tail;
   int64_t times = 1;         // per step, on the rank with the most micro-batches
   int64_t bytes = 0;         // that the fullest rank sends each time
+  int64_t across = -1;       // of these, to other hosts, after what goes inside the host; -1: as many to each other rank
 };
 
 // The collectives of a planned step in program order; none along dims of one rank. An exchange of gradients acts on all data dims, the other

@@ -62,11 +62,23 @@ FingerprintPart data_part(const data::Dataset& data) {
   return part;
 }
 
-LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config) {
+namespace {
+// Ranks of a host, where all hosts have as many and count theirs in order; else 0.
+int64_t launched_per_node(Group& world, const WorkerPlace& at) {
+  const auto places = all_gather_text(world, str(at.local_rank, " of ", at.local_world_size));
+  for (size_t rank = 0; rank < places.size(); ++rank)
+    if (places[rank] != str(static_cast<int64_t>(rank) % at.local_world_size, " of ", at.local_world_size)) return 0;
+  return at.local_world_size;
+}
+}  // namespace
+
+LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config, const WorkerPlace& at) {
   Group& all = *world->group();
   if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part(), config_part(config)});
   const Mesh words = together(all, [&] { return validate(config, world->size()); });
-  return live_mesh(world, words);
+  LiveMesh mesh = live_mesh(world, words);
+  if (all.size() > 1) join_nodes(mesh, *world, config.mesh.ranks_per_node ? config.mesh.ranks_per_node : launched_per_node(all, at));
+  return mesh;
 }
 
 }  // namespace lockstep

@@ -10,6 +10,7 @@
 #include "distributed/world.h"
 #include "launcher/config/config.h"
 #include "launcher/data/dataset.h"
+#include "launcher/supervise/contract.h"
 
 namespace lockstep {
 
@@ -32,6 +33,6 @@ FingerprintPart data_part(const data::Dataset& data);
 
 // The mesh of a config over the world, agreed upon before any rank is grouped: program and config are compared first, then each rank
 // resolves the mesh, then the words of the mesh are compared (DeviceMesh). Collective; UserError on every rank, in the same words.
-LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config);
+LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config, const WorkerPlace& at);
 
 }  // namespace lockstep

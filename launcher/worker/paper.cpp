@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "compiler/run/gradient_reducer.h"
@@ -13,9 +14,10 @@ namespace lockstep {
 
 namespace {
 // The world as words alone: enough for layouts, none for messages.
-LiveMesh paper_mesh(const Mesh& words) {
+LiveMesh paper_mesh(const Mesh& words, int64_t ranks_per_node) {
   LiveMesh mesh = solo_mesh();
   mesh.words = words;
+  mesh.ranks_per_node = ranks_per_node;
   return mesh;
 }
 // Libraries choose their algorithms on the device of the plan.
@@ -36,31 +38,41 @@ std::vector<int> fullest_ranks(const LanePlan& plan) {
   return out;
 }
 
-PaperStep::PaperStep(StepPlan planned, const Mesh& mesh)
+PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
     : plan(std::move(planned)),
       executables(on_device(plan)),
-      ranks(static_cast<int>(mesh.data_size())),
-      tail(tail_bytes(plan.phases, mesh, 0)),
+      ranks(static_cast<int>(mesh.words.data_size())),
+      tail(tail_bytes(plan.phases, mesh.words, 0)),
       reduction(tail) {
   auto counting = cpu_target().make_reductions({});  // adds nothing here
   LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
   // In rounds every rank keeps the same partial sums, and the first one owns the most rows.
-  const auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
-  std::map<std::vector<Shape>, std::pair<int64_t, int64_t>> known;  // layers are alike, and so are their buckets: {held, sent}
+  const DataNodes nodes{data_ranks_per_node(mesh.words, mesh.ranks_per_node)};
+  auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
+  if (nodes.ranks) {  // what a rank holds depends on its host's other ranks, too
+    full.resize(static_cast<size_t>(ranks));
+    std::iota(full.begin(), full.end(), 0);
+  }
+  struct Bucket {
+    int64_t held = 0, sent = 0, across = -1;
+  };
+  std::map<std::vector<Shape>, Bucket> known;  // layers are alike, and so are their buckets
   int64_t shared = 0;
   for (const auto& shapes : bucket_shapes(plan)) {
-    auto [found, added] = known.try_emplace(shapes, 0, 0);
-    auto& [held, sends] = found->second;
+    auto [found, added] = known.try_emplace(shapes);
+    auto& [held, sends, across] = found->second;
     if (added)
       for (int r : full) {
         lanes.rank = r;
-        const auto one = make_reducers({shapes}, lanes, RowOwners::of(mesh), cpu_device(), *counting, plan.options.invariant);
+        const auto one = make_reducers({shapes}, lanes, RowOwners::of(mesh.words), cpu_device(), *counting, plan.options.invariant, nodes);
         held = std::max(held, one.buckets[0]->bytes());
         sends = std::max(sends, one.sent_bytes());
+        across = std::max(across, one.sent_across());
         shared = std::max(shared, one.shared_bytes);
       }
     reduction += held;
     sent.push_back(sends);
+    sent_across.push_back(across);
   }
   reduction += shared;
   int64_t micro_batches = 0;
@@ -77,7 +89,7 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
   }
   if (sequences > 0) {
     const Mesh& words = state.mesh().words;
-    PaperStep evaluation(trainer.plan_evaluation(words, sequences), words);
+    PaperStep evaluation(trainer.plan_evaluation(words, sequences), state.mesh());
     bytes.evaluation = evaluation.executables.arena_bytes() + evaluation.reduction;
     bytes.batches += evaluation.batches;
   }
@@ -98,9 +110,9 @@ LibraryBounds library_bounds(const std::string& device, const Target& target) {
 
 PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target)
     : words(validate(config, nproc)),
-      state(paper_mesh(words), static_cast<uint64_t>(config.train.seed)),
+      state(paper_mesh(words, config.mesh.ranks_per_node), static_cast<uint64_t>(config.train.seed)),
       trainer(config, nproc, state, target),
-      step(trainer.plan_training(words), words) {}
+      step(trainer.plan_training(words), state.mesh()) {}
 
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target, int64_t sequences,
                                   const LibraryBounds& bounds, int64_t available) {
@@ -112,7 +124,7 @@ std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const 
                        other.mesh.dim_names = mesh.dim_names;
                        try {
                          // The state alone may be too much, and costs no plan.
-                         State state(paper_mesh(mesh), 0);
+                         State state(paper_mesh(mesh, 0), 0);
                          Trainer trainer(other, mesh.size(), state, target);
                          if (int64_t held = state.bytes_per_rank(); held > available) return held;
                          PaperRun run(other, mesh.size(), target);

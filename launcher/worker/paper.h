@@ -11,7 +11,7 @@ namespace lockstep {
 
 // A planned step, measured.
 struct PaperStep {
-  PaperStep(StepPlan planned, const Mesh& mesh);
+  PaperStep(StepPlan planned, const LiveMesh& mesh);  // its words, and ranks_per_node
 
   StepPlan plan;
   StepExecutables executables;  // without kernels: they can be measured, not run
@@ -19,6 +19,7 @@ struct PaperStep {
   int64_t tail;                 // bytes of the fullest rank: buffers of the update
   int64_t reduction;            // bytes of the fullest rank: partial sums, what arrives, and `tail`
   std::vector<int64_t> sent;    // per exchange: bytes that a rank sends, the most of fullest_ranks()
+  std::vector<int64_t> sent_across;  // of these, to other hosts; -1: to all ranks alike
   int64_t batches = 0;          // bytes of the fullest rank's micro-batches
 };
 

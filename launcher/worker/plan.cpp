@@ -19,12 +19,15 @@ std::string roofline_word(const PlanArguments& arguments, const FoundTarget& fou
 }  // namespace
 
 int plan(const PlanArguments& arguments, std::ostream& out) {
-  const RunConfig& config = arguments.config;
+  RunConfig config = arguments.config;
   FoundTarget found = found_target(config.train.device, arguments.nproc);
   Device& device = found.target.device();
   Roofline roofline;
   const std::string word = roofline_word(arguments, found);
   if (!word.empty()) roofline = roofline_named(word);
+  // Hosts as the roofline knows them, where the config leaves them open.
+  if (!config.mesh.ranks_per_node && arguments.nproc > roofline.ranks_per_node && arguments.nproc % roofline.ranks_per_node == 0)
+    config.mesh.ranks_per_node = roofline.ranks_per_node;
   PaperRun run(config, arguments.nproc, found.target);
   PlanReport report = make_report(config, run, word.empty() ? nullptr : &roofline,
                                   str("no roofline is known for ", device.describe(), "; give one with --roofline h200|cpu|FILE.json"));

@@ -55,7 +55,7 @@ class Run : Training {
       logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
       return end(kExitOk);
     }
-    if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_.words, step.plan(), target_.device());
+    if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_, step.plan(), target_.device());
     ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every);
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       hooks_.report_step(i);

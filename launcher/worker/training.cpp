@@ -16,7 +16,7 @@ namespace lockstep {
 Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device)
     : config_(config),
       world_(std::move(world)),
-      live_(open_mesh(world_, config)),
+      live_(open_mesh(world_, config, at)),
       target_(open_device(live_, device, at.local_rank, at.local_world_size)),
       state_(live_, static_cast<uint64_t>(config.train.seed)),
       trainer_(config, at.local_world_size, state_, target_),
@@ -34,7 +34,7 @@ void Training::check_memory() {
   if (device.addressable() || trainer_.options().backend == Backend::reference) return;
   std::string refused;
   try {
-    PaperStep step(trainer_.plan_training(live_.words), live_.words);
+    PaperStep step(trainer_.plan_training(live_.words), live_);
     LibraryBounds bounds = library_bounds(config_.train.device, target_);
     bounds.context = 0;  // taken already
     MemoryNeeds needs = device_needs(config_, state_, trainer_, step, validation_sequences(), bounds);

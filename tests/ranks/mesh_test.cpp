@@ -56,6 +56,35 @@ TEST(DeviceMesh, IdenticalGroupsAreSharedAndSizeOneCostsNone) {
   local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, [](LiveMesh& mesh) { EXPECT_EQ(mesh.data, mesh.world); });
 }
 
+TEST(DeviceMesh, DataRanksOfAHost) {
+  const Mesh data{{8}, {"dp_replicate"}}, hsdp{{2, 4}, {"dp_replicate", "dp_shard"}}, inner{{4, 2}, {"dp_shard", "tp"}}, outer{{2, 4}, {"tp", "dp_shard"}};
+  EXPECT_EQ(data_ranks_per_node(data, 4), 4);
+  EXPECT_EQ(data_ranks_per_node(data, 2), 2);
+  EXPECT_EQ(data_ranks_per_node(hsdp, 2), 2);
+  for (int64_t none : {0, 1, 3, 5, 8, 16}) EXPECT_EQ(data_ranks_per_node(data, none), 0) << none;
+  EXPECT_EQ(data_ranks_per_node(inner, 4), 2);  // two tp pairs a host
+  EXPECT_EQ(data_ranks_per_node(inner, 2), 0);  // one data rank a host
+  EXPECT_EQ(data_ranks_per_node(outer, 2), 2);
+  EXPECT_EQ(data_ranks_per_node(outer, 4), 0);  // a data group is on one host
+  EXPECT_EQ(data_ranks_per_node(Mesh{{3, 2}, {"tp", "dp_shard"}}, 3), 0);
+  EXPECT_EQ(data_ranks_per_node(Mesh{{6}, {"dp_shard"}}, 4), 0);
+  EXPECT_EQ(data_ranks_per_node(Mesh{{2, 2, 2}, {"dp_replicate", "tp", "dp_shard"}}, 4), 2);
+}
+
+TEST(DeviceMesh, GroupsInsideAndAcrossHosts) {
+  with_world(8, [](std::shared_ptr<World> world) {
+    LiveMesh mesh = live_mesh(world, Mesh{{4, 2}, {"dp_shard", "tp"}});
+    join_nodes(mesh, *world, 4);
+    ASSERT_TRUE(mesh.inside && mesh.across);
+    const int64_t tp = mesh.rank % 2, data = mesh.rank / 2, host = mesh.rank / 4;
+    EXPECT_EQ(members(*mesh.inside, mesh.rank), (Ranks{host * 4 + tp, host * 4 + 2 + tp}));
+    EXPECT_EQ(members(*mesh.across, mesh.rank), (Ranks{data % 2 * 2 + tp, 4 + data % 2 * 2 + tp}));
+    LiveMesh flat = live_mesh(world, Mesh{{8}, {"dp_shard"}});
+    join_nodes(flat, *world, 0);
+    EXPECT_FALSE(flat.inside || flat.across);
+  });
+}
+
 TEST(DeviceMesh, SlicesAndFlatten) {
   with_world(8, [](std::shared_ptr<World> world) {
     DeviceMesh mesh(world, Mesh{{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}});

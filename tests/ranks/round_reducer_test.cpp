@@ -5,64 +5,10 @@
 
 #include "compiler/run/gradient_reducer.h"
 #include "compiler/run/round_reducer.h"
-#include "core/base/error.h"
-#include "core/base/philox.h"
-#include "distributed/local/local_world.h"
+#include "tests/ranks/reduced_case.h"
 
 namespace lockstep {
 namespace {
-
-using Values = std::vector<float>;
-const std::vector<std::vector<Shape>> kBuckets{{{7, 3}, {1}}, {{5}, {16, 2}}, {{3, 2, 2}}};
-
-float gradient(int64_t micro_batch, size_t bucket, size_t tensor, int64_t i) {
-  const uint32_t bits = philox::bits(11, static_cast<uint64_t>(10 * bucket + tensor), static_cast<uint64_t>(micro_batch), static_cast<uint64_t>(i));
-  return std::ldexp(static_cast<float>(bits >> 8) - 8388608.0f, static_cast<int>(bits & 15) - 30);
-}
-
-// Sums of all tensors, bucket by bucket, after `steps` steps.
-std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners, bool invariant = true, int steps = 2) {
-  std::vector<Values> out;
-  for (const auto& shapes : kBuckets)
-    for (const Shape& shape : shapes) out.emplace_back(static_cast<size_t>(numel(shape)), NAN);
-  with_ranks(plan.ranks, [&](Group& group) {
-    LanePlan mine = plan;
-    mine.rank = group.rank();
-    auto reductions = cpu_target().make_reductions({});
-    auto stream = inline_stream();
-    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, invariant);
-    for (int step = 0; step < steps; ++step) {
-      for (auto& reducer : reducers.buckets) reducer->begin();
-      for (int64_t slot = 0; slot < mine.slots(mine.rank); ++slot)
-        for (size_t b = 0; b < kBuckets.size(); ++b) {
-          const int64_t m = mine.micro_batch(mine.rank, slot);
-          std::vector<Values> values;
-          std::vector<const void*> pointers;
-          for (size_t t = 0; m >= 0 && t < kBuckets[b].size(); ++t) {
-            values.emplace_back();
-            for (int64_t i = 0; i < numel(kBuckets[b][t]); ++i) values.back().push_back(gradient(m, b, t, i));
-          }
-          for (const auto& v : values) pointers.push_back(v.data());
-          reducers.buckets[b]->add(slot, pointers, group, *stream, "exchange");
-          for (auto& v : values) std::fill(v.begin(), v.end(), NAN);  // they have been read
-        }
-      size_t at = 0;
-      for (size_t b = 0; b < kBuckets.size(); ++b) {
-        reducers.buckets[b]->end(group, *stream, "exchange");
-        reducers.buckets[b]->wait(*stream);
-        for (size_t t = 0; t < kBuckets[b].size(); ++t, ++at) {
-          auto [first, count] = owners.rows(kBuckets[b][t][0], mine.rank);
-          const int64_t width = numel(kBuckets[b][t]) / kBuckets[b][t][0];
-          Values sums(static_cast<size_t>(count * width));
-          auto sum = reducers.buckets[b]->sum_of(t, sums.data(), nullptr);
-          if (count) reductions->sum({&sum, 1}, *stream);
-          std::copy(sums.begin(), sums.end(), out[at].begin() + first * width);
-        }
-      }
-    }
-  });
-  return out;
-}
 
 TEST(RoundReducer, TheBitsOfOneRankForAnyRoundsAndOwners) {
   for (auto [micro_batches, lanes] : {std::pair<int64_t, int64_t>{1, 1}, {6, 6}, {7, 7}, {8, 8}, {12, 3}, {16, 4}, {10, 5}}) {
@@ -109,7 +55,9 @@ TEST(RowOwners, EveryRowHasOneOwnerAsMomentsLie) {
       auto [first, count] = owners.rows(11, static_cast<int>(words.data_rank(rank)));
       const auto pieces = local_pieces(layout, words, {11}, words.coordinate(rank));
       ASSERT_EQ(local_shape(layout, words, {11}, words.coordinate(rank)), (Shape{count}));
-      if (count) EXPECT_EQ(pieces[0].global.offset[0], first);
+      if (count) {
+        EXPECT_EQ(pieces[0].global.offset[0], first);
+      }
     }
   }
 }

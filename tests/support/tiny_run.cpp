@@ -1,6 +1,8 @@
 // A small model trained in one process.
 #include "tests/support/tiny_run.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <mutex>
 
@@ -19,6 +21,7 @@ TinyResult train_tiny(const TinyRun& run) {
   std::vector<TinyResult> results(static_cast<size_t>(words.size()));
   with_world(static_cast<int>(words.size()), [&](std::shared_ptr<World> world) {
     LiveMesh mesh = live_mesh(world, words);
+    join_nodes(mesh, *world, run.ranks_per_node);
     State state(mesh, 7);
     state.zero(run.zero);
     state.compute_dtype(run.compute);
@@ -81,6 +84,16 @@ TinyResult train_tiny(const TinyRun& run) {
   for (const auto& result : results)
     if (!(result == results[0])) throw InternalError("ranks report different losses, hashes or certificates");
   return results[0];
+}
+
+void expect_same_bits(const TinyResult& a, const TinyResult& b, const std::string& what) {
+  EXPECT_EQ(a.losses, b.losses) << what;
+  EXPECT_EQ(a.norms, b.norms) << what;
+  EXPECT_EQ(a.hash, b.hash) << what;
+}
+void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what) {
+  expect_same_bits(a, b, what);
+  EXPECT_EQ(a.certificate, b.certificate) << what;
 }
 
 double relative_difference(const std::string& a, const std::string& b) {

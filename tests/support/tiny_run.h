@@ -15,6 +15,7 @@ struct TinyRun {
   int ranks = 1;
   Mesh mesh{{}, {}};  // without dims: `ranks` on dp_replicate
   int zero = 3;
+  int64_t ranks_per_node = 0;
   int64_t global = 24, micro = 4, lanes = 0;
   int64_t steps = 3;
   double dropout = 0;
@@ -38,6 +39,9 @@ struct TinyResult {
 
 // Trains on tokens that are a function of (step, sample, position). All ranks are checked to report the same; rank 0's result is returned.
 TinyResult train_tiny(const TinyRun& run);
+// Equal losses, norms and state as strings, and what promises them; `what` is said of a difference.
+void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what);
+void expect_same_bits(const TinyResult& a, const TinyResult& b, const std::string& what);  // without the certificate
 // Relative difference of two numbers given as text.
 double relative_difference(const std::string& a, const std::string& b);
 

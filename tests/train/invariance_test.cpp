@@ -10,12 +10,6 @@
 namespace lockstep::tests {
 namespace {
 
-void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what) {
-  EXPECT_EQ(a.losses, b.losses) << what;
-  EXPECT_EQ(a.norms, b.norms) << what;
-  EXPECT_EQ(a.hash, b.hash) << what;
-}
-
 class Models : public testing::TestWithParam<std::string> {};
 
 TEST_P(Models, RanksGiveOneHash) {
@@ -60,10 +54,10 @@ TEST_P(Models, BucketsThreadsFusionCacheAndDropoutChangeNoBit) {
   }
   TinyRun unfused = run;
   unfused.options.fusion = false;
-  expect_same(base, train_tiny(unfused), "fusion off");
+  expect_same_bits(base, train_tiny(unfused), "fusion off");
   TinyRun eager = run;
   eager.options.backend = Backend::eager;
-  expect_same(base, train_tiny(eager), "eager backend");
+  expect_same_bits(base, train_tiny(eager), "eager backend");
   ScratchFolder folder;
   TinyRun cold = run;
   cold.options.cache_dir = folder.path("");
@@ -116,7 +110,7 @@ TEST_P(Models, BackendsAgreeWithinTheTable) {
   }
   run.options.backend = Backend::reference;
   run.ranks = 3;
-  expect_same(reference, train_tiny(run), "reference backend on 3 ranks");
+  expect_same_bits(reference, train_tiny(run), "reference backend on 3 ranks");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Models, testing::Values("gpt", "llama"));

@@ -27,13 +27,6 @@ std::vector<Arrangement> arrangements() {
   return out;
 }
 
-void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what) {
-  EXPECT_EQ(a.losses, b.losses) << what;
-  EXPECT_EQ(a.norms, b.norms) << what;
-  EXPECT_EQ(a.hash, b.hash) << what;
-  EXPECT_EQ(a.certificate, b.certificate) << what;
-}
-
 class Matrix : public testing::TestWithParam<std::string> {};
 
 // 6 micro-batches: lanes that no rank count but 1, 2 and 3 divides; rows (29, 24, 12, 72, 40, ...) that 8 ranks do not divide; masked targets.
@@ -93,6 +86,28 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     run.mesh = {{2, 2}, {"dp_replicate", "dp_shard"}};
     expect_same(one, train_tiny(run), "hsdp");
   }
+}
+
+// Ranks on several hosts: an exchange inside hosts, then across, for each level, small buckets, lanes of one and of two micro-batches; also
+// where hosts change nothing, because a host has one data rank, or hosts split groups unevenly.
+TEST_P(Matrix, HostsChangeNoBit) {
+  for (int64_t lanes : {0, 3}) {
+    TinyRun run{.model = GetParam(), .lanes = lanes, .mask_every = 7};
+    run.options.bucket_bytes = 5000;
+    const TinyResult one = train_tiny(run);
+    for (const auto& arrangement : arrangements())
+      for (int64_t node : {2, 3, 4}) {
+        if (arrangement.mesh.size() < 4 || (node == 3 && arrangement.mesh.size() != 8) || node >= arrangement.mesh.size()) continue;
+        TinyRun other = run;
+        other.mesh = arrangement.mesh, other.zero = arrangement.zero, other.ranks_per_node = node;
+        expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes));
+      }
+  }
+  TinyRun run{.model = GetParam()};
+  run.mesh = {{4, 2}, {"dp_replicate", "tp"}};
+  const TinyResult flat = train_tiny(run);
+  run.ranks_per_node = 4;
+  expect_same(flat, train_tiny(run), "two data ranks of a host, each of two tp ranks");
 }
 
 TEST_P(Matrix, FreeNumericsStayClose) {

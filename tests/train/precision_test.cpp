@@ -13,13 +13,6 @@
 namespace lockstep::tests {
 namespace {
 
-void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what) {
-  EXPECT_EQ(a.losses, b.losses) << what;
-  EXPECT_EQ(a.norms, b.norms) << what;
-  EXPECT_EQ(a.hash, b.hash) << what;
-  EXPECT_EQ(a.certificate, b.certificate) << what;
-}
-
 class Bf16 : public ::testing::TestWithParam<std::string> {
  protected:
   TinyRun run() const { return {.model = GetParam(), .compute = DType::bf16}; }

@@ -10,12 +10,6 @@
 namespace lockstep::tests {
 namespace {
 
-void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what) {
-  EXPECT_EQ(a.losses, b.losses) << what;
-  EXPECT_EQ(a.norms, b.norms) << what;
-  EXPECT_EQ(a.hash, b.hash) << what;
-  EXPECT_EQ(a.certificate, b.certificate) << what;
-}
 TinyRun with(TinyRun run, int64_t budget) {
   run.options.memory_budget = budget;
   return run;

@@ -31,7 +31,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "placements": [{"dim": "tp", "params": "blocks.*.mlp.**", "place": "replicate"}],
     "model": {"kind": "llama", "vocab": 300, "context": 64, "width": 96, "depth": 2, "heads": 6, "kv_heads": 3, "hidden": 200,
               "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
-    "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"], "zero": 2, "gather": "step", "reshard_after_forward": false},
+    "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"], "zero": 2, "gather": "step", "ranks_per_node": 4, "reshard_after_forward": false},
     "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
              "validation": 0.05},
     "batch": {"global": 24, "micro": 2, "lanes": 6},

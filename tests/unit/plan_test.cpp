@@ -187,7 +187,7 @@ PlanReport by_hand() {
   r.available = 4096, r.on_device = true, r.missing = "no driver";
   r.nearest = Fit{1, 32, 4000, "[dp_shard=4, tp=8]"};
   r.micro_batches = 8, r.micro = 2, r.lanes = 8, r.data_ranks = 2;
-  r.buckets = 3, r.bucket_bytes = 1 << 20, r.gathers = "once";
+  r.buckets = 3, r.bucket_bytes = 1 << 20, r.gathers = "once", r.hosts = "inside";
   r.uses = {{1, 8, 1}, {2, 4, 1}, {3, 3, 8.0 / 9}};
   r.advised_micro = 1;
   r.prediction = {.roofline = "simple",
@@ -239,6 +239,7 @@ step
   tokens                    4096
   contractions              2.5 Gflop, all ranks together
   buckets                   3 of about 1.00 MiB
+  exchange                  inside
   weights gathered          once
 collectives per step (bytes that the fullest rank sends)
   on dp_shard
@@ -292,7 +293,7 @@ TEST(PlanWords, JsonOfAReport) {
                                           R"("bound":true}],"total":5120,"exact":1024,"available":4096,"fits":false,"nearest":{"micro":1,)"
                                           R"("ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
   EXPECT_EQ(j["step"].dump(), R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"
-                                    R"("buckets":3,"bucket_bytes":1048576,"weights_gathered":"once"})");
+                                    R"("buckets":3,"bucket_bytes":1048576,"exchange":"inside","weights_gathered":"once"})");
   EXPECT_EQ(j["collectives"][0].dump(), R"({"dims":"dp_shard","op":"lane_exchange","count":3,"bytes":3072,"seconds":0.004,"exposed":0.001})");
   EXPECT_EQ(j["utilisation"][1].dump(), R"({"ranks":2,"micro_batches":4,"used":1.0})");
   EXPECT_EQ(j["advised_micro"], 1);

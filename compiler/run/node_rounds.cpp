@@ -1,0 +1,171 @@
+// A round: leaves to the ranks of the host, added there; subtrees across; pushed by the owner.
+#include "compiler/run/node_rounds.h"
+
+#include <algorithm>
+
+#include "compiler/run/lane_reducer.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
+                       std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn)
+    : plan_(plan),
+      nodes_(nodes),
+      rows_(shapes, owners, nodes.order(plan.ranks, plan.rank), plan.rank),
+      device_(&device),
+      reductions_(&reductions),
+      turn_(std::move(turn)),
+      buffers_(std::move(buffers)),
+      seat_chunks_(static_cast<size_t>(nodes.ranks), 0),
+      fold_(plan, rows_.chunk(), plan.ranks, device, reductions, true) {
+  LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ", plan_.per_lane(),
+           " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");
+  for (int r = 0; r < plan_.ranks; ++r) {
+    seat_chunks_[static_cast<size_t>(r % nodes_.ranks)] += rows_.chunk(r);
+    if (r % nodes_.ranks == seat()) rail_chunks_.push_back(rows_.chunk(r));
+  }
+  int64_t from_across = 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) {
+    const auto trees = trees_of(slot);
+    most_trees_ = std::max(most_trees_, static_cast<int64_t>(trees[static_cast<size_t>(host())].size()));
+    from_across = std::max(from_across, across_of(trees).received());
+    for (const auto& tree : trees[static_cast<size_t>(host())]) check_sources(tree.sources.size(), plan_, device, reductions);
+  }
+  const int64_t share = seat_chunks_[static_cast<size_t>(seat())];
+  buffers_->fit(rows_.elements(), share * (nodes_.ranks - 1 + most_trees_) + from_across);
+}
+
+int64_t NodeRounds::of_host(int host, int64_t slot) const {
+  const int64_t first = slot * plan_.ranks + static_cast<int64_t>(host) * nodes_.ranks;
+  return std::clamp<int64_t>(plan_.micro_batches - first, 0, nodes_.ranks);
+}
+
+std::vector<std::vector<BlockTree>> NodeRounds::trees_of(int64_t slot) const {
+  std::vector<std::vector<BlockTree>> out;
+  for (int h = 0; h < plan_.ranks / nodes_.ranks; ++h)
+    out.push_back(trees_over_leaves(slot * plan_.ranks + static_cast<int64_t>(h) * nodes_.ranks, of_host(h, slot), plan_.per_lane()));
+  return out;
+}
+
+BlockExchange NodeRounds::across_of(const std::vector<std::vector<BlockTree>>& trees) const {
+  std::vector<std::vector<LaneBlock>> blocks(trees.size());
+  for (size_t h = 0; h < trees.size(); ++h)
+    for (const auto& tree : trees[h]) blocks[h].push_back(tree.block);
+  return {std::move(blocks), rail_chunks_, host()};
+}
+
+int64_t NodeRounds::sent_across() const {
+  int64_t elements = 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) elements += across_of(trees_of(slot)).sent();
+  return elements * static_cast<int64_t>(sizeof(float));
+}
+int64_t NodeRounds::sent_bytes() const {
+  int64_t rounds = 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) rounds += plan_.micro_batch(plan_.rank, slot) >= 0;
+  return rounds * (rows_.elements() - seat_chunks_[static_cast<size_t>(seat())]) * static_cast<int64_t>(sizeof(float)) + sent_across();
+}
+
+void NodeRounds::begin() {
+  LS_CHECK(flying_ < 0 && !adding_, "the rounds of the last step were not waited for");
+  buffers_->allocate(*device_);
+  fold_.begin(*device_);
+  next_slot_ = 0;
+  adding_ = true, summed_ = false;
+}
+
+void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) {
+  LS_CHECK(adding_ && slot == next_slot_ && slot < plan_.slots(plan_.rank), "round ", slot, " was added where ", next_slot_, " of ",
+           plan_.slots(plan_.rank), " is due");
+  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank && nodes_.inside && nodes_.across, "the plan is for rank ", plan_.rank, " of ",
+           plan_.ranks, " on hosts of ", nodes_.ranks, ", the group has rank ", data.rank(), " of ", data.size());
+  complete(stream);
+  turn_->take(this, stream);
+  ++next_slot_;
+  set_ = &buffers_->take(stream);
+  set_->user = this;
+  flying_ = slot;
+  label_ = str(label, " round ", slot);
+  const bool mine = plan_.micro_batch(plan_.rank, slot) >= 0;
+  if (mine) {
+    const auto runs = rows_.runs(gradients);
+    reductions_->accumulate(runs, {}, set_->send.as<float>(), stream);
+  }
+  const auto seats = static_cast<size_t>(nodes_.ranks), own = static_cast<size_t>(seat());
+  std::vector<int64_t> send(seats, 0), receive(seats, 0);
+  for (size_t s = 0; s < seats; ++s) {
+    if (s == own) continue;
+    if (mine) send[s] = seat_chunks_[s];
+    if (static_cast<int64_t>(s) < of_host(host(), slot)) receive[s] = seat_chunks_[own];
+  }
+  inside_ = nodes_.inside->start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, DType::f32}, label_ + " inside", stream);
+}
+
+void NodeRounds::advance(Stream& stream) {
+  if (flying_ < 0 || !inside_) return;
+  inside_->wait(stream);
+  inside_.reset();
+  const int64_t share = seat_chunks_[static_cast<size_t>(seat())];
+  trees_ = trees_of(flying_);
+  float* received = set_->receive.as<float>();
+  float* added = received + share * (nodes_.ranks - 1);
+  std::vector<const float*> leaves;  // of the host's ranks
+  for (int64_t s = 0; s < of_host(host(), flying_); ++s) {
+    leaves.push_back(s == seat() ? set_->send.as<float>() + (rows_.elements() - share) : received);
+    if (s != seat()) received += share;
+  }
+  std::vector<Reductions::Sum> sums;
+  std::vector<const float*> blocks;
+  for (const auto& tree : trees_[static_cast<size_t>(host())]) {
+    Reductions::Sum sum;
+    sum.rows = 1, sum.width = share, sum.out = added;
+    for (const auto& source : tree.sources) sum.sources.push_back(leaves[static_cast<size_t>(source.member)]);
+    sum.merges = tree.merges;
+    sums.push_back(std::move(sum));
+    blocks.push_back(added);
+    added += share;
+  }
+  if (share > 0 && !sums.empty()) reductions_->sum(sums, stream);
+  across_ = std::make_unique<BlockExchange>(across_of(trees_));
+  across_->start(*nodes_.across, blocks, set_->receive.as<float>() + share * (nodes_.ranks - 1 + most_trees_), label_ + " across", stream);
+}
+
+void NodeRounds::complete(Stream& stream) {
+  if (flying_ < 0) return;
+  advance(stream);
+  across_->wait(stream);
+  std::vector<LaneBlock> blocks;
+  std::vector<const float*> sums;
+  for (size_t h = 0; h < trees_.size(); ++h)
+    for (size_t t = 0; t < trees_[h].size(); ++t) {
+      blocks.push_back(trees_[h][t].block);
+      sums.push_back(across_->chunk({static_cast<int>(h), static_cast<int>(t)}));
+    }
+  fold_.push_blocks(blocks, sums, stream);
+  flying_ = -1;
+  set_->user = nullptr;
+  set_ = nullptr;
+}
+
+void NodeRounds::end(Group&, Stream&, const std::string&) {
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "the end came after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+}
+
+void NodeRounds::wait(Stream& stream) {
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  complete(stream);
+  adding_ = false, summed_ = true;
+}
+
+Reductions::Sum NodeRounds::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+  LS_CHECK(summed_, "a sum before its rounds were waited for");
+  Reductions::Sum out;
+  out.rows = rows_.owned_rows(tensor).second;
+  out.width = rows_.width(tensor);
+  out.out = rows_out;
+  out.row_squares = row_squares;
+  fold_.finish(rows_.at(tensor), out);
+  return out;
+}
+
+}  // namespace lockstep
