@@ -31,23 +31,23 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 }
 
 const PassRow kStepPasses[] = {
-    {"differentiate", differentiate, false, false, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
-    {"simplify", simplify, true, false, "simplify", "before expansion, so that equal composites expand once"},
-    {"partition_model", partition_model, false, false, "partition",
+    {"differentiate", differentiate, false, Typed::lanes, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
+    {"simplify", simplify, true, Typed::lanes, "simplify", "before expansion, so that equal composites expand once"},
+    {"partition_model", partition_model, false, Typed::lanes, "partition",
      "while composites are whole and have a rule each; what follows sees one rank's shapes"},
-    {"rematerialize", rematerialize, false, false, "lower",
+    {"rematerialize", rematerialize, false, Typed::lanes, "lower",
      "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are one"},
-    {"decompose", decompose, false, false, "lower", "after differentiation; claimed composites stay"},
-    {"simplify_primitives", simplify, true, false, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
-    {"join_pads", join_pads, true, false, "lower", "gradients of splits are now sums of pads"},
-    {"partition_data", partition_data, false, true, "partition",
+    {"decompose", decompose, false, Typed::lanes, "lower", "after differentiation; claimed composites stay"},
+    {"simplify_primitives", simplify, true, Typed::lanes, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
+    {"join_pads", join_pads, true, Typed::lanes, "lower", "gradients of splits are now sums of pads"},
+    {"partition_data", partition_data, false, Typed::placements, "partition",
      "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, whatever is inserted behind "
      "it"},
-    {"bucket", bucket, false, true, "overlap", "after partition, which makes the collectives; before phases are cut at them"},
+    {"bucket", bucket, false, Typed::placements, "overlap", "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
-    {"mark_views", mark_views, true, false, "fusion", "before fusion, which would make copies of them"},
-    {"fuse", fuse_phase, false, false, "fusion", "last: what is left is what runs"},
+    {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
+    {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
 };
 }  // namespace
 
@@ -86,7 +86,8 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
     if (std::find(skips.begin(), skips.end(), row.name) != skips.end()) continue;
     auto start = std::chrono::steady_clock::now();
     graph = row.pass(std::move(graph), row.name == std::string_view("partition_model") ? context : local);
-    if (row.placed) place_values(graph, local);
+    if (row.typed == Typed::lanes) check_lanes(graph);
+    if (row.typed == Typed::placements) place_values(graph, local);
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (logs::enabled("passes")) logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
     if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", row.name, ":\n", print(graph)));

@@ -7,11 +7,18 @@
 
 namespace lockstep {
 
+// What is checked of placements after a pass.
+enum class Typed {
+  no,          // it works on a part of the step that one device runs
+  lanes,       // what belongs to a micro-batch is summed before it is used for the step (check_lanes)
+  placements,  // layouts of all values on all mesh dims (place_values)
+};
+
 struct PassRow {
   const char* name;
   Pass pass;
   bool may_skip;      // LOCKSTEP_SKIP_PASSES, compile.skip_passes
-  bool placed;        // layouts are set and checked afterwards (place_values)
+  Typed typed;
   const char* topic;  // log topic that shows the graph after it
   const char* why_here;
 };

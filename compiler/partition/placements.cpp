@@ -21,7 +21,7 @@ bool of_model(const Node& node) { return node.op.rfind("model_", 0) == 0; }
 
 class Placer {
  public:
-  Placer(Graph& graph, const PassContext& context) : graph_(graph), context_(context) {}
+  Placer(Graph& graph, const PassContext& context, bool partitioned = true) : graph_(graph), context_(context), partitioned_(partitioned) {}
 
   void run() {
     check_flight();
@@ -95,6 +95,7 @@ class Placer {
       for (size_t i = 0; i < in.size(); ++i) want(i, Replicate(), "the collective acts on another mesh dim");
       return all(Replicate());
     }
+    if (!partitioned_ && node.op == "sum_lanes") return all(Replicate());
     if (node.op == "wait") return all(in[0]);
     if (node.op == "lane_exchange_start") {
       for (size_t i = 0; i < in.size(); ++i) want(i, PerLane(), "an exchange takes what still belongs to micro-batches");
@@ -214,8 +215,20 @@ class Placer {
 
   Graph& graph_;
   const PassContext& context_;
+  bool partitioned_;  // over the data dims
 };
 }  // namespace
+
+void check_lanes(const Graph& graph) {
+  Graph one = graph;
+  one.mesh = {{1}, {"dp_replicate"}};
+  for (const auto& input : one.inputs) {
+    one[input.value].layout = {};
+    if (input.kind == InputKind::batch || input.name == "rng.sample") one[input.value].layout.set(0, PerLane());
+  }
+  PassContext context;
+  Placer(one, context, false).run();
+}
 
 void place_values(Graph& graph, const PassContext& context) { Placer(graph, context).run(); }
 

@@ -14,4 +14,8 @@ namespace lockstep {
 // UserError "[op] file:line (layer): what it got, what it wants" otherwise.
 void place_values(Graph& graph, const PassContext& context);
 
+// The same check before the data dims are partitioned, as if the step ran on one data rank: a value that belongs to a micro-batch becomes one
+// of the step through sum_lanes alone. UserError as place_values.
+void check_lanes(const Graph& graph);
+
 }  // namespace lockstep

@@ -10,22 +10,14 @@ namespace lockstep {
 std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blocks, bool whole) {
   LaneCounter counter;
   std::vector<BlockTree> trees;
-  auto merge = [&] {
-    BlockTree right = std::move(trees.back());
-    trees.pop_back();
-    BlockTree& left = trees.back();
-    left.sources.insert(left.sources.end(), right.sources.begin(), right.sources.end());
-    left.merges.insert(left.merges.end(), right.merges.begin(), right.merges.end());
-    ++left.merges.back();
-  };
   for (size_t m = 0; m < blocks.size(); ++m)
     for (size_t b = 0; b < blocks[m].size(); ++b) {
       const int merges = counter.push(blocks[m][b]);
       trees.push_back({{{static_cast<int>(m), static_cast<int>(b)}}, {0}, {}});
-      for (int i = 0; i < merges; ++i) merge();
+      for (int i = 0; i < merges; ++i) merge_last(trees);
       trees.back().block = counter.blocks().back();
     }
-  while (whole && trees.size() > 1) merge();
+  while (whole && trees.size() > 1) merge_last(trees);
   return trees;
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/run/lanes.h"
@@ -20,6 +21,16 @@ struct BlockTree {
   std::vector<int> merges;
   LaneBlock block;  // what they end in; of a whole sum: the last one that was added
 };
+// Makes one of the last two trees: the sum that the right one ends in is added to that of the left one. A tree has sources and merges.
+template <class Tree>
+void merge_last(std::vector<Tree>& trees) {
+  Tree right = std::move(trees.back());
+  trees.pop_back();
+  Tree& left = trees.back();
+  left.sources.insert(left.sources.end(), right.sources.begin(), right.sources.end());
+  left.merges.insert(left.merges.end(), right.merges.begin(), right.merges.end());
+  ++left.merges.back();
+}
 // The trees that members' subtrees, pushed in lane order, add up to. `whole`: one, merged to the end.
 std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blocks, bool whole);
 

@@ -28,12 +28,17 @@ std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t p
   return trees;
 }
 
+size_t LaneFold::depth_of(int64_t lanes) {
+  size_t depth = 2;
+  for (; lanes > 1; lanes /= 2) ++depth;
+  return depth;
+}
+
 LaneFold::LaneFold(const LanePlan& plan, int64_t elements, int64_t at_once, const Device& device, Reductions& reductions, bool invariant)
     : plan_(plan), elements_(elements), reductions_(&reductions), invariant_(invariant) {
   plan_.check();
   if (!invariant_) return;
-  size_t depth = 2;  // of the counter at its fullest, with a fold
-  for (int64_t lanes = plan_.lanes; lanes > 1; lanes /= 2) ++depth;
+  const size_t depth = depth_of(plan_.lanes);
   if (depth + 1 > reductions_->most_sources())
     throw UserError(str("batch.lanes ", plan_.lanes, " adds ", depth + 1, " partial sums of one gradient at once, and ", device.describe(),
                         " adds at most ", reductions_->most_sources(), "; set batch.lanes to a smaller divisor of the ", plan_.micro_batches,
@@ -70,14 +75,7 @@ std::vector<LaneFold::Tree> LaneFold::held() const {
 
 void LaneFold::add(std::vector<Tree>& trees, const float* addend, int merges) {
   trees.push_back({{addend}, {0}});
-  for (; merges > 0; --merges) {
-    Tree right = std::move(trees.back());
-    trees.pop_back();
-    Tree& left = trees.back();
-    left.sources.insert(left.sources.end(), right.sources.begin(), right.sources.end());
-    left.merges.insert(left.merges.end(), right.merges.begin(), right.merges.end());
-    ++left.merges.back();
-  }
+  for (; merges > 0; --merges) merge_last(trees);
 }
 
 void LaneFold::write(std::vector<Tree>& trees, Stream& stream) {
@@ -112,6 +110,7 @@ void LaneFold::push_leaves(const std::vector<const float*>& leaves, Stream& stre
 
 void LaneFold::push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<const float*>& sums, Stream& stream) {
   LS_CHECK(invariant_ && blocks.size() == sums.size() && added_ % plan_.per_lane() == 0, blocks.size(), " subtrees after ", added_, " micro-batches");
+  LS_CHECK(blocks.size() <= most_ || most_ == 1, blocks.size(), " subtrees at once, where ", most_, " leaves were announced");
   for (size_t from = 0; from < blocks.size(); from += most_) {
     std::vector<Tree> trees = held();
     for (size_t i = from; i < std::min(blocks.size(), from + most_); ++i) {

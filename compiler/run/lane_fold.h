@@ -15,9 +15,10 @@ std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t p
 
 class LaneFold {
  public:
-  // For partial sums of `elements`, given in groups of at most `at_once` leaves. Without `invariant` there is one sum, added from left to right.
+  // For partial sums of `elements`, given in groups of at most `at_once` leaves or of the subtrees that they form. Without `invariant` there is one sum, added from left to right.
   // UserError where one addition would have more partials than `reductions` adds.
   LaneFold(const LanePlan& plan, int64_t elements, int64_t at_once, const Device& device, Reductions& reductions, bool invariant);
+  static size_t depth_of(int64_t lanes);  // partials of the counter at its fullest, with a fold
   int64_t bytes() const { return static_cast<int64_t>(slots_ * sizeof(float)) * elements_; }
 
   void begin(Device& device);  // the first one takes the memory

@@ -18,7 +18,7 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
       turn_(std::move(turn)),
       buffers_(std::move(buffers)),
       seat_chunks_(static_cast<size_t>(nodes.ranks), 0),
-      fold_(plan, rows_.chunk(), plan.ranks, device, reductions, true) {
+      fold_(plan, rows_.chunk(), at_once(), device, reductions, true) {
   LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ", plan_.per_lane(),
            " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");
   for (int r = 0; r < plan_.ranks; ++r) {
@@ -46,6 +46,16 @@ std::vector<std::vector<BlockTree>> NodeRounds::trees_of(int64_t slot) const {
   for (int h = 0; h < plan_.ranks / nodes_.ranks; ++h)
     out.push_back(trees_over_leaves(slot * plan_.ranks + static_cast<int64_t>(h) * nodes_.ranks, of_host(h, slot), plan_.per_lane()));
   return out;
+}
+
+int64_t NodeRounds::at_once() const {
+  size_t most = 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) {
+    size_t blocks = 0;
+    for (const auto& trees : trees_of(slot)) blocks += trees.size();
+    most = std::max(most, blocks);
+  }
+  return most + LaneFold::depth_of(plan_.lanes) <= reductions_->most_sources() ? plan_.ranks : 1;
 }
 
 BlockExchange NodeRounds::across_of(const std::vector<std::vector<BlockTree>>& trees) const {

@@ -32,6 +32,8 @@ class NodeRounds : public GradientReducer, public TwoStages, public Round {
   int64_t of_host(int host, int64_t slot) const;  // micro-batches that its ranks run in the slot
   // What the hosts have after round `slot`: per host its trees over its ranks' micro-batches.
   std::vector<std::vector<BlockTree>> trees_of(int64_t slot) const;
+  // Leaves that the fold is told to expect: a round's, where their subtrees are few enough to be added at once, else one by one.
+  int64_t at_once() const;
   BlockExchange across_of(const std::vector<std::vector<BlockTree>>& trees) const;
   int host() const { return plan_.rank / nodes_.ranks; }
   int seat() const { return plan_.rank % nodes_.ranks; }

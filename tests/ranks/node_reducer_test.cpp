@@ -16,7 +16,7 @@ TEST(NodeReducer, TheBitsOfOneRankForAnyHosts) {
     const auto one = reduced({micro_batches, lanes, 1, 0}, RowOwners::alone(1));
     for (auto [ranks, seats] : kHosts)
       for (LaneOrder order : {LaneOrder::contiguous, LaneOrder::interleaved})
-        EXPECT_EQ(reduced({micro_batches, lanes, ranks, 0, order}, RowOwners::alone(ranks), true, 2, seats, ranks % 4 == 0), one)
+        EXPECT_EQ(reduced({micro_batches, lanes, ranks, 0, order}, RowOwners::alone(ranks), {.seats = seats, .ends_first = ranks % 4 == 0}), one)
             << "M " << micro_batches << ", lanes " << lanes << ", " << ranks << " ranks, " << seats << " a host, "
             << (order == LaneOrder::contiguous ? "contiguous" : "interleaved");
   }
@@ -26,7 +26,14 @@ TEST(NodeReducer, RowsAsHsdpOwnsThem) {
   const auto one = reduced({12, 12, 1, 0}, RowOwners::alone(1));
   for (LaneOrder order : {LaneOrder::contiguous, LaneOrder::interleaved})
     for (auto owners : {RowOwners{4, 2, true}, RowOwners{2, 4, true}, RowOwners{4, 2, false}})
-      for (int seats : {2, 4}) EXPECT_EQ(reduced({12, 12, 8, 0, order}, owners, true, 2, seats, true), one) << seats;
+      for (int seats : {2, 4}) EXPECT_EQ(reduced({12, 12, 8, 0, order}, owners, {.seats = seats, .ends_first = true}), one) << seats;
+}
+
+// A device that adds few partials at once gets the subtrees of a round one by one.
+TEST(NodeReducer, FewPartialsAtOnce) {
+  const auto one = reduced({16, 16, 1, 0}, RowOwners::alone(1));
+  for (size_t most : {size_t{7}, size_t{8}, size_t{10}})
+    EXPECT_EQ(reduced({16, 16, 8, 0, LaneOrder::interleaved}, RowOwners::alone(8), {.seats = 2, .most_sources = most}), one) << most;
 }
 
 // 8 ranks on 2 hosts. Flat: 7/8 of a bucket leave a rank for each subtree that it has, 4/7 of that for the other host. Host by host: 3/4

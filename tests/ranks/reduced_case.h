@@ -1,6 +1,8 @@
 // Gradients of a few buckets, reduced over ranks that are threads: what reducers are compared by.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -21,10 +23,37 @@ inline float gradient(int64_t micro_batch, size_t bucket, size_t tensor, int64_t
   return std::ldexp(static_cast<float>(bits >> 8) - 8388608.0f, static_cast<int>(bits & 15) - 30);
 }
 
-// Sums of all tensors, bucket by bucket, after `steps` steps. `seats`: ranks of a host, where they are on several. With `ends_first` the
-// buckets end one after the other and are waited for afterwards, as in a step.
-inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners, bool invariant = true, int steps = 2, int seats = 0,
-                                   bool ends_first = false) {
+// The CPU's additions, of fewer partials at once.
+class AddsFew : public Reductions {
+ public:
+  explicit AddsFew(size_t most) : most_(most), cpu_(cpu_target().make_reductions({})) {}
+  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) override {
+    cpu_->accumulate(runs, lefts, to, stream);
+  }
+  void sum(std::span<const Sum> sums, Stream& stream) override {
+    for (const Sum& one : sums) EXPECT_LE(one.sources.size(), most_);
+    cpu_->sum(sums, stream);
+  }
+  size_t most_sources() const override { return most_; }
+  void limbs(std::span<const Doubles>, int64_t*, Stream&) override {}
+  void norm_of_limbs(const int64_t*, float*, Stream&) override {}
+  void copy(std::span<const Copy>, Stream&) override {}
+  void add(int64_t*, const int64_t*, int64_t, Stream&) override {}
+
+ private:
+  size_t most_;
+  std::unique_ptr<Reductions> cpu_;
+};
+
+struct Reduced {
+  bool invariant = true;
+  int steps = 2;
+  int seats = 0;            // ranks of a host, where they are on several
+  bool ends_first = false;  // buckets end one after the other and are waited for afterwards, as in a step
+  size_t most_sources = SIZE_MAX;
+};
+// Sums of all tensors, bucket by bucket, after all steps.
+inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners, const Reduced& how = {}) {
   std::vector<Values> out;
   for (const auto& shapes : kBuckets)
     for (const Shape& shape : shapes) out.emplace_back(static_cast<size_t>(numel(shape)), NAN);
@@ -33,16 +62,16 @@ inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners
     LanePlan mine = plan;
     DataNodes nodes;
     std::shared_ptr<Group> inside, across;
-    if (seats) {
-      inside = world->split(world->rank() / seats, world->rank(), "inside");
-      across = world->split(world->rank() % seats, world->rank(), "across");
-      nodes = {seats, inside.get(), across.get()};
+    if (how.seats) {
+      inside = world->split(world->rank() / how.seats, world->rank(), "inside");
+      across = world->split(world->rank() % how.seats, world->rank(), "across");
+      nodes = {how.seats, inside.get(), across.get()};
     }
     mine.rank = group.rank();
-    auto reductions = cpu_target().make_reductions({});
+    auto reductions = std::make_unique<AddsFew>(how.most_sources);
     auto stream = inline_stream();
-    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, invariant, nodes);
-    for (int step = 0; step < steps; ++step) {
+    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, how.invariant, nodes);
+    for (int step = 0; step < how.steps; ++step) {
       for (auto& reducer : reducers.buckets) reducer->begin();
       for (int64_t slot = 0; slot < mine.slots(mine.rank); ++slot)
         for (size_t b = 0; b < kBuckets.size(); ++b) {
@@ -58,9 +87,9 @@ inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners
           for (auto& v : values) std::fill(v.begin(), v.end(), NAN);  // they have been read
         }
       size_t at = 0;
-      for (size_t b = 0; b < kBuckets.size() && ends_first; ++b) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
+      for (size_t b = 0; b < kBuckets.size() && how.ends_first; ++b) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
       for (size_t b = 0; b < kBuckets.size(); ++b) {
-        if (!ends_first) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
+        if (!how.ends_first) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
         reducers.buckets[b]->wait(*stream);
         for (size_t t = 0; t < kBuckets[b].size(); ++t, ++at) {
           auto [first, count] = owners.rows(kBuckets[b][t][0], mine.rank);

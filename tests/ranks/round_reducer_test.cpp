@@ -24,7 +24,7 @@ TEST(RoundReducer, TheBitsOfOneRankForAnyRoundsAndOwners) {
 
 TEST(RoundReducer, FreeSumsAreClose) {
   const auto want = reduced({7, 7, 1, 0}, RowOwners::alone(1));
-  const auto got = reduced({7, 7, 3, 0, LaneOrder::interleaved}, {3, 1, true}, false);
+  const auto got = reduced({7, 7, 3, 0, LaneOrder::interleaved}, {3, 1, true}, {.invariant = false});
   for (size_t t = 0; t < want.size(); ++t)
     for (size_t i = 0; i < want[t].size(); ++i) EXPECT_NEAR(got[t][i], want[t][i], 1e-3 + 1e-5 * std::abs(want[t][i]));
 }

@@ -19,8 +19,8 @@ struct Traced {
   PassContext context;
 };
 
-// The typed program of a small model's training step, after partition and buckets.
-Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes) {
+// The program of a small model's training step after so many passes: the typed one, after partition and buckets.
+Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes, size_t passes = step_passes().size()) {
   Traced out;
   LiveMesh mesh = solo_mesh();
   mesh.words = Mesh{{ranks}, {"dp_replicate"}};
@@ -40,7 +40,7 @@ Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes) 
   });
   out.context = {mesh.words, [state](const std::string& fqn) { return state->layout(fqn); }, {}};
   out.context.options.bucket_bytes = bucket_bytes;
-  out.program = run_passes(std::move(graph), step_passes(), out.context);
+  out.program = run_passes(std::move(graph), step_passes().first(passes), out.context);
   return out;
 }
 
@@ -134,6 +134,27 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
 INSTANTIATE_TEST_SUITE_P(Programs, Mutation,
                          testing::Combine(testing::Values("gpt", "llama"), testing::Values(int64_t{1}, int64_t{3}),
                                           testing::Values(int64_t{1}, int64_t{64} << 20)));
+
+// Before data is partitioned, after each pass: without any of its sums over micro-batches the program does not compile.
+TEST(MissingReduction, IsFoundAfterEachPass) {
+  size_t passes = 0;
+  while (step_passes()[passes].typed == Typed::lanes) ++passes;
+  ASSERT_GE(passes, 7u);
+  for (; passes > 0; --passes) {
+    Traced traced = program_of("llama", 3, 64 << 20, passes);
+    EXPECT_NO_THROW(check_lanes(traced.program));
+    int sums = 0;
+    for (size_t n = 0; n < traced.program.nodes.size(); ++n)
+      if (const Node& node = traced.program.nodes[n]; node.op == "sum_lanes") {
+        // Until simplify makes them one, the count that seeds backward has no other reader: of one micro-batch it is a program too, if another.
+        if (passes == 1 && !is_float(traced.program[node.outputs[0]].dtype)) continue;
+        EXPECT_THROW(check_lanes(mutate(traced.program, static_cast<NodeId>(n), Cut::remove_local)), UserError)
+            << step_passes()[passes - 1].name << ", " << node.at.text();
+        ++sums;
+      }
+    EXPECT_GE(sums, 10) << step_passes()[passes - 1].name;
+  }
+}
 
 // A program whose own optimizer reads a value of one micro-batch is refused as well, by the same rule.
 TEST(MissingReduction, OfAUsersOwnUpdateIsRefused) {
