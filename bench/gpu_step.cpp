@@ -12,6 +12,7 @@
 #include "distributed/world.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/build.h"
+#include "launcher/worker/fingerprint.h"
 #include "launcher/worker/run_device.h"
 
 using namespace lockstep;
@@ -57,7 +58,7 @@ int bench(int argc, char** argv) {
   WorkerPlace place = enter_worker();
   RunConfig config = load_config(argv[1], parse_overrides({argv + 2, argv + argc}));
   auto world = open_world();
-  LiveMesh mesh = live_mesh(world, validate(config, world->size()));
+  LiveMesh mesh = open_mesh(world, config, place);
   const Target& target = run_target(config.train.device, place.local_rank, place.local_world_size);
   const bool lead = mesh.world->rank() == 0;
   const int64_t before = target.device().memory_info().free;

@@ -59,7 +59,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   if (plan.micro_batches % plan.lanes)
     throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ",
                         shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
-  if (mesh.size("dp_shard") > 1 && state.zero() >= 2) plan.order = LaneOrder::interleaved;
+  plan.order = lane_order(mesh, state.zero());
   for (const auto& field : batch) {
     LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ",
              shape.micro);

@@ -55,10 +55,10 @@ GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, c
   plan.check();
   LanePlan own = plan;
   if (plan.ranks == 1) own.order = LaneOrder::contiguous;  // the same micro-batches, and nothing to send
-  const bool several = invariant && nodes.ranks > 1 && nodes.ranks < plan.ranks;
+  const bool by_host = exchanges_by_host(own, invariant, nodes.ranks);
   auto turn = std::make_shared<NodeTurn>();
   if (own.order == LaneOrder::contiguous) {
-    if (several) {
+    if (by_host) {
       for (const auto& shapes : buckets)
         out.buckets.push_back(std::make_unique<NodeReducer>(shapes, own, owners, device, reductions, nodes, turn));
       return out;
@@ -69,7 +69,7 @@ GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, c
   }
   auto buffers = std::make_shared<RoundBuffers>();
   for (const auto& shapes : buckets)
-    if (several && nodes.ranks % own.per_lane() == 0)
+    if (by_host)
       out.buckets.push_back(std::make_unique<NodeRounds>(shapes, own, owners, device, reductions, buffers, nodes, turn));
     else
       out.buckets.push_back(std::make_unique<OfRounds>(shapes, own, owners, device, reductions, invariant, buffers));

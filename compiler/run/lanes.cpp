@@ -68,6 +68,14 @@ std::vector<LaneBlock> LanePlan::blocks(int of_rank) const {
   return counter.blocks();
 }
 
+LaneOrder lane_order(const Mesh& mesh, int zero) {
+  return mesh.size("dp_shard") > 1 && zero >= 2 ? LaneOrder::interleaved : LaneOrder::contiguous;
+}
+
+bool exchanges_by_host(const LanePlan& plan, bool invariant, int seats) {
+  return invariant && seats > 1 && seats < plan.ranks && (plan.order == LaneOrder::contiguous || seats % plan.per_lane() == 0);
+}
+
 RowOwners RowOwners::of(const Mesh& mesh) {
   return {static_cast<int>(mesh.size("dp_shard")), static_cast<int>(mesh.size("dp_replicate")),
           mesh.find("dp_shard") > mesh.find("dp_replicate")};

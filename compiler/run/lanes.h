@@ -48,6 +48,9 @@ enum class LaneOrder {
   interleaved,  // round j runs micro-batches jN .. jN + N - 1, an exchange per round (ZeRO 2, 3)
 };
 
+// Rounds where gradients lie split over dp_shard (ZeRO 2 and 3), whole lanes elsewhere.
+LaneOrder lane_order(const Mesh& mesh, int zero);
+
 struct LanePlan {
   int64_t micro_batches = 1;  // M, of a step, over all ranks
   int64_t lanes = 1;          // L
@@ -70,6 +73,10 @@ struct LanePlan {
   // What a rank's counter holds after its lanes: the maximal subtrees in its range, in lane order. Empty for a rank without lanes.
   std::vector<LaneBlock> blocks(int of_rank) const;
 };
+
+// Whether gradients are exchanged inside hosts first, then across, where a host has `seats` neighbouring data ranks: in invariant numerics,
+// on several hosts of several; in rounds, where a lane's micro-batches are on one host.
+bool exchanges_by_host(const LanePlan& plan, bool invariant, int seats);
 
 // Which rows of dim 0 each data rank owns: balanced over dp_shard, and what is there balanced over dp_replicate, as the moments of a
 // parameter lie (layout_for).

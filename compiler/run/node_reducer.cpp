@@ -8,6 +8,18 @@
 
 namespace lockstep {
 
+std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int64_t elements,
+                                       const std::function<const float*(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to) {
+  std::vector<Reductions::Sum> out;
+  for (size_t t = 0; t < trees.size(); ++t) {
+    Reductions::Sum& sum = out.emplace_back();
+    for (const auto& from : trees[t].sources) sum.sources.push_back(source(from));
+    sum.merges = trees[t].merges;
+    sum.rows = 1, sum.width = elements, sum.out = to(t);
+  }
+  return out;
+}
+
 NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
                          Reductions& reductions, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn)
     : device_(&device),
@@ -79,16 +91,10 @@ void NodeReducer::end(Group& data, Stream& stream, const std::string& label) {
 void NodeReducer::advance(Stream& stream) {
   if (phase_ != Phase::inside) return;
   inside_->wait(stream);
-  std::vector<Reductions::Sum> sums;
   std::vector<const float*> blocks;
-  for (size_t t = 0; t < of_node_.size(); ++t) {
-    blocks.push_back(added_[t].as<float>());
-    Reductions::Sum sum;
-    sum.rows = 1, sum.width = share_, sum.out = added_[t].as<float>();
-    for (const auto& source : of_node_[t].sources) sum.sources.push_back(inside_->chunk(source));
-    sum.merges = of_node_[t].merges;
-    sums.push_back(std::move(sum));
-  }
+  for (const Buffer& sum : added_) blocks.push_back(sum.as<float>());
+  const auto sums = sums_over(of_node_, share_, [&](const auto& source) { return inside_->chunk(source); },
+                              [&](size_t t) { return added_[t].as<float>(); });
   if (share_ > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_->start(*nodes_.across, blocks, from_across_.as<float>(), label_ + " across", stream);
   phase_ = Phase::across;

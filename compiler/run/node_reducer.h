@@ -1,8 +1,9 @@
 // NodeReducer: the exchange of LaneReducer where data ranks are on several hosts: first among the ranks of a host, whose subtrees are added
 // there, then among the ranks that sit at the same place of every host. Across hosts a rank sends its share of what its host has added, once,
-// instead of all that it has added itself; a flat exchange over the network is never used.
+// instead of all that it has added itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 #include "compiler/run/lane_partials.h"
 
 namespace lockstep {
+
+// The sums that make `trees`, one per tree: `source` gives the addend of a member's block, `to` the place of a tree's sum.
+std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int64_t elements,
+                                       const std::function<const float*(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to);
 
 class NodeReducer : public GradientReducer, public TwoStages {
  public:

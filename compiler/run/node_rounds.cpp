@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/run/lane_reducer.h"
+#include "compiler/run/node_reducer.h"
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -124,17 +125,11 @@ void NodeRounds::advance(Stream& stream) {
     leaves.push_back(s == seat() ? set_->send.as<float>() + (rows_.elements() - share) : received);
     if (s != seat()) received += share;
   }
-  std::vector<Reductions::Sum> sums;
+  const auto& trees = trees_[static_cast<size_t>(host())];
   std::vector<const float*> blocks;
-  for (const auto& tree : trees_[static_cast<size_t>(host())]) {
-    Reductions::Sum sum;
-    sum.rows = 1, sum.width = share, sum.out = added;
-    for (const auto& source : tree.sources) sum.sources.push_back(leaves[static_cast<size_t>(source.member)]);
-    sum.merges = tree.merges;
-    sums.push_back(std::move(sum));
-    blocks.push_back(added);
-    added += share;
-  }
+  for (size_t t = 0; t < trees.size(); ++t) blocks.push_back(added + static_cast<int64_t>(t) * share);
+  const auto sums = sums_over(trees, share, [&](const auto& source) { return leaves[static_cast<size_t>(source.member)]; },
+                              [&](size_t t) { return added + static_cast<int64_t>(t) * share; });
   if (share > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_ = std::make_unique<BlockExchange>(across_of(trees_));
   across_->start(*nodes_.across, blocks, set_->receive.as<float>() + share * (nodes_.ranks - 1 + most_trees_), label_ + " across", stream);
@@ -163,6 +158,7 @@ void NodeRounds::end(Group&, Stream&, const std::string&) {
 
 void NodeRounds::wait(Stream& stream) {
   LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  turn_->take(nullptr, stream);  // the first wait starts the last bucket's second stage
   complete(stream);
   adding_ = false, summed_ = true;
 }

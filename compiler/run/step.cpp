@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "compiler/codegen/target.h"
 #include "compiler/run/certificate.h"
@@ -47,7 +46,7 @@ struct Step::Impl {
     parts = make_executables(plan, [this](const std::string& dim) { return &mesh.group_on(device, dim); });
     take_state();
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, table.at);
-    const DataNodes nodes{data_ranks_per_node(mesh.words, mesh.ranks_per_node), mesh.inside_on(device), mesh.across_on(device)};
+    const DataNodes nodes{mesh.seats, mesh.inside_on(device), mesh.across_on(device)};
     for (Group* one : {nodes.inside, nodes.across})
       if (one) groups.push_back(one);
     reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant, nodes);

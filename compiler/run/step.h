@@ -62,7 +62,8 @@ struct StepInput {
 struct StepResult {
   std::map<std::string, double> metrics;  // "loss", "tokens", "grad_norm": whole values, equal on every rank
   int64_t votes = 0;
-  std::map<std::string, double> exposed;  // per mesh dim ("data": all data dims together): seconds that this rank's work stood still for collectives
+  // Seconds that this rank's work stood still for collectives, per mesh dim; "data": of all data dims together; "inside_hosts", "across_hosts".
+  std::map<std::string, double> exposed;
 };
 
 // Seconds on the host. On a device that works by itself these are the seconds of enqueueing, and 0 where a captured program ran.

@@ -2,7 +2,6 @@
 #include "compiler/run/tail.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>

@@ -20,9 +20,10 @@ struct LiveMesh {
   // The same ranks, buffers in the device's memory; null and empty where the host addresses it.
   std::shared_ptr<Group> device_data;
   std::vector<std::shared_ptr<Group>> device_groups;
-  // Where data ranks are on several hosts (data_ranks_per_node): those of this host, and those at this rank's place of each host, both in
-  // data_rank order. Else null, and ranks_per_node, of the world, may be 0.
-  int64_t ranks_per_node = 0;
+  int64_t ranks_per_node = 0;  // of the world, neighbours on a host; 0: one host, or not known
+  // Where gradients are exchanged inside hosts of `seats` data ranks first, then across: those of this host, and those at this rank's place
+  // of each host, both in data_rank order. Else 0 and null.
+  int seats = 0;
   std::shared_ptr<Group> inside, across, device_inside, device_across;
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }

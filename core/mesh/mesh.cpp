@@ -73,6 +73,32 @@ int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
   return seats > 1 && seats < data ? static_cast<int>(seats) : 0;
 }
 
+NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats) {
+  const auto at = mesh.coordinate(rank);
+  const int64_t own = mesh.data_rank(rank);
+  NodeRanks out;
+  for (int64_t other = 0; other < mesh.size(); ++other) {
+    const auto there = mesh.coordinate(other);
+    bool together = true;  // but for data dims
+    for (size_t d = 0; d < at.size(); ++d) together &= is_data_dim(mesh.dim_names[d]) || there[d] == at[d];
+    if (!together) continue;
+    const int64_t data_rank = mesh.data_rank(other);
+    auto put = [&](std::vector<int64_t>& list, int64_t place) {
+      list.resize(std::max(list.size(), static_cast<size_t>(place) + 1));
+      list[static_cast<size_t>(place)] = other;
+    };
+    if (data_rank / seats == own / seats) put(out.inside, data_rank % seats);
+    if (data_rank % seats == own % seats) put(out.across, data_rank / seats);
+  }
+  return out;
+}
+
+int dim_of(const Mesh& mesh, int64_t rank, const std::vector<int64_t>& ranks) {
+  for (int d = 0; d < mesh.ndim(); ++d)
+    if (mesh.ranks_along(d, rank) == ranks) return d;
+  return -1;
+}
+
 int64_t Mesh::data_rank(int64_t rank) const {
   auto at = coordinate(rank);
   int64_t out = 0;

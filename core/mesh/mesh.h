@@ -36,6 +36,14 @@ struct Mesh {
 // group of them, and they are neighbours in data_rank order; 0: there is one host, or it is not so, or a host has one.
 int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node);
 
+// The world ranks of this rank's host, and those at its place of each host, both of its data group and in data_rank order, for hosts of
+// `seats` data ranks.
+struct NodeRanks {
+  std::vector<int64_t> inside, across;
+};
+NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats);
+int dim_of(const Mesh& mesh, int64_t rank, const std::vector<int64_t>& ranks);  // the dim whose group of `rank` they are; -1: none
+
 // Fills at most one -1, checks names (known, unique, one per size) and that the product is the world size. UserError with the product, the
 // world size and the two nearest shapes that fit.
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size);

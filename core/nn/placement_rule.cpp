@@ -46,6 +46,8 @@ Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& pol
   return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
 }
 
+}  // namespace
+
 void check_fit(const Spec& spec, const PlacementRule& rule) {
   const Placement& place = rule.place;
   if (place.kind != Placement::Kind::shard) return;
@@ -58,7 +60,6 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
     throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ", shape_text(spec.dtype, spec.shape),
                         " has size ", size, ", which does not divide into ", place.groups, " groups"));
 }
-}  // namespace
 
 Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy) {

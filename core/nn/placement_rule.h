@@ -20,6 +20,9 @@ std::string text(const PlacementRule& rule);  // {"tp", "blocks.*.up.*", Shard(0
 // UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of `fqns`.
 void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns);
 
+// UserError where the rule's shard is of a dim that the tensor lacks, or of groups that do not divide it.
+void check_fit(const Spec& spec, const PlacementRule& rule);
+
 // What decides where a tensor lies when no rule names it.
 struct StatePolicy {
   bool masters = false;  // layers compute in a smaller dtype: f32 parameters are masters, which only the rank that updates them needs

@@ -132,6 +132,9 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
     if (rule.at.file.empty()) rule.at = line_of(at);
     if (!fails("", [&] { check_rule(rule, fqns); })) to.push_back(rule);
   }
+  for (const auto& rule : to)  // each by itself: a layout stops at the first that does not fit
+    for (const Spec& spec : specs_)
+      if (!spec.shape.empty() && glob_match(rule.params, spec.fqn)) fails(spec.fqn, [&] { check_fit(spec, rule); });
   for (const Spec& spec : specs_) fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, policy()); });
   if (wrong.empty()) return;
   to = std::move(before);

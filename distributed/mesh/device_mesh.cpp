@@ -141,19 +141,19 @@ struct NodePlace {
   int inside = 0, across = 0, key = 0;  // colors, and the order in both
 };
 NodePlace place_among_nodes(const LiveMesh& mesh) {
-  const int seats = data_ranks_per_node(mesh.words, mesh.ranks_per_node);
   std::vector<int> data_dims;
   for (int d = 0; d < mesh.words.ndim(); ++d)
     if (is_data_dim(mesh.words.dim_names[static_cast<size_t>(d)])) data_dims.push_back(d);
   const auto [data_rank, group] = key_and_color(mesh.words, mesh.rank, data_dims);
-  const int hosts = static_cast<int>(mesh.words.data_size()) / seats;
-  return {group * hosts + data_rank / seats, group * seats + data_rank % seats, data_rank};
+  const int hosts = static_cast<int>(mesh.words.data_size()) / mesh.seats;
+  return {group * hosts + data_rank / mesh.seats, group * mesh.seats + data_rank % mesh.seats, data_rank};
 }
 }  // namespace
 
-void join_nodes(LiveMesh& mesh, World& world, int64_t ranks_per_node) {
+void join_nodes(LiveMesh& mesh, World& world, int64_t ranks_per_node, int seats) {
   mesh.ranks_per_node = ranks_per_node;
-  if (!data_ranks_per_node(mesh.words, ranks_per_node)) return;
+  mesh.seats = seats;
+  if (!seats) return;
   const NodePlace at = place_among_nodes(mesh);
   mesh.inside = world.split(at.inside, at.key, "inside hosts");
   mesh.across = world.split(at.across, at.key, "across hosts");
@@ -184,14 +184,16 @@ void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
   mesh.device_data = over(data_dims, mesh.data);
   if (!mesh.inside) return;
   const NodePlace at = place_among_nodes(mesh);
-  auto split = [&](int color, const std::shared_ptr<Group>& host) {
+  const NodeRanks ranks = node_ranks(mesh.words, mesh.rank, mesh.seats);
+  auto split = [&](const std::vector<int64_t>& members, int color, const std::shared_ptr<Group>& host) {
+    if (int d = dim_of(mesh.words, mesh.rank, members); d >= 0) return mesh.device_groups[static_cast<size_t>(d)];
     std::shared_ptr<Group> group = own ? own(device, *host) : nullptr;
     if (group) return group;
     if (!world) world = device_group(device, mesh.world);
     return split_device_group(device, world, host, color, at.key);
   };
-  mesh.device_inside = split(at.inside, mesh.inside);
-  mesh.device_across = split(at.across, mesh.across);
+  mesh.device_inside = split(ranks.inside, at.inside, mesh.inside);
+  mesh.device_across = split(ranks.across, at.across, mesh.across);
 }
 
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) { return DeviceMesh(std::move(world), words).live(); }

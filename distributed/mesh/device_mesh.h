@@ -52,9 +52,9 @@ LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words);
 // The same with the device's group of the data dims, where the device needs one (see DeviceMesh). `device` outlives the mesh.
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& device);
 
-// Gives a mesh on hosts of `ranks_per_node` ranks, in order, its groups inside and across hosts, where data_ranks_per_node says so. Collective.
-// Before join_device.
-void join_nodes(LiveMesh& mesh, World& world, int64_t ranks_per_node);
+// Gives a mesh on hosts of `ranks_per_node` ranks its groups inside and across hosts of `seats` data ranks (of data_ranks_per_node); none for
+// 0. Collective. Before join_device.
+void join_nodes(LiveMesh& mesh, World& world, int64_t ranks_per_node, int seats);
 
 // Gives a mesh that was made before its device was known the groups of its dims and of its data dims for buffers in the device's memory.
 // Collective over mesh.world; does nothing where the host addresses the device's memory. One communicator per set of ranks, by split;

@@ -58,8 +58,6 @@ std::vector<std::string> mesh_errors(const RunConfig& c, const Mesh& mesh) {
     if (int64_t size = mesh.size(dim); size > 1)
       errors.push_back(str("mesh dim ", dim, " has size ", size, ": this version splits no ", dim[0] == 'p' ? "layers" : "sequences",
                            " over ranks; make it 1"));
-  if (const int64_t here = c.mesh.ranks_per_node; here > 1 && mesh.size() % here)
-    errors.push_back(str("mesh.ranks_per_node is ", here, ", which does not divide the ", mesh.size(), " ranks; give what every host has, or leave it out"));
   if (mesh.find("dp_shard") < 0)  // where it is there with one rank, the config is one that also runs on more
     for (const char* path : {"mesh.zero", "mesh.reshard_after_forward"})
       without_meaning(c, path, str("the mesh ", text(mesh), " has no dim dp_shard"), errors);

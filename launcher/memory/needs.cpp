@@ -22,14 +22,19 @@ int64_t MemoryNeeds::exact() const {
   return sum;
 }
 
-int64_t communicators(const Mesh& mesh) {
+int64_t communicators(const Mesh& mesh, int seats) {
   int64_t dims = 0, data = 0;
   for (int i = 0; i < mesh.ndim(); ++i) {
     if (mesh.shape[static_cast<size_t>(i)] < 2) continue;
     ++dims;
     if (is_data_dim(mesh.dim_names[static_cast<size_t>(i)])) ++data;
   }
-  return dims + (data > 1 ? 1 : 0);
+  int64_t of_hosts = 0;
+  if (seats) {
+    const NodeRanks ranks = node_ranks(mesh, 0, seats);
+    of_hosts = (dim_of(mesh, 0, ranks.inside) < 0) + (dim_of(mesh, 0, ranks.across) < 0);
+  }
+  return dims + (data > 1 ? 1 : 0) + of_hosts;
 }
 
 MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds) {
@@ -40,7 +45,7 @@ MemoryNeeds device_needs(const State& state, const StepBytes& step, const Librar
     int64_t bytes = elements * static_cast<int64_t>(size_of(spec.dtype));
     (spec.role == Role::parameter ? weights : spec.role == Role::moment ? moments : others) += bytes;
   }
-  int64_t groups = communicators(mesh);
+  int64_t groups = communicators(mesh, state.mesh().seats);
   MemoryNeeds needs;
   auto add = [&](std::string name, int64_t bytes, bool bound = false) {
     if (bytes) needs.parts.push_back({std::move(name), bytes, bound});

@@ -49,8 +49,9 @@ struct StepBytes {
   int64_t reduction = 0;   // lanes and buckets of gradients, their exchange, and the buffers of the update
 };
 
-// Communicators of a mesh: one for each dim of more than one rank, and one for the data dims together where there are several of them.
-int64_t communicators(const Mesh& mesh);
+// Communicators of a mesh: one for each dim of more than one rank, one for the data dims together where there are several of them, and with
+// an exchange inside hosts of `seats` data ranks and across them one for each of the two, unless a dim has its ranks.
+int64_t communicators(const Mesh& mesh, int seats = 0);
 
 // The parts of the fullest rank of a mesh on a device whose libraries take `bounds`. Nothing is in two of them. The host keeps a second
 // copy of the state, which is not counted here.

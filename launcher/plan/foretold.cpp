@@ -35,9 +35,15 @@ std::optional<std::string> Foretold::measured(double seconds, const std::map<std
   median_ = median_after_two(seconds_);
   std::string out = none_.empty() ? predicted_and_measured(prediction_, median_)
                                   : str("measured ", seconds_text(median_), " a step; not predicted (", none_, ")");
-  for (const auto& [dim, waits] : exposed_)
-    out += str(&dim == &exposed_.begin()->first ? "; exposed communication " : ", ", dim, " ", seconds_text(median_after_two(waits)));
-  if (!exposed_.empty() && none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s));
+  if (exposed_.empty()) return out;
+  std::vector<std::string> dims;
+  double all = 0;
+  for (const auto& [dim, waits] : exposed_) {
+    all += median_after_two(waits);
+    dims.push_back(str(dim, " ", seconds_text(median_after_two(waits))));
+  }
+  out += str("; exposed communication of rank 0 ", seconds_text(all), exposed_.size() > 1 ? str(" (", join(dims, ", "), ")") : std::string());
+  if (none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s));
   return out;
 }
 

@@ -73,7 +73,9 @@ std::vector<double> call_seconds(const std::vector<CallTime>& calls, const std::
 Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& step, const Roofline& given) {
   const StepPlan& plan = step.plan;
   const std::string& precision = config.train.precision;
-  const Roofline roofline = given.for_rank(mesh.size(), plan.options.threads);
+  Roofline roofline = given;
+  if (step.ranks_per_node) roofline.ranks_per_node = step.ranks_per_node;
+  roofline = roofline.for_rank(mesh.size(), plan.options.threads);
   Prediction out;
   out.roofline = roofline.name;
   out.measured_on = roofline.measured_on;

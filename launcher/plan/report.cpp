@@ -1,6 +1,8 @@
 // From a planned run to its report.
 #include "launcher/plan/report.h"
 
+#include "launcher/worker/hosts.h"
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -118,10 +120,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.lanes = plan.lanes;
   out.data_ranks = step.ranks;
   if (step.ranks > 1) out.buckets = static_cast<int64_t>(plan.phases.buckets.size()), out.bucket_bytes = plan.options.bucket_bytes;
-  if (const int seats = data_ranks_per_node(run.words, run.state.mesh().ranks_per_node); seats && plan.options.invariant)
-    out.hosts = plan.order == LaneOrder::interleaved && seats % (plan.micro_batches / plan.lanes) != 0
-                    ? str("flat: ", plan.micro_batches / plan.lanes, " micro-batches of a lane are not on one host of ", seats, " data ranks")
-                    : str("inside ", out.ranks / run.state.mesh().ranks_per_node, " hosts first, then across, by ", seats, " data ranks of each");
+  out.hosts = hosts_of(config, run.words, 0).words;
   if (!plan.phases.streamed.empty())
     out.gathers = plan.options.reshard_after_forward ? "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward"
                                                      : "in each micro-batch, a bucket ahead of use; kept from forward to backward";

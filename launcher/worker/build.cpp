@@ -8,7 +8,6 @@
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
-#include "launcher/plan/roofline.h"
 
 namespace lockstep {
 
@@ -91,7 +90,9 @@ Roofline roofline_for(const RunConfig& config, const Target& target) {
   std::string word = roofline_of(target.device());
   if (device_choice(config.train.device).kind == "cuda" && target.device().kind() == "cpu") word = "h200";
   if (!word.empty()) return roofline_named(word);
-  return roofline_named(target.device().addressable() ? "cpu" : "h200");
+  Roofline other = roofline_named(target.device().addressable() ? "cpu" : "h200");
+  other.capacity = 0;
+  return other;
 }
 
 // Gathering once per step costs the room of whole weights, and saves a gather per micro-batch beyond the first. Little room: always. Else
@@ -103,7 +104,7 @@ GatherWhen gather_for(const RunConfig& config, const Mesh& mesh, int64_t weights
 }
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target)
+Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target, const Roofline* given)
     : config_(config),
       state_(state),
       options_(compile_options(config, local_ranks, target)),
@@ -118,12 +119,13 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   state.compute_dtype(lockstep::compute_dtype(config));
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   const Mesh& mesh = state.mesh().words;
-  const Roofline roofline = roofline_for(config, target);
+  const Roofline roofline = given ? *given : roofline_for(config, target);
   const WeightBytes bytes = whole_weights(state);
   options_.gather = gather_for(config, mesh, bytes.weights, roofline);
   options_.bucket_bytes = config.compile.bucket_bytes;
+  const bool several_hosts = mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
   if (!options_.bucket_bytes)
-    options_.bucket_bytes = bucket_bytes_for(mesh.size() > roofline.ranks_per_node ? roofline.across : roofline.inside, bytes.gradients);
+    options_.bucket_bytes = bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
 }
 
 std::vector<BatchField> Trainer::fields() const {

@@ -9,6 +9,7 @@
 #include "core/optim/optimizer.h"
 #include "launcher/config/config.h"
 #include "launcher/data/dataset.h"
+#include "launcher/plan/roofline.h"
 
 namespace lockstep {
 
@@ -23,7 +24,8 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
 class Trainer {
  public:
   // UserError from the model, the optimizer and the placement rules.
-  Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target = cpu_target());
+  // `roofline`: of links and memory, for what the planner chooses by them; null: that of the device which the config names.
+  Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target = cpu_target(), const Roofline* roofline = nullptr);
   // Collective over the state's mesh; allocates the state.
   Step compile_training();
   Step compile_evaluation(int64_t sequences);      // of at least this many sequences; what is beyond must be masked by the caller

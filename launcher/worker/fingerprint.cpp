@@ -7,6 +7,7 @@
 #include "core/base/env.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
+#include "launcher/worker/hosts.h"
 #include "launcher/cli/version.h"
 #ifdef LOCKSTEP_CUDA
 #include "core/device/cuda/inventory.h"
@@ -62,22 +63,15 @@ FingerprintPart data_part(const data::Dataset& data) {
   return part;
 }
 
-namespace {
-// Ranks of a host, where all hosts have as many and count theirs in order; else 0.
-int64_t launched_per_node(Group& world, const WorkerPlace& at) {
-  const auto places = all_gather_text(world, str(at.local_rank, " of ", at.local_world_size));
-  for (size_t rank = 0; rank < places.size(); ++rank)
-    if (places[rank] != str(static_cast<int64_t>(rank) % at.local_world_size, " of ", at.local_world_size)) return 0;
-  return at.local_world_size;
-}
-}  // namespace
-
 LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config, const WorkerPlace& at) {
   Group& all = *world->group();
   if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part(), config_part(config)});
   const Mesh words = together(all, [&] { return validate(config, world->size()); });
   LiveMesh mesh = live_mesh(world, words);
-  if (all.size() > 1) join_nodes(mesh, *world, config.mesh.ranks_per_node ? config.mesh.ranks_per_node : launched_per_node(all, at));
+  if (all.size() > 1) {
+    const Hosts hosts = hosts_of(config, words, launched_per_node(all, at));
+    join_nodes(mesh, *world, hosts.ranks_per_node, hosts.seats);
+  }
   return mesh;
 }
 

@@ -9,15 +9,18 @@
 #include "compiler/run/gradient_reducer.h"
 #include "compiler/run/tail.h"
 #include "core/base/error.h"
+#include "launcher/worker/hosts.h"
 
 namespace lockstep {
 
 namespace {
 // The world as words alone: enough for layouts, none for messages.
-LiveMesh paper_mesh(const Mesh& words, int64_t ranks_per_node) {
+LiveMesh paper_mesh(const RunConfig& config, const Mesh& words) {
   LiveMesh mesh = solo_mesh();
+  const Hosts hosts = hosts_of(config, words, 0);
   mesh.words = words;
-  mesh.ranks_per_node = ranks_per_node;
+  mesh.ranks_per_node = hosts.ranks_per_node;
+  mesh.seats = hosts.seats;
   return mesh;
 }
 // Libraries choose their algorithms on the device of the plan.
@@ -43,11 +46,12 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
       executables(on_device(plan)),
       ranks(static_cast<int>(mesh.words.data_size())),
       tail(tail_bytes(plan.phases, mesh.words, 0)),
-      reduction(tail) {
+      reduction(tail),
+      ranks_per_node(mesh.ranks_per_node) {
   auto counting = cpu_target().make_reductions({});  // adds nothing here
   LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
   // In rounds every rank keeps the same partial sums, and the first one owns the most rows.
-  const DataNodes nodes{data_ranks_per_node(mesh.words, mesh.ranks_per_node)};
+  const DataNodes nodes{mesh.seats};
   auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
   if (nodes.ranks) {  // what a rank holds depends on its host's other ranks, too
     full.resize(static_cast<size_t>(ranks));
@@ -108,10 +112,10 @@ LibraryBounds library_bounds(const std::string& device, const Target& target) {
   return bounds;
 }
 
-PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target)
+PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target, const Roofline* roofline)
     : words(validate(config, nproc)),
-      state(paper_mesh(words, config.mesh.ranks_per_node), static_cast<uint64_t>(config.train.seed)),
-      trainer(config, nproc, state, target),
+      state(paper_mesh(config, words), static_cast<uint64_t>(config.train.seed)),
+      trainer(config, nproc, state, target, roofline),
       step(trainer.plan_training(words), state.mesh()) {}
 
 std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target, int64_t sequences,
@@ -124,7 +128,7 @@ std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const 
                        other.mesh.dim_names = mesh.dim_names;
                        try {
                          // The state alone may be too much, and costs no plan.
-                         State state(paper_mesh(mesh, 0), 0);
+                         State state(paper_mesh(other, mesh), 0);
                          Trainer trainer(other, mesh.size(), state, target);
                          if (int64_t held = state.bytes_per_rank(); held > available) return held;
                          PaperRun run(other, mesh.size(), target);

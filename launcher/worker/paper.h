@@ -11,7 +11,7 @@ namespace lockstep {
 
 // A planned step, measured.
 struct PaperStep {
-  PaperStep(StepPlan planned, const LiveMesh& mesh);  // its words, and ranks_per_node
+  PaperStep(StepPlan planned, const LiveMesh& mesh);  // its words and its hosts
 
   StepPlan plan;
   StepExecutables executables;  // without kernels: they can be measured, not run
@@ -20,6 +20,7 @@ struct PaperStep {
   int64_t reduction;            // bytes of the fullest rank: partial sums, what arrives, and `tail`
   std::vector<int64_t> sent;    // per exchange: bytes that a rank sends, the most of fullest_ranks()
   std::vector<int64_t> sent_across;  // of these, to other hosts; -1: to all ranks alike
+  int64_t ranks_per_node;       // 0: one host, or not known
   int64_t batches = 0;          // bytes of the fullest rank's micro-batches
 };
 
@@ -36,7 +37,7 @@ LibraryBounds library_bounds(const std::string& device, const Target& target);
 // The training step of a config on N ranks.
 struct PaperRun {
   // UserError as Trainer and plan_step.
-  PaperRun(const RunConfig& config, int64_t nproc, const Target& target);
+  PaperRun(const RunConfig& config, int64_t nproc, const Target& target, const Roofline* roofline = nullptr);
 
   Mesh words;
   State state;

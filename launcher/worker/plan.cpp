@@ -28,7 +28,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   // Hosts as the roofline knows them, where the config leaves them open.
   if (!config.mesh.ranks_per_node && arguments.nproc > roofline.ranks_per_node && arguments.nproc % roofline.ranks_per_node == 0)
     config.mesh.ranks_per_node = roofline.ranks_per_node;
-  PaperRun run(config, arguments.nproc, found.target);
+  PaperRun run(config, arguments.nproc, found.target, word.empty() ? nullptr : &roofline);
   PlanReport report = make_report(config, run, word.empty() ? nullptr : &roofline,
                                   str("no roofline is known for ", device.describe(), "; give one with --roofline h200|cpu|FILE.json"));
   report.missing = found.missing;

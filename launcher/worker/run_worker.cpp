@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "launcher/plan/foretold.h"
+#include "launcher/worker/hosts.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
@@ -125,6 +126,8 @@ class Run : Training {
                    bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                    bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,
                    trainer_.options().threads == 1 ? " thread" : " threads"));
+    if (const std::string words = hosts_of(config_, live_.words, live_.ranks_per_node).words; !words.empty())
+      logs::info(str("gradients are exchanged ", words));
     if (step.plan().recompute.values) logs::info(str("backward computes again: ", text(step.plan().recompute)));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);

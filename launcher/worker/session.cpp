@@ -10,6 +10,7 @@
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/fingerprint.h"
+#include "launcher/worker/hosts.h"
 #include "launcher/worker/run_device.h"
 
 namespace lockstep {
@@ -57,6 +58,10 @@ Session::Session(int argc, char** argv) {
   Group& all = *world_->group();
   if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part()});
   live_ = live_mesh(world_, together(all, [&] { return resolve_mesh(shape, names, world_->size()); }));
+  if (all.size() > 1) {
+    const int64_t here = launched_per_node(all, place);
+    join_nodes(live_, *world_, here, data_ranks_per_node(live_.words, here));
+  }
   const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
   device_ = &target.device();
   set_default_target(target);

@@ -138,6 +138,9 @@ TEST(PlaceErrors, AllAtOnceAndTensorsThatFailAlikeOnce) {
   for (size_t at = message.find("has no dim 1"); at != std::string::npos; at = message.find("has no dim 1", at + 1)) ++alike;
   EXPECT_EQ(alike, 3u) << message;  // biases of 36, 12 and 48 features; four of them have 12
   EXPECT_EQ(small.state.layout("token.weight"), Layout{});
+  // Two rows for one tensor, each wrong for itself.
+  message = refusal([&] { small.state.place({{"tp", "norm.weight", Shard(1)}, {"dp_shard", "norm.weight", Shard(2)}}); });
+  expect_words(message, {"[place] 2 errors\n  ", "has no dim 1;", "has no dim 2;"});
 }
 
 TEST(LayerErrors, Heads) {

@@ -11,6 +11,7 @@ class Hosts : public RealRun {
     words.insert(words.end(), more.begin(), more.end());
     train(words);
     expect_same_run("one", name);
+    EXPECT_HAS(RunRecord("runs/" + name).log(0), "gradients are exchanged inside 2 hosts first, then across, by 2 data ranks of each\n");
     for (auto& row : metrics(name)) EXPECT_GT(std::stod(row["exposed_inside_hosts_ms"]) + std::stod(row["exposed_across_hosts_ms"]), 0) << name;
   }
 };
@@ -44,9 +45,9 @@ TEST_F(Hosts, ThePlanTellsIt) {
   EXPECT_EQ(exchange({"--mesh.ranks_per_node=8"}), nullptr);
   EXPECT_EQ(exchange({"--mesh.ranks_per_node=2", "--mesh.dim_names=[dp_shard]", "--batch.global=12", "--batch.micro=1", "--batch.lanes=4"}),
             "flat: 3 micro-batches of a lane are not on one host of 2 data ranks");
-  auto refused = trainrun({"plan", "--nproc", "8", "c.json", "--train.device=cpu", "--mesh.ranks_per_node=3"});
-  EXPECT_EQ(refused.code, kExitUser);
-  EXPECT_HAS(refused.output, "mesh.ranks_per_node is 3, which does not divide the 8 ranks; give what every host has, or leave it out");
+  EXPECT_EQ(exchange({"--mesh.ranks_per_node=3"}), "flat: hosts of 3 ranks do not have several neighbouring data ranks each, of 8");
+  EXPECT_EQ(exchange({"--mesh.ranks_per_node=4", "--train.numerics=free"}), "flat: the library's own reductions");
+  EXPECT_EQ(exchange({"--mesh.ranks_per_node=16"}), nullptr);
 }
 
 }  // namespace

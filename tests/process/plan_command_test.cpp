@@ -133,7 +133,7 @@ TEST_F(PlanCommand, ARunSaysBothTimes) {
   train({"--nproc", "2", "c.json", "--train.steps=12", "--train.device=cpu"});
   auto log = RunRecord("runs/run").log(0);
   EXPECT_TRUE(std::regex_search(log, std::regex("step 10: predicted [0-9.]+ (us|ms|s), measured [0-9.]+ (us|ms|s) a step \\(roofline cpu\\); exposed "
-                                                "communication dp_replicate [0-9.]+ (us|ms|s), predicted [0-9.]+ (us|ms|s)\n")))
+                                                "communication of rank 0 [0-9.]+ (us|ms|s), predicted [0-9.]+ (us|ms|s)\n")))
       << log;
   EXPECT_EQ(occurrences(RunRecord("runs/run").log(1), "predicted"), 0);
   auto rows = metrics("run");

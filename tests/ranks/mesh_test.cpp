@@ -74,15 +74,26 @@ TEST(DeviceMesh, DataRanksOfAHost) {
 TEST(DeviceMesh, GroupsInsideAndAcrossHosts) {
   with_world(8, [](std::shared_ptr<World> world) {
     LiveMesh mesh = live_mesh(world, Mesh{{4, 2}, {"dp_shard", "tp"}});
-    join_nodes(mesh, *world, 4);
+    join_nodes(mesh, *world, 4, 2);
     ASSERT_TRUE(mesh.inside && mesh.across);
+    const NodeRanks ranks = node_ranks(mesh.words, mesh.rank, 2);
+    EXPECT_EQ(members(*mesh.inside, mesh.rank), ranks.inside);
+    EXPECT_EQ(members(*mesh.across, mesh.rank), ranks.across);
     const int64_t tp = mesh.rank % 2, data = mesh.rank / 2, host = mesh.rank / 4;
     EXPECT_EQ(members(*mesh.inside, mesh.rank), (Ranks{host * 4 + tp, host * 4 + 2 + tp}));
     EXPECT_EQ(members(*mesh.across, mesh.rank), (Ranks{data % 2 * 2 + tp, 4 + data % 2 * 2 + tp}));
     LiveMesh flat = live_mesh(world, Mesh{{8}, {"dp_shard"}});
-    join_nodes(flat, *world, 0);
+    join_nodes(flat, *world, 8, 0);
     EXPECT_FALSE(flat.inside || flat.across);
+    EXPECT_EQ(flat.ranks_per_node, 8);
   });
+  // Hosts that are a dim's groups, on every rank.
+  const Mesh hsdp{{2, 4}, {"dp_replicate", "dp_shard"}};
+  for (int64_t rank = 0; rank < 8; ++rank) {
+    EXPECT_EQ(dim_of(hsdp, rank, node_ranks(hsdp, rank, 4).inside), 1);
+    EXPECT_EQ(dim_of(hsdp, rank, node_ranks(hsdp, rank, 4).across), 0);
+    EXPECT_EQ(dim_of(hsdp, rank, node_ranks(hsdp, rank, 2).inside), -1);
+  }
 }
 
 TEST(DeviceMesh, SlicesAndFlatten) {

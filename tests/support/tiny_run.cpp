@@ -21,7 +21,7 @@ TinyResult train_tiny(const TinyRun& run) {
   std::vector<TinyResult> results(static_cast<size_t>(words.size()));
   with_world(static_cast<int>(words.size()), [&](std::shared_ptr<World> world) {
     LiveMesh mesh = live_mesh(world, words);
-    join_nodes(mesh, *world, run.ranks_per_node);
+    join_nodes(mesh, *world, run.ranks_per_node, data_ranks_per_node(words, run.ranks_per_node));
     State state(mesh, 7);
     state.zero(run.zero);
     state.compute_dtype(run.compute);

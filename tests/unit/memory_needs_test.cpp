@@ -62,6 +62,9 @@ TEST(MemoryNeeds, CommunicatorsOfAMesh) {
   EXPECT_EQ(communicators({{4, 2}, {"dp_replicate", "tp"}}), 2);
   EXPECT_EQ(communicators({{2, 2}, {"dp_replicate", "dp_shard"}}), 3);
   EXPECT_EQ(communicators({{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}}), 4);
+  EXPECT_EQ(communicators({{8}, {"dp_replicate"}}, 4), 3);  // and inside hosts, and across them
+  EXPECT_EQ(communicators({{2, 4}, {"dp_replicate", "dp_shard"}}, 4), 3);  // which are the dims
+  EXPECT_EQ(communicators({{2, 4}, {"dp_replicate", "dp_shard"}}, 2), 5);
 }
 
 Mesh data_mesh(int64_t ranks) { return {{ranks}, {"dp_replicate"}}; }
