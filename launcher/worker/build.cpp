@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
+#include "launcher/worker/paper.h"
 
 namespace lockstep {
 
@@ -95,13 +96,6 @@ Roofline roofline_for(const RunConfig& config, const Target& target) {
   return other;
 }
 
-// Gathering once per step costs the room of whole weights, and saves a gather per micro-batch beyond the first. Little room: always. Else
-// where there is something to save, and an eighth of the device holds them.
-GatherWhen gather_for(const RunConfig& config, const Mesh& mesh, int64_t weights, const Roofline& roofline) {
-  if (config.mesh.gather != "auto") return config.mesh.gather == "step" ? GatherWhen::step : GatherWhen::micro_batch;
-  const bool saves = config.batch.global / config.batch.micro > mesh.data_size();
-  return weights <= int64_t{1} << 30 || (saves && weights <= roofline.capacity / 8) ? GatherWhen::step : GatherWhen::micro_batch;
-}
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target, const Roofline* given)
@@ -121,11 +115,27 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   const Mesh& mesh = state.mesh().words;
   const Roofline roofline = given ? *given : roofline_for(config, target);
   const WeightBytes bytes = whole_weights(state);
-  options_.gather = gather_for(config, mesh, bytes.weights, roofline);
   options_.bucket_bytes = config.compile.bucket_bytes;
   const bool several_hosts = mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
   if (!options_.bucket_bytes)
     options_.bucket_bytes = bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
+  options_.gather = GatherWhen::step;
+  if (config.mesh.gather == "micro_batch" || (config.mesh.gather == "auto" && !gathers_fit(bytes.weights, roofline, target)))
+    options_.gather = GatherWhen::micro_batch;
+}
+
+// Gathering once per step takes the room of whole weights and of their way, and saves a gather for each micro-batch beyond the first. Little
+// room: always. Else where there is something to save, and the step as planned with them fits on the device.
+bool Trainer::gathers_fit(int64_t weights, const Roofline& roofline, const Target& target) {
+  const LiveMesh& mesh = state_.mesh();
+  if (weights <= int64_t{1} << 30) return true;
+  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity) return false;
+  if (micro_batches(config_) <= mesh.words.data_size()) return false;
+  options_.gather = GatherWhen::step;
+  try {
+    const PaperStep step(plan_training(mesh.words), mesh);
+    return device_needs(config_, state_, *this, step, 0, library_bounds(config_.train.device, target)).total() <= roofline.capacity;
+  } catch (const UserError&) { return false; }  // what is wrong either way shows when the step is compiled
 }
 
 std::vector<BatchField> Trainer::fields() const {

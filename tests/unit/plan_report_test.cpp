@@ -92,7 +92,7 @@ TEST(PlanReport, BucketsReachNineTenthsOfTheLink) {
   EXPECT_NE(plan_text(report).find("buckets                   1 of about 1.00 MiB\n"), std::string::npos) << plan_text(report);
 }
 
-// The planner's choice, and the words that say it. A device of 140 GiB holds whole weights of 17.5 GiB beside the rest.
+// The planner's choice, and the words that say it.
 TEST(PlanReport, WhenWeightsAreGathered) {
   RunConfig config = small();
   config.mesh.shape = {4}, config.mesh.dim_names = {"dp_shard"};
@@ -114,6 +114,11 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   EXPECT_EQ(gathers().substr(0, 7), "in each");
   config.train.device = "cuda";
   EXPECT_EQ(gathers().substr(0, 4), "once");
+  // A device that has not the room for it.
+  Roofline small_device = roofline_named("h200");
+  small_device.capacity = int64_t{20} << 30;
+  PaperRun tight(config, 4, cpu_target(), &small_device);
+  EXPECT_EQ(make_report(config, tight, &small_device).gathers.substr(0, 7), "in each");
   config.batch.global = 8;
   EXPECT_EQ(gathers().substr(0, 7), "in each");
 }
