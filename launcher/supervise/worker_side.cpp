@@ -20,6 +20,7 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/supervise/signals_apart.h"
 
 namespace lockstep {
 
@@ -41,6 +42,9 @@ void handle_signals(bool ended_by_mpirun) {
   action.sa_flags = SA_RESTART;
   for (int signal : {SIGTERM, SIGINT, SIGUSR1})
     if (signal != SIGTERM || !ended_by_mpirun) sigaction(signal, &action, nullptr);
+  // For the life of the process. A SIGTERM without a handler ends it whatever thread gets it.
+  static SignalsApart* apart = ended_by_mpirun ? new SignalsApart({SIGINT, SIGUSR1}) : new SignalsApart({SIGTERM, SIGINT, SIGUSR1});
+  (void)apart;
 }
 
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.

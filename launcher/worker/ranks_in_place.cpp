@@ -15,6 +15,7 @@
 #include "distributed/local/local_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/attempt.h"
+#include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/worker_side.h"
 
 namespace lockstep {
@@ -37,6 +38,7 @@ class Ranks {
 
   Outcome run() {
     install_signals(true);
+    SignalsApart apart({SIGTERM, SIGINT, SIGHUP});
     logs::set_sink([this](int rank, const std::string& line) { say(rank, line); });
     std::thread watch([this] { watch_over(); });
     try {

@@ -1,0 +1,31 @@
+// SignalsApart: a thread of its own on which a process hears signals, so that no handler interrupts a thread that computes. Generated code of
+// libraries keeps data below its stack pointer, where the frame of a handler would be written: a SIGTERM during a step then corrupts the heap.
+#pragma once
+
+#include <signal.h>
+
+#include <condition_variable>
+#include <initializer_list>
+#include <mutex>
+#include <thread>
+
+namespace lockstep {
+
+class SignalsApart {
+ public:
+  // Blocks the signals for the calling thread and all that it starts from now on, but for the thread that hears them. Handlers are the
+  // caller's. Processes that are started meanwhile inherit the mask.
+  explicit SignalsApart(std::initializer_list<int> signals);
+  ~SignalsApart();  // the calling thread hears them again
+  SignalsApart(const SignalsApart&) = delete;
+  SignalsApart& operator=(const SignalsApart&) = delete;
+
+ private:
+  sigset_t before_{};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread ears_;
+};
+
+}  // namespace lockstep
