@@ -1,7 +1,11 @@
 // The supervisor's pure parts: the root cause, what mpirun says, cutting lines, the command, tickets, the restart rule.
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <csignal>
 #include <thread>
 
@@ -9,6 +13,7 @@
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/supervisor.h"
 #include "tests/support/scratch_folder.h"
 
@@ -213,6 +218,37 @@ TEST(Restarts, RanksAndDelays) {
   EXPECT_EQ(restart_delay(options, 1), 1);
   EXPECT_EQ(restart_delay(options, 4), 8);
   EXPECT_EQ(restart_delay(options, 40), 30);
+}
+
+// No handler runs on the thread that computes, nor on those that it starts; afterwards they hear signals again.
+std::atomic<int> g_heard{0};
+std::atomic<pthread_t> g_heard_on{};
+TEST(SignalsApart, AreHeardOnAThreadOfTheirOwn) {
+  struct sigaction action {}, before {};
+  action.sa_handler = [](int) { g_heard_on = pthread_self(), ++g_heard; };
+  sigaction(SIGUSR2, &action, &before);
+  auto heard = [](int times) {
+    for (int i = 0; i < 2000 && g_heard < times; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return g_heard == times;
+  };
+  {
+    SignalsApart apart({SIGUSR2});
+    for (int times = 1; times <= 20; ++times) {
+      kill(getpid(), SIGUSR2);
+      ASSERT_TRUE(heard(times));
+      EXPECT_FALSE(pthread_equal(g_heard_on, pthread_self()));
+    }
+    std::thread worker([] {
+      sigset_t blocked;
+      pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+      EXPECT_EQ(sigismember(&blocked, SIGUSR2), 1);
+    });
+    worker.join();
+  }
+  kill(getpid(), SIGUSR2);
+  ASSERT_TRUE(heard(21));
+  EXPECT_TRUE(pthread_equal(g_heard_on, pthread_self()));
+  sigaction(SIGUSR2, &before, nullptr);
 }
 
 }  // namespace
