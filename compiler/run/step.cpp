@@ -48,7 +48,7 @@ struct Step::Impl {
     fed = std::make_unique<StepInputs>(plan, lanes, mesh, device, table.at);
     const DataNodes nodes{mesh.seats, mesh.inside_on(device), mesh.across_on(device)};
     for (Group* one : {nodes.inside, nodes.across})
-      if (one) groups.push_back(one);
+      if (one && std::find(groups.begin(), groups.end(), one) == groups.end()) groups.push_back(one);  // a dim may have a host's ranks
     reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant, nodes);
     find_counts();
     tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers.buckets, parts.fragments, plan.kernels, *reductions, plan.options,
