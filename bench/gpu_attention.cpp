@@ -86,8 +86,9 @@ void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, i
   constexpr int64_t kNoCap = int64_t{1} << 50;
   for (const Variant& v : {Variant{"forward", false, true, kNoCap},
                            {"backward, not deterministic", true, false, kNoCap},
-                           {"backward, deterministic", true, true, kScoreCap},
-                           {"backward, deterministic, 256 MiB", true, true, kScoreCap / 4},
+                           {"backward, deterministic", true, true, score_cap(device.memory_info().total)},
+                           {"backward, deterministic, 1 GiB", true, true, kLeastScoreCap},
+                           {"backward, deterministic, 256 MiB", true, true, kLeastScoreCap / 4},
                            {"backward, deterministic, whole", true, true, kNoCap}}) {
     shape.backward = v.backward;
     Pieces made = plan(device, shape, v.deterministic, v.cap);

@@ -1,4 +1,4 @@
-// bench-gpu-contractions: every matrix product of a GPT-2 training step alone, on cuBLASLt: the floor that a step cannot go below.
+// bench-gpu-contractions: every matrix product of a GPT-2 or Llama training step alone, on cuBLASLt: the floor that a step cannot go below.
 // Products: forward, gradient of the input (dx), gradient of the weight (dw); bf16, sums in fp32. With --tune also the fastest of the first
 // 8 algorithms. Then the gradient of the embedding.
 #include <chrono>
@@ -21,6 +21,7 @@ using cuda::GemmOptions;
 struct Model {
   const char* name;
   int64_t layers, width, tokens, vocabulary;
+  int64_t kv_width = 0, hidden = 0;  // of a llama; 0: gpt
 };
 struct Product {
   std::string name;
@@ -44,7 +45,8 @@ GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, Epilogue 
           .ld_aux = aux ? n : 0};
 }
 
-// The products of one step; `fused`: bias, gelu and their gradients as epilogues where GPT-2 has them.
+// The products of one step; `fused`: bias, gelu and their gradients as epilogues where GPT-2 has them; in a llama weights that read the same
+// rows as one product.
 std::vector<Product> products(const Model& model, bool fused) {
   std::vector<Product> out;
   auto linear = [&](const std::string& name, int64_t count, int64_t in, int64_t of, Epilogue forward, Epilogue dx, Epilogue dw) {
@@ -54,6 +56,23 @@ std::vector<Product> products(const Model& model, bool fused) {
     out.push_back({name + " dw", count, product(of, in, model.tokens, true, false, dw)});
   };
   int64_t c = model.width;
+  if (model.hidden) {
+    auto plain = [&](const std::string& name, int64_t count, int64_t in, int64_t of) {
+      linear(name, count, in, of, Epilogue::none, Epilogue::none, Epilogue::none);
+    };
+    if (fused) {
+      plain("q, k and v", model.layers, c, c + 2 * model.kv_width);
+      plain("gate and up", model.layers, c, 2 * model.hidden);
+    } else {
+      plain("q, attention out", 2 * model.layers, c, c);
+      plain("k, v", 2 * model.layers, c, model.kv_width);
+      plain("gate, up", 2 * model.layers, c, model.hidden);
+    }
+    if (fused) plain("attention out", model.layers, c, c);
+    plain("down", model.layers, model.hidden, c);
+    plain("head", 1, c, model.vocabulary);
+    return out;
+  }
   linear("attention in", model.layers, c, 3 * c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
   linear("attention out", model.layers, c, c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
   linear("mlp in", model.layers, c, 4 * c, Epilogue::gelu_bias_aux, Epilogue::none, Epilogue::none);  // its bias gradient: from mlp out dx
@@ -64,7 +83,7 @@ std::vector<Product> products(const Model& model, bool fused) {
 
 double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tune) {
   std::printf("\n%s, %lld tokens, %s\n%-22s %5s %9s %9s %9s %8s\n", model.name, static_cast<long long>(model.tokens),
-              fused ? "epilogues fused" : "bias only", "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
+              model.hidden ? (fused ? "merged" : "product by product") : fused ? "epilogues fused" : "bias only", "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
   double total = 0, flops = 0, tuned_total = 0;
   for (const Product& row : products(model, fused)) {
     auto gemm = cuda::make_gemm(device, row.options);
@@ -74,9 +93,22 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
     }
     double ms = cuda::time_gemm(device, *gemm, row.options), tuned = 0;
     total += ms * static_cast<double>(row.count), flops += gemm->flops() * static_cast<double>(row.count);
-    if (tune)
-      tuned = cuda::time_gemm(device, *cuda::tune_gemm(device, row.options), row.options),
+    std::string others;
+    if (tune) {
+      std::vector<std::byte> first;
+      tuned = ms;
+      for (const auto& candidate : cuda::gemm_candidates(device, row.options, 8)) {
+        const double time = first.empty() ? ms : cuda::time_gemm(device, *candidate, row.options);
+        const auto bits = cuda::gemm_sample(device, *candidate, row.options, size_t{16} << 20);
+        if (first.empty()) first = bits;
+        const bool same = bits == first;
+        if (same) tuned = std::min(tuned, time);
+        const std::string& text = candidate->algorithm();
+        const size_t at = text.find("tile="), end = text.find(" numerics");
+        others += str("      ", time, same ? " same bits " : " OTHER BITS ", text.substr(at, end - at), "\n");
+      }
       tuned_total += tuned * static_cast<double>(row.count);
+    }
     std::printf("%-22s %5lld %9.4f %9.3f %9.1f ", row.name.c_str(), static_cast<long long>(row.count), ms,
                 ms * static_cast<double>(row.count), gemm->flops() / ms * 1e-9);
     if (tune) std::printf("%8.4f", tuned);
@@ -86,6 +118,8 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
     auto other = cuda::make_gemm(device, aligned);
     auto tail = [](const cuda::Gemm& g) { return g.algorithm().substr(g.algorithm().find("algo=")); };
     std::printf(" %s%s\n", tail(*gemm).c_str(), other && tail(*other) != tail(*gemm) ? "  (differs at 256-byte alignment)" : "");
+    std::fputs(others.c_str(), stdout);
+    std::fflush(stdout);
   }
   std::printf("%-22s %5s %9s %9.3f %9.1f", "sum", "", "", total, flops / total * 1e-9);
   if (tune) std::printf("  tuned %.3f", tuned_total);
@@ -127,13 +161,24 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
 }  // namespace
 
 int main(int argc, char** argv) try {
-  bool tune = argc > 1 && std::strcmp(argv[1], "--tune") == 0;
-  if (argc > 1 && !tune) throw UserError(str("unknown argument ", argv[1], "; usage: bench-gpu-contractions [--tune]"));
+  bool tune = false;
+  std::string only;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--tune") == 0)
+      tune = true;
+    else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+      only = argv[++i];
+    else
+      throw UserError(str("unknown argument ", argv[i], "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"]"));
+  }
   auto device = cuda::open_device(0);
   std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), cuda::cublaslt_version().c_str());
-  for (const Model& model : {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304}})
-    for (bool fused : {false, true}) measure(*device, model, fused, tune);
+  for (const Model& model : {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304},
+                             Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}})
+    for (bool fused : {false, true})
+      if (only.empty() || only == model.name) measure(*device, model, fused, tune);
   std::printf("\n");
+  if (!only.empty()) return 0;
   for (DType dtype : {DType::bf16, DType::f32}) measure_rows(*device, 65536, 50304, 768, dtype);
   return 0;
 } catch (const lockstep::Error& error) {

@@ -123,7 +123,7 @@ void run() {
       bench.time(str("sum and squares, ", merges.size(), " sources", shift ? ", off by 4 bytes" : ""),
                  (static_cast<int64_t>(merges.size()) + 1) * n + rows * 8, [&](Stream& s) { reductions->sum(sums, s); });
       if (merges.size() > 1) continue;
-      for (auto& sum : sums) sum.out = const_cast<float*>(sum.sources[0]);
+      for (auto& sum : sums) sum.out = const_cast<float*>(static_cast<const float*>(sum.sources[0].at));
       bench.time(str("squares alone, in place", shift ? ", off by 4 bytes" : ""), n + rows * 8,
                  [&](Stream& s) { reductions->sum(sums, s); });
     }

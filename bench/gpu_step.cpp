@@ -112,6 +112,13 @@ int bench(int argc, char** argv) {
                   waits.front() * 1e3, waits.back() * 1e3);
     }
   }
+  if (lead && !exposed.empty()) {  // of the last step, the longest first
+    auto waits = step.waits();
+    std::sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::printf("  %zu waits, the longest:", waits.size());
+    for (size_t i = 0; i < std::min<size_t>(waits.size(), 12); ++i) std::printf("%s %s %.3f ms", i ? "," : "", waits[i].first.c_str(), waits[i].second * 1e3);
+    std::printf("\n");
+  }
   if (const int rows = number("CALLS", 40); rows > 0) {
     set_timing(true);
     for (int i = 0; i < 3; ++i) run();

@@ -53,6 +53,7 @@ FingerprintPart options_part(const CompileOptions& options) {
            {"invariant", options.invariant ? "true" : "false"},
            {"fusion", options.fusion ? "true" : "false"},
            {"bucket_bytes", str(options.bucket_bytes)},
+           {"gather_bytes", str(options.gather_bytes)},
            {"capture", options.capture ? "true" : "false"},
            {"skip_passes", join(options.skip_passes, ", ")}},
           "give every rank the same options",

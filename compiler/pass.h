@@ -34,6 +34,7 @@ struct CompileOptions {
   bool fusion = true;
   int threads = 1;                          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
+  int64_t gather_bytes = 0;                 // weights that bodies gather travel in buckets of about this size; 0: bucket_bytes
   GatherWhen gather = GatherWhen::micro_batch;
   bool reshard_after_forward = true;        // of GatherWhen::micro_batch: gathered again for backward; false: kept from forward on
   bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "compiler/codegen/exact_norm.h"
+#include "compiler/codegen/halves.h"
 #include "compiler/codegen/lane_kernels.h"
 #include "core/base/error.h"
 
@@ -56,16 +57,25 @@ size_t depth_of(const Reductions::Sum& sum) {
   return static_cast<size_t>(deepest);
 }
 
+// `count` elements of a source from element `at` on, as f32: where they are, or widened into `room`.
+const float* values_of(const Reductions::Source& source, int64_t at, int64_t count, float* room) {
+  if (source.dtype == DType::f32) return static_cast<const float*>(source.at) + at;
+  widen(source.dtype, static_cast<const std::byte*>(source.at) + at * static_cast<int64_t>(size_of(source.dtype)), room, count);
+  return room;
+}
+
 // out = the tree over sources[i][at .. at + count), count <= kBlock; `between` holds depth_of(sum) blocks, `stack` as many pointers.
 void merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between, const float** stack, const LaneKernels& kernels) {
   float* out = sum.out + at;
   if (sum.sources.size() == 1) {
-    if (out != sum.sources[0] + at) std::memcpy(out, sum.sources[0] + at, static_cast<size_t>(count) * sizeof(float));
+    const float* values = values_of(sum.sources[0], at, count, out);
+    if (out != values) std::memcpy(out, values, static_cast<size_t>(count) * sizeof(float));
     return;
   }
   size_t depth = 0, left_to_do = sum.sources.size() - 1;
   for (size_t s = 0; s < sum.sources.size(); ++s) {
-    stack[depth++] = sum.sources[s] + at;
+    stack[depth] = values_of(sum.sources[s], at, count, between + static_cast<int64_t>(depth) * kBlock);
+    ++depth;
     for (int m = 0; m < sum.merges[s]; ++m) {
       --depth;
       float* to = --left_to_do ? between + static_cast<int64_t>(depth - 1) * kBlock : out;
@@ -121,8 +131,8 @@ class CpuReductions : public Reductions {
         const int64_t run_end = std::min(end, run->at + run->count);
         for (int64_t i = std::max(begin, run->at); i < run_end; i += kBlock) {
           const int64_t n = std::min(kBlock, run_end - i);
-          const float* right = run->from + (i - run->at);
-          if (lefts.empty()) std::memcpy(to + i, right, static_cast<size_t>(n) * sizeof(float));
+          const float* right = values_of({run->from, run->dtype}, i - run->at, n, lefts.empty() ? to + i : between);
+          if (lefts.empty() && right != to + i) std::memcpy(to + i, right, static_cast<size_t>(n) * sizeof(float));
           for (size_t l = 0; l < lefts.size(); ++l) {
             float* sum = l + 1 == lefts.size() ? to + i : between;
             kernels.add(sum, lefts[l] + i, right, n);

@@ -44,15 +44,17 @@ class KernelSet {
   virtual bool from_cache() const = 0;
 };
 
-// Sums and copies around the exchange of gradients, all fp32 or integers, in an order that is a function of the arguments alone.
+// Sums and copies around the exchange of gradients, all fp32 or integers, in an order that is a function of the arguments alone. Gradients
+// may be bf16: they are widened, which is exact, before they are added.
 class Reductions {
  public:
   virtual ~Reductions() = default;
 
   struct Run {  // elements that are contiguous in a tensor's gradient and in a partial
     int64_t at = 0;  // in the partial, in elements
-    const float* from = nullptr;
+    const void* from = nullptr;
     int64_t count = 0;
+    DType dtype = DType::f32;  // of `from`: f32 or bf16
   };
   // For every run and element: to[at + i] = lefts[n-1][at + i] + (... + (lefts[0][at + i] + from[i])); with no lefts a copy. `to` may be
   // lefts[n-1]. Runs do not overlap and are in order of `at`.
@@ -60,8 +62,15 @@ class Reductions {
 
   // The last additions of one tensor's rows: out = the tree over sources, and per row the sum of squares in f64. After source s was
   // pushed, merges[s] times the topmost two partials are added (left + right).
+  struct Source {
+    const void* at = nullptr;
+    DType dtype = DType::f32;  // f32 or bf16
+    Source(const float* values) : at(values) {}
+    Source(const void* values, DType type) : at(values), dtype(type) {}
+    bool operator==(const Source&) const = default;
+  };
   struct Sum {
-    std::vector<const float*> sources;  // each rows * width elements
+    std::vector<Source> sources;  // each rows * width elements
     std::vector<int> merges;
     int64_t rows = 0, width = 0;
     float* out = nullptr;

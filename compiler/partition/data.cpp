@@ -140,7 +140,12 @@ class Partitioner {
   }
 
   void sum_lanes(const Node& node) {
-    Tensor x = tensor(whole(node.inputs[0], node.at));
+    // A gradient that was rounded travels as what it was rounded to: widening it is the first part of its sum.
+    ValueId source = node.inputs[0];
+    if (const NodeId made = old_[source].producer; made >= 0)
+      if (const Node& wide = old_.nodes[static_cast<size_t>(made)]; wide.op == "convert" && old_[wide.inputs[0]].dtype == DType::bf16)
+        source = wide.inputs[0];
+    Tensor x = tensor(whole(source, node.at));
     if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
@@ -148,7 +153,7 @@ class Partitioner {
       f.level[0] = all_reduce(count, node.at).id();
       return;
     }
-    if (x.dtype() != DType::f32)
+    if (x.dtype() != DType::f32 && source == node.inputs[0])
       throw UserError(str("[sum_lanes] ", node.at.text(), ": a sum over micro-batches of ", x.text(),
                           "; losses and gradients are f32, convert it first"));
     f.scalar = x.shape().empty();

@@ -21,7 +21,8 @@ int64_t StepExecutables::arena_bytes() const {
 
 StepExecutables make_executables(const StepPlan& plan, const GroupOf& group_of) {
   auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups, const std::vector<int>& streamed = {}) {
-    ExecutableSource source{graph, groups, streamed, {plan.options.bucket_bytes, plan.options.reshard_after_forward}, group_of};
+    const int64_t gather_bytes = plan.options.gather_bytes ? plan.options.gather_bytes : plan.options.bucket_bytes;
+    ExecutableSource source{graph, groups, streamed, {gather_bytes, plan.options.reshard_after_forward}, group_of};
     return plan.options.backend == Backend::reference ? make_reference(source) : make_native(source, plan.kernels, plan.options);
   };
   std::vector<int> streamed;

@@ -5,6 +5,7 @@
 #include "compiler/run/node_reducer.h"
 #include "compiler/run/node_rounds.h"
 #include "compiler/run/round_reducer.h"
+#include "core/base/error.h"
 
 namespace lockstep {
 
@@ -13,13 +14,20 @@ namespace {
 class OfRounds : public RoundReducer {
  public:
   OfRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-           bool invariant, std::shared_ptr<RoundBuffers> buffers)
-      : RoundReducer(shapes, plan, owners, device, reductions, invariant, *buffers), buffers_(std::move(buffers)) {}
+           bool invariant, std::shared_ptr<RoundBuffers> buffers, DType dtype)
+      : RoundReducer(shapes, plan, owners, device, reductions, invariant, *buffers, dtype), buffers_(std::move(buffers)) {}
 
  private:
   std::shared_ptr<RoundBuffers> buffers_;
 };
 }  // namespace
+
+Reductions::Sum GradientReducer::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+  Reductions::Sum out = addends_of(tensor);
+  out.out = rows_out ? rows_out : static_cast<float*>(const_cast<void*>(out.sources.at(0).at));
+  out.row_squares = row_squares;
+  return out;
+}
 
 int64_t GradientReducers::bytes() const {
   int64_t out = shared_bytes;
@@ -50,30 +58,28 @@ std::vector<int> DataNodes::order(int data_ranks, int rank) const {
 }
 
 GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, const LanePlan& plan, const RowOwners& owners, Device& device,
-                               Reductions& reductions, bool invariant, const DataNodes& nodes) {
+                               Reductions& reductions, bool invariant, const DataNodes& nodes, const std::vector<DType>& dtypes) {
   GradientReducers out;
   plan.check();
+  LS_CHECK(dtypes.empty() || dtypes.size() == buckets.size(), dtypes.size(), " dtypes of ", buckets.size(), " buckets");
   LanePlan own = plan;
   if (plan.ranks == 1) own.order = LaneOrder::contiguous;  // the same micro-batches, and nothing to send
-  const bool by_host = exchanges_by_host(own, invariant, nodes.ranks);
+  const bool by_host = exchanges_by_host(own, invariant, nodes.ranks), rounds = own.order == LaneOrder::interleaved;
   auto turn = std::make_shared<NodeTurn>();
-  if (own.order == LaneOrder::contiguous) {
-    if (by_host) {
-      for (const auto& shapes : buckets)
-        out.buckets.push_back(std::make_unique<NodeReducer>(shapes, own, owners, device, reductions, nodes, turn));
-      return out;
-    }
-    for (const auto& shapes : buckets)
-      out.buckets.push_back(std::make_unique<LaneReducer>(shapes, own, device, reductions, invariant, owners));
-    return out;
-  }
   auto buffers = std::make_shared<RoundBuffers>();
-  for (const auto& shapes : buckets)
-    if (by_host)
-      out.buckets.push_back(std::make_unique<NodeRounds>(shapes, own, owners, device, reductions, buffers, nodes, turn));
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    const auto& shapes = buckets[b];
+    const DType dtype = dtypes.empty() ? DType::f32 : dtypes[b];
+    if (rounds && by_host)
+      out.buckets.push_back(std::make_unique<NodeRounds>(shapes, own, owners, device, reductions, buffers, nodes, turn, dtype));
+    else if (rounds)
+      out.buckets.push_back(std::make_unique<OfRounds>(shapes, own, owners, device, reductions, invariant, buffers, dtype));
+    else if (by_host)
+      out.buckets.push_back(std::make_unique<NodeReducer>(shapes, own, owners, device, reductions, nodes, turn, dtype));
     else
-      out.buckets.push_back(std::make_unique<OfRounds>(shapes, own, owners, device, reductions, invariant, buffers));
-  if (!buckets.empty()) out.shared_bytes = buffers->bytes();
+      out.buckets.push_back(std::make_unique<LaneReducer>(shapes, own, device, reductions, invariant, owners, dtype));
+  }
+  out.shared_bytes = buffers->bytes();
   return out;
 }
 

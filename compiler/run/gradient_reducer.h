@@ -19,17 +19,22 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
   virtual void begin() = 0;  // the first one takes the memory
-  // The gradients of a slot's micro-batch, one pointer of the device per tensor (null where a tensor has no elements), dense f32; they are
+  // The gradients of a slot's micro-batch, one pointer of the device per tensor (null where a tensor has no elements), dense, of the bucket's dtype; they are
   // read on `stream`. For an idle slot they are not read and may be empty.
   virtual void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) = 0;
   virtual void end(Group& data, Stream& stream, const std::string& label) = 0;  // no more slots
   virtual void wait(Stream& stream) = 0;                                       // PeerError when a peer is lost
   // What is left to do for the rows that this rank owns: their sum over all micro-batches, and for each of them the sum of the squares of
   // its elements in f64 (null: not wanted). For Reductions::sum. May be asked again, in any order of tensors.
-  virtual Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const = 0;
+  // Without `rows_out` the sum takes the place of its first addend, in memory of the reducer, until the next begin; it is then asked for once.
+  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const;
   virtual int64_t bytes() const = 0;       // that the reducer holds after the first begin
   virtual int64_t sent_bytes() const = 0;  // that this rank sends to other ranks in a step
   virtual int64_t sent_across() const { return -1; }  // of these, to other hosts; -1: all ranks are sent alike
+
+ protected:
+  // Rows, width, addends (f32, in memory of the reducer) and merges of sum_of.
+  virtual Reductions::Sum addends_of(size_t tensor) const = 0;
 };
 
 // Data ranks by host: host h has data ranks h * ranks .. h * ranks + ranks - 1. The groups are those of this rank: its host's ranks, and the
@@ -59,7 +64,8 @@ class NodeTurn {
   TwoStages* last_ = nullptr;
 };
 
-// The reducers of a step: one per bucket, given as the shapes of its tensors (rank >= 1, rows on dim 0, sizes may be 0).
+// The reducers of a step: one per bucket, given as the shapes of its tensors (rank >= 1, rows on dim 0, sizes may be 0). `dtypes`: of the
+// gradients of each bucket, f32 or bf16; empty: f32. Sums are f32; in rounds gradients travel as they are.
 struct GradientReducers {
   std::vector<std::unique_ptr<GradientReducer>> buckets;
   int64_t shared_bytes = 0;  // of buffers that buckets take turns in
@@ -72,6 +78,6 @@ struct GradientReducers {
 // hosts the exchange is first inside of a host, then across hosts, with the same bits; in rounds where a lane's micro-batches are on one host
 // (micro-batches per lane divide the ranks of a host), else flat.
 GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, const LanePlan& plan, const RowOwners& owners, Device& device,
-                               Reductions& reductions, bool invariant, const DataNodes& nodes = {});
+                               Reductions& reductions, bool invariant, const DataNodes& nodes = {}, const std::vector<DType>& dtypes = {});
 
 }  // namespace lockstep

@@ -69,11 +69,11 @@ std::vector<LaneFold::Tree> LaneFold::held() const {
   const bool folding = invariant_ ? added_ % plan_.per_lane() != 0 : added_ > 0;
   const size_t count = (invariant_ ? counter_.blocks().size() : 0) + (folding ? 1 : 0);
   std::vector<Tree> trees;
-  for (size_t i = 0; i < count; ++i) trees.push_back({{partial(i)}, {0}});
+  for (size_t i = 0; i < count; ++i) trees.push_back({{Reductions::Source(partial(i))}, {0}});
   return trees;
 }
 
-void LaneFold::add(std::vector<Tree>& trees, const float* addend, int merges) {
+void LaneFold::add(std::vector<Tree>& trees, const Reductions::Source& addend, int merges) {
   trees.push_back({{addend}, {0}});
   for (; merges > 0; --merges) merge_last(trees);
 }
@@ -81,7 +81,7 @@ void LaneFold::add(std::vector<Tree>& trees, const float* addend, int merges) {
 void LaneFold::write(std::vector<Tree>& trees, Stream& stream) {
   // In order: a tree may take the place of a partial that stands in one before it.
   for (size_t i = 0; i < trees.size() && elements_ > 0; ++i) {
-    if (trees[i].sources.size() == 1 && trees[i].sources[0] == partial(i)) continue;
+    if (trees[i].sources.size() == 1 && trees[i].sources[0] == Reductions::Source(partial(i))) continue;
     Reductions::Sum sum;
     sum.sources = std::move(trees[i].sources);
     sum.merges = std::move(trees[i].merges);
@@ -91,7 +91,7 @@ void LaneFold::write(std::vector<Tree>& trees, Stream& stream) {
   }
 }
 
-void LaneFold::push_leaves(const std::vector<const float*>& leaves, Stream& stream) {
+void LaneFold::push_leaves(const std::vector<Reductions::Source>& leaves, Stream& stream) {
   for (size_t from = 0; from < leaves.size(); from += most_) {
     std::vector<Tree> trees = held();
     for (size_t i = from; i < std::min(leaves.size(), from + most_); ++i) {

@@ -23,19 +23,19 @@ class LaneFold {
 
   void begin(Device& device);  // the first one takes the memory
   // The next micro-batches, or the next subtrees over whole lanes, in order: one pass over what is held and them, or a few.
-  void push_leaves(const std::vector<const float*>& leaves, Stream& stream);
+  void push_leaves(const std::vector<Reductions::Source>& leaves, Stream& stream);
   void push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<const float*>& sums, Stream& stream);
   // What is left to add: sources at element `at` of each, and merges.
   void finish(int64_t at, Reductions::Sum& into) const;
 
  private:
   struct Tree {
-    std::vector<const float*> sources;
+    std::vector<Reductions::Source> sources;
     std::vector<int> merges;
   };
   float* partial(size_t slot) const { return partials_[slot].as<float>(); }
   std::vector<Tree> held() const;
-  static void add(std::vector<Tree>& trees, const float* addend, int merges);
+  static void add(std::vector<Tree>& trees, const Reductions::Source& addend, int merges);
   void write(std::vector<Tree>& trees, Stream& stream);
   size_t depth_after(int64_t leaves, LaneCounter& counter, int64_t& added) const;  // what is held then
 

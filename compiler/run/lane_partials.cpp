@@ -8,8 +8,8 @@
 namespace lockstep {
 
 LanePartials::LanePartials(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, const std::vector<int>& order,
-                           Device& device, Reductions& reductions, bool invariant)
-    : plan_(plan), rows_(shapes, owners, order, plan.rank), device_(&device), reductions_(&reductions), invariant_(invariant) {
+                           Device& device, Reductions& reductions, bool invariant, DType dtype)
+    : plan_(plan), rows_(shapes, owners, order, plan.rank, dtype), device_(&device), reductions_(&reductions), invariant_(invariant) {
   plan_.check();
   LS_CHECK(plan_.order == LaneOrder::contiguous && order.size() == static_cast<size_t>(plan_.ranks), order.size(), " chunks for ", plan_.ranks, " ranks");
   if (invariant_)

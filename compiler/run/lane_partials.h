@@ -13,7 +13,7 @@ class LanePartials {
   // there is one array, to which all micro-batches are added from left to right. UserError as LanePlan::check, and where one addition would
   // have more partials than `reductions` adds. Memory of `device` is taken by the first begin.
   LanePartials(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, const std::vector<int>& order, Device& device,
-               Reductions& reductions, bool invariant);
+               Reductions& reductions, bool invariant, DType dtype = DType::f32);
 
   void begin();
   // Micro-batches come in order; one pointer per tensor, null where it has no elements. Read on `stream`. InternalError out of order.

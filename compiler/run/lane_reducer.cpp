@@ -30,11 +30,11 @@ LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
     : LaneReducer(shapes, plan, device, reductions, invariant, RowOwners::alone(plan.ranks)) {}
 
 LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant,
-                         const RowOwners& owners)
+                         const RowOwners& owners, DType dtype)
     : device_(&device),
       reductions_(&reductions),
       invariant_(invariant),
-      mine_(shapes, plan, owners, order_of(plan, invariant), device, reductions, invariant) {
+      mine_(shapes, plan, owners, order_of(plan, invariant), device, reductions, invariant, dtype) {
   if (!invariant_) {
     if (plan.ranks > 1) received_ = mine_.rows().chunk();
     return;
@@ -99,16 +99,15 @@ void LaneReducer::wait(Stream& stream) {
   phase_ = Phase::summed;
 }
 
-Reductions::Sum LaneReducer::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+Reductions::Sum LaneReducer::addends_of(size_t tensor) const {
   LS_CHECK(phase_ == Phase::summed, "a sum before its exchange was waited for");
   LS_CHECK(tensor < mine_.rows().tensors(), "tensor ", tensor, " of ", mine_.rows().tensors());
   Reductions::Sum out;
   out.rows = mine_.rows().owned_rows(tensor).second;
   out.width = mine_.rows().width(tensor);
-  out.out = rows_out;
-  out.row_squares = row_squares;
   if (!invariant_) {
-    out.sources = {(plan().ranks > 1 ? received_data_.as<float>() : mine_.block(0) + mine_.rows().chunk_at()) + mine_.rows().at(tensor)};
+    const float* sum = plan().ranks > 1 ? received_data_.as<float>() : mine_.block(0) + mine_.rows().chunk_at();
+    out.sources = {sum + mine_.rows().at(tensor)};
     out.merges = {0};
     return out;
   }

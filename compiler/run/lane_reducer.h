@@ -22,7 +22,7 @@ class LaneReducer : public GradientReducer {
   LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant = true);
   // The same with other owners of the rows than the balanced split over the ranks.
   LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant,
-              const RowOwners& owners);
+              const RowOwners& owners, DType dtype = DType::f32);
 
   void begin() override;
   void push(int64_t micro_batch, const std::vector<const void*>& gradients, Stream& stream);
@@ -32,7 +32,6 @@ class LaneReducer : public GradientReducer {
   void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) override;
   void end(Group& data, Stream& stream, const std::string& label) override;
   void wait(Stream& stream) override;
-  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const override;
   void sum(size_t tensor, float* rows_out, double* row_squares, Stream& stream);
 
   struct Rows {
@@ -44,6 +43,7 @@ class LaneReducer : public GradientReducer {
   int64_t sent_bytes() const override;
 
  private:
+  Reductions::Sum addends_of(size_t tensor) const override;
   enum class Phase { idle, adding, flying, summed };
 
   Device* device_;

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int64_t elements,
-                                       const std::function<const float*(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to) {
+                                       const std::function<Reductions::Source(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to) {
   std::vector<Reductions::Sum> out;
   for (size_t t = 0; t < trees.size(); ++t) {
     Reductions::Sum& sum = out.emplace_back();
@@ -21,12 +21,12 @@ std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int6
 }
 
 NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
-                         Reductions& reductions, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn)
+                         Reductions& reductions, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype)
     : device_(&device),
       reductions_(&reductions),
       nodes_(nodes),
       turn_(std::move(turn)),
-      mine_(shapes, plan, owners, nodes.order(plan.ranks, plan.rank), device, reductions, true) {
+      mine_(shapes, plan, owners, nodes.order(plan.ranks, plan.rank), device, reductions, true, dtype) {
   const int seats = nodes_.ranks, hosts = plan.ranks / seats, seat = plan.rank % seats, host = plan.rank / seats;
   std::vector<std::vector<LaneBlock>> of_ranks, of_hosts;
   std::vector<int64_t> seat_chunks(static_cast<size_t>(seats), 0), rail_chunks;
@@ -108,13 +108,11 @@ void NodeReducer::wait(Stream& stream) {
   phase_ = Phase::summed;
 }
 
-Reductions::Sum NodeReducer::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+Reductions::Sum NodeReducer::addends_of(size_t tensor) const {
   LS_CHECK(phase_ == Phase::summed, "a sum before its exchange was waited for");
   Reductions::Sum out;
   out.rows = mine_.rows().owned_rows(tensor).second;
   out.width = mine_.rows().width(tensor);
-  out.out = rows_out;
-  out.row_squares = row_squares;
   for (const auto& source : whole_.sources) out.sources.push_back(across_->chunk(source) + mine_.rows().at(tensor));
   out.merges = whole_.merges;
   return out;

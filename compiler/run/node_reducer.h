@@ -16,20 +16,19 @@ namespace lockstep {
 
 // The sums that make `trees`, one per tree: `source` gives the addend of a member's block, `to` the place of a tree's sum.
 std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int64_t elements,
-                                       const std::function<const float*(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to);
+                                       const std::function<Reductions::Source(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to);
 
 class NodeReducer : public GradientReducer, public TwoStages {
  public:
   // As LaneReducer with `owners`, in invariant numerics. `nodes` has several hosts of several ranks; its groups may be null where nothing is
   // sent. `turn` is shared by the buckets of a step.
   NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-              const DataNodes& nodes, std::shared_ptr<NodeTurn> turn);
+              const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype = DType::f32);
 
   void begin() override;
   void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) override;
   void end(Group& data, Stream& stream, const std::string& label) override;
   void wait(Stream& stream) override;
-  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const override;
   int64_t bytes() const override;
   int64_t sent_bytes() const override;
   int64_t sent_across() const override;
@@ -37,6 +36,7 @@ class NodeReducer : public GradientReducer, public TwoStages {
   void advance(Stream& stream) override;
 
  private:
+  Reductions::Sum addends_of(size_t tensor) const override;
   enum class Phase { idle, adding, inside, across, summed };
   Device* device_;
   Reductions* reductions_;

@@ -9,11 +9,16 @@
 
 namespace lockstep {
 
+namespace {
+// Where f32 may begin behind leaves.
+int64_t leaves_end(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+}  // namespace
+
 NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-                       std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn)
+                       std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype)
     : plan_(plan),
       nodes_(nodes),
-      rows_(shapes, owners, nodes.order(plan.ranks, plan.rank), plan.rank),
+      rows_(shapes, owners, nodes.order(plan.ranks, plan.rank), plan.rank, dtype),
       device_(&device),
       reductions_(&reductions),
       turn_(std::move(turn)),
@@ -33,8 +38,12 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
     from_across = std::max(from_across, across_of(trees).received());
     for (const auto& tree : trees[static_cast<size_t>(host())]) check_sources(tree.sources.size(), plan_, device, reductions);
   }
-  const int64_t share = seat_chunks_[static_cast<size_t>(seat())];
-  buffers_->fit(rows_.elements(), share * (nodes_.ranks - 1 + most_trees_) + from_across);
+  buffers_->fit(rows_.elements() * leaf_bytes(),
+                leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()) + (share() * most_trees_ + from_across) * static_cast<int64_t>(sizeof(float)));
+}
+
+float* NodeRounds::sums_in(const RoundBuffers::Set& set) const {
+  return reinterpret_cast<float*>(set.receive.data() + leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()));
 }
 
 int64_t NodeRounds::of_host(int host, int64_t slot) const {
@@ -74,7 +83,7 @@ int64_t NodeRounds::sent_across() const {
 int64_t NodeRounds::sent_bytes() const {
   int64_t rounds = 0;
   for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) rounds += plan_.micro_batch(plan_.rank, slot) >= 0;
-  return rounds * (rows_.elements() - seat_chunks_[static_cast<size_t>(seat())]) * static_cast<int64_t>(sizeof(float)) + sent_across();
+  return rounds * (rows_.elements() - share()) * leaf_bytes() + sent_across();
 }
 
 void NodeRounds::begin() {
@@ -98,10 +107,7 @@ void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Gr
   flying_ = slot;
   label_ = str(label, " round ", slot);
   const bool mine = plan_.micro_batch(plan_.rank, slot) >= 0;
-  if (mine) {
-    const auto runs = rows_.runs(gradients);
-    reductions_->accumulate(runs, {}, set_->send.as<float>(), stream);
-  }
+  if (mine) rows_.pack(gradients, set_->send.data(), *reductions_, stream);
   const auto seats = static_cast<size_t>(nodes_.ranks), own = static_cast<size_t>(seat());
   std::vector<int64_t> send(seats, 0), receive(seats, 0);
   for (size_t s = 0; s < seats; ++s) {
@@ -109,21 +115,21 @@ void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Gr
     if (mine) send[s] = seat_chunks_[s];
     if (static_cast<int64_t>(s) < of_host(host(), slot)) receive[s] = seat_chunks_[own];
   }
-  inside_ = nodes_.inside->start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, DType::f32}, label_ + " inside", stream);
+  inside_ = nodes_.inside->start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()}, label_ + " inside", stream);
 }
 
 void NodeRounds::advance(Stream& stream) {
   if (flying_ < 0 || !inside_) return;
   inside_->wait(stream);
   inside_.reset();
-  const int64_t share = seat_chunks_[static_cast<size_t>(seat())];
+  const int64_t share = this->share();
   trees_ = trees_of(flying_);
-  float* received = set_->receive.as<float>();
-  float* added = received + share * (nodes_.ranks - 1);
-  std::vector<const float*> leaves;  // of the host's ranks
+  const std::byte* received = set_->receive.data();
+  float* added = sums_in(*set_);
+  std::vector<Reductions::Source> leaves;  // of the host's ranks
   for (int64_t s = 0; s < of_host(host(), flying_); ++s) {
-    leaves.push_back(s == seat() ? set_->send.as<float>() + (rows_.elements() - share) : received);
-    if (s != seat()) received += share;
+    leaves.emplace_back(s == seat() ? set_->send.data() + (rows_.elements() - share) * leaf_bytes() : received, rows_.dtype());
+    if (s != seat()) received += share * leaf_bytes();
   }
   const auto& trees = trees_[static_cast<size_t>(host())];
   std::vector<const float*> blocks;
@@ -132,7 +138,7 @@ void NodeRounds::advance(Stream& stream) {
                               [&](size_t t) { return added + static_cast<int64_t>(t) * share; });
   if (share > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_ = std::make_unique<BlockExchange>(across_of(trees_));
-  across_->start(*nodes_.across, blocks, set_->receive.as<float>() + share * (nodes_.ranks - 1 + most_trees_), label_ + " across", stream);
+  across_->start(*nodes_.across, blocks, added + share * most_trees_, label_ + " across", stream);
 }
 
 void NodeRounds::complete(Stream& stream) {
@@ -163,13 +169,11 @@ void NodeRounds::wait(Stream& stream) {
   adding_ = false, summed_ = true;
 }
 
-Reductions::Sum NodeRounds::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+Reductions::Sum NodeRounds::addends_of(size_t tensor) const {
   LS_CHECK(summed_, "a sum before its rounds were waited for");
   Reductions::Sum out;
   out.rows = rows_.owned_rows(tensor).second;
   out.width = rows_.width(tensor);
-  out.out = rows_out;
-  out.row_squares = row_squares;
   fold_.finish(rows_.at(tensor), out);
   return out;
 }

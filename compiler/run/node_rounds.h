@@ -14,13 +14,12 @@ class NodeRounds : public GradientReducer, public TwoStages, public Round {
  public:
   // As RoundReducer, in invariant numerics; `nodes` and `turn` as NodeReducer. Micro-batches per lane divide the ranks of a host.
   NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-             std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn);
+             std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype = DType::f32);
 
   void begin() override;
   void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) override;
   void end(Group& data, Stream& stream, const std::string& label) override;
   void wait(Stream& stream) override;
-  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const override;
   int64_t bytes() const override { return fold_.bytes(); }
   int64_t sent_bytes() const override;
   int64_t sent_across() const override;
@@ -29,6 +28,7 @@ class NodeRounds : public GradientReducer, public TwoStages, public Round {
   void complete(Stream& stream) override;
 
  private:
+  Reductions::Sum addends_of(size_t tensor) const override;
   int64_t of_host(int host, int64_t slot) const;  // micro-batches that its ranks run in the slot
   // What the hosts have after round `slot`: per host its trees over its ranks' micro-batches.
   std::vector<std::vector<BlockTree>> trees_of(int64_t slot) const;
@@ -37,6 +37,10 @@ class NodeRounds : public GradientReducer, public TwoStages, public Round {
   BlockExchange across_of(const std::vector<std::vector<BlockTree>>& trees) const;
   int host() const { return plan_.rank / nodes_.ranks; }
   int seat() const { return plan_.rank % nodes_.ranks; }
+  int64_t share() const { return seat_chunks_[static_cast<size_t>(seat())]; }  // elements that this rank adds for its host
+  int64_t leaf_bytes() const { return static_cast<int64_t>(size_of(rows_.dtype())); }
+  // What a set receives: the leaves of the host's other ranks, then the host's sums, then those of other hosts.
+  float* sums_in(const RoundBuffers::Set& set) const;
 
   LanePlan plan_;
   DataNodes nodes_;

@@ -14,7 +14,8 @@ namespace lockstep {
 class PackedRows {
  public:
   // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. `order`: all data ranks, in the order of their chunks. `rank`: this one.
-  PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order, int rank);
+  // `dtype`: of the gradients, f32 or bf16.
+  PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order, int rank, DType dtype = DType::f32);
 
   size_t tensors() const { return tensors_.size(); }
   int64_t width(size_t tensor) const { return tensors_.at(tensor).width; }  // elements of a row
@@ -25,8 +26,11 @@ class PackedRows {
   int64_t chunk(int rank) const { return chunks_[static_cast<size_t>(rank)]; }
   int64_t chunk() const { return chunk(rank_); }
   int64_t chunk_at() const { return chunk_at_; }  // this rank's
-  // What packs them, for Reductions::accumulate. One pointer per tensor, null where it has no elements; InternalError for another number.
+  DType dtype() const { return dtype_; }
+  // What packs them in f32, for Reductions::accumulate. One pointer per tensor, null where it has no elements; InternalError for another number.
   std::vector<Reductions::Run> runs(const std::vector<const void*>& gradients) const;
+  // Packs them as they are.
+  void pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions, Stream& stream) const;
 
  private:
   struct Tensor {
@@ -40,6 +44,7 @@ class PackedRows {
   };
   RowOwners owners_;
   int rank_;
+  DType dtype_;
   std::vector<Tensor> tensors_;
   std::vector<Run> runs_;        // by `at`
   std::vector<int64_t> chunks_;

@@ -54,14 +54,16 @@ std::vector<Array> clip_scale(const Call& call) {
 
 std::vector<Array> identity(const Call& call) { return {call.in[0]}; }
 
-// lane_sum(x) -> (x, the sum of squares of each row of dim 0; a scalar is one row)
+// lane_sum(x) -> (x, of bf16 as f32, the sum of squares of each row of dim 0; a scalar is one row)
 std::vector<Array> lane_sum(const Call& call) {
   const Array& x = call.in[0];
   const int64_t rows = x.shape.empty() ? 1 : x.shape[0], width = rows ? x.size() / rows : 0;
   Array squares = make(DType::f64, {rows});
   for (int64_t k = 0; k < x.size(); ++k)
     squares.f[static_cast<size_t>(k / width)] += x.f[static_cast<size_t>(k)] * x.f[static_cast<size_t>(k)];
-  return {x, squares};
+  Array sum = x;
+  if (x.dtype == DType::bf16) sum.dtype = DType::f32;
+  return {sum, squares};
 }
 
 const FormulaRow kRows[] = {

@@ -12,14 +12,14 @@ void RoundBuffers::fit(int64_t send, int64_t receive) {
   receive_ = std::max(receive_, receive);
 }
 
-int64_t RoundBuffers::bytes() const { return static_cast<int64_t>(kSets * sizeof(float)) * (send_ + receive_); }
+int64_t RoundBuffers::bytes() const { return static_cast<int64_t>(kSets) * (send_ + receive_); }
 
 void RoundBuffers::allocate(Device& device) {
   if (!sets_.empty()) return;
   sets_.resize(kSets);
   for (Set& set : sets_) {
-    set.send = Buffer(static_cast<size_t>(send_) * sizeof(float), device.memory());
-    set.receive = Buffer(static_cast<size_t>(receive_) * sizeof(float), device.memory());
+    set.send = Buffer(static_cast<size_t>(send_), device.memory());
+    set.receive = Buffer(static_cast<size_t>(receive_), device.memory());
   }
 }
 
@@ -30,10 +30,10 @@ RoundBuffers::Set& RoundBuffers::take(Stream& stream) {
 }
 
 RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
-                           Reductions& reductions, bool invariant, RoundBuffers& buffers)
+                           Reductions& reductions, bool invariant, RoundBuffers& buffers, DType dtype)
     : plan_(plan),
       // In free numerics a reduce_scatter takes the chunks in rank order; an all_to_all leaves this rank's own chunk out, at the end.
-      rows_(shapes, owners, invariant ? own_last(plan.ranks, plan.rank) : own_last(plan.ranks, plan.ranks - 1), plan.rank),
+      rows_(shapes, owners, invariant ? own_last(plan.ranks, plan.rank) : own_last(plan.ranks, plan.ranks - 1), plan.rank, dtype),
       device_(&device),
       reductions_(&reductions),
       invariant_(invariant),
@@ -41,7 +41,7 @@ RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& pla
       fold_(plan, rows_.chunk(), plan.ranks, device, reductions, invariant) {
   plan_.check();
   LS_CHECK(plan_.order == LaneOrder::interleaved, "rounds of contiguous lanes");
-  buffers_->fit(rows_.elements(), invariant_ ? rows_.chunk() * (plan_.ranks - 1) : rows_.chunk());
+  buffers_->fit(rows_.elements() * size(), (invariant_ ? rows_.chunk() * (plan_.ranks - 1) : rows_.chunk()) * size());
 }
 
 int64_t RoundReducer::bytes() const { return fold_.bytes(); }
@@ -49,7 +49,7 @@ int64_t RoundReducer::bytes() const { return fold_.bytes(); }
 int64_t RoundReducer::sent_bytes() const {
   int64_t rounds = 0;
   for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) rounds += !invariant_ || plan_.micro_batch(plan_.rank, slot) >= 0;
-  return rounds * (rows_.elements() - rows_.chunk()) * static_cast<int64_t>(sizeof(float));
+  return rounds * (rows_.elements() - rows_.chunk()) * size();
 }
 
 void RoundReducer::begin() {
@@ -72,12 +72,12 @@ void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, 
   flying_ = slot;
   const bool mine = plan_.micro_batch(plan_.rank, slot) >= 0;
   const auto own = static_cast<size_t>(plan_.rank);
-  if (mine) {
-    const auto runs = rows_.runs(gradients);
-    reductions_->accumulate(runs, {}, set_->send.as<float>(), stream);
-  } else if (!invariant_) {
-    device_->zero(set_->send.data(), static_cast<size_t>(rows_.elements()) * sizeof(float), stream);
-  }
+  if (mine && invariant_)
+    rows_.pack(gradients, set_->send.data(), *reductions_, stream);
+  else if (mine)
+    reductions_->accumulate(rows_.runs(gradients), {}, set_->send.as<float>(), stream);
+  else if (!invariant_)
+    device_->zero(set_->send.data(), static_cast<size_t>(rows_.elements() * size()), stream);
   const std::string round = str(label, " round ", slot);
   if (!invariant_) {
     work_ = data.start(ReduceScatter{set_->send.data(), set_->receive.data(), rows_.chunks(), DType::f32}, round, stream);
@@ -89,7 +89,7 @@ void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, 
     if (mine) send[r] = rows_.chunks()[r];
     if (plan_.micro_batch(static_cast<int>(r), slot) >= 0) receive[r] = rows_.chunk();
   }
-  work_ = data.start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, DType::f32}, round, stream);
+  work_ = data.start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()}, round, stream);
 }
 
 void RoundReducer::complete(Stream& stream) {
@@ -97,14 +97,14 @@ void RoundReducer::complete(Stream& stream) {
   work_->wait(stream);
   work_.reset();
   const int64_t slot = std::exchange(flying_, -1), own = rows_.chunk();
-  const float* received = set_->receive.as<float>();
-  std::vector<const float*> leaves;
+  const std::byte* received = set_->receive.data();
+  std::vector<Reductions::Source> leaves;
   if (!invariant_) {
-    leaves = {received};
+    leaves.emplace_back(received, DType::f32);
   } else {
     for (int r = 0; r < plan_.ranks && plan_.micro_batch(r, slot) >= 0; ++r) {
-      leaves.push_back(r == plan_.rank ? set_->send.as<float>() + rows_.chunk_at() : received);
-      if (r != plan_.rank) received += own;
+      leaves.emplace_back(r == plan_.rank ? set_->send.data() + rows_.chunk_at() * size() : received, rows_.dtype());
+      if (r != plan_.rank) received += own * size();
     }
   }
   fold_.push_leaves(leaves, stream);
@@ -122,14 +122,12 @@ void RoundReducer::wait(Stream& stream) {
   adding_ = false, summed_ = true;
 }
 
-Reductions::Sum RoundReducer::sum_of(size_t tensor, float* rows_out, double* row_squares) const {
+Reductions::Sum RoundReducer::addends_of(size_t tensor) const {
   LS_CHECK(summed_, "a sum before its rounds were waited for");
   LS_CHECK(tensor < rows_.tensors(), "tensor ", tensor, " of ", rows_.tensors());
   Reductions::Sum out;
   out.rows = rows_.owned_rows(tensor).second;
   out.width = rows_.width(tensor);
-  out.out = rows_out;
-  out.row_squares = row_squares;
   fold_.finish(rows_.at(tensor), out);
   return out;
 }

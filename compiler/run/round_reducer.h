@@ -24,7 +24,7 @@ class Round {
 class RoundBuffers {
  public:
   static constexpr size_t kSets = 2;
-  void fit(int64_t send, int64_t receive);  // elements of f32 that some bucket needs
+  void fit(int64_t send, int64_t receive);  // bytes that some bucket needs
   void allocate(Device& device);            // once
   int64_t bytes() const;
 
@@ -43,21 +43,24 @@ class RoundBuffers {
 
 class RoundReducer : public GradientReducer, public Round {
  public:
-  // As make_reducers; the plan is interleaved. `buffers` is fitted here and outlives the reducer.
+  // As make_reducers; the plan is interleaved. `buffers` is fitted here and outlives the reducer. What travels is a micro-batch's gradients as
+  // they are (`dtype`); in free numerics they are added on the way, in f32.
   RoundReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-               bool invariant, RoundBuffers& buffers);
+               bool invariant, RoundBuffers& buffers, DType dtype = DType::f32);
 
   void begin() override;
   void add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) override;
   void end(Group& data, Stream& stream, const std::string& label) override;
   void wait(Stream& stream) override;
-  Reductions::Sum sum_of(size_t tensor, float* rows_out, double* row_squares) const override;
   int64_t bytes() const override;
   int64_t sent_bytes() const override;
 
   void complete(Stream& stream) override;
 
  private:
+  Reductions::Sum addends_of(size_t tensor) const override;
+  int64_t size() const { return static_cast<int64_t>(size_of(invariant_ ? rows_.dtype() : DType::f32)); }  // of an element that travels
+
   LanePlan plan_;
   PackedRows rows_;
   Device* device_;

@@ -49,7 +49,8 @@ struct Step::Impl {
     const DataNodes nodes{mesh.seats, mesh.inside_on(device), mesh.across_on(device)};
     for (Group* one : {nodes.inside, nodes.across})
       if (one && std::find(groups.begin(), groups.end(), one) == groups.end()) groups.push_back(one);  // a dim may have a host's ranks
-    reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant, nodes);
+    reducers = make_reducers(bucket_shapes(plan), lanes, RowOwners::of(mesh.words), device, *reductions, plan.options.invariant, nodes,
+                             bucket_dtypes(plan));
     find_counts();
     tail = std::make_unique<Tail>(Tail::Parts{plan.phases, mesh, table, reducers.buckets, parts.fragments, plan.kernels, *reductions, plan.options,
                                               [this](const std::string& fqn) -> void* {
@@ -286,6 +287,16 @@ std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
   return out;
 }
 
+std::vector<DType> bucket_dtypes(const StepPlan& plan) {
+  std::vector<DType> out;
+  for (const auto& bucket : plan.phases.buckets) {
+    out.push_back(plan.body[plan.body.outputs[static_cast<size_t>(bucket.at(0))].value].dtype);
+    for (int output : bucket)
+      LS_CHECK(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].dtype == out.back(), "gradients of two types in one bucket");
+  }
+  return out;
+}
+
 Step::Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,
            std::function<Scalars(int64_t)> scalars_of)
     : impl_(std::make_unique<Impl>(std::move(plan), mesh, seed, std::move(array_of), std::move(scalars_of))) {}
@@ -302,6 +313,7 @@ int64_t Step::reduction_bytes() const {
 }
 std::string Step::describe() const { return impl_->parts.body->describe(); }
 StepTimes Step::times() const { return impl_->times; }
+std::vector<std::pair<std::string, double>> Step::waits() const { return impl_->exposed.waits(); }
 std::vector<CallTime> Step::call_times() const { return impl_->parts.body->times(); }
 
 }  // namespace lockstep

@@ -48,6 +48,7 @@ struct StepPlan {
 
 // Shapes of the gradients of each bucket: what reducers are made for.
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);
+std::vector<DType> bucket_dtypes(const StepPlan& plan);  // of each bucket's gradients, as the body gives them
 
 // What changes from step to step.
 struct StepInput {
@@ -91,6 +92,7 @@ class Step {
   int64_t reduction_bytes() const;  // lanes, buckets and shards of gradients
   std::string describe() const;     // the body's plan as text
   StepTimes times() const;
+  std::vector<std::pair<std::string, double>> waits() const;  // of the last step: see ExposedTime::waits
   std::vector<CallTime> call_times() const;  // where timing is on
 
  private:

@@ -23,6 +23,8 @@ std::string state_output(const Graph& whole, ValueId v) {
   return "";
 }
 bool keeps_outputs(const Node& node) { return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs"; }
+// A sum over lanes takes the place of one of its addends, where this rank has rows of it.
+bool lies_in_reducer(const Node& node, ValueId v, int64_t rows) { return node.op == "lane_sum" && v == node.outputs[0] && rows > 0; }
 const Node& gather_of(const Graph& whole, const Node& wait) { return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)]; }
 bool ends_gather(const Graph& whole, const Node& node) {
   return node.op == "wait" && gather_of(whole, node).op == "all_gather_start";
@@ -46,7 +48,8 @@ int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
   for (NodeId n : nodes) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
     if (keeps_outputs(node) || (node.op == "convert" && head.count(n)))
-      for (ValueId v : node.outputs) add(v, std::max<int64_t>(1, held.of(whole[v]).count));
+      for (ValueId v : node.outputs)
+        if (!lies_in_reducer(node, v, held.of(whole[v]).count)) add(v, std::max<int64_t>(1, held.of(whole[v]).count));
     if (node.op == "all_gather_start" && held.size(node.attrs.word("mesh_dim")) > 1) {
       const Node& end = wait_of(whole, node);
       for (size_t i = 0; i < node.inputs.size(); ++i)
@@ -120,7 +123,8 @@ struct Tail::Impl {
   // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of gathered values.
   void prepare(const Node& node) {
     if (keeps_outputs(node))
-      for (ValueId v : node.outputs) own(v, std::max<int64_t>(1, local_count(v)));
+      for (ValueId v : node.outputs)
+        if (!lies_in_reducer(node, v, local_count(v))) own(v, std::max<int64_t>(1, local_count(v)));
     if (op_row(node.op).kind == OpKind::update) {
       // Output i replaces the i-th tensor input that is not the gradient (input 1): in place.
       for (size_t o = 0; o < node.outputs.size(); ++o) replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
@@ -188,8 +192,10 @@ struct Tail::Impl {
       batcher->add(call);
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
-      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(static_cast<size_t>(tensor), static_cast<float*>(at(node.outputs[0])),
+      const bool there = lies_in_reducer(node, node.outputs[0], local_count(node.outputs[0]));
+      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(static_cast<size_t>(tensor), there ? nullptr : static_cast<float*>(at(node.outputs[0])),
                                                                    static_cast<double*>(at(node.outputs[1]))));
+      at(node.outputs[0]) = sums.back().out;
     } else if (node.op == "norm_limbs") {
       std::vector<Reductions::Doubles> addends;
       for (size_t i = 0; i < node.inputs.size(); ++i)

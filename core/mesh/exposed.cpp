@@ -7,19 +7,19 @@ namespace lockstep {
 
 struct ExposedTime::Waits {
   struct Wait {
-    std::string name;
+    std::string name, label;
     std::shared_ptr<Mark> before, after;
   };
   std::mutex mutex;
   std::vector<std::string> names;
   std::vector<Wait> waits;
 
-  void around(const std::string& name, Work& work, Stream& stream) {
+  void around(const std::string& name, const std::string& label, Work& work, Stream& stream) {
     auto before = stream.mark();
     work.wait(stream);
     auto after = stream.mark();
     std::lock_guard lock(mutex);
-    waits.push_back({name, std::move(before), std::move(after)});
+    waits.push_back({name, label, std::move(before), std::move(after)});
   }
 
   // Passes everything on.
@@ -31,7 +31,7 @@ struct ExposedTime::Waits {
     int size() const override { return group_->size(); }
     const std::string& name() const override { return group_->name(); }
     std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
-      return std::make_shared<MeasuredWork>(group_->start(what, label, stream), name_, waits_);
+      return std::make_shared<MeasuredWork>(group_->start(what, label, stream), name_, label, waits_);
     }
     bool capturable() const override { return group_->capturable(); }
     void check() override { group_->check(); }
@@ -41,14 +41,14 @@ struct ExposedTime::Waits {
    private:
     class MeasuredWork : public Work {
      public:
-      MeasuredWork(std::shared_ptr<Work> work, std::string name, std::shared_ptr<Waits> waits)
-          : work_(std::move(work)), name_(std::move(name)), waits_(std::move(waits)) {}
+      MeasuredWork(std::shared_ptr<Work> work, std::string name, std::string label, std::shared_ptr<Waits> waits)
+          : work_(std::move(work)), name_(std::move(name)), label_(std::move(label)), waits_(std::move(waits)) {}
       bool done() override { return work_->done(); }
-      void wait(Stream& stream) override { waits_->around(name_, *work_, stream); }
+      void wait(Stream& stream) override { waits_->around(name_, label_, *work_, stream); }
 
      private:
       std::shared_ptr<Work> work_;
-      std::string name_;
+      std::string name_, label_;
       std::shared_ptr<Waits> waits_;
     };
     std::shared_ptr<Group> group_;
@@ -90,6 +90,13 @@ std::map<std::string, double> ExposedTime::seconds() const {
   std::map<std::string, double> out;
   for (const auto& name : waits_->names) out[name] = 0;
   for (const auto& wait : waits_->waits) out[wait.name] += wait.after->seconds_after(*wait.before);
+  return out;
+}
+
+std::vector<std::pair<std::string, double>> ExposedTime::waits() const {
+  std::lock_guard lock(waits_->mutex);
+  std::vector<std::pair<std::string, double>> out;
+  for (const auto& wait : waits_->waits) out.emplace_back(wait.label, wait.after->seconds_after(*wait.before));
   return out;
 }
 

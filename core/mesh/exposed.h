@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/mesh/array.h"
@@ -24,6 +25,8 @@ class ExposedTime {
   // Seconds per name, of what the stream has passed since begin() or, of captured work, in its last launch; the stream is idle now. Every
   // measured name is there, with 0 where nothing was waited for.
   std::map<std::string, double> seconds() const;
+  // The same wait by wait, in the order in which they were enqueued: what it waited for (the collective's label), and its seconds.
+  std::vector<std::pair<std::string, double>> waits() const;
 
  private:
   struct Waits;

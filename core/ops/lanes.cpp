@@ -15,10 +15,11 @@ Types infer_same_type(const InferContext& c) {
   expect_count(c, 1);
   return {c.in[0]};
 }
-Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, sums of squares per row of dim 0
+Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, in f32 where x is bf16; sums of squares per row of dim 0
   expect_count(c, 1);
   expect_float(c, 0);
-  return {c.in[0], {DType::f64, {c.in[0].shape.empty() ? 1 : c.in[0].shape[0]}}};
+  const DType sum = c.in[0].dtype == DType::bf16 ? DType::f32 : c.in[0].dtype;
+  return {{sum, c.in[0].shape}, {DType::f64, {c.in[0].shape.empty() ? 1 : c.in[0].shape[0]}}};
 }
 Types infer_lane_count(const InferContext& c) {
   expect_count(c, 1);
@@ -89,7 +90,7 @@ std::span<const Op> lane_ops() {
        .kind = lanes,
        .infer = infer_lane_sum,
        .split = unsplit,
-       .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})})}},
+       .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}), floats({{DType::bf16, {3, 5}}})}},
       {.name = "lane_count", .kind = lanes, .infer = infer_lane_count, .split = unsplit, .samples = {integers({i64({})})}},
       {.name = "local_rows",
        .kind = lanes,

@@ -229,7 +229,7 @@ class FarReductions : public Reductions {
   void sum(std::span<const Sum> sums, Stream& stream) override {
     std::vector<Sum> mine(sums.begin(), sums.end());
     for (auto& sum : mine) {
-      for (auto& source : sum.sources) source = near(source);
+      for (auto& source : sum.sources) source.at = near(source.at);
       sum.out = near(sum.out);
       sum.row_squares = near(sum.row_squares);
     }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <thread>
@@ -41,9 +42,20 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
     }
 }
 
+// One of several ranks that somebody else started would begin the whole run, as each of the others would.
+void refuse_under_a_launcher() {
+  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}}) {
+    const char* ranks = std::getenv(rank) ? std::getenv(size) : nullptr;
+    if (ranks && std::atoll(ranks) > 1)
+      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun or srun started (", size, "), and each of them would start the whole run: trainrun ",
+                          "starts its ranks itself; leave mpirun or srun out, and use trainrun --nproc ", ranks));
+  }
+}
+
 }  // namespace
 
 int run(const RunArguments& arguments, std::ostream& out) {
+  refuse_under_a_launcher();
   LaunchOptions launch = arguments.launch;
   if (arguments.target.empty()) throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   if (arguments.simulate) {

@@ -19,9 +19,9 @@ struct LibraryBounds {
   int64_t context = int64_t{600} << 20;       // of the driver; taken before the program asks what is free
   int64_t libraries = int64_t{1} << 30;       // what is loaded and rounded up afterwards
   int64_t communicator = int64_t{1536} << 20;  // each, of NCCL: channels and their buffers; 1.28 GiB for 2 H200s with NCCL 2.28.9
-  // Of contractions (32 MiB) and of attention's backward pass (scores of 1 GiB at a time); 0 where the step was planned on the device
+  // Of contractions (32 MiB) and of attention's backward pass (scores, at most 4 GiB at a time); 0 where the step was planned on the device
   // itself: its arena then holds them to the byte.
-  int64_t workspace = (int64_t{1} << 30) + (int64_t{32} << 20);
+  int64_t workspace = (int64_t{4} << 30) + (int64_t{32} << 20);
 };
 
 // The same of a rank on the CPU, in its host's memory. Measured beside state, arena and reduction: 75 MiB (program, MPI, oneDNN, kernels, and

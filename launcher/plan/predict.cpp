@@ -35,14 +35,19 @@ Sums sums_of(const PaperStep& step, int64_t micro_batches, const Roofline& roofl
   for (int r = 0; r < step.ranks; ++r) sources += static_cast<int64_t>(lanes.blocks(r).size());
   int64_t kept = static_cast<int64_t>(lanes.blocks(0).size());
   if (!plan.options.invariant) sources = kept = 1;
-  // A gradient is read and a partial written, and of all but the ones that stay a partial is read too.
-  const double passes = 2 + (micro_batches > kept ? static_cast<double>(micro_batches - kept) / static_cast<double>(micro_batches) : 0);
+  // A gradient is read and a partial written (in rounds what travels), and of all but the ones that stay a partial is read too.
+  const double again = micro_batches > kept ? static_cast<double>(micro_batches - kept) / static_cast<double>(micro_batches) : 0;
+  const bool as_it_is = plan.options.invariant && plan.order == LaneOrder::interleaved && step.ranks > 1;
   Sums out;
   for (const auto& bucket : plan.phases.buckets) {
-    int64_t elements = 0;
-    for (int output : bucket) elements += numel(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
-    const double bytes = static_cast<double>(elements) * sizeof(float);
-    out.per_micro_batch.push_back(bytes * passes / roofline.memory + roofline.launch);
+    int64_t elements = 0, given = 0;  // given: bytes
+    for (int output : bucket) {
+      const Value& value = plan.body[plan.body.outputs[static_cast<size_t>(output)].value];
+      elements += numel(value.shape);
+      given += numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+    }
+    const double bytes = static_cast<double>(elements) * sizeof(float), read = static_cast<double>(given);
+    out.per_micro_batch.push_back((read + (as_it_is ? read : bytes) + bytes * again) / roofline.memory + roofline.launch);
     out.last += bytes / step.ranks * static_cast<double>(sources + 1) / roofline.memory + roofline.launch;
   }
   return out;

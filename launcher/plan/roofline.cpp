@@ -157,6 +157,8 @@ int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients) {
   return std::max<int64_t>(1 << 20, static_cast<int64_t>(bytes) >> 16 << 16);
 }
 
+int64_t gather_bytes_for(int64_t bucket_bytes, int64_t weights) { return std::max(bucket_bytes, std::min(4 * bucket_bytes, weights / 8)); }
+
 std::string roofline_of(const Device& device) {
   if (device.kind() == "cpu") return "cpu";
   std::string words = device.describe();

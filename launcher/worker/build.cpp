@@ -70,7 +70,7 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 }  // namespace
 
 namespace {
-// Bytes of all weights in the dtype that layers compute in, and of their gradients, on a rank.
+// Bytes of all weights in the dtype that layers compute in, and of a micro-batch's gradients, on a rank.
 struct WeightBytes {
   int64_t weights = 0, gradients = 0;
 };
@@ -81,7 +81,7 @@ WeightBytes whole_weights(const State& state) {
   for (const auto& spec : state.specs()) {
     if (spec.role != Role::parameter) continue;
     out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
-    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(sizeof(float));
+    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
   }
   return out;
 }
@@ -117,8 +117,10 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   const WeightBytes bytes = whole_weights(state);
   options_.bucket_bytes = config.compile.bucket_bytes;
   const bool several_hosts = mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
-  if (!options_.bucket_bytes)
+  if (!options_.bucket_bytes) {
     options_.bucket_bytes = bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
+    options_.gather_bytes = gather_bytes_for(options_.bucket_bytes, bytes.weights);
+  }
   options_.gather = GatherWhen::step;
   if (config.mesh.gather == "micro_batch" || (config.mesh.gather == "auto" && !gathers_fit(bytes.weights, roofline, target)))
     options_.gather = GatherWhen::micro_batch;
@@ -134,7 +136,7 @@ bool Trainer::gathers_fit(int64_t weights, const Roofline& roofline, const Targe
   options_.gather = GatherWhen::step;
   try {
     const PaperStep step(plan_training(mesh.words), mesh);
-    return device_needs(config_, state_, *this, step, 0, library_bounds(config_.train.device, target)).total() <= roofline.capacity;
+    return device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity;
   } catch (const UserError&) { return false; }  // what is wrong either way shows when the step is compiled
 }
 

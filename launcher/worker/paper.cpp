@@ -2,6 +2,7 @@
 #include "launcher/worker/paper.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -60,15 +61,17 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
   struct Bucket {
     int64_t held = 0, sent = 0, across = -1;
   };
-  std::map<std::vector<Shape>, Bucket> known;  // layers are alike, and so are their buckets
+  std::map<std::pair<std::vector<Shape>, DType>, Bucket> known;  // layers are alike, and so are their buckets
   int64_t shared = 0;
-  for (const auto& shapes : bucket_shapes(plan)) {
-    auto [found, added] = known.try_emplace(shapes);
+  const auto buckets = bucket_shapes(plan);
+  const auto dtypes = bucket_dtypes(plan);
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    auto [found, added] = known.try_emplace({buckets[b], dtypes[b]});
     auto& [held, sends, across] = found->second;
     if (added)
       for (int r : full) {
         lanes.rank = r;
-        const auto one = make_reducers({shapes}, lanes, RowOwners::of(mesh.words), cpu_device(), *counting, plan.options.invariant, nodes);
+        const auto one = make_reducers({buckets[b]}, lanes, RowOwners::of(mesh.words), cpu_device(), *counting, plan.options.invariant, nodes, {dtypes[b]});
         held = std::max(held, one.buckets[0]->bytes());
         sends = std::max(sends, one.sent_bytes());
         across = std::max(across, one.sent_across());
@@ -100,9 +103,12 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
   return device_needs(state, bytes, bounds);
 }
 
-LibraryBounds library_bounds(const std::string& device, const Target& target) {
+LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
-  const std::string wanted = device_choice(device).kind;
+  const std::string wanted = device_choice(config.train.device).kind;
+  // Scores of all heads, as cuDNN keeps them.
+  const double scores = 2.0 * static_cast<double>(config.batch.micro * config.model.heads) * std::pow(static_cast<double>(config.model.context), 2);
+  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(std::min(scores, static_cast<double>(int64_t{4} << 30)));
   if (target.device().kind() == "cuda")
     bounds.workspace = 0;
   else if (wanted == "plugin")

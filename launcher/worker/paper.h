@@ -32,7 +32,7 @@ std::vector<int> fullest_ranks(const LanePlan& plan);
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer, const PaperStep& step, int64_t sequences,
                          const LibraryBounds& bounds);
 // The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
-LibraryBounds library_bounds(const std::string& device, const Target& target);
+LibraryBounds library_bounds(const RunConfig& config, const Target& target);
 
 // The training step of a config on N ranks.
 struct PaperRun {

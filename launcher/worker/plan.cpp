@@ -36,7 +36,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   // A GPU that is here has the memory that it has, unless the words say otherwise.
   report.available = arguments.memory ? arguments.memory : device.kind() == "cuda" ? device.memory_info().total : 0;
   const int64_t sequences = config.data.validation > 0 ? config.train.eval_batches * config.batch.global : 0;
-  const LibraryBounds bounds = library_bounds(config.train.device, found.target);
+  const LibraryBounds bounds = library_bounds(config, found.target);
   report.needs = device_needs(config, run.state, run.trainer, run.step, sequences, bounds);
   if (!report.fits()) report.nearest = nearest_config(config, arguments.nproc, found.target, sequences, bounds, report.available);
   out << (arguments.json ? plan_json(report) : plan_text(report));

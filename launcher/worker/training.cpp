@@ -35,7 +35,7 @@ void Training::check_memory() {
   std::string refused;
   try {
     PaperStep step(trainer_.plan_training(live_.words), live_);
-    LibraryBounds bounds = library_bounds(config_.train.device, target_);
+    LibraryBounds bounds = library_bounds(config_, target_);
     bounds.context = 0;  // taken already
     MemoryNeeds needs = device_needs(config_, state_, trainer_, step, validation_sequences(), bounds);
     const int64_t free = device.memory_info().free;

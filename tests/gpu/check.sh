@@ -1,12 +1,28 @@
 #!/usr/bin/env bash
 # What must hold on real GPUs and CI cannot show: bits on 1, 2 and 4 GPUs, resumes across counts, PyTorch's golden losses, a lost peer.
 #   tests/gpu/check.sh BIN_DIR   run from the root of the tree; BIN_DIR holds trainrun and the gpu_* tests. Needs mpirun, 4 GPUs for all of it.
+# HOSTS=2 runs twice as many ranks as there are GPUs, as if on two hosts (as_hosts.sh): what needs 4 GPUs, on 2.
 # ONLY="nccl bits mesh cross llama golden lost plan" chooses parts. Ends with the number of failures as its exit code.
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
 only=${ONLY:-units nccl bits mesh cross llama golden lost plan}
 gpus=$(nvidia-smi -L | wc -l)
 work=${WORK:-$(mktemp -d)}
+if ((${HOSTS:-1} > 1)); then
+  mkdir -p "$work/path"
+  cat > "$work/path/mpirun" <<SCRIPT
+#!/usr/bin/env bash
+words=()
+for word in "\$@"; do
+  case \$word in */trainrun | */gpu_nccl_ranks) words+=("$PWD/tests/gpu/as_hosts.sh" $gpus) ;; esac
+  words+=("\$word")
+done
+exec "$(command -v mpirun)" "\${words[@]}"
+SCRIPT
+  chmod +x "$work/path/mpirun"
+  export PATH=$work/path:$PATH
+  gpus=$((gpus * HOSTS))
+fi
 failures=0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 GOMP_SPINCOUNT=10000 LOCKSTEP_DEADLINE=${LOCKSTEP_DEADLINE:-15}
 wants() { [[ " $only " == *" $1 "* ]]; }

@@ -5,11 +5,13 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
 #include "compiler/codegen/cpu_reductions.h"
 #include "compiler/codegen/exact_norm.h"
+#include "compiler/codegen/halves.h"
 #include "core/base/text.h"
 
 namespace lockstep::cuda {
@@ -47,6 +49,13 @@ class GpuReductions : public ::testing::Test {
     for (float& v : values) v = std::ldexp(normal(rng), scale(rng));
     return values;
   }
+  // The same memory, as rounded bf16 in its first half.
+  static void to_halves(std::vector<float>& values) {
+    std::vector<uint16_t> halves(values.size());
+    narrow(DType::bf16, values.data(), halves.data(), static_cast<int64_t>(values.size()));
+    std::fill(values.begin(), values.end(), kPoison);
+    std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
+  }
   // Bits, so that -0 and NaN count.
   static void expect_equal(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
     ASSERT_EQ(got.size(), want.size());
@@ -68,18 +77,20 @@ TEST_F(GpuReductions, accumulates_like_the_cpu) {
   for (size_t lefts : {0, 1, 2, 3, 4, 8, 10})
     for (int64_t shift : {0, 1, 3})       // of the partials
       for (bool aligned : {true, false})  // gradients
-        for (bool in_place : {true, false}) {
+        for (auto [in_place, dtype] : {std::pair{true, DType::f32}, {false, DType::f32}, {true, DType::bf16}, {false, DType::bf16}}) {
           if (in_place && lefts == 0) continue;
-          const std::string what = str(lefts, " lefts, shift ", shift, ", aligned ", aligned, ", in place ", in_place);
+          const std::string what = str(lefts, " lefts, shift ", shift, ", aligned ", aligned, ", in place ", in_place, ", ", name(dtype));
           std::vector<std::vector<float>> gradients, partials;
           std::vector<Buffer> on_gpu;
           std::vector<Reductions::Run> runs, gpu_runs;
           for (auto [at, count] : places) {
             const size_t off = aligned ? static_cast<size_t>(at + shift) % 4 : gradients.size() % 4;
             gradients.push_back(random(static_cast<size_t>(count) + off));
+            if (dtype == DType::bf16) to_halves(gradients.back());
             on_gpu.push_back(upload(gradients.back()));
-            runs.push_back({at, gradients.back().data() + off, count});
-            gpu_runs.push_back({at, on_gpu.back().as<float>() + off, count});
+            const size_t begin = off * size_of(dtype);
+            runs.push_back({at, reinterpret_cast<std::byte*>(gradients.back().data()) + begin, count, dtype});
+            gpu_runs.push_back({at, on_gpu.back().data() + begin, count, dtype});
           }
           std::vector<const float*> left, gpu_left;
           for (size_t l = 0; l < lefts; ++l) {
@@ -109,7 +120,7 @@ const std::vector<Case> kCases{{1, 1},    {5, 1},    {100001, 1}, {0, 5},    {3,
 TEST_F(GpuReductions, sums_trees_and_squares_rows) {
   for (const std::vector<int>& merges :
        std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 0, 0, 3}, {0, 1, 0, 2, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
-    for (size_t shift : {0, 1}) {
+    for (auto [shift, halves] : {std::pair{size_t{0}, false}, {1, false}, {0, true}, {1, true}}) {
       std::vector<std::vector<float>> keep;
       std::vector<Buffer> on_gpu;
       std::vector<std::vector<double>> squares;
@@ -122,9 +133,12 @@ TEST_F(GpuReductions, sums_trees_and_squares_rows) {
           Reductions::Sum sum{{}, merges, c.rows, c.width, nullptr, nullptr}, gpu_sum = sum;
           for (size_t s = 0; s < merges.size(); ++s) {
             keep.push_back(random(n + shift * (s % 4)));
+            const DType dtype = halves && (s + static_cast<size_t>(again)) % 2 == 0 ? DType::bf16 : DType::f32;
+            if (dtype == DType::bf16) to_halves(keep.back());
             on_gpu.push_back(upload(keep.back()));
-            sum.sources.push_back(keep.back().data() + shift * (s % 4));
-            gpu_sum.sources.push_back(on_gpu.back().as<float>() + shift * (s % 4));
+            const size_t begin = shift * (s % 4) * size_of(dtype);
+            sum.sources.emplace_back(reinterpret_cast<std::byte*>(keep.back().data()) + begin, dtype);
+            gpu_sum.sources.emplace_back(on_gpu.back().data() + begin, dtype);
           }
           keep.push_back(std::vector<float>(n, kPoison));
           sum.out = keep.back().data();
@@ -139,7 +153,7 @@ TEST_F(GpuReductions, sums_trees_and_squares_rows) {
       cpu->sum(sums, *host);
       for (size_t i = 0; i < sums.size(); ++i) {
         const auto rows = static_cast<size_t>(sums[i].rows), n = rows * static_cast<size_t>(sums[i].width);
-        const std::string what = str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width, ", shift ", shift);
+        const std::string what = str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width, ", shift ", shift, halves ? ", bf16 among them" : "");
         const size_t buffers = merges.size() + 2;
         expect_equal(download<float>(on_gpu[i * buffers + merges.size()], n), std::vector<float>(sums[i].out, sums[i].out + n), what);
         const auto got = download<double>(on_gpu[i * buffers + merges.size() + 1], rows);

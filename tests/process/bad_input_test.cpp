@@ -23,6 +23,17 @@ class BadInput : public RealRun {
   }
 };
 
+// Under somebody else's launcher every rank would start the whole run, in one folder.
+TEST_F(BadInput, UnderAnotherLauncher) {
+  write_tiny();
+  for (const Variables& environment : {Variables{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, Variables{{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}}}) {
+    auto result = trainrun({"c.json"}, environment);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(occurrences(result.output, "this trainrun is one of 4 ranks that mpirun or srun started"), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "leave mpirun or srun out, and use trainrun --nproc 4"), 1) << result.output;
+  }
+}
+
 // Each is tried on a run that exists, with more steps asked for; the run is as it was, and goes on with the right command.
 TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
   write_tiny();

@@ -37,6 +37,8 @@ TEST(Exposed, AnEarlyRankWaitsUnderTheNameOfItsDim) {
     }
     EXPECT_EQ(seconds.at("dp_replicate"), 0);
     EXPECT_EQ(seconds.at(std::string(kDataDims)), 0);
+    ASSERT_EQ(exposed.waits().size(), 1u);
+    EXPECT_EQ(exposed.waits()[0], (std::pair<std::string, double>{"sum", seconds.at("dp_shard")}));
     sum(*told.data, *stream);
     EXPECT_GT(exposed.seconds().at(std::string(kDataDims)), 0);
     exposed.begin();

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <vector>
 
+#include "compiler/codegen/halves.h"
 #include "compiler/run/gradient_reducer.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
@@ -37,7 +39,7 @@ class AddsFew : public Reductions {
   size_t most_sources() const override { return most_; }
   void limbs(std::span<const Doubles>, int64_t*, Stream&) override {}
   void norm_of_limbs(const int64_t*, float*, Stream&) override {}
-  void copy(std::span<const Copy>, Stream&) override {}
+  void copy(std::span<const Copy> copies, Stream& stream) override { cpu_->copy(copies, stream); }
   void add(int64_t*, const int64_t*, int64_t, Stream&) override {}
 
  private:
@@ -51,6 +53,8 @@ struct Reduced {
   int seats = 0;            // ranks of a host, where they are on several
   bool ends_first = false;  // buckets end one after the other and are waited for afterwards, as in a step
   size_t most_sources = SIZE_MAX;
+  DType dtype = DType::f32;  // of the gradients
+  bool rounded = false;      // values are those of bf16
 };
 // Sums of all tensors, bucket by bucket, after all steps.
 inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners, const Reduced& how = {}) {
@@ -70,7 +74,8 @@ inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners
     mine.rank = group.rank();
     auto reductions = std::make_unique<AddsFew>(how.most_sources);
     auto stream = inline_stream();
-    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, how.invariant, nodes);
+    auto reducers = make_reducers(kBuckets, mine, owners, cpu_device(), *reductions, how.invariant, nodes,
+                                  std::vector<DType>(kBuckets.size(), how.dtype));
     for (int step = 0; step < how.steps; ++step) {
       for (auto& reducer : reducers.buckets) reducer->begin();
       for (int64_t slot = 0; slot < mine.slots(mine.rank); ++slot)
@@ -81,6 +86,12 @@ inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners
           for (size_t t = 0; m >= 0 && t < kBuckets[b].size(); ++t) {
             values.emplace_back();
             for (int64_t i = 0; i < numel(kBuckets[b][t]); ++i) values.back().push_back(gradient(m, b, t, i));
+            const auto count = static_cast<int64_t>(values.back().size());
+            if (!how.rounded && how.dtype == DType::f32) continue;
+            std::vector<uint16_t> halves(values.back().size());
+            narrow(DType::bf16, values.back().data(), halves.data(), count);
+            widen(DType::bf16, halves.data(), values.back().data(), count);
+            if (how.dtype == DType::bf16) std::memcpy(values.back().data(), halves.data(), halves.size() * sizeof(uint16_t));
           }
           for (const auto& v : values) pointers.push_back(v.data());
           reducers.buckets[b]->add(slot, pointers, group, *stream, "exchange");

@@ -22,6 +22,34 @@ TEST(RoundReducer, TheBitsOfOneRankForAnyRoundsAndOwners) {
   }
 }
 
+// bf16 gradients travel as they are, half the bytes, and give the bits of what they are as f32: rounds and contiguous lanes, hosts, free numerics.
+TEST(GradientReducers, HalvesGiveTheBitsOfWhatTheyAreAsF32) {
+  for (auto [micro_batches, lanes] : {std::pair<int64_t, int64_t>{1, 1}, {6, 6}, {8, 8}, {12, 3}, {16, 4}}) {
+    const auto one = reduced({micro_batches, lanes, 1, 0}, RowOwners::alone(1), {.rounded = true});
+    EXPECT_NE(one, reduced({micro_batches, lanes, 1, 0}, RowOwners::alone(1))) << "rounding changes something";
+    for (int ranks : {1, 2, 3, 4})
+      for (LaneOrder order : {LaneOrder::contiguous, LaneOrder::interleaved})
+        for (int seats : {0, 2}) {
+          if (seats && ranks != 4) continue;
+          EXPECT_EQ(reduced({micro_batches, lanes, ranks, 0, order}, RowOwners::alone(ranks), {.seats = seats, .dtype = DType::bf16}), one)
+              << "M " << micro_batches << ", lanes " << lanes << ", " << ranks << " ranks, " << seats << " a host, "
+              << (order == LaneOrder::contiguous ? "contiguous" : "interleaved");
+        }
+    for (LaneOrder order : {LaneOrder::contiguous, LaneOrder::interleaved})
+      EXPECT_EQ(reduced({micro_batches, lanes, 3, 0, order}, RowOwners::alone(3), {.invariant = false, .dtype = DType::bf16}),
+                reduced({micro_batches, lanes, 3, 0, order}, RowOwners::alone(3), {.invariant = false, .rounded = true}));
+  }
+  auto reductions = cpu_target().make_reductions({});
+  auto sent = [&](DType dtype, bool invariant, LaneOrder order) {
+    return make_reducers({{{8, 100}}}, {4, 4, 4, 0, order}, RowOwners{4, 1, true}, cpu_device(), *reductions, invariant, {}, {dtype}).sent_bytes();
+  };
+  EXPECT_EQ(sent(DType::f32, true, LaneOrder::interleaved), 600 * 4);
+  EXPECT_EQ(sent(DType::bf16, true, LaneOrder::interleaved), 600 * 2);
+  EXPECT_EQ(sent(DType::bf16, false, LaneOrder::interleaved), 600 * 4) << "added on the way";
+  EXPECT_EQ(sent(DType::bf16, true, LaneOrder::contiguous), 600 * 4) << "partial sums";
+  EXPECT_THROW(make_reducers({{{8, 100}}}, {4, 4, 4, 0}, RowOwners{4, 1, true}, cpu_device(), *reductions, true, {}, {DType::f16}), InternalError);
+}
+
 TEST(RoundReducer, FreeSumsAreClose) {
   const auto want = reduced({7, 7, 1, 0}, RowOwners::alone(1));
   const auto got = reduced({7, 7, 3, 0, LaneOrder::interleaved}, {3, 1, true}, {.invariant = false});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
@@ -141,7 +142,8 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   EXPECT_EQ(state_inputs(full.phases.body.graph), parameters.size());
 }
 
-// What is kept between kernels: activations and logits in bf16; f32 are statistics, the loss and gradients of parameters.
+// What is kept between kernels: activations, logits and a micro-batch's gradients of parameters in bf16; f32 are statistics, the loss and sums over
+// micro-batches.
 TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
   StepPlan plan = plan_of(GetParam(), DType::bf16);
   const Graph& body = plan.body;
@@ -157,7 +159,22 @@ TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
     bool rows = value.shape.size() >= 3 && value.shape[0] == 4 && value.shape[1] == 12;  // [B,T,...]
     EXPECT_FALSE(value.dtype == DType::f32 && rows) << shape_text(value.dtype, value.shape);
   }
-  for (const auto& output : body.outputs) EXPECT_EQ(body[output.value].dtype, DType::f32) << "sums over micro-batches are f32";
+  std::set<int> gradients;
+  for (const auto& bucket : plan.phases.buckets) gradients.insert(bucket.begin(), bucket.end());
+  int wide = 0;
+  for (size_t o = 0; o < body.outputs.size(); ++o) {
+    EXPECT_TRUE(gradients.count(static_cast<int>(o))) << o;
+    const Value& value = body[body.outputs[o].value];
+    if (numel(value.shape) == 1) {
+      EXPECT_EQ(value.dtype, DType::f32) << "the loss";
+    } else {
+      wide += value.dtype == DType::f32;
+      EXPECT_TRUE(value.dtype == DType::f32 || value.dtype == DType::bf16);
+    }
+  }
+  EXPECT_EQ(wide, std::string(GetParam()) == "gpt") << "gradients leave as they were rounded; that of the tied embedding is a sum of two";
+  for (const Node& node : plan.phases.whole.nodes)
+    if (node.op == "lane_sum") EXPECT_EQ(plan.phases.whole[node.outputs[0]].dtype, DType::f32) << "sums over micro-batches are f32";
   for (const Node& node : plan.phases.whole.nodes)
     for (ValueId v : node.outputs)
       EXPECT_TRUE(op_row(node.op).kind != OpKind::update || plan.phases.whole[v].dtype == DType::f32) << node.op;

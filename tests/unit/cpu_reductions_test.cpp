@@ -9,6 +9,7 @@
 #include <random>
 
 #include "compiler/codegen/exact_norm.h"
+#include "compiler/codegen/halves.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 
@@ -39,10 +40,18 @@ double squares_by_definition(const float* x, int64_t count) {
   }
   return total;
 }
+// The same memory, as rounded bf16 in its first half.
+void to_halves(std::vector<float>& values) {
+  std::vector<uint16_t> halves(values.size());
+  narrow(DType::bf16, values.data(), halves.data(), static_cast<int64_t>(values.size()));
+  std::fill(values.begin(), values.end(), kPoison);
+  std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
+}
+float value(const Reductions::Source& source, int64_t i) { return static_cast<float>(get_double(source.dtype, source.at, i)); }
 float tree_by_definition(const Reductions::Sum& sum, int64_t i) {
   std::vector<float> stack;
   for (size_t s = 0; s < sum.sources.size(); ++s) {
-    stack.push_back(sum.sources[s][i]);
+    stack.push_back(value(sum.sources[s], i));
     for (int m = 0; m < sum.merges[s]; ++m) {
       const float right = stack.back();
       stack.pop_back();
@@ -57,14 +66,16 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
   const std::vector<std::pair<int64_t, int64_t>> places{{0, 1}, {3, 5}, {8, 2047}, {2056, 40001}, {42060, 3}};
   const size_t elements = 42070;
   for (size_t lefts : {0, 1, 2, 3, 8})
-    for (bool in_place : {false, true})
+    for (auto [in_place, halves] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}})
       for (int threads : {1, 2, 3, 7}) {
         if (in_place && lefts == 0) continue;
         std::vector<std::vector<float>> gradients, partials;
         std::vector<Reductions::Run> runs;
         for (auto [at, count] : places) {
           gradients.push_back(random(static_cast<size_t>(count), rng));
-          runs.push_back({at, gradients.back().data(), count});
+          const bool half = halves && gradients.size() % 2;  // the first half of the memory is as many bf16 as there are elements
+          if (half) to_halves(gradients.back());
+          runs.push_back({at, gradients.back().data(), count, half ? DType::bf16 : DType::f32});
         }
         std::vector<const float*> left;
         for (size_t l = 0; l < lefts; ++l) partials.push_back(random(elements, rng)), left.push_back(partials.back().data());
@@ -72,7 +83,7 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
         std::vector<float> want = partials.back();
         for (const auto& run : runs)
           for (int64_t i = 0; i < run.count; ++i) {
-            float x = run.from[i];
+            float x = value({run.from, run.dtype}, i);
             for (const float* l : left) x = l[run.at + i] + x;
             want[static_cast<size_t>(run.at + i)] = x;
           }
@@ -100,7 +111,12 @@ TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
         for (auto [rows, width] : shapes) {
           Reductions::Sum sum{{}, merges, rows, width, nullptr, nullptr};
           for (size_t s = 0; s < merges.size(); ++s)
-            keep.push_back(random(static_cast<size_t>(rows * width), rng)), sum.sources.push_back(keep.back().data());
+          {
+            keep.push_back(random(static_cast<size_t>(rows * width), rng));
+            const bool half = again == 1 && s % 2 == merges.size() % 2;
+            if (half) to_halves(keep.back());
+            sum.sources.emplace_back(keep.back().data(), half ? DType::bf16 : DType::f32);
+          }
           keep.emplace_back(static_cast<size_t>(rows * width), kPoison);
           squares.emplace_back(static_cast<size_t>(rows), kPoison);
           sum.out = keep.back().data();

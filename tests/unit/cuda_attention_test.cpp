@@ -45,10 +45,16 @@ TEST(CudaAttention, ScoresOfADeterministicBackwardPassGrowWithTheSquareOfTheLeng
   EXPECT_EQ(score_bytes(bench_shape(1, 2, 2, 7, 16)), 2 * 64 * 128 * 2);
 }
 
+TEST(CudaAttention, ScoresTakeAtMostOnePartOf32OfTheDevice) {
+  EXPECT_EQ(score_cap(int64_t{24} << 30), kLeastScoreCap);
+  EXPECT_EQ(score_cap(int64_t{80} << 30), int64_t{80} << 25);
+  EXPECT_EQ(score_cap(int64_t{141} << 30), kMostScoreCap);
+}
+
 TEST(CudaAttention, PiecesStayBelowTheCapAndCoverEverything) {
-  EXPECT_EQ(cuts(bench_shape(16, 12, 12, 1024, 64), kScoreCap), "[0+16 0+12]");
-  EXPECT_EQ(cuts(bench_shape(64, 12, 12, 1024, 64), kScoreCap), "[0+32 0+12][32+32 0+12]");
-  EXPECT_EQ(cuts(bench_shape(2, 16, 16, 8192, 128), kScoreCap), "[0+1 0+8][0+1 8+8][1+1 0+8][1+1 8+8]");
+  EXPECT_EQ(cuts(bench_shape(16, 12, 12, 1024, 64), kLeastScoreCap), "[0+16 0+12]");
+  EXPECT_EQ(cuts(bench_shape(64, 12, 12, 1024, 64), kLeastScoreCap), "[0+32 0+12][32+32 0+12]");
+  EXPECT_EQ(cuts(bench_shape(2, 16, 16, 8192, 128), kLeastScoreCap), "[0+1 0+8][0+1 8+8][1+1 0+8][1+1 8+8]");
   EXPECT_EQ(cuts(bench_shape(7, 12, 12, 1024, 64), 3 * 12 * 1024 * 1024 * 2), "[0+3 0+12][3+2 0+12][5+2 0+12]");
   EXPECT_EQ(cuts(bench_shape(1, 6, 3, 1024, 64), 1), "[0+1 0+1][0+1 1+1][0+1 2+1]");  // one key head at least
   EXPECT_EQ(cuts(bench_shape(0, 6, 3, 1024, 64), 1), "[0+0 0+3]");

@@ -14,7 +14,10 @@ TEST(CudaReductions, KernelsCompile) {
   for (const char* target : {"sm_80", "sm_90"}) {
     EXPECT_GT(compile_cubin(reductions_source(), target).size(), 1000u);
     for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
-      EXPECT_GT(compile_cubin(sum_source(merges), target).size(), 1000u);
+      for (const std::vector<bool>& halves : std::vector<std::vector<bool>>{{}, {true}, {false, true}, std::vector<bool>(merges.size(), true)}) {
+        if (halves.size() > merges.size()) continue;
+        EXPECT_GT(compile_cubin(sum_source(merges, halves), target).size(), 1000u);
+      }
   }
 }
 

@@ -82,6 +82,9 @@ TEST(PlanReport, BucketsReachNineTenthsOfTheLink) {
       EXPECT_GE(bucket_bytes_for(link, 1), int64_t{1} << 20);
       EXPECT_GE(static_cast<double>(bucket_bytes_for(link, 1)) + (1 << 20), link.latency * link.bandwidth);
     }
+  EXPECT_EQ(gather_bytes_for(100, 10000), 400);
+  EXPECT_EQ(gather_bytes_for(100, 1600), 200) << "an eighth of the weights";
+  EXPECT_EQ(gather_bytes_for(100, 80), 100) << "not less than gradients";
   RunConfig config = small();
   config.compile.bucket_bytes = 0;
   PaperRun run(config, 4, cpu_target());

@@ -58,7 +58,7 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   if (!refused.empty()) return make_own_attention(device, shape, refused, options.cache_dir);
 
   std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};
-  if (shape.backward) pieces = cut_attention(shape, kScoreCap);
+  if (shape.backward) pieces = cut_attention(shape, score_cap(device.memory_info().total));
   std::vector<std::shared_ptr<const SdpaPlan>> plans;
   for (const AttentionPiece& piece : pieces) {
     plans.push_back(plan_sdpa(device, shape_of_piece(shape, piece), true, refused));

@@ -44,7 +44,9 @@ struct AttentionPiece {
 int64_t score_bytes(const AttentionShape& shape);
 // Pieces of nearly equal size whose scores stay within `cap` bytes: whole batches where one fits, else key heads of one batch (at least one
 // key head). A function of the shape alone; one piece when everything fits. Pieces have at most two sizes.
-inline constexpr int64_t kScoreCap = int64_t{1} << 30;
+// What is cut at: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer pieces are faster.
+inline constexpr int64_t kLeastScoreCap = int64_t{1} << 30, kMostScoreCap = int64_t{4} << 30;
+int64_t score_cap(int64_t device_bytes);
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
 AttentionShape shape_of_piece(const AttentionShape& shape, const AttentionPiece& piece);
 AttentionPointers pointers_of_piece(const AttentionShape& shape, const AttentionPiece& piece, AttentionPointers pointers);

@@ -170,21 +170,20 @@ std::string cudnn_version() {
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic, std::string& refused) {
   open_libraries();
   struct Known {
-    std::weak_ptr<const SdpaPlan> plan;
+    std::shared_ptr<const SdpaPlan> plan;
     std::string refused;
   };
   static std::mutex mutex;
   static auto& plans = *new std::map<std::string, Known>;
   std::lock_guard lock(mutex);
   Known& known = plans[key_of(device, shape, deterministic)];
-  std::shared_ptr<const SdpaPlan> plan = known.plan.lock();
-  if (!plan && known.refused.empty()) {
+  if (!known.plan && known.refused.empty()) {
     auto made = std::make_shared<Plan>(device, shape, deterministic);
     known.refused = made->refused();
-    if (known.refused.empty()) known.plan = plan = made;
+    if (known.refused.empty()) known.plan = made;
   }
   refused = known.refused;
-  return plan;
+  return known.plan;
 }
 
 }  // namespace lockstep::cuda

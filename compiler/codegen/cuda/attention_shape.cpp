@@ -66,6 +66,8 @@ AttentionPointers attention_pointers(const AttentionShape& shape, void* const* a
 
 int64_t score_bytes(const AttentionShape& s) { return s.batch * s.heads * round_up(s.queries, 64) * round_up(s.keys, 128) * 2; }
 
+int64_t score_cap(int64_t device_bytes) { return std::clamp(device_bytes / 32, kLeastScoreCap, kMostScoreCap); }
+
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap) {
   int64_t per_batch = score_bytes(shape) / std::max<int64_t>(shape.batch, 1), per_head = per_batch / shape.kv_heads;
   // `count` things, at most `at_once` per piece, in as few and as equal pieces as can be.

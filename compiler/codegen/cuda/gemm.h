@@ -67,6 +67,8 @@ std::unique_ptr<Gemm> make_gemm(CudaDevice& device, const GemmOptions& options);
 std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options, int count);
 // Milliseconds per launch, the median of `rounds` rounds of several launches on scratch memory of its own.
 double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, int rounds = 5);
+// The first and the last `bytes` bytes (fewer where the product is smaller) of the product of two matrices of random numbers, the same at every call.
+std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, size_t bytes);
 // The fastest of the first `count` choices by the clock. Two runs may choose differently, so the ranks of a run must share one choice (its
 // algorithm() text): nothing calls this by default.
 std::unique_ptr<Gemm> tune_gemm(CudaDevice& device, const GemmOptions& options, int count = 8);

@@ -64,6 +64,24 @@ double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& option
   return times[times.size() / 2];
 }
 
+std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, size_t bytes) {
+  device.enter();
+  Scratch scratch(device, gemm, options);
+  auto stream = device.make_stream();
+  fill(device, scratch.a, options.in, *stream);
+  fill(device, scratch.b, options.in, *stream);
+  fill(device, scratch.vector, options.out, *stream);
+  device.zero(scratch.d.data(), scratch.d.bytes(), *stream);
+  gemm.enqueue({scratch.a.data(), scratch.b.data(), scratch.d.data(), scratch.vector.data(), scratch.vector.data(), scratch.aux.data()},
+               scratch.workspace.data(), *stream);
+  const size_t head = std::min(bytes, scratch.d.bytes()), tail = std::min(bytes, scratch.d.bytes() - head);
+  Buffer sample(head + tail, device.staging());
+  device.copy(sample.data(), scratch.d.data(), head, *stream);
+  if (tail) device.copy(sample.data() + head, scratch.d.data() + scratch.d.bytes() - tail, tail, *stream);
+  stream->synchronize();
+  return {sample.data(), sample.data() + sample.bytes()};
+}
+
 std::unique_ptr<Gemm> tune_gemm(CudaDevice& device, const GemmOptions& options, int count) {
   std::unique_ptr<Gemm> best;
   double least = 0;

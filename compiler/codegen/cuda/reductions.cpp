@@ -15,7 +15,7 @@
 namespace lockstep::cuda {
 
 namespace {
-bool aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+bool aligned(const void* p, DType dtype = DType::f32) { return reinterpret_cast<uintptr_t>(p) % (4 * size_of(dtype)) == 0; }  // to 4 elements
 int64_t blocks_for(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
 
 // A table being filled; launched when it is full and at the end.
@@ -71,22 +71,26 @@ class CudaReductions : public Reductions {
     Batch<RunTable> batch(accumulate_[lefts.size()], stream, "accumulate");
     batch.table.to = to;
     std::copy(lefts.begin(), lefts.end(), batch.table.lefts);
-    auto all_aligned = [&](int64_t at, const float* from) {
-      return aligned(to + at) && aligned(from) && std::all_of(lefts.begin(), lefts.end(), [&](const float* l) { return aligned(l + at); });
-    };
-    auto add = [&](int64_t at, const float* from, int64_t count, bool vector) {
-      if (count > 0) batch.add(RunEntry{at, from, count, 0, vector}, blocks_for(count, kAccumulateElements));
-    };
     for (const Run& run : runs) {
+      const bool half = is_bf16(run.dtype);
+      auto from = [&](int64_t element) { return static_cast<const char*>(run.from) + element * static_cast<int64_t>(size_of(run.dtype)); };
+      auto all_aligned = [&](int64_t first) {
+        const int64_t at = run.at + first;
+        return aligned(to + at) && aligned(from(first), run.dtype) &&
+               std::all_of(lefts.begin(), lefts.end(), [&](const float* l) { return aligned(l + at); });
+      };
+      auto add = [&](int64_t first, int64_t count, bool vector) {
+        if (count > 0) batch.add(RunEntry{run.at + first, from(first), count, 0, vector, half}, blocks_for(count, kAccumulateElements));
+      };
       // Where a few elements later everything is aligned, those go first.
       int64_t head = 0;
-      while (head < 4 && !all_aligned(run.at + head, run.from + head)) ++head;
+      while (head < 4 && !all_aligned(head)) ++head;
       if (head == 4 || head >= run.count) {
-        add(run.at, run.from, run.count, false);
+        add(0, run.count, false);
         continue;
       }
-      add(run.at, run.from, head, false);
-      add(run.at + head, run.from + head, run.count - head, true);
+      add(0, head, false);
+      add(head, run.count - head, true);
     }
     batch.launch();
   }
@@ -100,9 +104,10 @@ class CudaReductions : public Reductions {
     std::vector<TotalEntry> long_rows;
     for (size_t i = 0; i < sums.size();) {
       const std::vector<int>& merges = sums[i].merges;
-      Batch<SumTable> batch(sum_function(merges), stream, "sum");
+      const std::vector<bool> halves = halves_of(sums[i]);
+      Batch<SumTable> batch(sum_function(merges, halves), stream, "sum");
       size_t deltas = 0;  // in the table
-      for (; i < sums.size() && sums[i].merges == merges; ++i) {
+      for (; i < sums.size() && sums[i].merges == merges && halves_of(sums[i]) == halves; ++i) {
         const Sum& sum = sums[i];
         LS_CHECK(sum.sources.size() == merges.size(), sum.sources.size(), " sources, ", merges.size(), " counts of merges");
         if (sum.rows == 0) continue;
@@ -161,12 +166,21 @@ class CudaReductions : public Reductions {
   }
 
  private:
-  CUfunction sum_function(const std::vector<int>& merges) {
-    auto [at, fresh] = sums_.try_emplace(merges);
+  static bool is_bf16(DType dtype) {
+    LS_CHECK(dtype == DType::f32 || dtype == DType::bf16, "addends of ", name(dtype));
+    return dtype == DType::bf16;
+  }
+  static std::vector<bool> halves_of(const Sum& sum) {
+    std::vector<bool> out;
+    for (const Source& source : sum.sources) out.push_back(is_bf16(source.dtype));
+    return out;
+  }
+  CUfunction sum_function(const std::vector<int>& merges, const std::vector<bool>& halves) {
+    auto [at, fresh] = sums_.try_emplace({merges, halves});
     if (fresh) {
       try {
         LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ", kSumDeltas + 1, " fit a kernel");
-        at->second.module = source_module(device_, sum_source(merges), cache_dir_);
+        at->second.module = source_module(device_, sum_source(merges, halves), cache_dir_);
         at->second.function = at->second.module->function("sum");
       } catch (...) {
         sums_.erase(at);
@@ -177,13 +191,13 @@ class CudaReductions : public Reductions {
   }
 
   static SumEntry entry_of(const Sum& sum) {
-    SumEntry entry{sum.sources[0], sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
+    SumEntry entry{static_cast<const char*>(sum.sources[0].at), sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
     int kind = sum.width == 1 ? kFlat : sum.width <= kShortWidth ? kShort : kPieces;
     // With squares unwanted, rows mean nothing: one flat row is the fastest.
     if (!sum.row_squares) kind = kFlat, entry.rows = sum.rows * sum.width, entry.width = 1;
-    bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(), [](const float* s) { return aligned(s); });
+    bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(), [](const Source& s) { return aligned(s.at, s.dtype); });
     vector = vector && (kind == kFlat ? entry.rows : entry.width) % 4 == 0;
-    const bool in_place = sum.sources.size() == 1 && sum.sources[0] == sum.out;
+    const bool in_place = sum.sources.size() == 1 && sum.sources[0].at == sum.out;
     entry.flags = static_cast<unsigned short>(kind | (vector ? kVector : 0) | (in_place ? 0 : kStore));
     return entry;
   }
@@ -207,7 +221,7 @@ class CudaReductions : public Reductions {
     const size_t n = sum.sources.size() - 1;
     long long deltas[kSumDeltas];
     for (size_t s = 0; s < n; ++s)
-      deltas[s] = (reinterpret_cast<intptr_t>(sum.sources[s + 1]) - reinterpret_cast<intptr_t>(sum.sources[0])) / 4;
+      deltas[s] = reinterpret_cast<intptr_t>(sum.sources[s + 1].at) - reinterpret_cast<intptr_t>(sum.sources[0].at);
     if (batch.full()) batch.launch();
     if (batch.table.entries == 0) used = 0;
     long long* table = batch.table.deltas;
@@ -242,7 +256,7 @@ class CudaReductions : public Reductions {
   std::shared_ptr<const Module> module_;
   std::array<CUfunction, kMaxLefts + 1> accumulate_{};
   CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr, add_ = nullptr;
-  std::map<std::vector<int>, SumKernel> sums_;
+  std::map<std::pair<std::vector<int>, std::vector<bool>>, SumKernel> sums_;
   std::vector<Buffer> scratch_;
 };
 }  // namespace

@@ -38,7 +38,7 @@ __device__ __forceinline__ void accumulate(const RunTable& table) {
     for (int u = 0; u < unroll; ++u) {
       const long long i = begin + (pass + u) * 4 * kThreads;
       n[u] = e.count - i;
-      x[u] = load4(e.from + i, n[u], e.vector);
+      x[u] = e.half ? load4_half((const unsigned short*)e.from + i, n[u], e.vector) : load4((const float*)e.from + i, n[u], e.vector);
 #pragma unroll
       for (int l = 0; l < lefts; ++l) left[l][u] = load4(table.lefts[l] + e.at + i, n[u], e.vector);
     }
@@ -62,6 +62,16 @@ __device__ __forceinline__ float4 load4(const float* p, long long n, bool vector
   if (at + step < n) x.y = p[at + step];
   if (at + 2 * step < n) x.z = p[at + 2 * step];
   if (at + 3 * step < n) x.w = p[at + 3 * step];
+  return x;
+}
+__device__ __forceinline__ float4 load4_half(const unsigned short* p, long long n, bool vector) {
+  float4 x = make_float4(0, 0, 0, 0);
+  const int t = threadIdx.x, at = vector ? 4 * t : t, step = vector ? 1 : kThreads;
+  if (vector && at + 4 <= n) return widen4(*(const uint2*)(p + at));
+  if (at < n) x.x = widen(p[at]);
+  if (at + step < n) x.y = widen(p[at + step]);
+  if (at + 2 * step < n) x.z = widen(p[at + 2 * step]);
+  if (at + 3 * step < n) x.w = widen(p[at + 3 * step]);
   return x;
 }
 __device__ __forceinline__ void store4(float* p, long long n, bool vector, float4 x) {
@@ -225,7 +235,7 @@ extern "C" __global__ void norm_of_limbs(const long long* words, float* norm) {
 }  // namespace
 
 std::string reductions_source() {
-  std::string text = str(kReductionTables, "\n", kFindEntry, kTotals, kFour, kAccumulate, kCopy, kLimbs);
+  std::string text = str(kReductionTables, "\n", kFindEntry, kWiden, kTotals, kFour, kAccumulate, kCopy, kLimbs);
   for (int l = 0; l <= kMaxLefts; ++l)
     text += str("extern \"C\" __global__ void __launch_bounds__(kThreads) accumulate_", l,
                 "(const __grid_constant__ RunTable table) { accumulate<", l, ">(table); }\n");

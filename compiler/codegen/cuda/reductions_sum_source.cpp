@@ -12,8 +12,21 @@ namespace {
 // over accumulators goes from the highest bit of their index to the lowest in both.
 constexpr const char* kSum = R"(
 template <bool vector>
-__device__ __forceinline__ float4 load(const float* p, int lane, int lanes, long long n) {
+__device__ __forceinline__ float4 load(const char* base, bool half, long long at, int lane, int lanes, long long n) {
   float4 x = make_float4(0, 0, 0, 0);
+  if (half) {
+    const unsigned short* p = (const unsigned short*)base + at;
+    if (vector) {
+      if (4 * lane < n) x = widen4(*(const uint2*)(p + 4 * lane));
+    } else {
+      if (lane < n) x.x = widen(p[lane]);
+      if (lane + lanes < n) x.y = widen(p[lane + lanes]);
+      if (lane + 2 * lanes < n) x.z = widen(p[lane + 2 * lanes]);
+      if (lane + 3 * lanes < n) x.w = widen(p[lane + 3 * lanes]);
+    }
+    return x;
+  }
+  const float* p = (const float*)base + at;
   if (vector) {
     if (4 * lane < n) x = *(const float4*)(p + 4 * lane);
   } else {
@@ -83,7 +96,7 @@ __device__ __forceinline__ void flat(const SumTable& table, const SumEntry& e) {
       const long long at = begin + (pass + u) * 4 * kThreads;
 #pragma unroll
       for (int s = 0; s < kSources; ++s)
-        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0) + at, threadIdx.x, kThreads, e.rows - at);
+        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0), kHalf[s], at, threadIdx.x, kThreads, e.rows - at);
     }
 #pragma unroll
     for (int u = 0; u < (kUnroll < 4 ? kUnroll : 4); ++u) {
@@ -116,7 +129,7 @@ __device__ __forceinline__ void short_rows(const SumTable& table, const SumEntry
       const long long row = first + (pass + u) * in_pass;
 #pragma unroll
       for (int s = 0; s < kSources; ++s)
-        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0) + row * e.width, lane, lanes, row < e.rows ? e.width : 0);
+        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0), kHalf[s], row * e.width, lane, lanes, row < e.rows ? e.width : 0);
     }
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
@@ -154,7 +167,7 @@ __device__ __forceinline__ void row_pieces(const SumTable& table, const SumEntry
     for (int u = 0; u < kUnroll; ++u)
 #pragma unroll
       for (int s = 0; s < kSources; ++s)
-        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0) + at + i + 128 * u, lane, 32, count - i - 128 * u);
+        x[u][s] = load<vector>(e.from + (s ? table.deltas[e.delta + s - 1] : 0), kHalf[s], at + i + 128 * u, lane, 32, count - i - 128 * u);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
       const float4 y = tree(x[u]);
@@ -183,7 +196,8 @@ extern "C" __global__ void __launch_bounds__(kThreads, kSources <= 8 ? 3 : 1) su
 )";
 }  // namespace
 
-std::string sum_source(const std::vector<int>& merges) {
+std::string sum_source(const std::vector<int>& merges, std::vector<bool> halves) {
+  halves.resize(merges.size());
   std::vector<std::string> stack;
   for (size_t s = 0; s < merges.size(); ++s) {
     stack.push_back(str("x[", s, "].c"));
@@ -196,12 +210,15 @@ std::string sum_source(const std::vector<int>& merges) {
   }
   LS_CHECK(stack.size() == 1, stack.size(), " partials are left of a sum over ", merges.size(), " sources");
   const size_t n = merges.size();
+  std::vector<std::string> half;
+  for (bool one : halves) half.emplace_back(one ? "true" : "false");
   return str("constexpr int kSources = ", n, ", kUnroll = ",
              n <= 1   ? 8
              : n <= 2 ? 4
              : n <= 4 ? 2
                       : 1,
-             ";\n#define LS_TREE(c) ", stack[0], "\n", kReductionTables, "\n", kFindEntry, kSum);
+             ";\n__device__ constexpr bool kHalf[kSources] = {", join(half, ", "), "};\n#define LS_TREE(c) ", stack[0], "\n", kReductionTables, "\n", kWiden,
+             kFindEntry, kSum);
 }
 
 }  // namespace lockstep::cuda

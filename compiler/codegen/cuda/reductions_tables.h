@@ -22,7 +22,7 @@ LS_SHARED_WITH_DEVICE(
     enum { kFlat = 0, kShort = 1, kPieces = 2, kKind = 3, kVector = 4, kStore = 8 };  // flags of a SumEntry
 
     struct SumEntry {
-      const float* from;  // the first source; the others are at the table's deltas from it
+      const char* from;  // the first source; the others are at the table's deltas from it
       float* out;
       double* squares;  // of rows, or of pieces where a row is longer than one; null: not wanted
       long long rows;
@@ -33,7 +33,7 @@ LS_SHARED_WITH_DEVICE(
     };
     struct SumTable {
       long long entries;
-      long long deltas[kSumDeltas];  // in elements
+      long long deltas[kSumDeltas];  // in bytes
       SumEntry entry[kSumEntries];
     };
 
@@ -51,10 +51,11 @@ LS_SHARED_WITH_DEVICE(
 
     struct RunEntry {
       long long at;
-      const float* from;
+      const char* from;  // bf16 where `half`
       long long count;
       unsigned first;
-      unsigned vector;  // 1: everything is 16-byte aligned at the run's start
+      unsigned short vector;  // 1: everything is aligned to 4 elements at the run's start
+      unsigned short half;
     };
     struct RunTable {
       long long entries;
@@ -84,6 +85,14 @@ LS_SHARED_WITH_DEVICE(
       LimbsEntry entry[kLimbsEntries];
     };)
 #undef LS_SHARED_WITH_DEVICE
+
+// bf16 as f32; exact.
+inline constexpr const char* kWiden = R"(
+__device__ __forceinline__ float widen(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+__device__ __forceinline__ float4 widen4(uint2 x) {
+  return make_float4(__uint_as_float(x.x << 16), __uint_as_float(x.x & 0xffff0000u), __uint_as_float(x.y << 16), __uint_as_float(x.y & 0xffff0000u));
+}
+)";
 
 // The entry whose blocks hold this one.
 inline constexpr const char* kFindEntry = R"(

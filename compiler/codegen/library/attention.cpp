@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/codegen/library/halves.h"
+#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 

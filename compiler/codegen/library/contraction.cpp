@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/codegen/library/halves.h"
+#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 

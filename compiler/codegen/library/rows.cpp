@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/codegen/library/halves.h"
+#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
 #include "core/base/error.h"
 

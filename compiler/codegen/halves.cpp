@@ -1,5 +1,5 @@
 // Runs of bf16 and f16 to f32 and back.
-#include "compiler/codegen/library/halves.h"
+#include "compiler/codegen/halves.h"
 
 #include "core/base/error.h"
 
