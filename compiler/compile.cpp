@@ -74,7 +74,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   const auto again = static_cast<size_t>(
       std::find_if(rows.begin(), rows.end(), [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) - rows.begin());
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads whole values.
-  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather == GatherWhen::micro_batch &&
+  const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather != GatherWhen::step &&
                        options.backend != Backend::reference;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
   return plan_within_budget(joint, options, [&](const std::vector<ValueId>& recomputed) {

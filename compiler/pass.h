@@ -14,6 +14,7 @@ namespace lockstep {
 enum class GatherWhen {
   step,         // once, before the bodies, and kept for all of them
   micro_batch,  // in every body, bucket by bucket, and freed after use
+  layers,       // once, bucket by bucket: the calls between two buckets run for all micro-batches of the rank
 };
 
 enum class Backend {
@@ -36,7 +37,7 @@ struct CompileOptions {
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
   int64_t gather_bytes = 0;                 // weights that bodies gather travel in buckets of about this size; 0: bucket_bytes
   GatherWhen gather = GatherWhen::micro_batch;
-  bool reshard_after_forward = true;        // of GatherWhen::micro_batch: gathered again for backward; false: kept from forward on
+  bool reshard_after_forward = true;        // of GatherWhen::micro_batch and layers: gathered again for backward; false: kept from forward on
   bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
   const Target* target = nullptr;           // of the device; null: the Session's, else the CPU's. The reference backend always runs on the CPU
   bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)

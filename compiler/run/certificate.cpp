@@ -20,9 +20,11 @@ int64_t StepExecutables::arena_bytes() const {
 }
 
 StepExecutables make_executables(const StepPlan& plan, const GroupOf& group_of) {
+  const LanePlan lanes{plan.micro_batches, plan.lanes, static_cast<int>(plan.phases.whole.mesh.data_size()), 0, plan.order};
   auto make = [&](const Graph& graph, const std::vector<std::vector<int>>& groups, const std::vector<int>& streamed = {}) {
     const int64_t gather_bytes = plan.options.gather_bytes ? plan.options.gather_bytes : plan.options.bucket_bytes;
-    ExecutableSource source{graph, groups, streamed, {gather_bytes, plan.options.reshard_after_forward}, group_of};
+    ExecutableSource source{graph, groups, streamed, {gather_bytes, plan.options.reshard_after_forward},
+                            streamed.empty() || plan.options.gather != GatherWhen::layers ? 1 : lanes.slots(0), group_of};
     return plan.options.backend == Backend::reference ? make_reference(source) : make_native(source, plan.kernels, plan.options);
   };
   std::vector<int> streamed;

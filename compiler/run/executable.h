@@ -45,6 +45,11 @@ class Executable {
   virtual void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after = {}) = 0;
   // The same for a graph with streamed inputs: their pointers in `inputs` are not read, and `weights` is called while enqueueing.
   virtual void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers& weights);
+  // The same for all micro-batches of a step, bucket by bucket: the weights of a bucket are gathered once, and the calls up to the next bucket
+  // run for one micro-batch after another. inputs: per micro-batch, as above; empty: an idle one, for which nothing runs and `after` is called all
+  // the same. Groups are ready in the order of buckets, and in that of micro-batches within.
+  using AfterLayer = std::function<void(size_t micro_batch, int group)>;
+  virtual void run_layers(const std::vector<std::vector<void*>>& inputs, Stream& stream, const AfterLayer& after, WeightGathers& weights);
   virtual const GatherPlan& gathers() const;  // of the streamed inputs
   virtual const void* output(size_t index) const = 0;  // valid until the next run; a grouped output only until its group's call returns
   virtual int64_t arena_bytes() const = 0;
@@ -63,6 +68,7 @@ struct ExecutableSource {
   std::vector<std::vector<int>> groups;  // of output indices
   std::vector<int> streamed = {};        // inputs that are gathered while it runs (native backend)
   GatherOptions gather = {};
+  int64_t micro_batches = 1;             // that run_layers runs at once, at most
   GroupOf group_of = {};                 // for collectives of model dims inside the graph; empty on paper
 };
 // Kernels that the fused nodes of a graph need.

@@ -151,6 +151,18 @@ struct Step::Impl {
       // The last micro-batch's gradients travel while the rest of its backward runs.
       if (slot + 1 == slots) end_exchange(g);
     };
+    auto gradients_of = [&](int g) {
+      std::vector<const void*> gradients;
+      for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
+      return gradients;
+    };
+    if (weights && plan.options.gather == GatherWhen::layers) {
+      std::vector<std::vector<void*>> inputs(static_cast<size_t>(slots));
+      for (int64_t j = 0; j < slots; ++j)
+        if (micro_batch(j) >= 0) inputs[static_cast<size_t>(j)] = inputs_of(plan.phases.body, j);
+      auto after = [&](size_t j, int g) { add(static_cast<int64_t>(j), static_cast<size_t>(g), inputs[j].empty() ? std::vector<const void*>{} : gradients_of(g)); };
+      return parts.body->run_layers(inputs, *compute, after, *weights);
+    }
     for (int64_t j = 0; j < slots; ++j) {
       // An idle slot runs a body where bodies gather weights: all ranks take part.
       const bool idle = micro_batch(j) < 0;
@@ -158,11 +170,7 @@ struct Step::Impl {
         for (size_t g = 0; g < reducers.buckets.size(); ++g) add(j, g, {});
         continue;
       }
-      auto after = [&](int g) {
-        std::vector<const void*> gradients;
-        for (int output : plan.phases.buckets[static_cast<size_t>(g)]) gradients.push_back(parts.body->output(static_cast<size_t>(output)));
-        add(j, static_cast<size_t>(g), idle ? std::vector<const void*>{} : gradients);
-      };
+      auto after = [&](int g) { add(j, static_cast<size_t>(g), idle ? std::vector<const void*>{} : gradients_of(g)); };
       if (weights)
         parts.body->run(inputs_of(plan.phases.body, j), *compute, after, *weights);
       else

@@ -32,9 +32,10 @@ struct MeshConfig {
   int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
   std::string gather = key(&gather, "mesh.gather", "auto",
                            "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; micro_batch: in each, "
-                           "a bucket ahead of its use, freed after it; auto: step where all of them take at most 1 GiB a rank, or a rank has several "
-                           "micro-batches and the step then fits on the device (an H200, or as --roofline says); else micro_batch",
-                           one_of({"auto", "step", "micro_batch"}));
+                           "a bucket ahead of its use, freed after it; layers: bucket by bucket, each for all micro-batches of the rank, whose activations "
+                           "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has several micro-batches, the "
+                           "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch",
+                           one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
                                "ranks of a host, which are neighbours: gradients are exchanged inside hosts first, then across; 0: as the run was "
                                "launched", at_least(0));

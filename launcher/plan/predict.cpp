@@ -139,15 +139,20 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
     }
   }
   std::vector<double> arrival;
-  for (const Transfer& gather : weight_gathers(plan.phases, step.executables.body->gathers(), mesh, out.micro_batches)) {
+  const bool layers = plan.options.gather == GatherWhen::layers;
+  const int64_t gathered = layers ? 1 : out.micro_batches;
+  for (const Transfer& gather : weight_gathers(plan.phases, step.executables.body->gathers(), mesh, gathered)) {
     arrival.push_back(seconds_of(gather));
     if (arrival.size() == 1) out.traffic.push_back({.dims = dims_text(mesh, gather.dims), .op = gather.op});
     out.traffic.back().count += gather.times;
     out.traffic.back().bytes += gather.times * gather.bytes;
     out.traffic.back().seconds += static_cast<double>(gather.times) * arrival.back();
   }
-  if (!arrival.empty())
-    out.traffic.back().exposed_s = static_cast<double>(out.micro_batches) * exposed_gathers(step.executables.body->gathers(), body, arrival);
+  if (!arrival.empty()) {
+    auto behind = body;  // what computes while a bucket is under way
+    for (double& call : behind) call *= layers ? static_cast<double>(out.micro_batches) : 1;
+    out.traffic.back().exposed_s = static_cast<double>(gathered) * exposed_gathers(step.executables.body->gathers(), behind, arrival);
+  }
   if (!travel.empty())
     out.traffic[exchange_row].exposed_s += ready.size() == travel.size() ? exposed_after(ready, travel, out.body_s, rounds) : total(travel);
   std::stable_sort(out.traffic.begin(), out.traffic.end(), [](const auto& a, const auto& b) { return a.dims < b.dims; });

@@ -122,8 +122,8 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   if (step.ranks > 1) out.buckets = static_cast<int64_t>(plan.phases.buckets.size()), out.bucket_bytes = plan.options.bucket_bytes;
   out.hosts = hosts_of(config, run.words, 0).words;
   if (!plan.phases.streamed.empty())
-    out.gathers = plan.options.reshard_after_forward ? "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward"
-                                                     : "in each micro-batch, a bucket ahead of use; kept from forward to backward";
+    out.gathers = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches" : "in each micro-batch", ", a bucket ahead of use; ",
+                      plan.options.reshard_after_forward ? "freed after forward, and again for backward" : "kept from forward to backward");
   else if (config.mesh.zero == 3 && run.words.size("dp_shard") > 1)
     out.gathers = "once per step, kept over its micro-batches";
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);

@@ -121,23 +121,27 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
     options_.bucket_bytes = bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
     options_.gather_bytes = gather_bytes_for(options_.bucket_bytes, bytes.weights);
   }
-  options_.gather = GatherWhen::step;
-  if (config.mesh.gather == "micro_batch" || (config.mesh.gather == "auto" && !gathers_fit(bytes.weights, roofline, target)))
-    options_.gather = GatherWhen::micro_batch;
+  options_.gather = config.mesh.gather == "auto"          ? gather_within(bytes.weights, roofline, target)
+                    : config.mesh.gather == "micro_batch" ? GatherWhen::micro_batch
+                    : config.mesh.gather == "layers"      ? GatherWhen::layers
+                                                          : GatherWhen::step;
 }
 
-// Gathering once per step takes the room of whole weights and of their way, and saves a gather for each micro-batch beyond the first. Little
-// room: always. Else where there is something to save, and the step as planned with them fits on the device.
-bool Trainer::gathers_fit(int64_t weights, const Roofline& roofline, const Target& target) {
+// Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and of their way, or, layer by layer,
+// of the activations of all micro-batches. Little room for weights: always. Else where there is something to save, the first way whose step,
+// planned so, fits on the device.
+GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
   const LiveMesh& mesh = state_.mesh();
-  if (weights <= int64_t{1} << 30) return true;
-  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity) return false;
-  if (micro_batches(config_) <= mesh.words.data_size()) return false;
-  options_.gather = GatherWhen::step;
-  try {
-    const PaperStep step(plan_training(mesh.words), mesh);
-    return device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity;
-  } catch (const UserError&) { return false; }  // what is wrong either way shows when the step is compiled
+  if (weights <= int64_t{1} << 30) return GatherWhen::step;
+  if (config_.mesh.zero == 3 && mesh.words.size("dp_shard") > 1 && roofline.capacity && micro_batches(config_) > mesh.words.data_size())
+    for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
+      options_.gather = when;
+      try {
+        const PaperStep step(plan_training(mesh.words), mesh);
+        if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity) return when;
+      } catch (const UserError&) {}  // what is wrong either way shows when the step is compiled
+    }
+  return GatherWhen::micro_batch;
 }
 
 std::vector<BatchField> Trainer::fields() const {

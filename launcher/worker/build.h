@@ -35,7 +35,7 @@ class Trainer {
   const models::Model& model() const { return model_; }
 
  private:
-  bool gathers_fit(int64_t weights, const Roofline& roofline, const Target& target);  // whether `auto` gathers once per step
+  GatherWhen gather_within(int64_t weights, const Roofline& roofline, const Target& target);  // what `auto` means
   std::vector<BatchField> fields() const;
   StepFunction training_function() const;
   StepFunction evaluation_function() const;

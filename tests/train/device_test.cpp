@@ -61,6 +61,7 @@ TEST_F(FarDevice, SameBitsAsTheCpu) {
   // Waits are measured in a captured program, too: its last launch is step 12's.
   ASSERT_EQ(exposed().size(), 1u);
   EXPECT_GT(exposed().at("exposed_dp_replicate_ms"), 0);
+  EXPECT_EQ(train("far_layers", 2, kFar, {"--mesh.dim_names=[dp_shard]", "--mesh.gather=layers"}), cpu);
 }
 
 TEST_F(FarDevice, ResumesWhatTheCpuSaved) {

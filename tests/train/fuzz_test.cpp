@@ -1,6 +1,7 @@
 // Random small models on random meshes with random placements, against one rank: the same bits without tp, the dtype table with it.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 #include "core/base/error.h"
@@ -40,7 +41,7 @@ TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
     if (run.mesh.shape.empty()) run.mesh = {{1}, {"dp_shard"}};
     run.zero = static_cast<int>(pick({1, 2, 3}));
     run.options.bucket_bytes = pick({1, 3000, 4 << 20});
-    run.options.gather = random() % 2 ? GatherWhen::step : GatherWhen::micro_batch;
+    run.options.gather = std::array{GatherWhen::step, GatherWhen::micro_batch, GatherWhen::layers}[random() % 3];
     run.options.reshard_after_forward = random() % 2;
     if (run.mesh.find("dp_shard") >= 0 && random() % 2) run.rows.push_back({"dp_shard", "**.{norm1,norm2}.weight", Replicate()});
     const std::string what = str("seed ", GetParam(), " trial ", trial, ": ", run.model, " width ", run.width, " depth ", run.depth, " context ",

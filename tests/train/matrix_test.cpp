@@ -76,6 +76,10 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     expect_same(one, train_tiny(run), "gathered twice");
     run.options.reshard_after_forward = false;
     expect_same(one, train_tiny(run), "gathered once per micro-batch");
+    run.options.gather = GatherWhen::layers;
+    expect_same(one, train_tiny(run), "gathered once, layer by layer over the micro-batches");
+    run.options.reshard_after_forward = true;
+    expect_same(one, train_tiny(run), "gathered layer by layer, and again for backward");
     run.options.gather = GatherWhen::step;
     expect_same(one, train_tiny(run), "gathered once per step");
   }
@@ -101,6 +105,9 @@ TEST_P(Matrix, HostsChangeNoBit) {
         TinyRun other = run;
         other.mesh = arrangement.mesh, other.zero = arrangement.zero, other.ranks_per_node = node;
         expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes));
+        if (node != 2 || other.zero != 3) continue;
+        other.options.gather = GatherWhen::layers;
+        expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes, ", layer by layer"));
       }
   }
   TinyRun run{.model = GetParam()};

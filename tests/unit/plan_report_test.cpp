@@ -110,6 +110,8 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward");
   config.mesh.reshard_after_forward = false;
   EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; kept from forward to backward");
+  config.mesh.gather = "layers";
+  EXPECT_EQ(gathers(), "layer by layer over the micro-batches, a bucket ahead of use; kept from forward to backward");
   config.mesh.gather = "auto", config.mesh.reshard_after_forward = true, config.mesh.zero = 2;
   EXPECT_EQ(gathers(), "");
   // 2.4 GiB of weights: on the CPU they are gathered in pieces, on a GPU once, where that saves anything.
@@ -124,6 +126,44 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   EXPECT_EQ(make_report(config, tight, &small_device).gathers.substr(0, 7), "in each");
   config.batch.global = 8;
   EXPECT_EQ(gathers().substr(0, 7), "in each");
+}
+
+// Layer by layer a weight travels once where each micro-batch would fetch it, and activations of all micro-batches lie side by side; `auto` takes
+// the first way that the device has the room for.
+TEST(PlanReport, LayerByLayerTradesActivationsForGathers) {
+  RunConfig config = small();
+  config.mesh.shape = {4}, config.mesh.dim_names = {"dp_shard"};
+  config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16, config.model.depth = 1;
+  config.train.device = "cuda";
+  struct Way {
+    int64_t gathers = 0, bytes = 0, arena = 0, needs = 0;
+  };
+  auto planned = [&](const std::string& gather) {
+    config.mesh.gather = gather;
+    const Roofline h200 = roofline_named("h200");
+    PaperRun run(config, 4, cpu_target(), &h200);
+    const PlanReport report = make_report(config, run, &h200);
+    Way out{0, 0, run.step.executables.arena_bytes(), device_needs(config, run.state, run.trainer, run.step, 0, library_bounds(config, cpu_target())).total()};
+    for (const auto& row : report.prediction.traffic)
+      if (row.op == "weight_gather") out.gathers = row.count, out.bytes = row.bytes;
+    return out;
+  };
+  const Way once = planned("step"), layers = planned("layers"), each = planned("micro_batch");
+  const int64_t slots = config.batch.global / config.batch.micro / 4;
+  ASSERT_GE(slots, 2);
+  EXPECT_EQ(each.gathers, slots * layers.gathers);
+  EXPECT_EQ(each.bytes, slots * layers.bytes);
+  EXPECT_EQ(once.gathers, 0);
+  EXPECT_GT(layers.arena, each.arena);
+  EXPECT_LT(layers.arena, slots * each.arena) << "weights, and what no micro-batch keeps, are there once";
+  ASSERT_LT(layers.needs, once.needs);
+  config.mesh.gather = "auto";
+  for (auto [capacity, words] : {std::pair{once.needs, "once"}, {once.needs - 1, "laye"}, {layers.needs, "laye"}, {layers.needs - 1, "in e"}}) {
+    Roofline device = roofline_named("h200");
+    device.capacity = capacity;
+    PaperRun run(config, 4, cpu_target(), &device);
+    EXPECT_EQ(make_report(config, run, &device).gathers.substr(0, 4), words) << capacity;
+  }
 }
 
 TEST(PlanReport, OneRankSendsNothing) {
