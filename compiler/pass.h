@@ -57,6 +57,7 @@ struct PassContext {
   // The row of placements that says where a tensor lies on a mesh dim, as text; "" for none. Names a wrong row in errors; may be empty.
   std::function<std::string(const std::string& fqn, const std::string& mesh_dim)> row_of = {};
   std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
+  bool gradients_travel_as_they_are = false;  // in rounds, and invariant numerics; else in f32, as partial sums
 };
 
 using Pass = std::function<Graph(Graph, const PassContext&)>;

@@ -13,7 +13,7 @@
 namespace lockstep {
 
 // One step: begin, push for each micro-batch of this rank, start, wait, sum for each tensor. The same on every rank of the data group; a
-// rank without lanes pushes nothing. Calls out of this order are InternalErrors. Gradients are dense row-major f32 of the given shapes.
+// rank without lanes pushes nothing. Calls out of this order are InternalErrors. Gradients are dense row-major, of the given shapes and dtype.
 class LaneReducer : public GradientReducer {
  public:
   // As LanePartials; UserError also where the last sum would have more partials than `reductions` adds. `reductions` is of `device` and

@@ -144,41 +144,41 @@ void Native::plan() {
     }
   // Several micro-batches take turns in what lives and dies between two waits for weights.
   const bool turns = collectives_.size() > 1;
-  struct Region {
+  struct Planned {
     std::vector<Lifetime> lifetimes;
     ArenaPlan arena;
   };
-  struct Home {
-    Region* region = nullptr;
+  struct Lies {
+    Planned* in = nullptr;
     size_t index = 0;
   };
-  Region own, shared;
+  Planned own, shared;
   auto live = [&](int from, int to, int64_t bytes, bool alone) {
     if (!share) from = 0, to = end;
-    Region& region = alone ? own : shared;
-    region.lifetimes.push_back({from, to, bytes});
-    return Home{&region, region.lifetimes.size() - 1};
+    Planned& in = alone ? own : shared;
+    in.lifetimes.push_back({from, to, bytes});
+    return Lies{&in, in.lifetimes.size() - 1};
   };
-  std::vector<Home> homes(graph_.values.size());
+  std::vector<Lies> values(graph_.values.size());
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     if (root(static_cast<ValueId>(v)) != v || first[v] < 0 || base[v] >= 0 || home[v] != static_cast<ValueId>(v)) continue;
     const int64_t bytes = numel(graph_.values[v].shape) * static_cast<int64_t>(size_of(graph_.values[v].dtype));
-    homes[v] = live(first[v], last[v], bytes, !turns || last[v] >= end || bucket_of(first[v]) != bucket_of(last[v]));
+    values[v] = live(first[v], last[v], bytes, !turns || last[v] >= end || bucket_of(first[v]) != bucket_of(last[v]));
   }
-  std::vector<Home> workspaces(calls_.size());
+  std::vector<Lies> workspaces(calls_.size());
   for (size_t c = 0; c < calls_.size(); ++c)
     if (calls_[c].workspace_bytes)
       workspaces[c] = live(static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(calls_[c].workspace_bytes), !turns);
   // Whole weights, from the start of their gathers to their last reader.
-  std::vector<Home> segments;
+  std::vector<Lies> segments;
   for (const auto& segment : gathers_.segments) {
     int until = segment.last;
     while (turns && until + 1 < end && bucket_of(until + 1) == bucket_of(segment.last)) ++until;  // the next micro-batch reads it, too
     segments.push_back(live(gathers_.buckets[static_cast<size_t>(segment.bucket)].start, until, segment.bytes, !turns));
   }
   own.arena = plan_arena(own.lifetimes), shared.arena = plan_arena(shared.lifetimes);
-  auto place = [&](const Home& at) { return Slot{at.region == &own ? kOwn : kShared, at.region->arena.offsets[at.index]}; };
-  for (const Home& segment : segments) segment_at_.push_back(place(segment));
+  auto place = [&](const Lies& at) { return Slot{at.in == &own ? kOwn : kShared, at.in->arena.offsets[at.index]}; };
+  for (const Lies& segment : segments) segment_at_.push_back(place(segment));
   const auto micro_batches = static_cast<int64_t>(collectives_.size());
   floor_ = micro_batches * own.arena.floor + shared.arena.floor;
   arena_bytes_ = micro_batches * own.arena.bytes + shared.arena.bytes;
@@ -192,8 +192,8 @@ void Native::plan() {
     for (size_t g = 0; base[r] >= 0 && g < gathers_.segments.size(); ++g)
       if (const auto& segment = gathers_.segments[g]; segment.input == base[r] && segment.first <= call && call <= segment.last) at = segment_at_[g];
     if (base[r] < 0) {
-      const Home& lies = homes[static_cast<size_t>(home[r])];
-      LS_CHECK(lies.region, "value %", v, " has no buffer");
+      const Lies& lies = values[static_cast<size_t>(home[r])];
+      LS_CHECK(lies.in, "value %", v, " has no buffer");
       at = place(lies);
     }
     at.offset += places_[static_cast<size_t>(v)].offset;
@@ -208,7 +208,7 @@ void Native::plan() {
       calls_[c].args.push_back(slot(result_of_start(graph_, node), call));
     else
       for (ValueId v : node.outputs) calls_[c].args.push_back(slot(v, call));
-    if (workspaces[c].region) calls_[c].workspace = place(workspaces[c]);
+    if (workspaces[c].in) calls_[c].workspace = place(workspaces[c]);
   }
   for (const auto& output : graph_.outputs) {
     LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[static_cast<size_t>(output.value)].strides}),

@@ -172,7 +172,8 @@ class Bucketer {
     std::vector<Bucket> out;
     for (auto [ready, start] : order) {
       const Node& node = node_at(start);
-      int64_t bytes = numel(old_[node.inputs[0]].shape) * static_cast<int64_t>(size_of(old_[node.inputs[0]].dtype));
+      const bool as_sums = op == "lane_exchange_start" && !context_.gradients_travel_as_they_are;
+      int64_t bytes = numel(old_[node.inputs[0]].shape) * static_cast<int64_t>(as_sums ? sizeof(float) : size_of(old_[node.inputs[0]].dtype));
       bool fits = !out.empty() && out.back().bytes + bytes <= std::max<int64_t>(context_.options.bucket_bytes, 1) &&
                   node_at(out.back().starts[0]).attrs == node.attrs &&
                   old_[node_at(out.back().starts[0]).inputs[0]].dtype == old_[node.inputs[0]].dtype;

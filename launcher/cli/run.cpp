@@ -44,11 +44,11 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
 
 // One of several ranks that somebody else started would begin the whole run, as each of the others would.
 void refuse_under_a_launcher() {
-  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}}) {
+  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "PMI_SIZE"}}) {
     const char* ranks = std::getenv(rank) ? std::getenv(size) : nullptr;
     if (ranks && std::atoll(ranks) > 1)
       throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun or srun started (", size, "), and each of them would start the whole run: trainrun ",
-                          "starts its ranks itself; leave mpirun or srun out, and use trainrun --nproc ", ranks));
+                          "starts its ranks itself; leave mpirun or srun out, and use trainrun --nproc ", ranks, ", or unset ", size, " where one of them alone calls trainrun"));
   }
 }
 

@@ -153,8 +153,14 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
     for (double& call : behind) call *= layers ? static_cast<double>(out.micro_batches) : 1;
     out.traffic.back().exposed_s = static_cast<double>(gathered) * exposed_gathers(step.executables.body->gathers(), behind, arrival);
   }
-  if (!travel.empty())
-    out.traffic[exchange_row].exposed_s += ready.size() == travel.size() ? exposed_after(ready, travel, out.body_s, rounds) : total(travel);
+  if (!travel.empty()) {
+    // Layer by layer all rounds of a bucket end together.
+    const double together = layers ? static_cast<double>(rounds) : 1;
+    for (double& at : ready) at *= together;
+    for (double& seconds : travel) seconds *= together;
+    out.traffic[exchange_row].exposed_s +=
+        ready.size() == travel.size() ? exposed_after(ready, travel, together * out.body_s, layers ? 1 : rounds) : total(travel);
+  }
   std::stable_sort(out.traffic.begin(), out.traffic.end(), [](const auto& a, const auto& b) { return a.dims < b.dims; });
   for (const auto& row : out.traffic) out.exposed_s += row.exposed_s;
 

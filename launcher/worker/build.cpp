@@ -70,18 +70,19 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
 }  // namespace
 
 namespace {
-// Bytes of all weights in the dtype that layers compute in, and of a micro-batch's gradients, on a rank.
+// Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.
 struct WeightBytes {
   int64_t weights = 0, gradients = 0;
 };
-WeightBytes whole_weights(const State& state) {
+WeightBytes whole_weights(const State& state, bool invariant) {
   const Mesh& mesh = state.mesh().words;
   const int64_t elsewhere = mesh.size() / mesh.data_size();  // tp splits nearly all of them
+  const bool as_they_are = invariant && lane_order(mesh, state.zero()) == LaneOrder::interleaved;
   WeightBytes out;
   for (const auto& spec : state.specs()) {
     if (spec.role != Role::parameter) continue;
     out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
-    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
+    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
   }
   return out;
 }
@@ -114,7 +115,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   const Mesh& mesh = state.mesh().words;
   const Roofline roofline = given ? *given : roofline_for(config, target);
-  const WeightBytes bytes = whole_weights(state);
+  const WeightBytes bytes = whole_weights(state, options_.invariant);
   options_.bucket_bytes = config.compile.bucket_bytes;
   const bool several_hosts = mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
   if (!options_.bucket_bytes) {
@@ -129,15 +130,18 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
 
 // Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and of their way, or, layer by layer,
 // of the activations of all micro-batches. Little room for weights: always. Else where there is something to save, the first way whose step,
-// planned so, fits on the device.
+// planned so, fits on the device; layer by layer only if its activations cost no recomputing that they would not cost in each micro-batch.
 GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
   const LiveMesh& mesh = state_.mesh();
   if (weights <= int64_t{1} << 30) return GatherWhen::step;
   if (config_.mesh.zero == 3 && mesh.words.size("dp_shard") > 1 && roofline.capacity && micro_batches(config_) > mesh.words.data_size())
     for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
-      options_.gather = when;
       try {
+        options_.gather = GatherWhen::micro_batch;
+        const int64_t again = options_.memory_budget == kRecomputeNothing ? 0 : plan_training(mesh.words).recompute.values;
+        options_.gather = when;
         const PaperStep step(plan_training(mesh.words), mesh);
+        if (step.plan.recompute.values > again) continue;
         if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity) return when;
       } catch (const UserError&) {}  // what is wrong either way shows when the step is compiled
     }
@@ -168,11 +172,17 @@ BatchShape Trainer::evaluation_shape(int64_t sequences) const {
   int64_t micro = config_.batch.micro;
   return {(sequences + micro - 1) / micro * micro, micro, 0};
 }
+// An evaluation has other micro-batches, as a rule more of them: layer by layer it would keep what crosses a bucket of all of them.
+CompileOptions Trainer::evaluation_options() const {
+  CompileOptions out = options_;
+  if (out.gather == GatherWhen::layers) out.gather = GatherWhen::micro_batch;
+  return out;
+}
 Step Trainer::compile_evaluation(int64_t sequences) {
-  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), options_);
+  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
 }
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
-  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(), options_);
+  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
 }
 
 }  // namespace lockstep

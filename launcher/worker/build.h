@@ -36,6 +36,7 @@ class Trainer {
 
  private:
   GatherWhen gather_within(int64_t weights, const Roofline& roofline, const Target& target);  // what `auto` means
+  CompileOptions evaluation_options() const;
   std::vector<BatchField> fields() const;
   StepFunction training_function() const;
   StepFunction evaluation_function() const;

@@ -106,9 +106,12 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
   const std::string wanted = device_choice(config.train.device).kind;
-  // Scores of all heads, as cuDNN keeps them.
-  const double scores = 2.0 * static_cast<double>(config.batch.micro * config.model.heads) * std::pow(static_cast<double>(config.model.context), 2);
-  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(std::min(scores, static_cast<double>(int64_t{4} << 30)));
+  // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not below the query heads of one key head.
+  const auto rounded = [&](int64_t to) { return static_cast<double>((config.model.context + to - 1) / to * to); };
+  const double of_head = 2 * rounded(64) * rounded(128);
+  const auto heads = static_cast<double>(config.model.heads), of_key = heads / static_cast<double>(std::max<int64_t>(1, config.model.kv_heads ? config.model.kv_heads : config.model.heads));
+  const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head, std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
+  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(scores);
   if (target.device().kind() == "cuda")
     bounds.workspace = 0;
   else if (wanted == "plugin")

@@ -73,7 +73,7 @@ if wants mesh; then
   m="--train.precision=bf16 --train.steps=12 --checkpoint.every=12 --compile.bucket_bytes=300000 --mesh.gather=micro_batch"
   for kind in gpt llama; do
     k=$m; [[ $kind == llama ]] && k="$m --model.kind=llama --model.kv_heads=2 --model.hidden=512"
-    fresh m_${kind}_{1,ddp2,ddp4,zero{1,2,3}_{2,4},hsdp22,hsdp12,hosts1,hosts3,fp32_1,fp32_zero3_4}
+    fresh m_${kind}_{1,ddp2,ddp4,zero{1,2,3}_{2,4},hsdp22,hsdp12,hosts1,hosts3,layers,fp32_1,fp32_zero3_4}
     names="m_${kind}_1"
     train m_${kind}_1 1 $k
     run_mesh() { train "$@" $k; names="$names $1"; }
@@ -84,6 +84,7 @@ if wants mesh; then
     done
     ((gpus >= 4)) && [[ $kind == gpt ]] && for zero in 1 3; do run_mesh m_${kind}_hosts$zero 4 "--mesh.dim_names=[dp_shard]" --mesh.zero=$zero --mesh.ranks_per_node=2; done
     ((gpus >= 4)) && run_mesh m_${kind}_hsdp22 4 "--mesh.shape=[2,2]" "--mesh.dim_names=[dp_replicate,dp_shard]"
+    ((gpus >= 2)) && { train m_${kind}_layers 2 ${k/gather=micro_batch/gather=layers} "--mesh.dim_names=[dp_shard]"; names="$names m_${kind}_layers"; }
     [[ $kind == gpt ]] && run_mesh m_${kind}_hsdp12 2 "--mesh.shape=[1,2]" "--mesh.dim_names=[dp_replicate,dp_shard]" --mesh.reshard_after_forward=false
     compare equal $names
   done

@@ -141,6 +141,8 @@ TEST(StepFingerprint, EachKindOfDifferenceIsNamed) {
   all_say([](OneStep& odd) { odd.second = true; }, {"the layout of the state differs between ranks", "also different: b"});
   all_say([](OneStep& odd) { odd.options.bucket_bytes = 64; },
           {"UserError: the set of compile options differs between ranks", "rank N has bucket_bytes = 64, rank 0 has 4194304"});
+  all_say([](OneStep& odd) { odd.options.gather = GatherWhen::layers; },
+          {"the set of compile options differs between ranks", "rank N has gather = layers, rank 0 has micro_batch"});
   all_say([](OneStep& odd) { odd.options.invariant = false; },
           {"the set of compile options differs between ranks", "rank N has invariant = false, rank 0 has true"});
   all_say([](OneStep& odd) { odd.decay = 0.25; }, {"UserError: the traced program differs between ranks", "rank N has line ",

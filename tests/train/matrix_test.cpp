@@ -83,6 +83,17 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     run.options.gather = GatherWhen::step;
     expect_same(one, train_tiny(run), "gathered once per step");
   }
+  // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where a bucket ends.
+  for (int64_t global : {20, 32})
+    for (Backend backend : {Backend::native, Backend::eager}) {
+      TinyRun run{.model = GetParam(), .mesh = {{2, 2}, {"dp_shard", "tp"}}, .global = global, .steps = 2};
+      run.options.backend = backend, run.options.bucket_bytes = 700;
+      const TinyResult each = train_tiny(run);
+      run.options.gather = GatherWhen::layers;
+      expect_same(each, train_tiny(run), str("layer by layer with tp, M ", global / 4));
+      run.options.gather = GatherWhen::step;
+      expect_same(each, train_tiny(run), str("once per step with tp, M ", global / 4));
+    }
   for (Backend backend : {Backend::eager, Backend::reference}) {
     TinyRun run{.model = GetParam(), .steps = 2};
     run.options.backend = backend;

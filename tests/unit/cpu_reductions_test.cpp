@@ -110,8 +110,7 @@ TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
         std::vector<Reductions::Sum> sums;
         for (auto [rows, width] : shapes) {
           Reductions::Sum sum{{}, merges, rows, width, nullptr, nullptr};
-          for (size_t s = 0; s < merges.size(); ++s)
-          {
+          for (size_t s = 0; s < merges.size(); ++s) {
             keep.push_back(random(static_cast<size_t>(rows * width), rng));
             const bool half = again == 1 && s % 2 == merges.size() % 2;
             if (half) to_halves(keep.back());

@@ -43,11 +43,11 @@ struct AttentionPiece {
 // 128 (cudnn-frontend 1.32, SDPA backward, the dP workspace).
 int64_t score_bytes(const AttentionShape& shape);
 // Pieces of nearly equal size whose scores stay within `cap` bytes: whole batches where one fits, else key heads of one batch (at least one
-// key head). A function of the shape alone; one piece when everything fits. Pieces have at most two sizes.
-// What is cut at: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer pieces are faster.
+// key head). A function of the shape and the cap; one piece when everything fits. Pieces have at most two sizes.
+std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
+// The cap of a device: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer pieces are faster.
 inline constexpr int64_t kLeastScoreCap = int64_t{1} << 30, kMostScoreCap = int64_t{4} << 30;
 int64_t score_cap(int64_t device_bytes);
-std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
 AttentionShape shape_of_piece(const AttentionShape& shape, const AttentionPiece& piece);
 AttentionPointers pointers_of_piece(const AttentionShape& shape, const AttentionPiece& piece, AttentionPointers pointers);
 
