@@ -73,6 +73,8 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
     add({"--mca", "btl", "self,vader,tcp"});
     add({"--mca", "btl_vader_single_copy_mechanism", "none"});  // containers often forbid process_vm_readv
     add({"--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"});
+    // Ranks do not survive the SIGTERM with which mpirun ends a group after a failure; between it and SIGKILL mpirun sleeps, once or twice.
+    add({"--mca", "odls_base_sigkill_timeout", "0"});
     if (nproc * threads > cores) add({"--mca", "mpi_yield_when_idle", "1"});
     out.argv.insert(out.argv.end(), options.worker.begin(), options.worker.end());
   }
