@@ -54,7 +54,7 @@ class GpuReductions : public ::testing::Test {
     std::vector<uint16_t> halves(values.size());
     narrow(DType::bf16, values.data(), halves.data(), static_cast<int64_t>(values.size()));
     std::fill(values.begin(), values.end(), kPoison);
-    std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
+    if (!halves.empty()) std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
   }
   // Bits, so that -0 and NaN count.
   static void expect_equal(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {

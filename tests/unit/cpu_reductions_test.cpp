@@ -45,7 +45,7 @@ void to_halves(std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size());
   narrow(DType::bf16, values.data(), halves.data(), static_cast<int64_t>(values.size()));
   std::fill(values.begin(), values.end(), kPoison);
-  std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
+  if (!halves.empty()) std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
 }
 float value(const Reductions::Source& source, int64_t i) { return static_cast<float>(get_double(source.dtype, source.at, i)); }
 float tree_by_definition(const Reductions::Sum& sum, int64_t i) {
