@@ -126,20 +126,19 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
 
 void Native::enqueue_call(size_t c, const Turn& turn, Stream& stream) {
   const Call& call = calls_[c];
-  std::vector<void*> args;
-  args.reserve(call.args.size());
-  for (const Slot& slot : call.args) args.push_back(pointer(slot, *turn.inputs, turn.micro_batch));
+  args_.clear();
+  for (const Slot& slot : call.args) args_.push_back(pointer(slot, *turn.inputs, turn.micro_batch));
   auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   BodyCollectives& collectives = collectives_[turn.micro_batch];
   void* workspace = pointer(call.workspace, *turn.inputs, turn.micro_batch);
   if (const Node& node = graph_.nodes[static_cast<size_t>(call.node)]; is_body_start(node))
-    collectives.start(graph_, node, args[0], args[1], stream);
+    collectives.start(graph_, node, args_[0], args_[1], stream);
   else if (is_body_wait(node))
     collectives.wait(node, stream);
   else if (!call.library)
-    call.kernel->enqueue(args.data(), workspace, stream, options_.threads);
+    call.kernel->enqueue(args_.data(), workspace, stream, options_.threads);
   else
-    call.library->enqueue(args.data(), workspace, stream, options_.threads);
+    call.library->enqueue(args_.data(), workspace, stream, options_.threads);
   if (!timing()) return;
   stream.synchronize();  // times of calls are of each alone
   times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

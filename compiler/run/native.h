@@ -84,6 +84,7 @@ class Native : public Executable {
   std::vector<Slot> outputs_;
   std::vector<void*> inputs_;  // of the micro-batch whose outputs are read now
   size_t micro_batch_ = 0;     // it
+  std::vector<void*> args_;    // of the call that is enqueued
   std::vector<Buffer> arenas_;  // per micro-batch
   Buffer shared_;               // nothing for one micro-batch
   int64_t arena_bytes_ = 0, floor_ = 0;

@@ -2,6 +2,7 @@
 #include "launcher/worker/build.h"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
 #include "compiler/memory_budget.h"
@@ -134,17 +135,21 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
 GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
   const LiveMesh& mesh = state_.mesh();
   if (weights <= int64_t{1} << 30) return GatherWhen::step;
-  if (config_.mesh.zero == 3 && mesh.words.size("dp_shard") > 1 && roofline.capacity && micro_batches(config_) > mesh.words.data_size())
-    for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
-      try {
-        options_.gather = GatherWhen::micro_batch;
-        const int64_t again = options_.memory_budget == kRecomputeNothing ? 0 : plan_training(mesh.words).recompute.values;
-        options_.gather = when;
-        const PaperStep step(plan_training(mesh.words), mesh);
-        if (step.plan.recompute.values > again) continue;
-        if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity) return when;
-      } catch (const UserError&) {}  // what is wrong either way shows when the step is compiled
-    }
+  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity) return GatherWhen::micro_batch;
+  if (micro_batches(config_) <= mesh.words.data_size()) return GatherWhen::micro_batch;
+  auto planned = [&](GatherWhen when) -> std::optional<StepPlan> {
+    options_.gather = when;
+    try {
+      return plan_training(mesh.words);
+    } catch (const UserError&) { return {}; }  // what is wrong any way shows when the step is compiled
+  };
+  const auto each = options_.memory_budget == kRecomputeNothing ? std::nullopt : planned(GatherWhen::micro_batch);
+  for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
+    auto plan = planned(when);
+    if (!plan || (each && plan->recompute.values > each->recompute.values)) continue;
+    const PaperStep step(std::move(*plan), mesh);
+    if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity) return when;
+  }
   return GatherWhen::micro_batch;
 }
 
