@@ -1,0 +1,85 @@
+// Makes docs/faults.md of the records that the tests of this folder left: faults_report CATALOGUE TESTS RECORDS > docs/faults.md
+// TESTS has the name of every test, one a line; a test without a record failed or was skipped, and its row says so.
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/base/text.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kCatalogue = 40;
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> out;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (!line.empty() && line[0] != '#') out.push_back(line);
+  return out;
+}
+
+// "Row06OneRank" -> 6; 0 where the name has no number.
+int number_of(const std::string& test) { return test.rfind("Row", 0) == 0 && test.size() > 5 ? std::atoi(test.substr(3, 2).c_str()) : 0; }
+
+std::string cell(const Json& record, const char* key) {
+  std::string out;
+  for (char c : record.value(key, std::string())) out += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
+  return out.empty() ? "-" : out;
+}
+
+std::string line(const std::string& first, const Json& record, const std::string& test) {
+  std::string out = str("| ", first, " |");
+  if (record.is_null()) return str(out, " ", test, " | not shown on the machine that made this page | - | - | - | - | - |\n");
+  for (const char* key : {"fault", "seen", "code", "detected", "recovered", "lost", "same_bits"}) out += str(" ", cell(record, key), " |");
+  return out + "\n";
+}
+
+constexpr const char* kHead =
+    "| # | what was done | what the user sees | exit | detected | goes on by | steps lost | same bits |\n"
+    "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+
+int make(const std::string& catalogue, const std::string& tests, const std::string& records) {
+  std::map<int, std::vector<std::pair<std::string, Json>>> rows;
+  for (const auto& test : lines_of(tests)) {
+    std::ifstream file(records + "/" + test + ".json");
+    rows[number_of(test)].emplace_back(test, file ? Json::parse(file, nullptr, false) : Json());
+  }
+  std::string body, open;
+  int ok = 0;
+  for (const auto& entry : lines_of(catalogue)) {
+    const int number = std::atoi(entry.c_str());
+    const std::string title = entry.substr(entry.find(' ') + 1);
+    body += str("| ", number, " | **", title, "** | | | | | | |\n");
+    bool shown = !rows[number].empty();
+    for (const auto& [test, record] : rows[number]) body += line("", record, test), shown &= !record.is_null();
+    if (shown)
+      ++ok;
+    else
+      open += str(open.empty() ? "" : ", ", number);
+  }
+  std::string beside;
+  for (const auto& [number, tests_of] : rows)
+    if (number > kCatalogue)
+      for (const auto& [test, record] : tests_of) beside += line(test, record, test);
+  std::cout
+      << "# Faults, and what a run does about them\n\n"
+      << "Made by the tests of `tests/faults` (`scripts/faults.sh`): every line is a test that made the fault in a real run, saw the words "
+         "and the exit\n"
+      << "code, and compared the end with the unfaulted run. Times are those of the machine that made this page, with tiny models.\n\n"
+      << ok << " of " << kCatalogue << " rows hold" << (open.empty() ? "" : str("; not shown: ", open)) << ".\n\n"
+      << kHead << body << "\n## Beside the catalogue\n\n"
+      << kHead << beside;
+  return ok == 0;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::cerr << "faults_report CATALOGUE TESTS RECORDS\n", 2;
+  return lockstep::make(argv[1], argv[2], argv[3]);
+}
