@@ -60,11 +60,12 @@ class StagedWork : public Work {
 
 class StagedGroup : public Group {
  public:
-  StagedGroup(Device& device, std::shared_ptr<Group> host) : device_(device), host_(std::move(host)) { deadline_s_ = host_->deadline(); }
+  StagedGroup(Device& device, std::shared_ptr<Group> host) : device_(device), host_(std::move(host)) {}
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
   const std::string& name() const override { return host_->name(); }
   double deadline() const override { return host_->deadline(); }
+  double own_deadline() const override { return host_->own_deadline(); }
   void check() override { host_->check(); }
   std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
     check_collective(what, rank(), size());

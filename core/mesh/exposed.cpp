@@ -37,6 +37,7 @@ struct ExposedTime::Waits {
     void check() override { group_->check(); }
     void note_launch(const std::string& label, Stream& stream) override { group_->note_launch(label, stream); }
     double deadline() const override { return group_->deadline(); }
+    double own_deadline() const override { return group_->own_deadline(); }
 
    private:
     class MeasuredWork : public Work {

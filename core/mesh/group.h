@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/device/stream.h"
+#include "core/mesh/deadline.h"
 #include "core/mesh/placement.h"
 #include "core/types/dtype.h"
 
@@ -103,8 +104,11 @@ class Group {
   // Says that captured work with collectives of this group was just launched on `stream`: check() keeps its deadline, and the flight record
   // shows the launch as one line. All ranks launch the same captured work in the same order.
   virtual void note_launch(const std::string& label, Stream& stream) { (void)label, (void)stream; }
-  virtual double deadline() const { return deadline_s_; }
+  // Seconds that a wait which begins now may last: the group's own, or what LOCKSTEP_DEADLINE says for now (core/mesh/deadline.h).
+  virtual double deadline() const { return deadline_s_ > 0 ? deadline_s_ : current_deadline(); }
   void set_deadline(double seconds) { deadline_s_ = seconds; }
+  // The group's own deadline; 0: none.
+  virtual double own_deadline() const { return deadline_s_; }
   // Equal on all ranks of the group between two collectives. Zero for groups of one rank, and for those that only pass on to another.
   Issued issued() const;
 
@@ -112,7 +116,7 @@ class Group {
   // For implementations, in start and note_launch, in the order of the calls.
   void note_issued(const Collective& what, const std::string& label);
   void note_issued(std::string_view verb, const std::string& label);
-  double deadline_s_ = 600;
+  double deadline_s_ = 0;
 
  private:
   mutable std::mutex issued_mutex_;

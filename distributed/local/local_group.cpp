@@ -115,7 +115,8 @@ class LocalGroup : public Group {
  public:
   LocalGroup(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, int rank)
       : hub_(std::move(hub)), channel_(std::move(channel)), identity_(identify_group(channel_->name, channel_->world_ranks, rank)) {
-    deadline_s_ = hub_->options().deadline_s > 0 ? hub_->options().deadline_s : default_deadline();
+    deadline_s_ = hub_->options().deadline_s;
+    if (deadline_s_ <= 0) take_deadlines();
   }
   int rank() const override { return identity_.rank; }
   int size() const override { return identity_.size; }

@@ -12,7 +12,7 @@ namespace lockstep {
 struct LocalOptions {
   double latency_s = 0;    // seconds that every collective takes after its last rank has started it
   double bytes_per_s = 0;  // rate at which a group carries the largest rank's bytes, one collective after another; 0: unbounded
-  double deadline_s = 0;   // of every group; 0: LOCKSTEP_DEADLINE
+  double deadline_s = 0;   // of every group; 0: what LOCKSTEP_DEADLINE says
 };
 
 // Runs `fn` on n threads, each with the group "world" of n ranks, and returns when all have ended. The first exception in time is thrown

@@ -67,7 +67,7 @@ class MpiGroup : public Group {
     MPI_Group_free(&here);
     MPI_Group_free(&world);
     identity_ = identify_group(name, world_ranks, rank);
-    deadline_s_ = options.deadline_s > 0 ? options.deadline_s : default_deadline();
+    deadline_s_ = options.deadline_s;
     if (size > 1 && checked) order_ = std::make_shared<MpiOrder>();
   }
   int rank() const override { return identity_.rank; }
@@ -104,7 +104,7 @@ class MpiWorld : public World {
  public:
   explicit MpiWorld(const MpiOptions& options) : options_(options) {
     LS_CHECK(options.max_count >= 1 && options.max_count <= 2147483647, "max_count ", options.max_count);
-    options_.deadline_s = options.deadline_s > 0 ? options.deadline_s : default_deadline();
+    if (options.deadline_s <= 0) take_deadlines();
     int initialized = 0, provided = 0;
     MPI_Initialized(&initialized);
     if (initialized) throw PeerError("MPI is already started in this process; open the world once");
@@ -140,7 +140,7 @@ class MpiWorld : public World {
     double seconds = group_->deadline();
     if (answer.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
       std::string text = str("group \"", name, "\" was not made within ", number_text(seconds), " s on rank ", rank(), " of ", size(),
-                             "; a peer is late or has ended; if the start is this slow, raise LOCKSTEP_DEADLINE");
+                             "; a peer is late or has ended; if the start is this slow, raise watch.start_deadline or LOCKSTEP_DEADLINE");
       progress_->halt(text);
       throw PeerError(text);
     }

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 struct MpiOptions {
-  double deadline_s = 0;           // of every group; 0: LOCKSTEP_DEADLINE
+  double deadline_s = 0;           // of every group; 0: what LOCKSTEP_DEADLINE says (core/mesh/deadline.h)
   int64_t max_count = 2147483647;  // elements per MPI call; larger collectives travel in several calls. The same on every rank
 };
 

@@ -66,7 +66,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     const NcclFlight& oldest = *flying_.front();
     constexpr const char* kWhy = "a peer is late, has ended, or is at another collective";
     fail(oldest.launch ? str(site(flying_.front()), " did not complete within ", number_text(deadline()), " s on rank ", rank(), " of ",
-                             size(), "; ", kWhy, "; if the step is this slow, raise LOCKSTEP_DEADLINE")
+                             size(), "; ", kWhy, "; if the step is this slow, raise LOCKSTEP_DEADLINE or watch.deadline")
                        : deadline_text(name(), rank(), size(), oldest.what, oldest.label, deadline(), kWhy));
   }
   void note_launch(const std::string& label, Stream& stream) override {
@@ -113,7 +113,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       child = comm_->split(color, key, str("group \"", name, "\""), deadline());
     } catch (const PeerError& error) { fail(error.what()); }
     uint64_t numbers[] = {identity_.key, static_cast<uint64_t>(color), static_cast<uint64_t>(splits_++)};
-    auto group = std::make_shared<NcclGroup>(device_, std::move(child), name, hash64(numbers, sizeof numbers), deadline());
+    auto group = std::make_shared<NcclGroup>(device_, std::move(child), name, hash64(numbers, sizeof numbers), own_deadline());
     group->connect(before);
     return group;
   }
@@ -296,7 +296,7 @@ std::shared_ptr<Group> nccl_group(cuda::CudaDevice& device, Group& bootstrap, co
   device.enter();
   int64_t before = device.memory_info().free;
   auto comm = NcclComm::make(device, id, bootstrap.rank(), bootstrap.size(), str("group \"", name, "\""), bootstrap.deadline());
-  auto group = std::make_shared<NcclGroup>(device, std::move(comm), name, hash64(id.internal, sizeof id.internal), bootstrap.deadline());
+  auto group = std::make_shared<NcclGroup>(device, std::move(comm), name, hash64(id.internal, sizeof id.internal), bootstrap.own_deadline());
   group->connect(before);
   return group;
 }

@@ -1,9 +1,6 @@
 // Sites and deadlines in words.
 #include "distributed/watch/site.h"
 
-#include <charconv>
-
-#include "core/base/env.h"
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -27,16 +24,7 @@ std::string site_text(const Collective& what, const std::string& label) {
 std::string deadline_text(const std::string& group, int rank, int size, const Collective& what, const std::string& label, double seconds,
                           const std::string& more) {
   return str("group \"", group, "\": ", site_text(what, label), " did not complete within ", number_text(seconds), " s on rank ", rank,
-             " of ", size, "; ", more, "; if the step is this slow, raise LOCKSTEP_DEADLINE");
-}
-
-double default_deadline() {
-  std::string value = env("LOCKSTEP_DEADLINE");
-  double seconds = 0;
-  auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), seconds);  // not strtod: no locale
-  if (error != std::errc{} || end != value.data() + value.size() || !(seconds > 0))
-    throw UserError(str("LOCKSTEP_DEADLINE is \"", value, "\", which is not a positive number; give seconds, as in LOCKSTEP_DEADLINE=600"));
-  return seconds;
+             " of ", size, "; ", more, "; if the step is this slow, raise LOCKSTEP_DEADLINE or watch.deadline");
 }
 
 }  // namespace lockstep

@@ -12,7 +12,5 @@ std::string site_text(const Collective& what, const std::string& label);
 // The PeerError of a wait that lasted too long; `more` adds what the implementation knows, such as the ranks that have not started.
 std::string deadline_text(const std::string& group, int rank, int size, const Collective& what, const std::string& label, double seconds,
                           const std::string& more);
-// LOCKSTEP_DEADLINE in seconds. UserError when it is not a positive number.
-double default_deadline();
 
 }  // namespace lockstep

@@ -63,6 +63,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
       throw UserError("--max-restarts and --min-nproc restart processes, and the ranks of --simulate are threads of one; leave them out, or use --nproc");
     launch.nproc = arguments.simulate;
   }
+  if (!launch.deadlines.empty()) read_deadlines(launch.deadlines, "--deadline");
   if (launch.min_nproc > launch.nproc) throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
   if (is_program(arguments.target)) {
@@ -77,6 +78,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     check_meshes(resolved, launch);
     run_dir = "runs/" + resolved.name;
     if (arguments.simulate) {
+      if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);
       in_place_device(resolved, arguments.simulate);
       if (arguments.dry_run) {
         out << "--simulate " << arguments.simulate << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
@@ -87,6 +89,10 @@ int run(const RunArguments& arguments, std::ostream& out) {
     asked = run_dir + "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
+    // A flag goes before the environment, the environment before the config.
+    if (launch.deadlines.empty() && !std::getenv("LOCKSTEP_DEADLINE"))
+      launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});
+    if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
     launch.worker = {arguments.self, "worker", asked};
   }
   if (arguments.dry_run) {

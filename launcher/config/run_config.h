@@ -144,6 +144,22 @@ struct LogConfig {
   int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only", at_least(0));
 };
 
+struct WatchConfig {
+  double deadline = key(&deadline, "watch.deadline", 60,
+                        "seconds that ranks wait for a peer in steps; then the run ends (exit 75, restartable) and who kept it waiting is named. A rank "
+                        "that is stopped, or that others wait for, is told within two seconds", between(0.1, 1e9));
+  double start_deadline = key(&start_deadline, "watch.start_deadline", 600,
+                              "the same before the first step has ended, and while checkpoints are read or written: a start compiles and loads",
+                              between(0.1, 1e9));
+};
+
+struct VerifyConfig {
+  std::string collectives = key(&collectives, "verify.collectives", "auto",
+                                "checksums of all that travels between ranks through MPI (not NCCL): on, off, or auto: on over TCP, off in shared "
+                                "memory; a message that arrives other than it was sent ends the run (exit 75, restartable)",
+                                one_of({"auto", "on", "off"}));
+};
+
 struct RunConfig {
   std::string name = key(&name, "name", "run", "name of the run: it writes to runs/NAME under the current folder");
   PlacementsConfig placements;
@@ -156,6 +172,8 @@ struct RunConfig {
   CompileConfig compile;
   CheckpointConfig checkpoint;
   LogConfig log;
+  WatchConfig watch;
+  VerifyConfig verify;
 };
 
 }  // namespace lockstep

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/base/env.h"
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -50,6 +51,9 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                    {"LOCKSTEP_LOG_DIR", std::filesystem::absolute(log_dir).lexically_normal().string()},
                    {"LOCKSTEP_RESTART", str(restart)},
                    {"LOCKSTEP_TERMINAL", str(columns)}};
+  out.deadlines = read_deadlines(options.deadlines.empty() ? env("LOCKSTEP_DEADLINE") : options.deadlines);
+  out.variables.emplace_back("LOCKSTEP_DEADLINE", text(out.deadlines));
+  if (!options.verify_collectives.empty()) out.variables.emplace_back("LOCKSTEP_VERIFY_COLLECTIVES", options.verify_collectives);
   // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it waits for from running.
   if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) out.variables.emplace_back("GOMP_SPINCOUNT", "10000");
   // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks below it.

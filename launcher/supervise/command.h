@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/mesh/deadline.h"
 #include "launcher/supervise/options.h"
 
 namespace lockstep {
@@ -12,6 +13,7 @@ namespace lockstep {
 struct LaunchCommand {
   std::vector<std::string> argv;                               // argv[0] is a path
   std::vector<std::pair<std::string, std::string>> variables;  // set
+  Deadlines deadlines;                                         // of the ranks and of who watches them; among the variables too
   std::vector<std::string> without;                            // unset: prefixes of inherited names that would speak of another launch
 };
 

@@ -14,6 +14,8 @@ struct LaunchOptions {
   double grace = 30;                // seconds from a stop request until what still runs is killed
   double restart_delay = 1;         // seconds before the first restart; doubles each time, at most 30
   int64_t threads = 0;              // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
+  std::string deadlines;            // as LOCKSTEP_DEADLINE has them; "": what LOCKSTEP_DEADLINE says
+  std::string verify_collectives;   // auto, on, off; "": what LOCKSTEP_VERIFY_COLLECTIVES says
   std::vector<std::string> worker;  // program and arguments of a rank
 };
 

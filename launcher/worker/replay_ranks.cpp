@@ -56,6 +56,7 @@ Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& 
   LaunchOptions launch;
   launch.nproc = place.nproc;
   launch.threads = task.config.compile.threads;
+  if (!std::getenv("LOCKSTEP_DEADLINE")) launch.deadlines = text(Deadlines{task.config.watch.deadline, task.config.watch.start_deadline});
   launch.worker = {place.self, "worker", "--replay", file};
   const std::string log_dir = folder.path() + "/logs";
   fs::create_directories(log_dir);

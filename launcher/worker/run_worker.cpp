@@ -28,7 +28,9 @@ class Run : Training {
   Run(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)
       : Training(config, at, std::move(world), hooks.device),
         hooks_(hooks),
-        dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir) {}
+        dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir) {
+    set_deadlines({config.watch.deadline, config.watch.start_deadline});
+  }
 
   int run() {
     std::filesystem::create_directories(dir_ + "/ckpt");

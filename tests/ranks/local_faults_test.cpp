@@ -71,12 +71,12 @@ TEST(LocalDeadline, ComesFromTheEnvironment) {
   setenv("LOCKSTEP_DEADLINE", "12.5", 1);
   with_ranks(2, [](Group& group) { EXPECT_EQ(group.deadline(), 12.5); });
   setenv("LOCKSTEP_DEADLINE", "soon", 1);
-  expect_error<UserError>([] { with_ranks(2, [](Group&) {}); }, {"LOCKSTEP_DEADLINE", "\"soon\"", "positive number", "600"});
+  expect_error<UserError>([] { with_ranks(2, [](Group&) {}); }, {"LOCKSTEP_DEADLINE", "\"soon\"", "positive number", "60,600"});
   setenv("LOCKSTEP_DEADLINE", "0", 1);
   expect_error<UserError>([] { with_ranks(1, [](Group&) {}); }, {"\"0\""});
   unsetenv("LOCKSTEP_DEADLINE");
   with_ranks(1, [](Group& group) {
-    EXPECT_EQ(group.deadline(), 600);
+    EXPECT_EQ(group.deadline(), 600);  // no step has ended yet
     group.set_deadline(3);
     EXPECT_EQ(group.deadline(), 3);
   });

@@ -42,7 +42,9 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5},
-    "log": {"every": 1, "hash_every": 50}})");
+    "log": {"every": 1, "hash_every": 50},
+    "watch": {"deadline": 30, "start_deadline": 300},
+    "verify": {"collectives": "on"}})");
   EXPECT_EQ(config.name, "quickstart");
   EXPECT_EQ(config.model.rope_theta, 5e5);
   EXPECT_EQ(config.optim.lr, 1.0);  // an integer is a number
