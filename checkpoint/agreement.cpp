@@ -2,6 +2,7 @@
 #include "checkpoint/agreement.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/storage/storage.h"
@@ -17,6 +18,19 @@ Outcome attempt(const std::function<void()>& work) {
   } catch (const UserError& e) { return {Verdict::refused, e.what()}; } catch (const std::exception& e) {
     return {Verdict::failed, e.what()};
   }
+}
+
+Outcome attempt_save(const std::function<void()>& work) {
+  std::string unwritten;
+  Outcome out = attempt([&] {
+    try {
+      work();
+    } catch (const StorageError& e) {
+      if (e.code == EWOULDBLOCK) throw;
+      unwritten = e.what();
+    }
+  });
+  return unwritten.empty() ? out : Outcome{Verdict::unwritten, unwritten};
 }
 
 Outcome settle(Group& world, const Outcome& mine) {
@@ -38,6 +52,8 @@ void raise(const Outcome& outcome) {
       return;
     case Verdict::damaged:
       throw DamagedError(outcome.text);
+    case Verdict::unwritten:
+      throw NotSaved(outcome.text);
     case Verdict::refused:
       throw UserError(outcome.text);
     case Verdict::failed:

@@ -10,9 +10,10 @@ namespace lockstep {
 
 enum class Verdict : int64_t {
   ok,
-  damaged,  // bytes are missing or wrong: another checkpoint may do
-  refused,  // whole, but not for this run or not for this process: the user decides
-  failed,   // a defect of ours
+  damaged,    // bytes are missing or wrong: another checkpoint may do
+  unwritten,  // the storage did not take a save: another try may go well
+  refused,    // whole, but not for this run or not for this process: the user decides
+  failed,     // a defect of ours
 };
 struct Outcome {
   Verdict verdict = Verdict::ok;
@@ -21,9 +22,11 @@ struct Outcome {
 
 // Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the others waiting.
 Outcome attempt(const std::function<void()>& work);
+// The same for work that saves: a failure of the storage is no damage but `unwritten`. A folder that another process holds stays refused.
+Outcome attempt_save(const std::function<void()>& work);
 // The worst outcome over the ranks, the same on each: the text of the first rank that has it, which it names unless all say the same. Collective.
 Outcome settle(Group& world, const Outcome& mine);
-// Nothing when ok; else DamagedError, UserError or InternalError.
+// Nothing when ok; else DamagedError, NotSaved, UserError or InternalError.
 void raise(const Outcome& outcome);
 
 }  // namespace lockstep

@@ -29,7 +29,8 @@ struct SavedInfo {
 // Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and removes all but the newest `keep`
 // checkpoints (keep < 1 keeps all). Collective over mesh.world: every rank passes its own parts of the same arrays in the same order,
 // Replicate or Shard. Returns on all ranks when the checkpoint is on the device; until then the older ones are whole. UserError on all
-// ranks when the folder is in use by another process or when a write fails (with file, byte and cause); the unfinished folder is removed.
+// ranks when the folder is in use by another process. NotSaved on all ranks when a write fails (with file, byte and cause); the unfinished
+// folder is removed, and the save may be tried again.
 // PeerError on all ranks, before anything is touched, when they are at different steps or have different certificates, or when one of them
 // has started other collectives than the others.
 SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,

@@ -73,8 +73,19 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
   return out;
 }
 
+// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to what is there.
+void raise_of(int64_t step, Outcome outcome) {
+  if (outcome.verdict == Verdict::ok) return;
+  if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
+  if (outcome.verdict == Verdict::unwritten)
+    outcome.text = str("checkpoint of step ", step, " was not saved (older ones are untouched): ", outcome.text);
+  raise(outcome);
+}
+
 // Work of rank 0 alone, in which all ranks share success or failure.
-void on_lead(Group& world, const std::function<void()>& work) { raise(settle(world, world.rank() == 0 ? attempt(work) : Outcome{})); }
+void on_lead(Group& world, int64_t step, const std::function<void()>& work) {
+  raise_of(step, settle(world, world.rank() == 0 ? attempt_save(work) : Outcome{}));
+}
 
 // Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
 bool already_saved(Storage& storage, const std::string& path, const std::string& hash, Group& world, int64_t& bytes) {
@@ -85,7 +96,7 @@ bool already_saved(Storage& storage, const std::string& path, const std::string&
       if (!storage.exists(path)) return;
       std::string read = load_manifest_text(storage, path);
       Manifest manifest = parse_manifest(read, path + "/" + kManifestName);
-      if (manifest.state_hash == hash) text = read;
+      if (manifest.state_hash == hash && manifest.step == step_of(last_part(path))) text = read;
     });
   if (found.verdict == Verdict::damaged) {
     logs::warn(str(found.text, "; it is replaced"));
@@ -121,10 +132,13 @@ void commit_folder(Storage& storage, const std::string& dir, const std::string& 
 }
 
 void finish(Storage& storage, const std::string& dir, const std::string& name, int keep) {  // 7
-  try {
-    write_latest(storage, dir, name);
-    retain(storage, dir, keep);
-  } catch (const std::exception& e) { logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what())); }
+  auto tidied = [&](const std::function<void()>& work) {
+    try {
+      work();
+    } catch (const std::exception& e) { logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what())); }
+  };
+  tidied([&] { write_latest(storage, dir, name); });
+  tidied([&] { retain(storage, dir, keep); });
 }
 }  // namespace
 
@@ -153,7 +167,7 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
 
   std::shared_ptr<FolderLock> lock;  // 0
   int64_t serial = 1;
-  on_lead(world, [&] {
+  on_lead(world, info.step, [&] {
     lock = lock_checkpoints(dir, storage);
     tidy(storage, dir);
     for (const auto& folder : scan(storage, dir))
@@ -165,17 +179,17 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
     barrier(world, "checkpoint kept");
     return out;
   }
-  on_lead(world, [&] { storage.make_folders(temporary); });
+  on_lead(world, info.step, [&] { storage.make_folders(temporary); });
 
   ShardReceipt receipt;  // 1, 2
   std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
   Outcome written =
-      attempt([&] { receipt = write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata); });
+      attempt_save([&] { receipt = write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata); });
   written = settle(world, written);  // 3
   if (written.verdict == Verdict::ok) {
     auto receipts = all_gather_text(world, receipt_text(receipt));
-    written = lead ? attempt([&] {
+    written = lead ? attempt_save([&] {
       std::vector<ShardReceipt> all;
       for (const auto& text : receipts) all.push_back(parse_receipt(text));
       for (const auto& one : all) out.bytes += one.bytes;
@@ -191,9 +205,7 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
       attempt([&] {
         if (storage.exists(temporary)) remove_folder(storage, temporary);
       });
-    written.text = str("checkpoint of step ", info.step, " was not saved (older ones are untouched): ", written.text);
-    if (written.verdict == Verdict::damaged) written.verdict = Verdict::refused;  // a failed write is no damage to what is there
-    raise(written);
+    raise_of(info.step, written);
   }
   if (lead) finish(storage, dir, name, keep);
   int64_t bytes = out.bytes;

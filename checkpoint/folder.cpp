@@ -92,10 +92,18 @@ std::string structure_problem(Storage& storage, const StepFolder& folder) {
   return "";
 }
 
-std::string read_latest(Storage& storage, const std::string& dir) {
-  std::string path = dir + "/latest";
-  if (!storage.exists(path)) return "";
-  return trim(read_text(storage, path, 4096));
+std::string read_latest(Storage& storage, const std::string& dir, std::string* problem) {
+  std::string path = dir + "/latest", name;
+  try {
+    if (!storage.exists(path)) return "";
+    name = trim(read_text(storage, path, 4096));
+  } catch (const StorageError& e) {
+    if (problem && e.code != ENOENT) *problem = e.what();
+    return "";
+  }
+  if (step_of(name)) return name;
+  if (problem) *problem = str(path, " names no step");
+  return "";
 }
 
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name) {

@@ -35,8 +35,9 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir);
 // "" when all files of the folder are there with their sizes and headers; else the first problem. Does not read the chunks.
 std::string structure_problem(Storage& storage, const StepFolder& folder);
 
-// The step folder that `latest` names; "" when there is no such file.
-std::string read_latest(Storage& storage, const std::string& dir);
+// The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when it is a folder, a FIFO, cannot be
+// read or names no step; `problem` then says so.
+std::string read_latest(Storage& storage, const std::string& dir, std::string* problem = nullptr);
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
 
 // For the holder of the lock: removes what an interrupted save left (*.tmp), and gives a step-N.old its name back where step-N is not

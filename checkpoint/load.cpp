@@ -58,8 +58,9 @@ std::vector<std::string> candidates(const std::string& dir, Group& world, Storag
                  auto folders = scan(storage, dir);
                  for (const auto& folder : folders) paths.push_back(folder.path);
                  if (folders.empty()) return;
-                 std::string latest = read_latest(storage, dir);
+                 std::string problem, latest = read_latest(storage, dir, &problem);
                  bool found = latest.empty();
+                 if (!problem.empty()) logs::warn(str(problem, "; the newest whole checkpoint is taken"));
                  for (const auto& folder : folders) found = found || folder.name == latest;
                  if (!found)
                    logs::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));

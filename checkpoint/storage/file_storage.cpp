@@ -15,6 +15,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/base/plain_file.h"
+
 namespace lockstep {
 
 namespace {
@@ -30,39 +32,14 @@ std::string free_text(const std::string& path) {
              " are free there; free some space or save elsewhere");
 }
 
-// An open file descriptor, closed on every way out.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int take() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-int open_again(const std::string& path, int flags, mode_t mode = 0) {
-  int fd;
-  do fd = ::open(path.c_str(), flags | O_CLOEXEC, mode);
-  while (fd < 0 && errno == EINTR);
-  return fd;
-}
-
 void sync_descriptor(int fd, const std::string& path) {
-  int status;
-  do status = ::fsync(fd);
-  while (status != 0 && errno == EINTR);
-  if (status != 0 && errno != EINVAL) fail(str("cannot sync ", path), path, errno);  // EINVAL: nothing to sync there (a pipe, some folders)
+  int code = sync_fully(fd);
+  if (code != 0 && code != EINVAL) fail(str("cannot sync ", path), path, code);  // EINVAL: nothing to sync there (some folders)
 }
 
 class PosixOutFile : public OutFile {
  public:
-  PosixOutFile(FileStorage& storage, std::string path, int fd) : storage_(storage), path_(std::move(path)), fd_(fd) {}
+  PosixOutFile(FileStorage& storage, std::string path, Descriptor fd) : storage_(storage), path_(std::move(path)), fd_(std::move(fd)) {}
 
   void write(const void* data, size_t bytes) override {
     const char* at = static_cast<const char*>(data);
@@ -97,8 +74,8 @@ class PosixOutFile : public OutFile {
 
 class PosixInFile : public InFile {
  public:
-  PosixInFile(FileStorage& storage, std::string path, int fd, int64_t bytes)
-      : storage_(storage), path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+  PosixInFile(FileStorage& storage, std::string path, Descriptor fd, int64_t bytes)
+      : storage_(storage), path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes) {}
   int64_t bytes() const override { return bytes_; }
   void read(int64_t offset, void* out, size_t bytes) const override {
     char* at = static_cast<char*>(out);
@@ -124,7 +101,7 @@ class PosixInFile : public InFile {
 
 class HeldLock : public FolderLock {
  public:
-  explicit HeldLock(int fd) : fd_(fd) {}
+  explicit HeldLock(Descriptor fd) : fd_(std::move(fd)) {}
 
  private:
   Descriptor fd_;  // the kernel releases the flock when the last descriptor goes, also on kill -9
@@ -141,18 +118,15 @@ int64_t FileStorage::write_some(int fd, const void* data, size_t bytes) { return
 int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) { return ::pread(fd, out, bytes, offset); }
 
 std::unique_ptr<OutFile> FileStorage::create(const std::string& path) {
-  int fd = open_again(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  if (fd < 0) fail(str("cannot create ", path), path, errno);
-  return std::make_unique<PosixOutFile>(*this, path, fd);
+  PlainFile file = create_plain(path);
+  if (!file.fd) throw StorageError(str("cannot create ", path, ": ", file.why), path, file.code);
+  return std::make_unique<PosixOutFile>(*this, path, std::move(file.fd));
 }
 
 std::unique_ptr<InFile> FileStorage::open(const std::string& path) {
-  Descriptor fd(open_again(path, O_RDONLY));
-  if (fd.get() < 0) fail(str("cannot open ", path), path, errno);
-  struct stat at;
-  if (::fstat(fd.get(), &at) != 0) fail(str("cannot stat ", path), path, errno);
-  if (!S_ISREG(at.st_mode)) throw StorageError(str(path, " is not a plain file"), path, EISDIR);
-  return std::make_unique<PosixInFile>(*this, path, fd.take(), static_cast<int64_t>(at.st_size));
+  PlainFile file = open_plain(path);
+  if (!file.fd) throw StorageError(str("cannot open ", path, ": ", file.why), path, file.code);
+  return std::make_unique<PosixInFile>(*this, path, std::move(file.fd), file.bytes);
 }
 
 bool FileStorage::exists(const std::string& path) {
@@ -192,6 +166,7 @@ void FileStorage::make_folders(const std::string& path) {
   int code = errno;
   struct stat at;
   if (code == EEXIST && ::stat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode)) return;
+  if (code == EEXIST) throw StorageError(str("cannot make folder ", path, ": something that is no folder has its name"), path, code);
   fail(str("cannot make folder ", path), path, code);
 }
 
@@ -214,10 +189,11 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>> held;  // by identity of the lock file, so that spelling plays no part
   std::lock_guard<std::mutex> hold(guard);
   std::string path = folder + "/.lock";
-  Descriptor fd(open_again(path, O_RDWR | O_CREAT, 0644));
+  Descriptor fd(open_again(path, O_RDWR | O_CREAT | O_NONBLOCK, 0644));
   if (fd.get() < 0) fail(str("cannot create ", path), path, errno);
   struct stat at;
   if (::fstat(fd.get(), &at) != 0) fail(str("cannot stat ", path), path, errno);
+  if (!S_ISREG(at.st_mode)) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
   auto& slot = held[{at.st_dev, at.st_ino}];
   if (auto mine = slot.lock()) return mine;
   int status;
@@ -234,7 +210,7 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   if (::ftruncate(fd.get(), 0) != 0 || ::pwrite(fd.get(), who.data(), who.size(), 0) < 0) {
     // The text only serves the other job's message; the lock holds without it (a full disk, for one).
   }
-  auto mine = std::make_shared<HeldLock>(fd.take());
+  auto mine = std::make_shared<HeldLock>(std::move(fd));
   slot = mine;
   return mine;
 }

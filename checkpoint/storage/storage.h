@@ -22,6 +22,13 @@ class StorageError : public UserError {
   bool access_denied() const;
 };
 
+// The storage did not take a checkpoint: it is full, failing, read-only or gone. What was saved before is untouched, and the same save may go
+// well later.
+class NotSaved : public PeerError {
+ public:
+  using PeerError::PeerError;
+};
+
 // A file being written, front to back. Not synced and not closed is not kept.
 class OutFile {
  public:

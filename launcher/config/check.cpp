@@ -130,6 +130,8 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (c.data.kind == "text" && c.model.vocab < 256)
     errors.push_back(str("model.vocab is ", c.model.vocab, ", but text as bytes has 256 tokens; use 256 or more"));
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
+  if (!parse_bytes(c.data.fingerprint))
+    errors.push_back(str("data.fingerprint is \"", c.data.fingerprint, "\"; give bytes, as in 16GiB or 500MB"));
   if (c.optim.betas.size() != 2) errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});

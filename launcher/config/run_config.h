@@ -62,6 +62,12 @@ struct DataConfig {
                           one_of({"shuffle", "sequential"}));
   double validation =
       key(&validation, "data.validation", 0.0, "share of each file, at its end, that is kept for validation", from_below(0, 1));
+  bool raw = key(&raw, "data.raw", false,
+                 "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, compressed, ...), quotes, names and braces "
+                 "with them; false refuses these");
+  std::string fingerprint = key(&fingerprint, "data.fingerprint", "16GiB",
+                                "data of up to so many bytes is read whole before step 1, once until a file changes: for the fingerprint that finds "
+                                "changed data, and for ids that model.vocab does not have; of more data, blocks of 64 KiB");
 };
 
 struct BatchConfig {
@@ -137,6 +143,20 @@ struct CompileConfig {
 struct CheckpointConfig {
   int64_t every = key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", at_least(0));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", at_least(1));
+  int64_t retries = key(&retries, "checkpoint.retries", 3,
+                        "times that a save which the disk did not take (full, failing, gone) is tried again, after 1, 2, 4, ... s, at most 30",
+                        between(0, 1000));
+  std::string on_failure = key(&on_failure, "checkpoint.on_failure", "stop",
+                               "a save that no retry mended; stop: the run ends with code 75, to be started again; continue: it warns and goes "
+                               "on to the next save (the last save of a run always counts)",
+                               one_of({"stop", "continue"}));
+};
+
+struct ResumeConfig {
+  std::vector<std::string> allow = key(&allow, "resume.allow", {},
+                                       "changes since the checkpoint that a resumed run may make; model: keys that make another model of the "
+                                       "same weights (heads, epsilon, ...)",
+                                       one_of({"model"}));
 };
 
 struct LogConfig {
@@ -171,6 +191,7 @@ struct RunConfig {
   OptimConfig optim;
   CompileConfig compile;
   CheckpointConfig checkpoint;
+  ResumeConfig resume;
   LogConfig log;
   WatchConfig watch;
   VerifyConfig verify;

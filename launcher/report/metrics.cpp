@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/log.h"
 
 namespace lockstep {
 
@@ -24,11 +26,10 @@ std::string json_number(T value) {
 }
 
 // The lines to keep: whole objects with a step of at most `last`, the first of each step.
-std::string kept_lines(const std::string& path, int64_t last) {
-  std::ifstream file(path);
-  std::string out, line;
+std::string kept_lines(const std::string& text, int64_t last) {
+  std::string out;
   std::set<int64_t> seen;
-  while (std::getline(file, line)) {
+  for (const auto& line : split(text, '\n')) {
     Json row = Json::parse(line, nullptr, false);
     if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
     int64_t step = row["step"].get<int64_t>();
@@ -37,7 +38,10 @@ std::string kept_lines(const std::string& path, int64_t last) {
   return out;
 }
 
-[[noreturn]] void refuse(const std::string& path) { throw UserError(str("cannot write ", path, ": ", std::strerror(errno))); }
+// Rows that wait for room on a disk: some hours of them, and no more memory than anyone notices.
+constexpr size_t kWaitingRows = 16384;
+
+std::string rows_text(size_t n) { return str(n, n == 1 ? " row" : " rows"); }
 }  // namespace
 
 MetricsRow::MetricsRow(int64_t step) { add("step", step); }
@@ -54,21 +58,56 @@ MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) {
 std::string MetricsRow::text() const { return "{" + body_ + "}"; }
 
 MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std::move(path)) {
-  std::string kept = kept_lines(path_, resume_step), draft = path_ + ".tmp";
-  int fd = open(draft.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) refuse(draft);
-  bool good = ::write(fd, kept.data(), kept.size()) == static_cast<ssize_t>(kept.size());
-  close(fd);
-  if (!good || rename(draft.c_str(), path_.c_str()) != 0) refuse(path_);
-  fd_ = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  if (fd_ < 0) refuse(path_);
+  auto refuse = [&](const std::string& file, const std::string& why) { throw UserError(str("cannot write ", file, ": ", why)); };
+  std::string text, why, draft = path_ + ".tmp";
+  PlainFile old = open_plain(path_);
+  if (old.code != ENOENT && !read_plain(path_, text, why, std::numeric_limits<int64_t>::max())) refuse(path_, why);
+  std::string kept = kept_lines(text, resume_step);
+  ::unlink(draft.c_str());
+  PlainFile file = create_plain(draft);
+  if (!file.fd) refuse(draft, file.why);
+  int code = write_fully(file.fd.get(), kept);
+  if (code == 0 && std::rename(draft.c_str(), path_.c_str()) != 0) code = errno;
+  if (code != 0) {
+    ::unlink(draft.c_str());
+    refuse(path_, std::strerror(code));
+  }
+  if (::fcntl(file.fd.get(), F_SETFL, O_APPEND) == 0) file_ = std::move(file.fd);
+  if (!file_) refuse(path_, std::strerror(errno));
 }
+
 MetricsWriter::~MetricsWriter() {
-  if (fd_ >= 0) close(fd_);
+  flush();
+  size_t lost = lost_ + waiting_.size();
+  if (lost) logs::warn(str(path_, ": ", rows_text(lost), " of this run could not be written and ", lost == 1 ? "is" : "are", " lost"));
 }
+
 void MetricsWriter::write(const MetricsRow& row) {
-  std::string line = row.text() + "\n";
-  if (::write(fd_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) refuse(path_);
+  waiting_.push_back(row.text() + "\n");
+  if (waiting_.size() > kWaitingRows) {
+    waiting_.erase(waiting_.begin() + (begun_ ? 1 : 0));  // the oldest; not one whose first bytes are in the file
+    ++lost_;
+  }
+  flush();
+}
+
+void MetricsWriter::flush() {
+  while (!waiting_.empty()) {
+    size_t written = 0;
+    int code = write_fully(file_.get(), std::string_view(waiting_.front()).substr(begun_), &written);
+    begun_ += written;
+    if (code) {
+      if (!failing_)
+        logs::warn(str("cannot write ", path_, ": ", std::strerror(code), "; the run goes on, and up to ", kWaitingRows,
+                       " rows are kept in memory and written when it takes them"));
+      failing_ = true;
+      return;
+    }
+    waiting_.pop_front();
+    begun_ = 0;
+  }
+  if (failing_) logs::info(str(path_, " takes rows again; ", lost_ ? str(rows_text(lost_), " were lost") : "none was lost"));
+  failing_ = false;
 }
 
 }  // namespace lockstep

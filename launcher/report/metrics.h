@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
+
+#include "core/base/plain_file.h"
 
 namespace lockstep {
 
@@ -25,17 +28,25 @@ class MetricsRow {
 class MetricsWriter {
  public:
   // Opens `path` for appending. Lines of steps after `resume_step` are removed (the run does them again), and so are torn lines; with
-  // resume_step 0 the file starts empty. UserError naming the file when it cannot be written.
+  // resume_step 0 the file starts empty. UserError naming the file when it cannot be written, or is no plain file.
   MetricsWriter(std::string path, int64_t resume_step);
+  // Writes what waits, and warns how many rows are lost where that fails.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
-  // Appends the line in one write. UserError when the disk is full.
+  // Appends the line. Where the disk does not take it (full, failing, read-only), a warning says so once; the row waits in memory, the
+  // oldest of too many is dropped, and all are written, in order, with the first row that goes through again.
   void write(const MetricsRow& row);
 
  private:
+  void flush();
+
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
+  std::deque<std::string> waiting_;  // whole lines
+  size_t begun_ = 0;                 // bytes of the first of them that are in the file
+  size_t lost_ = 0;
+  bool failing_ = false;
 };
 
 }  // namespace lockstep

@@ -77,6 +77,7 @@ class Attempt {
     if (auto rest = err_cutter_.rest(); !rest.empty()) launcher_line(rest);
     console_.live("");
     facts_.records = read_error_records(log_dir_);
+    facts_.records.insert(facts_.records.end(), told_.begin(), told_.end());
     for (const auto& record : facts_.records) note_in_log(record);
     for (int64_t rank = 0; rank < facts_.nproc; ++rank) facts_.stopped_ranks += fs::exists(stopped_file(log_dir_, rank));
     facts_.stop_signal = first_signal();
@@ -145,7 +146,13 @@ class Attempt {
   }
 
   // mpirun's messages are kept for the diagnosis; what a rank says before its log is open is shown.
-  void launcher_line(const std::string& line) {
+  void launcher_line(const std::string& text) {
+    std::string line = text;
+    if (auto record = parse_error_record_line(text, &line)) {  // of a rank that cannot write its record
+      told_.push_back(*record);
+      if (error_since_ == 0) error_since_ = now_s();
+      if (line.empty()) return;
+    }
     mpirun_log_ << line << std::endl;
     facts_.launcher_words += line + "\n";
     bool rule = line.size() > 40 && line.find_first_not_of('-') == std::string::npos;
@@ -234,6 +241,7 @@ class Attempt {
   LateWatch late_;
   std::ofstream mpirun_log_;
   AttemptFacts facts_;
+  std::vector<ErrorRecord> told_;  // by lines of ranks instead of files
   std::vector<RankLog> logs_;
   bp::pipe out_, err_;
   LineCutter out_cutter_, err_cutter_;

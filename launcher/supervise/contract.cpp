@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/plain_file.h"
 
 namespace lockstep {
 
@@ -61,15 +63,25 @@ void export_place(const WorkerPlace& at) {
   setenv("LOCAL_WORLD_SIZE", str(at.local_world_size).c_str(), 1);
 }
 
+namespace {
+Json record_json(const ErrorRecord& record, const std::string& message) {
+  return {{"rank", record.rank}, {"kind", record.kind}, {"message", message}, {"step", record.step}, {"time_ns", record.time_ns}};
+}
+ErrorRecord record_of(const Json& json, int64_t ticket) {
+  return {json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()),
+          json.value("step", int64_t{-1}), json.value("time_ns", int64_t{0}), ticket};
+}
+std::string dumped(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+// No log holds this by accident.
+constexpr std::string_view kRecordTag = "\x1elockstep error record ";
+}  // namespace
+
 int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record) {
-  Json json = {
-      {"rank", record.rank}, {"kind", record.kind}, {"message", record.message}, {"step", record.step}, {"time_ns", record.time_ns}};
-  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   std::string draft = str(log_dir, "/error.rank-", record.rank, ".", getpid());
-  int fd = open(draft.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-  if (fd < 0) return 0;
-  bool whole = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  close(fd);
+  Descriptor fd(open_again(draft, O_CREAT | O_EXCL | O_WRONLY, 0644));
+  if (!fd) return 0;
+  bool whole = write_fully(fd.get(), dumped(record_json(record, record.message), 1) + "\n") == 0;
   int64_t ticket = 0;
   for (int64_t t = 1; whole && t < 1000000; ++t) {
     if (link(draft.c_str(), str(log_dir, "/error-", t, ".json").c_str()) == 0) {
@@ -82,6 +94,29 @@ int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record
   return ticket;
 }
 
+std::string error_record_line(const ErrorRecord& record) {
+  std::string message = record.message, line;
+  do {
+    line = str(kRecordTag, dumped(record_json(record, message), -1), "\n");
+    message.resize(message.size() / 4 * 3);
+  } while (line.size() > PIPE_BUF && !message.empty());
+  return line;
+}
+
+std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std::string* before) {
+  size_t tag = line.find(kRecordTag);
+  if (tag == std::string::npos) return {};
+  Json json = Json::parse(line.substr(tag + kRecordTag.size()), nullptr, false);
+  if (!json.is_object()) return {};
+  try {
+    ErrorRecord out = record_of(json, 0);
+    if (before) *before = line.substr(0, tag);
+    return out;
+  } catch (const Json::exception&) {
+    return {};  // a field of another type: not ours
+  }
+}
+
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
   std::vector<ErrorRecord> out;
   for (int64_t ticket = 1;; ++ticket) {
@@ -89,8 +124,7 @@ std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
     if (!file) return out;
     Json json = Json::parse(file, nullptr, false);
     if (!json.is_object()) continue;
-    out.push_back({json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()),
-                   json.value("step", int64_t{-1}), json.value("time_ns", int64_t{0}), ticket});
+    out.push_back(record_of(json, ticket));
   }
 }
 

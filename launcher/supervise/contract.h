@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,11 @@ struct ErrorRecord {
 // Takes the next ticket: the record is written to a file of its own, then linked as error-T.json for the first free T, so that a record is
 // whole or absent and the order is that of the links. Returns T, or 0 when the folder cannot be written.
 int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record);
+// The record as one tagged line for the stderr that trainrun gave the rank: how a cause reaches the terminal where the attempt's folder is what
+// broke. At most PIPE_BUF bytes, so that lines of several ranks stay apart; a longer message is cut.
+std::string error_record_line(const ErrorRecord& record);
+// The record of such a line; `before` gets what stands before the tag. Nothing for any other line.
+std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std::string* before = nullptr);
 // All records of an attempt in the order of their tickets; unreadable ones are skipped.
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir);
 

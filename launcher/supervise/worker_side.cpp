@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/plain_file.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/signals_apart.h"
 
@@ -29,6 +30,7 @@ namespace {
 std::atomic<bool> g_stop{false};
 std::atomic<int64_t> g_step{-1};
 int g_terminal_fd = STDOUT_FILENO;
+int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever becomes of the log
 WorkerPlace g_place;
 
 void on_signal(int signal) {
@@ -52,6 +54,7 @@ void redirect(const WorkerPlace& at) {
   int log = open(rank_log_file(at.log_dir, at.rank).c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0) throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
   g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  g_trainrun_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::fflush(nullptr);
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
@@ -66,7 +69,9 @@ void redirect(const WorkerPlace& at) {
   record.rank = g_place.rank;
   record.step = g_step.load();
   record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  if (!g_place.supervised() || write_error_record(g_place.log_dir, record) == 0) {
+  const bool recorded = g_place.supervised() && write_error_record(g_place.log_dir, record) != 0;
+  if (g_place.supervised() && !recorded) write_fully(g_trainrun_fd, error_record_line(record));
+  if (!recorded && (!g_place.supervised() || g_trainrun_fd != STDERR_FILENO)) {
     std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ", record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
   }

@@ -1,7 +1,6 @@
 // The training run of a config: build, resume, loop, save.
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/memory_budget.h"
@@ -15,6 +14,7 @@
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/fingerprint.h"
+#include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
 
@@ -28,12 +28,12 @@ class Run : Training {
   Run(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)
       : Training(config, at, std::move(world), hooks.device),
         hooks_(hooks),
-        dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir) {
+        dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
+        saving_(config.checkpoint, rank() == 0) {
     set_deadlines({config.watch.deadline, config.watch.start_deadline});
   }
 
   int run() {
-    std::filesystem::create_directories(dir_ + "/ckpt");
     together(*live_.world, [&] { check_validation(); });
     double start = now();
     check_memory();
@@ -78,8 +78,10 @@ class Run : Training {
       bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
       if (save) {
         Json extra = {{"data", data_.fingerprint()}, {"library", target_.library_version()}};
-        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
-                        static_cast<int>(config_.checkpoint.keep));
+        saving_(i, last, [&] {
+          save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
+                          static_cast<int>(config_.checkpoint.keep));
+        });
       }
       if (result.votes > 0 && i < config_.train.steps) {
         logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
@@ -169,6 +171,7 @@ class Run : Training {
 
   const RunHooks& hooks_;
   std::string dir_;
+  Saving saving_;
   std::unique_ptr<MetricsWriter> metrics_;
   std::unique_ptr<Foretold> foretold_;  // on rank 0, until its words are said
 };

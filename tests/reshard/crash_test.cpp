@@ -136,7 +136,7 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
   EXPECT_EQ(load(dir, {100}), (std::pair<int64_t, int64_t>{20, 100}));
 }
 
-// Every operation fails once with an error instead: the save throws a UserError on all ranks or, past the commit, warns; the old one is
+// Every operation fails once with an error instead: the save throws NotSaved on all ranks or, past the commit, warns; the old one is
 // whole.
 TEST(Crash, AnErrorAtEveryOperation) {
   for (int ranks : {1, 3})
@@ -153,7 +153,7 @@ TEST(Crash, AnErrorAtEveryOperation) {
         std::string error;
         try {
           save(dir, ranks, 20, 2, 1, storage);
-        } catch (const UserError& e) { error = e.what(); }
+        } catch (const NotSaved& e) { error = e.what(); }
         std::string where = str(ranks, " ranks, ", std::strerror(code), " at operation ", at, " of ", storage.operations());
         auto found = load(dir, {1, 2});
         if (error.empty())
@@ -187,7 +187,7 @@ TEST(Crash, DiskFullAtEveryByte) {
     std::string error;
     try {
       save(dir, 2, 20, 2, 0, storage);
-    } catch (const UserError& e) { error = e.what(); }
+    } catch (const NotSaved& e) { error = e.what(); }
     if (error.empty()) {
       EXPECT_EQ(load(dir, {1, 2}), (std::pair<int64_t, int64_t>{20, 2})) << k;
       break;

@@ -1,6 +1,7 @@
 // FileStorage: short and interrupted calls, errors with their bytes, folders, and real failures of the system.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ TEST(FileStorage, ErrorsNameFileAndBytes) {
             "cannot read " + folder.path("g") + ", 2 bytes at offset 10: the file ends there");
   EXPECT_EQ(error_of([&] { read_text(file_storage(), folder.path("g"), 9); }), folder.path("g") + " has 10 bytes; at most 9 are read");
   EXPECT_NE(error_of([&] { file_storage().open(folder.path("none")); }).find("No such file"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().open(folder.path("")); }).find("is not a plain file"), std::string::npos);
+  EXPECT_NE(error_of([&] { file_storage().open(folder.path("")); }).find("it is a folder, not a plain file"), std::string::npos);
   EXPECT_NE(error_of([&] { file_storage().create(folder.path("no/f")); }).find("cannot create"), std::string::npos);
   EXPECT_NE(error_of([&] { file_storage().list(folder.path("no")); }).find("cannot list"), std::string::npos);
   EXPECT_NE(error_of([&] { file_storage().make_folders(folder.path("g/h")); }).find("cannot make folder"), std::string::npos);
@@ -88,11 +89,24 @@ TEST(FileStorage, ErrorsNameFileAndBytes) {
   EXPECT_NE(error_of([&] { file_storage().remove(folder.path("no")); }).find("cannot remove"), std::string::npos);
 }
 
-// The system's own ENOSPC, without a full disk.
-TEST(FileStorage, TheFullDevice) {
-  auto file = file_storage().create("/dev/full");
-  std::string said = error_of([&] { file->write("x", 1); });
-  EXPECT_NE(said.find("cannot write /dev/full: No space left on device at byte 0"), std::string::npos) << said;
+// Neither read nor written, and never waited for: a FIFO without another end, a device, a socket, a folder, a link in the place of a file.
+TEST(FileStorage, WhatIsNoPlainFileIsRefusedAtOnce) {
+  ScratchFolder folder;
+  ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
+  std::filesystem::create_symlink("fifo", folder.path("link"));
+  std::filesystem::create_symlink("target", folder.path("dangling"));
+  auto opened = [&](const std::string& path) { return error_of([&] { file_storage().open(path); }); };
+  auto created = [&](const std::string& path) { return error_of([&] { file_storage().create(path); }); };
+  EXPECT_EQ(opened(folder.path("fifo")), "cannot open " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(opened(folder.path("link")), "cannot open " + folder.path("link") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(opened("/dev/zero"), "cannot open /dev/zero: it is a device, not a plain file");
+  EXPECT_EQ(created(folder.path("fifo")), "cannot create " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(created(folder.path("dangling")), "cannot create " + folder.path("dangling") + ": it is a symbolic link, not a plain file");
+  EXPECT_FALSE(std::filesystem::exists(folder.path("target")));
+  EXPECT_EQ(created("/dev/full"), "cannot create /dev/full: it is a device, not a plain file");
+  EXPECT_EQ(created(folder.path("")), "cannot create " + folder.path("") + ": it is a folder, not a plain file");
+  ASSERT_EQ(::mkfifo(folder.path(".lock").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { file_storage().lock(folder.path("")); }), folder.path(".lock") + " is not a plain file; remove it");
 }
 
 // A real limit in the middle of a file: the write that crosses it is short, the next one fails.

@@ -33,7 +33,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "rope_theta": 5e5, "eps": 1e-6, "dropout": 0.1},
     "mesh": {"shape": [2, -1], "dim_names": ["dp_replicate", "dp_shard"], "zero": 2, "gather": "step", "ranks_per_node": 4, "reshard_after_forward": false},
     "data": {"kind": "tokens", "paths": ["x.bin", "y.bin"], "tokenizer": "bytes", "dtype": "uint32", "order": "sequential",
-             "validation": 0.05},
+             "validation": 0.05, "raw": true, "fingerprint": "1GiB"},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
     "train": {"steps": 600, "seed": 7, "precision": "bf16", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
               "init_from": "w.safetensors"},
@@ -41,7 +41,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
-    "checkpoint": {"every": 100, "keep": 5},
+    "checkpoint": {"every": 100, "keep": 5, "retries": 1, "on_failure": "continue"},
+    "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50},
     "watch": {"deadline": 30, "start_deadline": 300},
     "verify": {"collectives": "on"}})");

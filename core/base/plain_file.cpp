@@ -1,0 +1,136 @@
+// Plain files: open without blocking, then look what it is.
+#include "core/base/plain_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+int open_again(const std::string& path, int flags, unsigned mode) {
+  int fd;
+  do fd = ::open(path.c_str(), flags | O_CLOEXEC, static_cast<mode_t>(mode));
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+namespace {
+PlainFile refused(int code, std::string why) {
+  PlainFile out;
+  out.code = code;
+  out.why = std::move(why);
+  return out;
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  if (S_ISSOCK(mode)) return "a socket";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  return "a device";
+}
+
+PlainFile not_plain(mode_t mode) {
+  return refused(S_ISDIR(mode) ? EISDIR : EINVAL, str("it is ", kind_of(mode), ", not a plain file"));
+}
+
+// What open(2) said, in the words of what lies there where that is the reason: a socket, a FIFO without a reader, a link not to follow.
+PlainFile not_opened(const std::string& path, int code, bool follow) {
+  struct stat at {};
+  bool there = (follow ? ::stat(path.c_str(), &at) : ::lstat(path.c_str(), &at)) == 0;
+  if (there && !S_ISREG(at.st_mode) && (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV)) return not_plain(at.st_mode);
+  return refused(code, std::strerror(code));
+}
+
+PlainFile looked_at(int fd) {
+  PlainFile out;
+  out.fd = Descriptor(fd);
+  struct stat at {};
+  if (::fstat(fd, &at) != 0) return refused(errno, std::strerror(errno));
+  if (!S_ISREG(at.st_mode)) return not_plain(at.st_mode);
+  out.bytes = static_cast<int64_t>(at.st_size);
+  if (int flags = ::fcntl(fd, F_GETFL); flags >= 0) ::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+  return out;
+}
+}  // namespace
+
+PlainFile open_plain(const std::string& path) {
+  int fd = open_again(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  return fd < 0 ? not_opened(path, errno, true) : looked_at(fd);
+}
+
+PlainFile create_plain(const std::string& path, unsigned mode) {
+  int fd = open_again(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
+  if (fd < 0) return not_opened(path, errno, false);
+  PlainFile out = looked_at(fd);
+  if (!out.fd) return out;
+  int status = 0;
+  if (out.bytes > 0) do status = ::ftruncate(fd, 0);  // after the look: a device is not touched
+    while (status != 0 && errno == EINTR);
+  if (status != 0) return refused(errno, std::strerror(errno));
+  out.bytes = 0;
+  return out;
+}
+
+bool read_plain(const std::string& path, std::string& text, std::string& why, int64_t limit) {
+  PlainFile file = open_plain(path);
+  why = file.why;
+  if (!file.fd) return false;
+  if (file.bytes > limit) {
+    why = str("it has ", file.bytes, " bytes; at most ", limit, " are read");
+    return false;
+  }
+  text.resize(static_cast<size_t>(file.bytes));
+  int64_t got = read_fully(file.fd.get(), text.data(), text.size(), 0);
+  if (got < 0) {
+    why = std::strerror(errno);
+    return false;
+  }
+  text.resize(static_cast<size_t>(got));  // it may have been cut meanwhile
+  return true;
+}
+
+int write_fully(int fd, const void* data, size_t bytes, size_t* written) {
+  const char* at = static_cast<const char*>(data);
+  size_t done = 0;
+  int code = 0;
+  while (done < bytes && !code) {
+    ssize_t n = ::write(fd, at + done, std::min(bytes - done, size_t{1} << 30));
+    if (n > 0)
+      done += static_cast<size_t>(n);
+    else if (n == 0)
+      code = ENOSPC;
+    else if (errno != EINTR)
+      code = errno;
+  }
+  if (written) *written = done;
+  return code;
+}
+
+int64_t read_fully(int fd, void* out, size_t bytes, int64_t offset) {
+  char* at = static_cast<char*>(out);
+  size_t done = 0;
+  while (done < bytes) {
+    ssize_t n = ::pread(fd, at + done, std::min(bytes - done, size_t{1} << 30), offset + static_cast<int64_t>(done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return -1;
+    if (n == 0) break;
+    done += static_cast<size_t>(n);
+  }
+  return static_cast<int64_t>(done);
+}
+
+int sync_fully(int fd) {
+  int status;
+  do status = ::fsync(fd);
+  while (status != 0 && errno == EINTR);
+  return status == 0 ? 0 : errno;
+}
+
+}  // namespace lockstep
