@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/base/plain_file.h"
+#include "core/base/private_file.h"
 
 namespace lockstep {
 
@@ -158,10 +159,10 @@ std::vector<FolderEntry> FileStorage::list(const std::string& folder) {
 }
 
 void FileStorage::make_folders(const std::string& path) {
-  if (::mkdir(path.c_str(), 0755) == 0) return sync_folder(parent_folder(path));
+  if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
   if (errno == ENOENT && parent_folder(path) != path) {
     make_folders(parent_folder(path));
-    if (::mkdir(path.c_str(), 0755) == 0) return sync_folder(parent_folder(path));
+    if (make_private_folder(path) == 0) return sync_folder(parent_folder(path));
   }
   int code = errno;
   struct stat at;
@@ -189,11 +190,11 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>> held;  // by identity of the lock file, so that spelling plays no part
   std::lock_guard<std::mutex> hold(guard);
   std::string path = folder + "/.lock";
-  Descriptor fd(open_again(path, O_RDWR | O_CREAT | O_NONBLOCK, 0644));
-  if (fd.get() < 0) fail(str("cannot create ", path), path, errno);
+  Descriptor fd = open_private(path, O_RDWR);
+  if (!fd && errno == EINVAL) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
+  if (!fd) fail(str("cannot create ", path), path, errno);
   struct stat at;
   if (::fstat(fd.get(), &at) != 0) fail(str("cannot stat ", path), path, errno);
-  if (!S_ISREG(at.st_mode)) throw StorageError(str(path, " is not a plain file; remove it"), path, EINVAL);
   auto& slot = held[{at.st_dev, at.st_ino}];
   if (auto mine = slot.lock()) return mine;
   int status;

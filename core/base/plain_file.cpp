@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/private_file.h"
 #include "core/base/text.h"
 
 namespace lockstep {
@@ -44,7 +45,7 @@ PlainFile not_plain(mode_t mode) {
 PlainFile not_opened(const std::string& path, int code, bool follow) {
   struct stat at {};
   bool there = (follow ? ::stat(path.c_str(), &at) : ::lstat(path.c_str(), &at)) == 0;
-  if (there && !S_ISREG(at.st_mode) && (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV)) return not_plain(at.st_mode);
+  if (there && !S_ISREG(at.st_mode) && (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV || code == EINVAL)) return not_plain(at.st_mode);
   return refused(code, std::strerror(code));
 }
 
@@ -65,17 +66,10 @@ PlainFile open_plain(const std::string& path) {
   return fd < 0 ? not_opened(path, errno, true) : looked_at(fd);
 }
 
-PlainFile create_plain(const std::string& path, unsigned mode) {
-  int fd = open_again(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, mode);
-  if (fd < 0) return not_opened(path, errno, false);
-  PlainFile out = looked_at(fd);
-  if (!out.fd) return out;
-  int status = 0;
-  if (out.bytes > 0) do status = ::ftruncate(fd, 0);  // after the look: a device is not touched
-    while (status != 0 && errno == EINTR);
-  if (status != 0) return refused(errno, std::strerror(errno));
-  out.bytes = 0;
-  return out;
+PlainFile create_plain(const std::string& path) {
+  PlainFile out;
+  out.fd = create_private(path);
+  return out.fd ? std::move(out) : not_opened(path, errno, false);
 }
 
 bool read_plain(const std::string& path, std::string& text, std::string& why, int64_t limit) {

@@ -23,8 +23,8 @@ struct PlainFile {
 // For reading. A link is followed. Returns at once also where the path is a FIFO that nobody writes, a device or a socket: these, and
 // folders, are refused.
 PlainFile open_plain(const std::string& path);
-// For writing: made, or emptied. A link in the place of the file is not followed, and what is no plain file is refused.
-PlainFile create_plain(const std::string& path, unsigned mode = 0644);
+// For writing: create_private (private_file.h), a new file in the place of a file or a link. What is neither is refused.
+PlainFile create_plain(const std::string& path);
 
 // The whole text of a plain file of at most `limit` bytes; false, and why, when it cannot be read.
 bool read_plain(const std::string& path, std::string& text, std::string& why, int64_t limit = int64_t{1} << 30);

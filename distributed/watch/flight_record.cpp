@@ -8,11 +8,11 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/base/private_file.h"
 #include "distributed/watch/flight_file.h"
 
 namespace lockstep {
@@ -52,8 +52,7 @@ struct FlightRecorder::Mapped {
 FlightRecorder::FlightRecorder(const std::string& path, int rank) : mapped_(std::make_unique<Mapped>()) {
   mapped_->path = path;
   try {
-    std::filesystem::remove(path);
-    if (!std::ofstream(path, std::ios::binary)) throw std::runtime_error(std::strerror(errno));
+    if (!create_private(path)) throw std::runtime_error(std::strerror(errno));
     std::filesystem::resize_file(path, sizeof(FlightFile));
     mapped_->file = ipc::file_mapping(path.c_str(), ipc::read_write);
     mapped_->region = ipc::mapped_region(mapped_->file, ipc::read_write, 0, sizeof(FlightFile));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
@@ -101,8 +102,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
   }
   RunFolder folder(run_dir);
   if (!config.empty()) {
-    std::error_code told_by_the_write;
-    fs::create_directories(run_dir + "/logs", told_by_the_write);
+    make_private_folders(run_dir + "/logs");  // that it failed is told by the write
     write_whole(asked, config);
   }
   return supervise(launch, folder);

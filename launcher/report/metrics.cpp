@@ -63,7 +63,6 @@ MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std:
   PlainFile old = open_plain(path_);
   if (old.code != ENOENT && !read_plain(path_, text, why, std::numeric_limits<int64_t>::max())) refuse(path_, why);
   std::string kept = kept_lines(text, resume_step);
-  ::unlink(draft.c_str());
   PlainFile file = create_plain(draft);
   if (!file.fd) refuse(draft, file.why);
   int code = write_fully(file.fd.get(), kept);

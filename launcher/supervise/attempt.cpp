@@ -26,6 +26,7 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/private_file.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
@@ -53,7 +54,7 @@ constexpr double kNeverReady = 5, kAfterDeath = 1;
 class Attempt {
  public:
   Attempt(const LaunchCommand& command, int64_t nproc, const std::string& log_dir, double grace, Console& console)
-      : log_dir_(log_dir), grace_(grace), console_(console), late_(log_dir, nproc, workers_deadline()), mpirun_log_(log_dir + "/launcher.log", std::ios::app) {
+      : log_dir_(log_dir), grace_(grace), console_(console), late_(log_dir, nproc, workers_deadline()), mpirun_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
     facts_.nproc = nproc;
     facts_.direct = nproc == 1;
     for (int64_t rank = 0; rank < nproc; ++rank) logs_.push_back({LogTail(rank_log_file(log_dir, rank)), {}});
@@ -232,7 +233,7 @@ class Attempt {
   }
 
   void note_in_log(const ErrorRecord& record) {
-    std::ofstream(rank_log_file(log_dir_, record.rank), std::ios::app) << record.kind << ": " << record.message << "\n";
+    append_private(rank_log_file(log_dir_, record.rank), str(record.kind, ": ", record.message, "\n"));
   }
 
   std::string log_dir_;

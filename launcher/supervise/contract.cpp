@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/base/plain_file.h"
+#include "core/base/private_file.h"
 
 namespace lockstep {
 
@@ -79,7 +80,7 @@ constexpr std::string_view kRecordTag = "\x1elockstep error record ";
 
 int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record) {
   std::string draft = str(log_dir, "/error.rank-", record.rank, ".", getpid());
-  Descriptor fd(open_again(draft, O_CREAT | O_EXCL | O_WRONLY, 0644));
+  Descriptor fd = create_private(draft);
   if (!fd) return 0;
   bool whole = write_fully(fd.get(), dumped(record_json(record, record.message), 1) + "\n") == 0;
   int64_t ticket = 0;

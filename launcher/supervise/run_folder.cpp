@@ -9,23 +9,22 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/private_file.h"
 
 namespace lockstep {
 
 namespace fs = std::filesystem;
 
 RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path)) {
-  std::error_code failed;
-  fs::create_directories(path_, failed);
   std::string lock = path_ + "/lock";
-  if (!failed) fd_ = open(lock.c_str(), O_CREAT | O_RDWR, 0644);  // without O_CLOEXEC: inherited on purpose
+  if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
   if (fd_ < 0)
-    throw UserError(str("cannot write the run's folder ", path_, ": ", failed ? failed.message() : std::strerror(errno),
+    throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
                         "; start where you may write, or choose --name=OTHER"));
+  fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
   auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > until) {
@@ -48,30 +47,28 @@ RunFolder::~RunFolder() {
   if (fd_ >= 0) close(fd_);
 }
 
+namespace {
+std::string attempt_folder(const std::string& run_dir, int64_t k) { return str(run_dir, "/logs/attempt-", k); }
+}  // namespace
+
 std::string next_attempt(const std::string& run_dir) {
   int64_t k = 1;
-  while (fs::exists(str(run_dir, "/logs/attempt-", k))) ++k;
-  return str(run_dir, "/logs/attempt-", k);
+  while (fs::exists(attempt_folder(run_dir, k))) ++k;
+  return attempt_folder(run_dir, k);
 }
 
 std::string RunFolder::new_attempt() const {
-  std::string folder = next_attempt(path_);
-  std::error_code failed;
-  fs::create_directories(folder, failed);
-  if (failed) throw UserError(str("cannot write ", folder, ": ", failed.message()));
-  return folder;
+  int64_t k = 1;
+  make_private_folders(path_ + "/logs");  // that it failed is seen by the next call
+  while (make_private_folder(attempt_folder(path_, k)) != 0) {
+    if (errno != EEXIST) throw UserError(str("cannot write ", attempt_folder(path_, k), ": ", std::strerror(errno)));
+    ++k;
+  }
+  return attempt_folder(path_, k);
 }
 
 void write_whole(const std::string& path, const std::string& text) {
-  std::string draft = path + ".tmp";
-  int fd = open(draft.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0644);
-  bool good = fd >= 0 && write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fsync(fd) == 0;
-  int reason = errno;
-  if (fd >= 0) close(fd);
-  if (good && rename(draft.c_str(), path.c_str()) == 0) return;
-  if (good) reason = errno;
-  unlink(draft.c_str());
-  throw UserError(str("cannot write ", path, ": ", std::strerror(reason)));
+  if (!replace_private(path, text)) throw UserError(str("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 
 namespace lockstep {
 
-// Holds the folder's lock. Creates the folder. The lock is inherited by the processes it starts, so that a command that follows a killed
+// Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode. The lock is inherited by the processes it starts, so that a command that follows a killed
 // one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be
 // written.
 class RunFolder {
@@ -17,7 +17,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  // Creates and returns logs/attempt-K for the first K that is free, from 1.
+  // Creates and returns logs/attempt-K for the first K that is free, from 1; 0700.
   std::string new_attempt() const;
 
  private:
@@ -28,7 +28,7 @@ class RunFolder {
 // logs/attempt-K that new_attempt would create, without creating it.
 std::string next_attempt(const std::string& run_dir);
 
-// Replaces a file whole: written beside it, flushed, renamed. UserError naming the file when that fails.
+// Replaces a file whole: written beside it (0600, core/base/private_file.h), flushed, renamed. UserError naming the file when that fails.
 void write_whole(const std::string& path, const std::string& text);
 
 }  // namespace lockstep

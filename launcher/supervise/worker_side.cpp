@@ -20,6 +20,7 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/plain_file.h"
+#include "core/base/private_file.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/signals_apart.h"
 
@@ -51,14 +52,13 @@ void handle_signals(bool ended_by_mpirun) {
 
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
 void redirect(const WorkerPlace& at) {
-  int log = open(rank_log_file(at.log_dir, at.rank).c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0644);
-  if (log < 0) throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
+  Descriptor log = open_private(rank_log_file(at.log_dir, at.rank), O_WRONLY | O_APPEND);
+  if (!log) throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
   g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   g_trainrun_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::fflush(nullptr);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
-  close(log);
+  dup2(log.get(), STDOUT_FILENO);
+  dup2(log.get(), STDERR_FILENO);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
 
@@ -114,7 +114,7 @@ void announce_worker(const WorkerPlace& at) {
   gethostname(host, sizeof host - 1);
   const char* job = std::getenv("OMPI_MCA_ess_base_jobid");
   Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}, {"job", job ? job : ""}};
-  std::ofstream(worker_file(at.log_dir, at.rank)) << json.dump() << "\n";
+  append_private(worker_file(at.log_dir, at.rank), json.dump() + "\n");
 }
 
 void report_step(int64_t step) {
@@ -174,7 +174,7 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
     int code = body(enter_worker());
     std::fflush(nullptr);
     if (code != kExitStopped || !g_place.supervised()) return code;
-    std::ofstream(stopped_file(g_place.log_dir, g_place.rank)) << g_step.load() << "\n";
+    append_private(stopped_file(g_place.log_dir, g_place.rank), str(g_step.load(), "\n"));
     return kExitOk;
   } catch (const UserError&) { leave_worker(std::current_exception()); }
 }

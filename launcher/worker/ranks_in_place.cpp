@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/private_file.h"
 #include "distributed/local/local_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/attempt.h"
@@ -33,7 +34,7 @@ class Ranks {
     steps_ = std::vector<std::atomic<int64_t>>(static_cast<size_t>(options.nproc));
     for (auto& step : steps_) step = -1;
     for (int64_t rank = 0; !options.log_dir.empty() && rank < options.nproc; ++rank)
-      logs_.emplace_back(rank_log_file(options.log_dir, rank), std::ios::app);
+      logs_.emplace_back(made_private(rank_log_file(options.log_dir, rank)), std::ios::app);
   }
 
   Outcome run() {
@@ -78,7 +79,7 @@ class Ranks {
       hooks.device = options_.device;
       if (body_(at, std::move(world), hooks) == kExitStopped) {
         ++stopped_;
-        if (at.supervised()) std::ofstream(stopped_file(at.log_dir, rank)) << steps_[static_cast<size_t>(rank)] << "\n";
+        if (at.supervised()) append_private(stopped_file(at.log_dir, rank), str(steps_[static_cast<size_t>(rank)].load(), "\n"));
       }
     } catch (...) {
       record(rank, std::current_exception());

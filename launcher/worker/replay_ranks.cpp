@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
+#include "core/base/private_file.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/worker/ranks_in_place.h"
@@ -59,7 +60,7 @@ Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& 
   if (!std::getenv("LOCKSTEP_DEADLINE")) launch.deadlines = text(Deadlines{task.config.watch.deadline, task.config.watch.start_deadline});
   launch.worker = {place.self, "worker", "--replay", file};
   const std::string log_dir = folder.path() + "/logs";
-  fs::create_directories(log_dir);
+  make_private_folders(log_dir);
   install_signals();
   auto command = launch_command(launch, place.nproc, folder.path(), log_dir, 0, console.columns());
   Outcome outcome = diagnose(run_attempt(command, place.nproc, log_dir, launch.grace, console));

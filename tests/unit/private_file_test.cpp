@@ -1,0 +1,182 @@
+// Private files and trusted paths: modes under any umask, links, owners, pipes; as root also files of another user.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/plain_file.h"
+#include "core/base/private_file.h"
+#include "core/base/trusted_path.h"
+#include "tests/support/own_process.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+
+mode_t mode_of(const std::string& path) {
+  struct stat at {};
+  EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
+  return at.st_mode & 07777;
+}
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+bool put(const Descriptor& file, const std::string& text) { return file && write_fully(file.get(), text) == 0; }
+
+class WithUmask {
+ public:
+  explicit WithUmask(mode_t mask) : before_(umask(mask)) {}
+  ~WithUmask() { umask(before_); }
+
+ private:
+  mode_t before_;
+};
+
+TEST(private_file, has_its_mode_under_every_umask) {
+  for (mode_t mask : {0000, 0022, 0027, 0777}) {
+    ScratchFolder folder;
+    WithUmask with(mask);
+    ASSERT_EQ(make_private_folders(folder.path("a/b/c/")), 0);
+    ASSERT_TRUE(put(create_private(folder.path("a/new")), "1"));
+    ASSERT_TRUE(append_private(folder.path("a/log"), "1"));
+    ASSERT_TRUE(replace_private(folder.path("a/whole"), "1"));
+    EXPECT_EQ(made_private(folder.path("a/made")), folder.path("a/made"));
+    for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_EQ(mode_of(folder.path(name)), 0700u) << name << " under " << mask;
+    for (const char* name : {"a/new", "a/log", "a/whole", "a/made"}) EXPECT_EQ(mode_of(folder.path(name)), 0600u) << name << " under " << mask;
+  }
+}
+
+TEST(private_file, keeps_what_exists_as_it_is) {
+  ScratchFolder folder;
+  ASSERT_EQ(mkdir(folder.path("a").c_str(), 0755), 0);
+  ASSERT_EQ(make_private_folders(folder.path("a/b")), 0);
+  EXPECT_EQ(mode_of(folder.path("a")), 0755u);
+  folder.write("log", std::string("one "));
+  chmod(folder.path("log").c_str(), 0644);
+  ASSERT_TRUE(append_private(folder.path("log"), "two"));
+  EXPECT_EQ(text_of(folder.path("log")), "one two");
+  EXPECT_EQ(mode_of(folder.path("log")), 0644u);
+  EXPECT_EQ(make_private_folders(folder.path("log/b")), -1);
+  EXPECT_EQ(errno, ENOTDIR);
+}
+
+TEST(private_file, writes_through_no_link) {
+  ScratchFolder folder;
+  folder.write("foreign", std::string("precious"));
+  for (const char* link : {"new", "log", "whole.tmp", "whole", "made"})
+    ASSERT_EQ(symlink(folder.path("foreign").c_str(), folder.path(link).c_str()), 0);
+  EXPECT_TRUE(put(create_private(folder.path("new")), "mine"));  // the link goes
+  EXPECT_EQ(text_of(folder.path("new")), "mine");
+  EXPECT_FALSE(append_private(folder.path("log"), "mine"));
+  EXPECT_EQ(errno, ELOOP);
+  EXPECT_TRUE(replace_private(folder.path("whole"), "mine"));
+  EXPECT_EQ(text_of(folder.path("whole")), "mine");
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(folder.path("whole.tmp"))));
+  (void)made_private(folder.path("made"));
+  EXPECT_EQ(text_of(folder.path("foreign")), "precious");
+}
+
+TEST(private_file, never_waits_for_a_pipe) {
+  ScratchFolder folder;
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  alarm(20);
+  for (int flags : {O_WRONLY | O_APPEND, O_RDWR}) {
+    EXPECT_FALSE(open_private(folder.path("pipe"), flags));
+    EXPECT_EQ(errno, EINVAL);
+  }
+  TrustedOpen opened = open_trusted_file(folder.path("pipe"));
+  EXPECT_TRUE(opened.distrusted());
+  expect_words(opened.why, {folder.path("pipe"), " is a pipe, not a file"});
+  EXPECT_FALSE(open_private(folder.path(""), O_RDWR));
+  alarm(0);
+}
+
+TEST(trusted_path, opens_what_is_ours) {
+  ScratchFolder folder;
+  folder.write("a/b/file", std::string("text"));
+  std::filesystem::create_symlink("b", folder.path("a/link"));
+  std::filesystem::create_symlink(folder.path("a"), folder.path("far"));
+  for (const char* way : {"a/b/file", "a/./b//file", "a/b/../b/file", "a/link/file", "far/link/file"}) {
+    TrustedOpen opened = open_trusted_file(folder.path(way));
+    ASSERT_TRUE(opened) << opened.why;
+    EXPECT_EQ(opened.resolved, folder.path("a/b/file"));
+    char text[8] = "";
+    EXPECT_EQ(read(opened.file.get(), text, sizeof text), 4);
+  }
+  EXPECT_EQ(open_trusted_file(folder.path("a/none")).error, ENOENT);
+  EXPECT_EQ(open_trusted_file(folder.path("a/b/file/x")).error, ENOTDIR);
+  EXPECT_EQ(open_trusted_file("").error, ENOENT);
+  std::filesystem::create_symlink("turn", folder.path("turn"));
+  EXPECT_EQ(open_trusted_folder(folder.path("turn")).error, ELOOP);
+  WithUmask with(0);
+  TrustedOpen made = open_trusted_folder(folder.path("new/deep"), true);
+  ASSERT_TRUE(made) << made.why;
+  EXPECT_EQ(mode_of(folder.path("new/deep")), 0700u);
+  EXPECT_EQ(made.resolved, folder.path("new/deep"));
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path("a"));
+  EXPECT_TRUE(open_trusted_file("b/file"));
+  std::filesystem::current_path(before);
+}
+
+TEST(trusted_path, refuses_what_others_may_write) {
+  ScratchFolder folder;
+  folder.write("open/inner/file", std::string("text"));
+  chmod(folder.path("open").c_str(), 0777);
+  TrustedOpen opened = open_trusted_file(folder.path("open/inner/file"));
+  EXPECT_TRUE(opened.distrusted());
+  expect_words(opened.why, {folder.path("open"), " is writable for every user", "mode 0777", "chmod go-w"});
+  chmod(folder.path("open").c_str(), 01777);  // sticky, as /tmp
+  EXPECT_TRUE(open_trusted_file(folder.path("open/inner/file")));
+  chmod(folder.path("open/inner/file").c_str(), 0622);
+  expect_words(open_trusted_file(folder.path("open/inner/file")).why, {"file is writable for every user", "mode 0622"});
+  chmod(folder.path("open/inner/file").c_str(), 0600);
+  ASSERT_EQ(symlink("file", folder.path("open/inner/link").c_str()), 0);
+  expect_words(open_trusted_file(folder.path("open/inner/link")).why, {"is a symbolic link to file", "name the file itself"});
+  if (geteuid() != 0) GTEST_SKIP() << "another group's folder and another user's files need root";
+  ASSERT_EQ(chown(folder.path("open").c_str(), 0, kNobody), 0);
+  chmod(folder.path("open").c_str(), 0770);
+  expect_words(open_trusted_file(folder.path("open/inner/file")).why, {"open is writable for its group", "mode 0770"});
+  ASSERT_EQ(chown(folder.path("open").c_str(), 0, 0), 0);  // the user's own group
+  EXPECT_TRUE(open_trusted_file(folder.path("open/inner/file")));
+}
+
+TEST(trusted_path, refuses_what_another_user_owns) {
+  if (geteuid() != 0) GTEST_SKIP() << "files of another user need root";
+  ScratchFolder folder;
+  folder.write("theirs/file", std::string("text"));
+  folder.write("mine/file", std::string("text"));
+  ASSERT_EQ(chown(folder.path("theirs").c_str(), kNobody, kNobody), 0);
+  TrustedOpen opened = open_trusted_file(folder.path("theirs/file"));
+  EXPECT_TRUE(opened.distrusted());
+  expect_words(opened.why, {folder.path("theirs"), " belongs to nobody (uid 65534), mode 0755", "this process is of root (uid 0)"});
+  ASSERT_EQ(chown(folder.path("mine/file").c_str(), kNobody, kNobody), 0);
+  expect_words(open_trusted_file(folder.path("mine/file")).why, {"mine/file belongs to nobody"});
+  // A link of theirs in a folder that all may write into leads nowhere; a link of ours is followed.
+  ASSERT_EQ(mkdir(folder.path("all").c_str(), 0700), 0);
+  chmod(folder.path("all").c_str(), 01777);
+  ASSERT_EQ(symlink("../mine", folder.path("all/link").c_str()), 0);
+  EXPECT_TRUE(open_trusted_folder(folder.path("all/link")));
+  ASSERT_EQ(lchown(folder.path("all/link").c_str(), kNobody, kNobody), 0);
+  expect_words(open_trusted_folder(folder.path("all/link")).why, {"all/link belongs to nobody"});
+}
+
+TEST(trusted_path, of_a_user_that_is_not_root) {
+  if (geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  ScratchFolder folder;
+  folder.write("home/file", std::string("text"));
+  ASSERT_EQ(chmod(folder.path("").c_str(), 0755), 0);
+  ASSERT_EQ(chown(folder.path("home").c_str(), kNobody, kNobody), 0);
+  ASSERT_EQ(chown(folder.path("home/file").c_str(), kNobody, kNobody), 0);
+  folder.write("roots/file", std::string("text"));
+  const std::string seen = in_own_process({}, [&] {
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return std::string("cannot become nobody");
+    return str(open_trusted_file(folder.path("home/file")).why, "|", open_trusted_file(folder.path("roots/file")).why, "|",
+               open_trusted_folder(folder.path("home/new/deep"), true).why, "|", open_trusted_folder(folder.path("roots/new"), true).why);
+  });
+  EXPECT_EQ(seen, str("|||", folder.path("roots/new"), ": Permission denied"));
+}
+
+}  // namespace
+}  // namespace lockstep
