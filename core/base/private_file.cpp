@@ -29,6 +29,15 @@ Descriptor create_private(const std::string& path, int flags, int at) {
   for (int i = 0; i < kRaces; ++i) {
     Descriptor file = open_again(at, path, flags | O_CREAT | O_EXCL);
     if (file || errno != EEXIST) return exact(std::move(file));
+    struct stat found;
+    if (::fstatat(at, path.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return Descriptor();
+    }
+    if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode)) {
+      errno = EINVAL;
+      return Descriptor();
+    }
     if (::unlinkat(at, path.c_str(), 0) != 0 && errno != ENOENT) return Descriptor();
   }
   errno = EEXIST;

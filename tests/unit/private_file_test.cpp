@@ -84,7 +84,10 @@ TEST(private_file, never_waits_for_a_pipe) {
   for (int flags : {O_WRONLY | O_APPEND, O_RDWR}) {
     EXPECT_FALSE(open_private(folder.path("pipe"), flags));
     EXPECT_EQ(errno, EINVAL);
+    EXPECT_FALSE(create_private(folder.path("pipe"), flags)) << "what is no file is not removed";
+    EXPECT_EQ(errno, EINVAL);
   }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder.path("pipe")));
   TrustedOpen opened = open_trusted_file(folder.path("pipe"));
   EXPECT_TRUE(opened.distrusted());
   expect_words(opened.why, {folder.path("pipe"), " is a pipe, not a file"});
