@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build ccache                                 # the build, and the compiler of generated kernels
-  libopenmpi-dev openmpi-bin                                   # collectives and launch
+  libopenmpi-dev openmpi-bin libpmix-dev                       # collectives and launch
   libdnnl-dev                                                  # contractions
   libboost-dev libboost-filesystem-dev                         # Process, Asio, Interprocess
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums

@@ -95,6 +95,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
       launch.deadlines = text(Deadlines{resolved.watch.deadline, resolved.watch.start_deadline});
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
     launch.worker = {arguments.self, "worker", asked};
+    launch.heeds_stop = true;
   }
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";

@@ -39,7 +39,13 @@ const char* perhaps(int signal) {
 }
 bool is_defect(int signal) { return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE; }
 
-int code_of(const std::string& kind) { return kind == "UserError" ? kExitUser : kind == "PeerError" ? kExitPeer : kExitInternal; }
+int code_of(const std::string& kind) {
+  return kind == "UserError" ? kExitUser : kind == "PeerError" ? kExitPeer : kind == kProgramError ? kExitProgram : kExitInternal;
+}
+bool asks_to_end(int signal) { return signal == SIGUSR1 || signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+
+// What a program may say with its exit code, in the words of trainrun's own; any other code is the program's own business.
+bool is_documented(int code) { return code == kExitProgram || code == kExitUser || code == kExitInternal || code == kExitPeer; }
 
 // An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it. Wrong input before the first step
 // is wrong for all of them.
@@ -56,21 +62,6 @@ bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
 }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 }  // namespace
-
-LauncherReport read_launcher_words(const std::string& words) {
-  LauncherReport out;
-  std::smatch found;
-  static const std::regex by_signal(R"(process rank\s+(\d+)\s+with PID\s+\d+\s+on\s+node\s+\S+\s+exited on\s+signal\s+(\d+))");
-  static const std::regex by_code(R"(Process name:\s+\[\[\d+,\d+\],(\d+)\]\s+Exit code:\s+(\d+))");
-  static const std::regex too_early(R"(process rank\s+(\d+)\s+with PID\s+\d+\s+on\s+node\s+\S+\s+exiting\s+improperly)");
-  if (std::regex_search(words, found, by_signal))
-    out.rank = std::stoll(found[1]), out.signal = std::stoi(found[2]);
-  else if (std::regex_search(words, found, too_early))
-    out.rank = std::stoll(found[1]), out.early = true;
-  else if (std::regex_search(words, found, by_code))
-    out.rank = std::stoll(found[1]), out.exit_code = std::stoi(found[2]);
-  return out;
-}
 
 Outcome diagnose(const AttemptFacts& facts) {
   Outcome out;
@@ -90,60 +81,58 @@ Outcome diagnose(const AttemptFacts& facts) {
     if (!first) first = &record;
   }
 
-  LauncherReport report;
-  if (facts.direct) {
-    report.rank = 0;
-    if (WIFSIGNALED(facts.wait_status))
-      report.signal = WTERMSIG(facts.wait_status);
-    else
-      report.exit_code = WEXITSTATUS(facts.wait_status);
-  } else {
-    report = read_launcher_words(facts.launcher_words);
+  const bool stopping = facts.stop_signal != 0;
+  const RankEnd *death = nullptr, *asked = nullptr, *early = nullptr, *failed = nullptr;
+  bool stopped = facts.stopped_ranks > 0;
+  for (const RankEnd& end : facts.ends) {
+    if (end.ours) continue;
+    if (WIFSIGNALED(end.wait_status)) {
+      auto& first = stopping && asks_to_end(WTERMSIG(end.wait_status)) ? asked : death;
+      if (!first) first = &end;
+    } else if (WEXITSTATUS(end.wait_status) == kExitStopped) {
+      stopped = true;
+    } else if (WEXITSTATUS(end.wait_status) != 0) {
+      if (!failed) failed = &end;
+    } else if (end.early && !early) {
+      early = &end;
+    }
   }
-  bool clean = WIFEXITED(facts.wait_status) && WEXITSTATUS(facts.wait_status) == 0;
-  bool stopping = facts.stop_signal != 0;
+  auto who = [&](const RankEnd& end) { return facts.nproc > 1 ? str("rank ", end.rank) : std::string("the worker"); };
+  auto where = [&](const RankEnd& end) {
+    std::string place = facts.where ? facts.where(end.rank) : "";
+    return place.empty() ? "" : "; " + place;
+  };
   const ErrorRecord* chosen = nullptr;
 
   if (own) {
     chosen = own;
     out.exit_code = code_of(own->kind);
     out.cause = record_text(*own, facts.nproc);
-  } else if (report.signal && !(stopping && (report.signal == SIGUSR1 || report.signal == SIGTERM || report.signal == SIGINT))) {
-    std::string where = facts.where ? facts.where(report.rank) : "";
-    out.cause = str("rank ", report.rank, " died: ", signal_text(report.signal), perhaps(report.signal), where.empty() ? "" : "; " + where);
-    out.exit_code = is_defect(report.signal) ? kExitInternal : kExitPeer;
+  } else if (death) {
+    const int signal = WTERMSIG(death->wait_status);
+    out.cause = str("rank ", death->rank, " died: ", signal_text(signal), perhaps(signal), where(*death));
+    out.exit_code = is_defect(signal) ? kExitInternal : kExitPeer;
     out.restartable = true;
-    out.dead = {report.rank};
+    out.dead = {death->rank};
+  } else if (early) {
+    out.exit_code = kExitPeer;
+    out.restartable = true;
+    out.cause = str("rank ", early->rank, " left early, with exit code 0 while its peers still worked", where(*early));
   } else if (peer) {
     chosen = peer;
     out.exit_code = kExitPeer;
     out.restartable = true;
     out.cause = record_text(*peer, facts.nproc);
-  } else if (report.signal) {
+  } else if (asked) {
     out.exit_code = 128 + facts.stop_signal;
     out.cause = str("ended by ", signal_text(facts.stop_signal), " before it could save");
-  } else if (clean) {
-    out.exit_code = facts.stopped_ranks > 0 ? kExitStopped : kExitOk;
-  } else if (report.exit_code == kExitStopped) {
-    out.exit_code = kExitStopped;
-  } else if (report.early) {
-    std::string where = facts.where ? facts.where(report.rank) : "";
-    out.exit_code = kExitPeer;
-    out.cause = str("rank ", report.rank, " left early, with exit code 0 while its peers still worked", where.empty() ? "" : "; " + where);
-  } else if (report.rank >= 0 && report.exit_code) {
-    out.exit_code = report.exit_code;
-    out.restartable = report.exit_code == kExitPeer;
-    out.cause = str(facts.nproc > 1 ? str("rank ", report.rank) : "the worker", " exited with code ", report.exit_code,
-                    " and left no error record");
+  } else if (failed) {
+    const int code = WEXITSTATUS(failed->wait_status);
+    out.exit_code = is_documented(code) ? code : kExitProgram;
+    out.restartable = code == kExitPeer;
+    out.cause = str(who(*failed), " exited with code ", code, " and left no error record", where(*failed));
   } else {
-    bool by_signal = WIFSIGNALED(facts.wait_status);
-    out.exit_code = by_signal ? kExitPeer : WEXITSTATUS(facts.wait_status);
-    out.restartable = by_signal;
-    std::string words = trim(facts.launcher_words);
-    out.cause =
-        str("mpirun ",
-            by_signal ? str("died: ", signal_text(WTERMSIG(facts.wait_status))) : str("exited with code ", WEXITSTATUS(facts.wait_status)),
-            words.empty() ? "" : ":\n" + words);
+    out.exit_code = stopped ? kExitStopped : kExitOk;
   }
   std::vector<const ErrorRecord*> told;
   if (chosen) told.push_back(chosen);

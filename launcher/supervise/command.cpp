@@ -1,7 +1,5 @@
-// mpirun's arguments, and why each is there.
+// The program, its environment, and why each variable is there.
 #include "launcher/supervise/command.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -22,16 +20,6 @@ std::string quoted(const std::string& word) {
   std::string out = "'";
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
-}
-
-// The program as the PATH finds it; "" when it does not. (Boost's search_path would need Boost.Filesystem's library.)
-std::string on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  for (const auto& folder : split(path ? path : "/usr/local/bin:/usr/bin:/bin", ':')) {
-    std::string full = (folder.empty() ? "." : folder) + "/" + program;
-    if (std::filesystem::is_regular_file(full) && access(full.c_str(), X_OK) == 0) return full;
-  }
-  return "";
 }
 }  // namespace
 
@@ -59,35 +47,41 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks below it.
   out.without = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
                  "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};
-  if (nproc == 1) {
-    for (const char* name : {"RANK", "LOCAL_RANK"}) out.variables.emplace_back(name, "0");
-    for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) out.variables.emplace_back(name, "1");
-    out.argv = options.worker;
-  } else {
-    std::string mpirun = on_path("mpirun");
-    if (mpirun.empty())
-      throw UserError(
-          str("--nproc ", nproc, " needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1"));
-    out.variables.emplace_back("OMPI_ALLOW_RUN_AS_ROOT", "1");  // containers run as root
-    out.variables.emplace_back("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    out.argv = {mpirun, "-np", str(nproc)};
-    auto add = [&](std::initializer_list<const char*> words) { out.argv.insert(out.argv.end(), words.begin(), words.end()); };
-    add({"--bind-to", "none", "--oversubscribe"});  // threads are counted here; more ranks than cores are welcome
-    add({"--mca", "pml", "ob1"});                   // one host: no probing of fabrics
-    add({"--mca", "btl", "self,vader,tcp"});
-    add({"--mca", "btl_vader_single_copy_mechanism", "none"});  // containers often forbid process_vm_readv
-    add({"--mca", "btl_tcp_if_include", "lo", "--mca", "oob_tcp_if_include", "lo"});
-    // Ranks do not survive the SIGTERM with which mpirun ends a group after a failure; between it and SIGKILL mpirun sleeps, once or twice.
-    add({"--mca", "odls_base_sigkill_timeout", "0"});
-    if (nproc * threads > cores) add({"--mca", "mpi_yield_when_idle", "1"});
-    out.argv.insert(out.argv.end(), options.worker.begin(), options.worker.end());
-  }
+  out.nproc = nproc;
+  out.argv = options.worker;
+  out.heeds_stop = options.heeds_stop;
+  if (nproc == 1) return out;
+  // What the user says of MPI's transports holds: OMPI_MCA_btl=self,tcp forces TCP.
+  auto unless_set = [&](const char* name, const char* value) {
+    if (!std::getenv(name)) out.variables.emplace_back(name, value);
+  };
+  unless_set("OMPI_MCA_pml", "ob1");                           // one host: no probing of fabrics
+  unless_set("OMPI_MCA_btl", "self,vader");                    // shared memory alone: no rank listens anywhere
+  unless_set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");  // containers often forbid process_vm_readv
+  unless_set("OMPI_MCA_btl_tcp_if_include", "lo");
+  unless_set("NCCL_SOCKET_IFNAME", "lo");  // NCCL's ranks find one another over a socket, which would listen on the network
+  if (nproc * threads > cores) unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
+  // Threads are counted here: no rank is bound to cores.
+  out.variables.emplace_back("OMPI_MCA_hwloc_base_binding_policy", "none");
+  out.variables.emplace_back("OMPI_MCA_orte_bound_at_launch", "1");
+  // Open MPI takes a process for a world of one unless it has a daemon; it reads the name of it alone, and asks the PMIx server.
+  out.variables.emplace_back("OMPI_MCA_orte_local_daemon_uri", "0.0;tcp://127.0.0.1:9");
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> place_variables(const std::string& rank, int64_t nproc) {
+  std::vector<std::pair<std::string, std::string>> out = {
+      {"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", str(nproc)}, {"LOCAL_WORLD_SIZE", str(nproc)}};
+  if (nproc == 1) return out;
+  for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"}) out.emplace_back(str("OMPI_COMM_WORLD_", name), rank);
+  for (const char* name : {"SIZE", "LOCAL_SIZE"}) out.emplace_back(str("OMPI_COMM_WORLD_", name), str(nproc));
   return out;
 }
 
 std::string text(const LaunchCommand& command) {
   std::string out;
   for (const auto& [name, value] : command.variables) out += str(name, "=", quoted(value), " ");
+  for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc)) out += str(name, "=", value, " ");
   for (size_t i = 0; i < command.argv.size(); ++i) out += str(i ? " " : "", quoted(command.argv[i]));
   return out;
 }

@@ -27,10 +27,14 @@ WorkerPlace worker_place();
 // Sets RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE for what this process starts or loads.
 void export_place(const WorkerPlace& place);
 
+// A program of the user's own failed: an exception of its own that nobody caught, or an exit code that is not one of core/base/error.h.
+inline constexpr int kExitProgram = 1;
+inline constexpr const char* kProgramError = "ProgramError";
+
 // One failure of one rank, as it was caught.
 struct ErrorRecord {
   int64_t rank = 0;
-  std::string kind;  // "UserError", "PeerError", "InternalError"
+  std::string kind;  // "UserError", "PeerError", "InternalError", "ProgramError"
   std::string message;
   int64_t step = -1;    // last step reported, -1 before the first
   int64_t time_ns = 0;  // wall clock, for people; the ticket gives the order
@@ -50,7 +54,7 @@ std::vector<ErrorRecord> read_error_records(const std::string& log_dir);
 
 // Files of an attempt's folder.
 std::string rank_log_file(const std::string& log_dir, int64_t rank);  // rank-R.log: stdout and stderr of the rank
-std::string worker_file(const std::string& log_dir, int64_t rank);    // worker-R.json: pid, host, job; written when signals are handled
+std::string worker_file(const std::string& log_dir, int64_t rank);    // worker-R.json: pid, host; written when signals are handled
 std::string stopped_file(const std::string& log_dir, int64_t rank);   // stopped-R: the rank stopped on request, its state saved
 std::string progress_file(const std::string& log_dir, int64_t rank);  // progress-R: the rank's mapped progress word and flight record
 

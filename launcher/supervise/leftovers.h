@@ -21,8 +21,4 @@ class Leftovers {
 // Children of this process now.
 std::vector<int> children_of_this_process();
 
-// Removes what Open MPI's job left: /dev/shm/vader_segment.*.<job in hex>.* and mpirun's session folder. For a job whose processes have
-// gone; `job` is "" when it never said its id.
-void remove_job_files(const std::string& job, int mpirun_pid);
-
 }  // namespace lockstep

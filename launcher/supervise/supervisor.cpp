@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "core/base/error.h"
@@ -10,15 +12,35 @@
 
 namespace lockstep {
 
+namespace fs = std::filesystem;
+
 int64_t next_nproc(const LaunchOptions& options, int64_t nproc, int64_t dead) {
   if (options.min_nproc <= 0) return nproc;
   return std::max(std::min(options.min_nproc, nproc), nproc - dead);
 }
 
-double restart_delay(const LaunchOptions& options, int64_t restart) {
+double restart_delay(const LaunchOptions& options, int64_t fruitless) {
   double delay = options.restart_delay;
-  for (int64_t i = 1; i < restart && delay < 30; ++i) delay *= 2;
-  return std::min(delay, 30.0);
+  const double most = std::max(30.0, delay);
+  for (int64_t i = 0; i < fruitless && delay < most; ++i) delay *= 2;
+  return std::min(delay, most);
+}
+
+bool Progress::advance(int64_t furthest_step, int64_t newest_checkpoint) {
+  const bool further = furthest_step > step || newest_checkpoint > checkpoint;
+  step = std::max(step, furthest_step), checkpoint = std::max(checkpoint, newest_checkpoint);
+  return further;
+}
+
+int64_t newest_checkpoint(const std::string& run_dir) {
+  int64_t out = -1;
+  std::error_code failed;
+  for (fs::directory_iterator at(run_dir + "/ckpt", failed), end; !failed && at != end; at.increment(failed)) {
+    long long step = -1;
+    char more = 0;
+    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1) out = std::max<int64_t>(out, step);
+  }
+  return out;
 }
 
 namespace {
@@ -38,12 +60,14 @@ bool wait_unless_stopped(double seconds) {
 int supervise(const LaunchOptions& options, const RunFolder& folder) {
   Console console;
   install_signals();
-  int64_t nproc = options.nproc;
+  int64_t nproc = options.nproc, fruitless = 0;
+  Progress progress{-1, newest_checkpoint(folder.path())};
   std::string first_cause;
   for (int64_t restart = 0;; ++restart) {
-    std::string log_dir = folder.new_attempt();
-    auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
-    Outcome outcome = diagnose(run_attempt(command, nproc, log_dir, options.grace, console));
+    const std::string log_dir = folder.new_attempt();
+    const auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
+    const AttemptFacts facts = run_attempt(command, log_dir, options.grace, console);
+    const Outcome outcome = diagnose(facts);
     if (outcome.cause.empty()) {
       if (outcome.exit_code == kExitStopped) console.notice(str("stopped on request, saved; the same command continues the run"));
       return outcome.exit_code;
@@ -52,10 +76,12 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     for (const auto& line : outcome.others) console.notice(str("  then ", line));
     console.notice(str("logs: ", log_dir));
     if (restart == 0) first_cause = outcome.cause;
+    const bool further = progress.advance(facts.furthest_step, newest_checkpoint(folder.path()));
+    fruitless = further || restart == 0 ? 0 : fruitless + 1;
     bool again = outcome.restartable && restart < options.max_restarts && signals_seen() == 0;
     if (again) {
-      int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
-      double delay = restart_delay(options, restart + 1);
+      const int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
+      const double delay = restart_delay(options, fruitless);
       console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay),
                          " s, from the last checkpoint, with ", ranks_text(next), next < nproc ? str(" (", nproc, " before)") : ""));
       nproc = next;

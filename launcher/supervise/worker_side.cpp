@@ -34,19 +34,20 @@ int g_terminal_fd = STDOUT_FILENO;
 int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever becomes of the log
 WorkerPlace g_place;
 
+// Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and the ranks must stop together.
 void on_signal(int signal) {
-  if (g_stop.exchange(true)) _exit(128 + signal);
+  if (g_stop.exchange(true) && !g_place.supervised()) _exit(128 + signal);
 }
 
-// Under mpirun a stop is asked for by SIGUSR1; SIGTERM is mpirun ending the group after a failure, when there is nobody left to agree with.
-void handle_signals(bool ended_by_mpirun) {
-  struct sigaction action {};
+void handle_signals() {
+  struct sigaction action {}, before {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
-  for (int signal : {SIGTERM, SIGINT, SIGUSR1})
-    if (signal != SIGTERM || !ended_by_mpirun) sigaction(signal, &action, nullptr);
-  // For the life of the process. A SIGTERM without a handler ends it whatever thread gets it.
-  static SignalsApart* apart = ended_by_mpirun ? new SignalsApart({SIGINT, SIGUSR1}) : new SignalsApart({SIGTERM, SIGINT, SIGUSR1});
+  // A hangup ends a program of its own, as ever; what nohup ignores stays ignored.
+  const bool hangup = g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
+  for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
+    if (signal != SIGHUP || hangup) sigaction(signal, &action, nullptr);
+  static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGUSR1, SIGHUP});  // for the life of the process
   (void)apart;
 }
 
@@ -112,8 +113,7 @@ int terminal_columns() {
 void announce_worker(const WorkerPlace& at) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
-  const char* job = std::getenv("OMPI_MCA_ess_base_jobid");
-  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}, {"job", job ? job : ""}};
+  Json json = {{"rank", at.rank}, {"pid", getpid()}, {"host", host}};
   append_private(worker_file(at.log_dir, at.rank), json.dump() + "\n");
 }
 
@@ -140,10 +140,9 @@ WorkerPlace enter_worker() {
   g_place = worker_place();
   export_place(g_place);
   logs::set_rank(static_cast<int>(g_place.rank));
-  handle_signals(g_place.supervised() && g_place.world_size > 1);
+  handle_signals();
   if (g_place.supervised()) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == 1) _exit(kExitPeer);  // the parent was gone before the kernel was asked
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
     set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
     announce_worker(g_place);

@@ -12,9 +12,8 @@ namespace lockstep {
 // Runs `body` as a worker and returns the process's exit code for main to return. In order:
 //  1 reads the place from the environment and exports RANK and its companions;
 //  2 asks the kernel to end this process when its parent dies (only when started by trainrun);
-//  3 lets SIGTERM, SIGINT and SIGUSR1 set the stop flag; a second one ends the process at once with 128 + signal (under trainrun's mpirun
-//  SIGTERM
-//    keeps its meaning: it ends the process, because there it follows the failure of a peer);
+//  3 lets SIGTERM, SIGINT and SIGUSR1 (under trainrun also SIGHUP) set the stop flag; without trainrun a second one ends the process at
+//    once with 128 + signal;
 //  4 sends stdout and stderr to rank-R.log of the attempt (only when started by trainrun, which echoes them),
 //    and opens the flight record progress-R beside it;
 //  5 calls body, which returns kExitOk, or kExitStopped after a stop on request.

@@ -125,7 +125,6 @@ class Ranks {
   AttemptFacts facts() const {
     AttemptFacts out;
     out.nproc = options_.nproc;
-    out.direct = false;
     out.records = records_;
     out.stopped_ranks = stopped_;
     out.stop_signal = first_signal();

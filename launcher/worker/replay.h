@@ -32,7 +32,7 @@ int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<W
 // Where the ranks of a replay are.
 struct ReplayPlace {
   int64_t nproc = 1;
-  bool processes = false;  // started by mpirun; else threads of this process
+  bool processes = false;  // of their own; else threads of this process
   std::string self;        // path of trainrun
 };
 // Runs the ranks. Returns kExitOk with the result, kExitStopped, or the code of a failure, whose cause it has told.

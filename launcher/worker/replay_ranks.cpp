@@ -58,12 +58,13 @@ Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& 
   launch.nproc = place.nproc;
   launch.threads = task.config.compile.threads;
   if (!std::getenv("LOCKSTEP_DEADLINE")) launch.deadlines = text(Deadlines{task.config.watch.deadline, task.config.watch.start_deadline});
+  launch.heeds_stop = true;
   launch.worker = {place.self, "worker", "--replay", file};
   const std::string log_dir = folder.path() + "/logs";
   make_private_folders(log_dir);
   install_signals();
   auto command = launch_command(launch, place.nproc, folder.path(), log_dir, 0, console.columns());
-  Outcome outcome = diagnose(run_attempt(command, place.nproc, log_dir, launch.grace, console));
+  Outcome outcome = diagnose(run_attempt(command, log_dir, launch.grace, console));
   if (outcome.cause.empty() && outcome.exit_code == kExitOk) result = result_of(read_json(out));
   return outcome;
 }

@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
   options.min_nproc = std::atoll(argv[4]);
   options.grace = std::atof(argv[5]);
   options.restart_delay = 0.05;
+  options.heeds_stop = std::getenv("FAKE_HEEDS_STOP") != nullptr;
   options.worker.assign(argv + 6, argv + argc);
   try {
     return lockstep::supervise(options, lockstep::RunFolder(argv[1]));

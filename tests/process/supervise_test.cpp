@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "core/base/error.h"
+#include "launcher/supervise/contract.h"
 #include "tests/process/trainrun_process.h"
 
 namespace lockstep {
@@ -131,26 +132,85 @@ TEST_F(Supervise, KilledTrainrunLeavesNoWorkerAndTheNextCommandStarts) {
   }
 }
 
-TEST_F(Supervise, KilledMpirunLeavesNoWorkerAndNoSharedMemory) {
+// Folders of shared memory that this process's children made.
+std::vector<std::string> shared_folders(int maker) {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), ".", maker, "."), 0) == 0) out.push_back(entry.path());
+  return out;
+}
+
+TEST_F(Supervise, SharedMemoryGoesWithTheRun) {
   auto process = start({"2000", "mpi"});
   auto pids = run().pids(3);
-  Json worker = Json::parse(file_text(run().log_dir() + "/worker-0.json"));
-  char job[32];
-  std::snprintf(job, sizeof job, ".%x.", static_cast<unsigned>(std::stoul(worker["job"].get<std::string>())));
   auto segments = [&] {
     int n = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      n += entry.path().filename().string().find(job) != std::string::npos;
+    for (const auto& folder : shared_folders(process.pid()))
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+        n += entry.path().filename().string().rfind("vader_segment.", 0) == 0;
     return n;
   };
-  ASSERT_TRUE(until(10, [&] { return segments() == 3; }));
-  std::string stat = file_text(str("/proc/", pids[0], "/stat"));
-  int mpirun = std::stoi(stat.substr(stat.rfind(')') + 4));
-  kill(mpirun, SIGKILL);
+  ASSERT_TRUE(until(10, [&] { return segments() == 3; })) << process.output();
+  kill(pids[1], SIGKILL);
   EXPECT_EQ(process.wait(5), kExitPeer);
-  EXPECT_TRUE(all_gone(pids, 0));
-  EXPECT_EQ(segments(), 0);
-  EXPECT_HAS(process.output(), "root cause: mpirun died: SIGKILL (9)");
+  EXPECT_TRUE(shared_folders(process.pid()).empty());
+}
+
+TEST_F(Supervise, WhatAKilledTrainrunLeftTheNextOneRemoves) {
+  auto process = start({"2000", "mpi"});
+  auto pids = run().pids(3);
+  ASSERT_TRUE(until(10, [&] { return shared_folders(process.pid()).size() == 1; }));
+  kill(process.pid(), SIGKILL);
+  EXPECT_EQ(process.wait(5), 128 + SIGKILL);
+  ASSERT_TRUE(all_gone(pids, 3));
+  EXPECT_EQ(shared_folders(process.pid()).size(), 1u);
+  auto next = start({"2", "mpi"}, {}, "another");
+  EXPECT_EQ(next.wait(15), kExitOk) << next.output();
+  EXPECT_TRUE(shared_folders(process.pid()).empty());
+}
+
+// What systemd (KillMode=control-group) and schedulers do: the signal goes to every process of the job.
+TEST_F(Supervise, ASignalToAllProcessesAtOnceStopsAndSaves) {
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    for (int nproc : {1, 3}) {
+      auto name = str("all", nproc, "-", signal);
+      auto process = start({"2000"}, {.nproc = nproc}, name.c_str());
+      auto pids = run(name.c_str()).pids(nproc);
+      for (int pid : pids) kill(pid, signal);
+      kill(process.pid(), signal);
+      EXPECT_EQ(process.wait(5), kExitStopped) << process.output();
+      for (int rank = 0; rank < nproc; ++rank) EXPECT_HAS(run(name.c_str()).log(rank), "saved at step ");
+    }
+  }
+}
+
+TEST_F(Supervise, ASignalToAllDuringStartUpIsHeardLater) {
+  auto process = start({"2000"}, {.variables = {{"FAKE_HEEDS_STOP", "1"}}});
+  std::vector<int> children;
+  ASSERT_TRUE(until(5, [&] {
+    std::ifstream file(str("/proc/", process.pid(), "/task/", process.pid(), "/children"));
+    children.clear();
+    for (int pid; file >> pid;) children.push_back(pid);
+    return children.size() == 3;
+  }));
+  for (int pid : children) kill(pid, SIGTERM);
+  kill(process.pid(), SIGTERM);
+  EXPECT_EQ(process.wait(10), kExitStopped) << process.output();
+}
+
+TEST_F(Supervise, WhatNohupIgnoresStaysIgnored) {
+  for (int nproc : {1, 2}) {
+    auto name = str("run", nproc);
+    signal(SIGHUP, SIG_IGN);  // inherited
+    auto process = start({"50"}, {.nproc = nproc}, name.c_str());
+    signal(SIGHUP, SIG_DFL);
+    auto pids = run(name.c_str()).pids(nproc);
+    for (int pid : pids) kill(pid, SIGHUP);
+    kill(process.pid(), SIGHUP);
+    EXPECT_EQ(process.wait(10), kExitOk) << process.output();
+    EXPECT_HAS(run(name.c_str()).log(0), "done rank 0");
+    EXPECT_LACKS(process.output(), "finishing the step");
+  }
 }
 
 TEST_F(Supervise, SignalStopsSavesAndExitsWithItsCode) {
@@ -259,14 +319,14 @@ TEST_F(Supervise, ExitCodeWithoutARecord) {
   for (int nproc : {1, 2}) {
     auto name = str("run", nproc);
     auto process = start({"2000", "exit=7", str(nproc - 1), "3"}, {.nproc = nproc}, name.c_str());
-    EXPECT_EQ(process.wait(10), 7);
+    EXPECT_EQ(process.wait(10), kExitProgram);
     EXPECT_HAS(process.output(), str(nproc == 1 ? "the worker" : "rank 1", " exited with code 7 and left no error record"));
   }
 }
 
 TEST_F(Supervise, RankThatLeavesEarlyIsNamed) {
   auto process = start({"2000", "mpi-early", "1", "3"}, {.nproc = 2});
-  EXPECT_NE(process.wait(15), kExitOk);
+  EXPECT_EQ(process.wait(15), kExitPeer);
   EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
 }
 
@@ -301,10 +361,24 @@ TEST_F(Supervise, MissingProgramAndUnwritableFolder) {
   Process unwritable({FAKE_TRAINRUN, "/proc/run", "1", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out");
   EXPECT_EQ(unwritable.wait(10), kExitUser);
   EXPECT_HAS(unwritable.output(), "cannot write the run's folder /proc/run: ");
-  Process without({FAKE_TRAINRUN, folder("other"), "2", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out", {{"PATH", "/nowhere"}});
-  EXPECT_EQ(without.wait(10), kExitUser);
-  EXPECT_HAS(without.output(),
-             "--nproc 2 needs mpirun, which is not on the PATH; install Open MPI (Debian: openmpi-bin), or use --nproc 1");
+}
+
+// mpirun's words and codes are no more: nothing of it is needed, and what cannot be is told.
+TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
+  auto code = [&](const char* name, std::map<std::string, std::string> variables) {
+    auto process = start({"3", "mpi"}, {.nproc = 2, .variables = std::move(variables)}, name);
+    int code = process.wait(20);
+    EXPECT_EQ(code, kExitOk) << name << ": " << process.output();
+  };
+  code("path", {{"PATH", "/nowhere"}});
+  code("forbidden", {{"PATH", "/proc/1/root/secret:/usr/bin"}});
+  code("tmp", {{"TMPDIR", "/proc"}});
+  code("outer", {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "other"}, {"PMIX_SERVER_URI41", "pmix-server.1;tcp4://127.0.0.1:9"}, {"OMPI_COMM_WORLD_SIZE", "7"}});
+  Process few({"/bin/sh", "-c", str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")}, scratch_path() / "out");
+  EXPECT_EQ(few.wait(10), kExitUser);
+  EXPECT_HAS(few.output(), "Too many open files; each takes two files of this process: raise ulimit -n");
+  Process empty({"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"}, scratch_path() / "out");
+  EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }
 
 }  // namespace

@@ -1,18 +1,24 @@
-// The supervisor's pure parts: the root cause, what mpirun says, cutting lines, the command, tickets, the restart rule.
+// The supervisor's pure parts: the root cause, cutting lines, the command, tickets, the restart rule, folders that were left.
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "core/base/error.h"
 #include "launcher/supervise/cause.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
+#include "launcher/supervise/mpi_folder.h"
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/supervisor.h"
 #include "tests/support/scratch_folder.h"
@@ -20,31 +26,19 @@
 namespace lockstep {
 namespace {
 
-constexpr int kExit1 = 1 << 8;  // wait status of exit code 1
+constexpr int exited(int code) { return code << 8; }  // as waitpid gives it
 
-const char* kKilled = "-----\nmpirun noticed that process rank 2 with PID 0 on node vm exited on signal 9 (Killed).\n-----\n";
-const char* kNonZero =
-    "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be terminated. The first process to "
-    "do so was:\n\n"
-    "  Process name: [[29620,1],1]\n  Exit code:    3\n";
+const RankEnd kKilled{2, SIGKILL}, kFailed{1, exited(3)}, kTakenAlong{0, SIGKILL, true};
 
-AttemptFacts facts(int status, const std::string& words, std::vector<ErrorRecord> records = {}) {
+AttemptFacts facts(std::vector<RankEnd> ends, std::vector<ErrorRecord> records = {}) {
   AttemptFacts out;
-  out.nproc = 4, out.direct = false, out.wait_status = status, out.launcher_words = words, out.records = std::move(records);
+  out.nproc = 4, out.ends = std::move(ends), out.records = std::move(records);
   return out;
 }
 ErrorRecord record(int64_t rank, const char* kind, const char* message, int64_t step = 3) { return {rank, kind, message, step, 0, 0}; }
 
-TEST(Cause, LauncherWords) {
-  EXPECT_EQ(read_launcher_words(kKilled).rank, 2);
-  EXPECT_EQ(read_launcher_words(kKilled).signal, 9);
-  EXPECT_EQ(read_launcher_words(kNonZero).rank, 1);
-  EXPECT_EQ(read_launcher_words(kNonZero).exit_code, 3);
-  EXPECT_EQ(read_launcher_words("").rank, -1);
-}
-
 TEST(Cause, DeathBySignalOutranksThePeersThatNoticedIt) {
-  auto out = diagnose(facts(kExit1, kKilled, {record(0, "PeerError", "rank 2 is gone\nmore")}));
+  auto out = diagnose(facts({kKilled, kTakenAlong}, {record(0, "PeerError", "rank 2 is gone\nmore")}));
   EXPECT_EQ(out.cause, "rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator");
   EXPECT_EQ(out.others, std::vector<std::string>{"rank 0: PeerError at step 3: rank 2 is gone"});
   EXPECT_EQ(out.exit_code, kExitPeer);
@@ -54,7 +48,7 @@ TEST(Cause, DeathBySignalOutranksThePeersThatNoticedIt) {
 
 TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
   auto out = diagnose(
-      facts(kExit1, kKilled, {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
+      facts({kKilled, kTakenAlong}, {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
   EXPECT_EQ(out.cause, "rank 1: UserError at step 3: bad data");
   EXPECT_EQ(out.others.size(), 2u);
   EXPECT_EQ(out.exit_code, kExitUser);
@@ -62,60 +56,83 @@ TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
 }
 
 TEST(Cause, WhatAllRanksSayIsToldOnce) {
-  auto all = diagnose(facts(kExit1, kNonZero, {record(2, "UserError", "no file a", -1), record(0, "UserError", "no file a", -1)}));
+  auto all = diagnose(facts({kFailed, kTakenAlong}, {record(2, "UserError", "no file a", -1), record(0, "UserError", "no file a", -1)}));
   EXPECT_EQ(all.cause, "UserError: no file a");  // wrong input before the first step is wrong for all
   EXPECT_TRUE(all.others.empty());
-  auto agreed = diagnose(facts(kExit1, kNonZero, {record(3, "UserError", "rank 1: disk full", 8), record(1, "UserError", "rank 1: disk full", 8)}));
+  auto agreed = diagnose(facts({kFailed, kTakenAlong}, {record(3, "UserError", "rank 1: disk full", 8), record(1, "UserError", "rank 1: disk full", 8)}));
   EXPECT_EQ(agreed.cause, "rank 1: UserError at step 8: disk full");
   EXPECT_TRUE(agreed.others.empty());
-  auto tokens = diagnose(facts(kExit1, kNonZero, {record(1, "UserError", "token 9", 4), record(0, "UserError", "token 7", 4), record(2, "PeerError", "gone", 4)}));
+  auto tokens = diagnose(facts({kFailed, kTakenAlong}, {record(1, "UserError", "token 9", 4), record(0, "UserError", "token 7", 4), record(2, "PeerError", "gone", 4)}));
   EXPECT_EQ(tokens.cause, "rank 1: UserError at step 4: token 9");
   EXPECT_EQ(tokens.others, std::vector<std::string>{"rank 2: PeerError at step 4: gone"});
-  auto peers = diagnose(facts(kExit1, kNonZero, {record(0, "PeerError", "rank 2 is gone"), record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
+  auto peers = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 2 is gone"), record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
   EXPECT_EQ(peers.others, std::vector<std::string>{"rank 3: PeerError at step 3: late"});
 }
 
 TEST(Cause, KindsAndCodes) {
-  auto of = [](const char* kind) { return diagnose(facts(kExit1, kNonZero, {record(1, kind, "m", -1)})); };
+  auto of = [](const char* kind) { return diagnose(facts({kFailed, kTakenAlong}, {record(1, kind, "m", -1)})); };
   EXPECT_EQ(of("PeerError").exit_code, kExitPeer);
   EXPECT_TRUE(of("PeerError").restartable);
   EXPECT_EQ(of("InternalError").exit_code, kExitInternal);
   EXPECT_FALSE(of("InternalError").restartable);
   EXPECT_EQ(of("InternalError").cause, "rank 1: InternalError: m");
-  EXPECT_EQ(diagnose(facts(kExit1, kNonZero)).cause, "rank 1 exited with code 3 and left no error record");
-  EXPECT_EQ(diagnose(facts(kExit1, kNonZero)).exit_code, 3);
-  EXPECT_EQ(diagnose(facts(0, "")).exit_code, kExitOk);
-  EXPECT_EQ(diagnose(facts(0, "")).cause, "");
-  EXPECT_EQ(diagnose(facts(kExit1, "no slots")).cause, "mpirun exited with code 1:\nno slots");
-  EXPECT_EQ(diagnose(facts(SIGKILL, "")).cause, "mpirun died: SIGKILL (9)");
-  EXPECT_TRUE(diagnose(facts(SIGKILL, "")).restartable);
+  EXPECT_EQ(diagnose(facts({kFailed, kTakenAlong})).cause, "rank 1 exited with code 3 and left no error record");
+  EXPECT_EQ(of("ProgramError").exit_code, kExitProgram);
+  EXPECT_FALSE(of("ProgramError").restartable);
+  EXPECT_EQ(diagnose(facts({{0, 0}, {1, 0}})).exit_code, kExitOk);
+  EXPECT_EQ(diagnose(facts({})).cause, "");
+}
+
+// The exit codes of a run are those of the table, whatever a program's own is.
+TEST(Cause, ExitCodesOfAProgramAreTold) {
+  for (int code = 1; code < 256; ++code) {
+    auto out = diagnose(facts({{1, exited(code)}, kTakenAlong}));
+    if (code == kExitStopped) {
+      EXPECT_EQ(out.exit_code, kExitStopped);
+      continue;
+    }
+    EXPECT_EQ(out.cause, str("rank 1 exited with code ", code, " and left no error record"));
+    EXPECT_EQ(out.exit_code, code == kExitUser || code == kExitInternal || code == kExitPeer ? code : kExitProgram);
+    EXPECT_EQ(out.restartable, code == kExitPeer);
+  }
+}
+
+TEST(Cause, ARankThatLeftEarlyOutranksThePeersThatMissIt) {
+  RankEnd early{1, 0};
+  early.early = true;
+  auto out = diagnose(facts({early, kTakenAlong}, {record(0, "PeerError", "rank 1 is gone")}));
+  EXPECT_EQ(out.cause, "rank 1 left early, with exit code 0 while its peers still worked");
+  EXPECT_EQ(out.exit_code, kExitPeer);
+  EXPECT_TRUE(out.restartable);
+  early.early = false;
+  EXPECT_EQ(diagnose(facts({early, {0, 0}})).exit_code, kExitOk);
 }
 
 TEST(Cause, PlaceOfADeath) {
-  auto with = facts(kExit1, kKilled);
+  auto with = facts({kKilled, kTakenAlong});
   with.where = [](int64_t rank) { return str("step 60 of rank ", rank); };
   EXPECT_EQ(diagnose(with).cause, "rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step 60 of rank 2");
 }
 
 TEST(Cause, LoneRank) {
   AttemptFacts alone;
-  alone.wait_status = SIGSEGV;
+  alone.ends = {{0, SIGSEGV}};
   EXPECT_EQ(diagnose(alone).cause, "rank 0 died: SIGSEGV (11), an invalid memory access");
   EXPECT_EQ(diagnose(alone).exit_code, kExitInternal);
-  alone.wait_status = 5 << 8;
+  alone.ends = {{0, exited(5)}};
   EXPECT_EQ(diagnose(alone).cause, "the worker exited with code 5 and left no error record");
 }
 
 TEST(Cause, Stops) {
-  auto stopped = facts(0, "");
+  auto stopped = facts({{0, 0}, {1, 0}});
   stopped.stop_signal = SIGTERM;
   EXPECT_EQ(diagnose(stopped).exit_code, kExitOk);  // the run was over when the signal came
   stopped.stopped_ranks = 4;
   EXPECT_EQ(diagnose(stopped).exit_code, kExitStopped);
-  auto killed = facts(SIGKILL, "");
+  auto killed = facts({kTakenAlong});
   killed.stop_signal = SIGINT, killed.killed = true;
   EXPECT_EQ(diagnose(killed).exit_code, 130);
-  auto unready = facts(kExit1, "process rank 0 with PID 0 on node vm exited on signal 10 (User defined signal 1).");
+  auto unready = facts({{0, SIGUSR1}, {1, SIGKILL, true}});
   unready.stop_signal = SIGTERM;
   EXPECT_EQ(diagnose(unready).exit_code, 143);
   EXPECT_EQ(diagnose(unready).cause, "ended by SIGTERM (15) before it could save");
@@ -165,13 +182,18 @@ TEST(Command, OneRankIsStartedAsItIs) {
   EXPECT_NE(shell.find("RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 /bin/worker 'a b' 'it'\\''s'"), std::string::npos) << shell;
 }
 
-TEST(Command, SeveralRanksUnderMpirun) {
+TEST(Command, SeveralRanksUseSharedMemoryAloneUnlessTheUserSaysOtherwise) {
   LaunchOptions options;
   options.worker = {"/bin/worker"};
   std::string shell = text(launch_command(options, 3, "runs/x", "runs/x/logs/attempt-1", 0, 0));
-  EXPECT_NE(shell.find("/mpirun -np 3 --bind-to none --oversubscribe "), std::string::npos) << shell;
-  EXPECT_NE(shell.find("OMPI_ALLOW_RUN_AS_ROOT=1"), std::string::npos);
+  EXPECT_NE(shell.find(" OMPI_MCA_btl=self,vader "), std::string::npos) << shell;
+  EXPECT_NE(shell.find(" NCCL_SOCKET_IFNAME=lo "), std::string::npos) << shell;
+  EXPECT_NE(shell.find(" RANK=R LOCAL_RANK=R WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 "), std::string::npos) << shell;
   EXPECT_EQ(shell.substr(shell.size() - 12), " /bin/worker");
+  setenv("OMPI_MCA_btl", "self,tcp", 1);
+  shell = text(launch_command(options, 3, "runs/x", "runs/x/logs/attempt-1", 0, 0));
+  EXPECT_EQ(shell.find("OMPI_MCA_btl=self,vader"), std::string::npos) << shell;
+  unsetenv("OMPI_MCA_btl");
 }
 
 TEST(Command, Threads) {
@@ -215,9 +237,65 @@ TEST(Restarts, RanksAndDelays) {
   EXPECT_EQ(next_nproc(options, 4, 1), 3);
   EXPECT_EQ(next_nproc(options, 4, 0), 4);
   EXPECT_EQ(next_nproc(options, 2, 1), 2);
-  EXPECT_EQ(restart_delay(options, 1), 1);
-  EXPECT_EQ(restart_delay(options, 4), 8);
+  EXPECT_EQ(restart_delay(options, 0), 0.5);
+  EXPECT_EQ(restart_delay(options, 3), 4);
   EXPECT_EQ(restart_delay(options, 40), 30);
+  options.restart_delay = 100;
+  EXPECT_EQ(restart_delay(options, 0), 100);
+  EXPECT_EQ(restart_delay(options, 3), 100);
+  options.restart_delay = 0;
+  EXPECT_EQ(restart_delay(options, 5), 0);
+}
+
+TEST(Restarts, ProgressIsAFurtherStepOrANewCheckpoint) {
+  Progress run{-1, 20};  // a checkpoint that was there before is none of its own
+  EXPECT_FALSE(run.advance(-1, 20));
+  EXPECT_TRUE(run.advance(25, 20));
+  EXPECT_FALSE(run.advance(25, 20)) << "the same step again is where it fails, not progress";
+  EXPECT_FALSE(run.advance(22, 20));
+  EXPECT_TRUE(run.advance(22, 22));
+  EXPECT_TRUE(run.advance(26, 22));
+  ScratchFolder folder;
+  EXPECT_EQ(newest_checkpoint(folder.path("")), -1);
+  for (const char* name : {"step-5", "step-40", "step-100.tmp", "step-x", "latest"}) std::filesystem::create_directories(folder.path(str("ckpt/", name)));
+  EXPECT_EQ(newest_checkpoint(folder.path("")), 40);
+}
+
+// A folder whose maker holds its lock stays, and one that somebody else may be making; the others of this user go.
+TEST(MpiFolders, TheOnesOfTheDeadGo) {
+  ScratchFolder top;
+  const std::string own = str("lockstep.", geteuid(), "."), held = top.path(own + "1.aaaaaa"), dead = top.path(own + "2.bbbbbb"),
+                    young = top.path(own + "3.cccccc"), old = top.path(own + "4.dddddd"), other = top.path("lockstep.99999999.5.eeeeee"),
+                    link = top.path(own + "6.ffffff"), target = top.path("target");
+  for (const auto& folder : {held, dead, young, old, other, target}) std::filesystem::create_directories(folder);
+  for (const auto& folder : {held, dead, other, target}) std::ofstream(folder + "/lock") << "\n";
+  std::ofstream(dead + "/vader_segment.0") << "data\n";
+  std::filesystem::create_directory_symlink(target, link);
+  std::filesystem::last_write_time(old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  const int lock = open((held + "/lock").c_str(), O_RDWR);
+  ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(remove_abandoned_folders(top.path("")), 2);
+  for (const auto& folder : {held, young, other, link, target}) EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
+  for (const auto& folder : {dead, old}) EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
+  close(lock);
+  EXPECT_EQ(remove_abandoned_folders(top.path("")), 1);
+  EXPECT_EQ(remove_abandoned_folders("/no/such/folder"), 0);
+}
+
+TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
+  std::string path;
+  {
+    const mode_t before = umask(0);
+    MpiFolder folder;
+    umask(before);
+    path = folder.path();
+    struct stat is {};
+    ASSERT_EQ(stat(path.c_str(), &is), 0);
+    EXPECT_EQ(is.st_mode & 07777, 0700u);
+    MpiFolder beside;
+    EXPECT_TRUE(std::filesystem::exists(path)) << "it is in use";
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 // No handler runs on the thread that computes, nor on those that it starts; afterwards they hear signals again.

@@ -1,0 +1,107 @@
+// fork, exec and pipes, by Boost.Process.
+#include "launcher/supervise/rank_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <boost/process/args.hpp>
+#include <boost/process/env.hpp>
+#include <boost/process/exe.hpp>
+#include <boost/process/extend.hpp>
+#include <boost/process/io.hpp>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace bp = boost::process;
+
+namespace {
+bp::pipe make_pipe() {
+  try {
+    return bp::pipe();
+  } catch (const bp::process_error& error) {
+    throw UserError(str("cannot start the ranks: ", error.code().message(), "; each takes two files of this process: raise ulimit -n"));
+  }
+}
+
+bp::environment environment_of(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more) {
+  bp::environment out = boost::this_process::environment();
+  std::vector<std::string> inherited;
+  for (const auto& entry : out) inherited.push_back(entry.get_name());
+  for (const auto& name : inherited)
+    for (const auto& prefix : command.without)
+      if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0)) out.erase(name);
+  for (const auto& variables : {command.variables, place_variables(str(rank), command.nproc), more})
+    for (const auto& [name, value] : variables) out[name] = value;
+  return out;
+}
+
+void drain(int fd, LineCutter& into) {
+  char buffer[16384];
+  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) into.add(buffer, static_cast<size_t>(n));
+}
+
+std::vector<LineCutter::Piece> pieces(LineCutter& cutter, bool rest) {
+  std::vector<LineCutter::Piece> out;
+  for (LineCutter::Piece piece; cutter.next(piece);) out.push_back(piece);
+  if (rest)
+    if (auto last = cutter.rest(); !last.empty()) out.push_back({last, false});
+  return out;
+}
+}  // namespace
+
+RankProcess::RankProcess(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more,
+                         const std::string& log_file)
+    : out_(make_pipe()), err_(make_pipe()), log_(log_file) {
+  for (bp::pipe* pipe : {&out_, &err_}) {
+    fcntl(pipe->native_source(), F_SETFD, FD_CLOEXEC);
+    fcntl(pipe->native_sink(), F_SETFD, FD_CLOEXEC);
+    fcntl(pipe->native_source(), F_SETFL, O_NONBLOCK);
+  }
+  const int parent = getpid();
+  auto before_exec = [parent, heeds_stop = command.heeds_stop](auto&) {
+    setpgid(0, 0);  // Ctrl-C reaches trainrun alone, which tells the ranks
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);  // it was gone before the kernel was asked
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGCHLD, SIG_DFL);
+    sigset_t waiting;
+    sigemptyset(&waiting);
+    if (heeds_stop)
+      for (int each : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&waiting, each);
+    sigprocmask(SIG_SETMASK, &waiting, nullptr);
+  };
+  const std::vector<std::string> arguments(command.argv.begin() + 1, command.argv.end());
+  try {
+    child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more), bp::std_in<bp::null, bp::std_out> out_,
+                       bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
+  } catch (const bp::process_error& error) { throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message())); }
+  pid_ = child_.id();
+}
+
+bool RankProcess::look() {
+  if (ended_) return false;
+  std::error_code gone;  // reaped by nobody else, so there is none
+  ended_ = !child_.running(gone);
+  return ended_;
+}
+
+void RankProcess::kill_group() {
+  if (ended_) return;
+  kill(-pid_, SIGKILL);
+  kill(pid_, SIGKILL);
+}
+
+RankProcess::Words RankProcess::words(bool rest) {
+  drain(out_.native_source(), out_cutter_);
+  drain(err_.native_source(), err_cutter_);
+  log_.read(log_cutter_);
+  return {pieces(out_cutter_, rest), pieces(err_cutter_, rest), pieces(log_cutter_, rest)};
+}
+
+}  // namespace lockstep
