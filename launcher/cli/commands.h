@@ -46,7 +46,7 @@ struct ReplayArguments {
   std::vector<Override> overrides;    // of the run's config
   std::string self;                   // path of trainrun
 };
-inline constexpr int kExitDiffers = 1;  // an exit code of replay alone; the others are in core/base/error.h
+inline constexpr int kExitDiffers = 1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
 int replay(const ReplayArguments& arguments, std::ostream& out);
 
 // trainrun generate RUN [flags]: text from a checkpoint.

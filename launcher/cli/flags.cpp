@@ -56,6 +56,10 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   app.add_option("--deadline", launch.deadlines,
                  "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default watch.deadline, 60,600")
       ->type_name("SECONDS");
+  app.add_option("--restart-delay,--restart_delay", launch.restart_delay,
+                 "seconds before a restart; doubles while restarts bring no progress, up to 30; default 0.5")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("SECONDS");
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run, "print the command and the environment, start nothing");
   app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")->type_name("CONFIG|PROGRAM");
 }

@@ -23,9 +23,10 @@ std::string help_text() {
   trainrun explain optim.clip                              a config key, an op, an exit code, a log topic
   trainrun env                                             versions, processor, LOCKSTEP_* variables
 
-Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --grace SECONDS   --dry-run
+Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
+                                     --grace SECONDS   --dry-run
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
-Exit codes: 0 done, 1 a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
+Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";
 }
 

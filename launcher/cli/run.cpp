@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <thread>
 
@@ -43,14 +44,33 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
     }
 }
 
+// A program without a slash would be read as a config.
+void refuse_program_without_slash(const std::string& target) {
+  std::error_code failed;
+  if (target.find('/') != std::string::npos || target.ends_with(".json") || !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0) return;
+  char head[4] = "";
+  std::ifstream(target, std::ios::binary).read(head, sizeof head);
+  if (std::string_view(head, 4) == "\177ELF" || std::string_view(head, 2) == "#!")
+    throw UserError(str(target, " is a program, and a target without a slash is a config; write ./", target));
+}
+
 // One of several ranks that somebody else started would begin the whole run, as each of the others would.
 void refuse_under_a_launcher() {
-  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "PMI_SIZE"}}) {
+  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "PMI_SIZE"},
+                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, {"RANK", "WORLD_SIZE"}}) {
     const char* ranks = std::getenv(rank) ? std::getenv(size) : nullptr;
     if (ranks && std::atoll(ranks) > 1)
-      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun or srun started (", size, "), and each of them would start the whole run: trainrun ",
-                          "starts its ranks itself; leave mpirun or srun out, and use trainrun --nproc ", ranks, ", or unset ", size, " where one of them alone calls trainrun"));
+      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun, srun or torchrun started (", rank, " and ", size, " are set), and each of them would start the whole run: trainrun ",
+                          "starts its ranks itself; leave that launcher out, and use trainrun --nproc ", ranks, ", or unset ", size, " where one of them alone calls trainrun"));
   }
+}
+
+// Restarts go on from checkpoints, so a run that may restart saves some, also where none were asked for.
+void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
+  if (launch.max_restarts == 0 || config.checkpoint.every > 0) return;
+  config.checkpoint.every = std::max<int64_t>(1, config.train.steps / 20);
+  std::cerr << "trainrun: checkpoint.every is 0, and --max-restarts goes on from checkpoints: saving every " << config.checkpoint.every
+            << (config.checkpoint.every == 1 ? " step" : " steps") << "; set checkpoint.every to choose" << std::endl;
 }
 
 }  // namespace
@@ -75,8 +95,10 @@ int run(const RunArguments& arguments, std::ostream& out) {
     launch.worker = {arguments.target};
     launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
   } else {
+    refuse_program_without_slash(arguments.target);
     RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
     check_meshes(resolved, launch);
+    save_for_restarts(resolved, launch);
     run_dir = "runs/" + resolved.name;
     if (arguments.simulate) {
       if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);

@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
+#include "launcher/cli/neighbours.h"
 #include "launcher/cli/version.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -46,6 +47,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     return kExitOk;
   }
   const std::string command = words[0];
+  if (command == "run") words = without_foreign_flags(words);
   Flags flags;
   std::function<int()> act;
   CLI::App app("", "trainrun");

@@ -22,6 +22,7 @@
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/supervise/program_error.h"
 #include "launcher/supervise/signals_apart.h"
 
 namespace lockstep {
@@ -33,6 +34,7 @@ std::atomic<int64_t> g_step{-1};
 int g_terminal_fd = STDOUT_FILENO;
 int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever becomes of the log
 WorkerPlace g_place;
+Main g_main = Main::lockstep;
 
 // Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and the ranks must stop together.
 void on_signal(int signal) {
@@ -136,7 +138,8 @@ void fire_fault(const WorkerPlace& place, int64_t step) {
   }
 }
 
-WorkerPlace enter_worker() {
+WorkerPlace enter_worker(Main whose) {
+  g_main = whose;
   g_place = worker_place();
   export_place(g_place);
   logs::set_rank(static_cast<int>(g_place.rank));
@@ -164,7 +167,17 @@ Failure describe_failure(std::exception_ptr failure) {
   } catch (...) { return of("InternalError", kExitInternal, "exception of unknown type"); }
 }
 
-void leave_worker(std::exception_ptr failure) { leave(describe_failure(failure)); }
+void leave_worker(std::exception_ptr failure) {
+  Failure known = describe_failure(failure);
+  bool own = false;  // the user's
+  if (g_main == Main::user) try {
+      if (failure) std::rethrow_exception(failure);
+      own = true;
+    } catch (const Error&) {
+    } catch (...) { own = true; }
+  if (own) known = {{.kind = kProgramError, .message = exception_text(failure) + where_thrown()}, kExitProgram};
+  leave(known);
+}
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
   // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame is unwound before terminate.

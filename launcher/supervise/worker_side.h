@@ -24,7 +24,10 @@ namespace lockstep {
 int worker_main(const std::function<int(const WorkerPlace&)>& body);
 
 // The two halves of worker_main, for a program with a main of its own: steps 1 to 4, and what happens to an exception that nobody caught.
-WorkerPlace enter_worker();
+// `whose`: an exception that is not an Error is a defect of Lockstep's in its own worker (InternalError), and in a program of the user's
+// it is the user's (ProgramError, kExitProgram, with its type, text and place).
+enum class Main { lockstep, user };
+WorkerPlace enter_worker(Main whose = Main::lockstep);
 [[noreturn]] void leave_worker(std::exception_ptr failure);
 
 // True once the worker was asked to stop. Read it at the end of a step, agree with the other ranks, save, return kExitStopped.

@@ -32,7 +32,7 @@ std::vector<std::string> words_of(const std::string& argument, std::string text)
 
 Session::Session(int argc, char** argv) {
   std::set_terminate([] { leave_worker(std::current_exception()); });
-  WorkerPlace place = enter_worker();
+  WorkerPlace place = enter_worker(Main::user);
   local_ranks_ = static_cast<int>(place.local_world_size);
   Shape shape{-1};
   std::vector<std::string> names{"dp_replicate"};

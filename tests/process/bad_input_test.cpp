@@ -29,8 +29,8 @@ TEST_F(BadInput, UnderAnotherLauncher) {
   for (const Variables& environment : {Variables{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, Variables{{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}}}) {
     auto result = trainrun({"c.json"}, environment);
     EXPECT_EQ(result.code, kExitUser) << result.output;
-    EXPECT_EQ(occurrences(result.output, "this trainrun is one of 4 ranks that mpirun or srun started"), 1) << result.output;
-    EXPECT_EQ(occurrences(result.output, "leave mpirun or srun out, and use trainrun --nproc 4"), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "this trainrun is one of 4 ranks that mpirun, srun or torchrun started"), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "leave that launcher out, and use trainrun --nproc 4"), 1) << result.output;
   }
 }
 

@@ -1,0 +1,111 @@
+// One row per flag.
+#include "launcher/cli/neighbours.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/error.h"
+
+namespace lockstep::cli {
+
+namespace {
+enum class Value { none, one };
+
+struct Foreign {
+  const char* name;      // with '-', for '_' as well
+  Value value;           // what follows it
+  const char* harmless;  // the value with which it says what is so anyway; "*": any, also none
+  const char* here;      // the counterpart that replaces it, "" for none
+  const char* advice;    // the rest of a sentence that begins with the flag
+};
+
+constexpr const char* kOneHost = "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
+constexpr const char* kFound = "the ranks are on one host and find one another by themselves; leave it out";
+constexpr const char* kCount = "use --nproc N, the number of ranks on this host";
+constexpr const char* kShown = "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out";
+constexpr const char* kNothing = "Lockstep has nothing that it would set; leave it out";
+
+const Foreign kForeign[] = {
+    {"--standalone", Value::none, "*", "", ""},
+    {"--nnodes", Value::one, "1", "", kOneHost},
+    {"--node-rank", Value::one, "0", "", kOneHost},
+    {"--num-machines", Value::one, "1", "", kOneHost},
+    {"--machine-rank", Value::one, "0", "", kOneHost},
+    {"--hostfile", Value::one, nullptr, "", kOneHost},
+    {"--machinefile", Value::one, nullptr, "", kOneHost},
+    {"--host", Value::one, "localhost", "", kOneHost},
+    {"--hosts", Value::one, "localhost", "", kOneHost},
+    {"--rdzv-endpoint", Value::one, nullptr, "", kFound},
+    {"--rdzv-backend", Value::one, nullptr, "", kFound},
+    {"--rdzv-id", Value::one, nullptr, "", kFound},
+    {"--rdzv-conf", Value::one, nullptr, "", kFound},
+    {"--master-addr", Value::one, nullptr, "", kFound},
+    {"--master-port", Value::one, nullptr, "", kFound},
+    {"--main-process-ip", Value::one, nullptr, "", kFound},
+    {"--main-process-port", Value::one, nullptr, "", kFound},
+    {"--local-addr", Value::one, nullptr, "", kFound},
+    {"-np", Value::one, nullptr, "--nproc", ""},
+    {"--np", Value::one, nullptr, "--nproc", ""},
+    {"--num-processes", Value::one, nullptr, "--nproc", ""},
+    {"--num-gpus", Value::one, nullptr, "", kCount},
+    {"--gpus", Value::one, nullptr, "", kCount},
+    {"--tee", Value::one, nullptr, "", kShown},
+    {"--redirects", Value::one, nullptr, "", kShown},
+    {"--local-ranks-filter", Value::one, nullptr, "", kShown},
+    {"--log-dir", Value::one, nullptr, "", "logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs"},
+    {"--no-python", Value::none, "*", "", ""},
+    {"--module", Value::one, nullptr, "", "a target is a config or a program of yours, as in ./program; it is started as it is"},
+    {"--monitor-interval", Value::one, nullptr, "", kNothing},
+    {"--start-method", Value::one, nullptr, "", kNothing},
+    {"--role", Value::one, nullptr, "", kNothing},
+    {"--oversubscribe", Value::none, "*", "", ""},
+    {"--allow-run-as-root", Value::none, "*", "", ""},
+    {"--bind-to", Value::one, "none", "", kNothing},
+    {"--map-by", Value::one, nullptr, "", kNothing},
+};
+
+const Foreign* find(const std::string& flag) {
+  std::string name = flag;
+  std::replace(name.begin(), name.end(), '_', '-');
+  for (const auto& row : kForeign)
+    if (name == row.name) return &row;
+  return nullptr;
+}
+
+bool is_program(const std::string& word) {
+  std::error_code failed;
+  return word[0] != '-' && word.find('/') != std::string::npos && !word.ends_with(".json") && std::filesystem::is_regular_file(word, failed) &&
+         access(word.c_str(), X_OK) == 0;
+}
+}  // namespace
+
+std::vector<std::string> without_foreign_flags(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].empty() || is_program(words[i])) {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    const size_t equals = words[i].find('=');
+    const std::string flag = words[i].substr(0, equals);
+    const Foreign* row = find(flag);
+    if (!row) {
+      out.push_back(words[i]);
+      continue;
+    }
+    std::string value = equals == std::string::npos ? "" : words[i].substr(equals + 1);
+    if (row->value == Value::one && equals == std::string::npos && i + 1 < words.size()) value = words[++i];
+    const std::string harmless = row->harmless ? row->harmless : "";
+    if (harmless == "*" || (row->harmless && (value == harmless || value == harmless + ":" + harmless))) continue;
+    if (*row->here) {
+      out.insert(out.end(), {row->here, value});
+      continue;
+    }
+    throw UserError(str(flag, value.empty() ? "" : " " + value, ": ", row->advice));
+  }
+  return out;
+}
+
+}  // namespace lockstep::cli
