@@ -6,7 +6,7 @@
 set -u
 bin=${1:?usage: tests/gpu/check.sh BIN_DIR}
 only=${ONLY:-units nccl bits mesh cross llama golden lost plan}
-gpus=$(nvidia-smi -L | wc -l)
+gpus=$(nvidia-smi -L | wc -l) there=$gpus
 work=${WORK:-$(mktemp -d)}
 if ((${HOSTS:-1} > 1)); then
   mkdir -p "$work/path"
@@ -14,7 +14,7 @@ if ((${HOSTS:-1} > 1)); then
 #!/usr/bin/env bash
 words=()
 for word in "\$@"; do
-  case \$word in */trainrun | */gpu_nccl_ranks) words+=("$PWD/tests/gpu/as_hosts.sh" $gpus) ;; esac
+  case \$word in */gpu_nccl_ranks) words+=("$PWD/tests/gpu/as_hosts.sh" $gpus) ;; esac
   words+=("\$word")
 done
 exec "$(command -v mpirun)" "\${words[@]}"
@@ -36,8 +36,12 @@ cat > "$work/small.json" <<'CONFIG'
  "checkpoint": {"every": 12, "keep": 3}, "log": {"every": 1, "hash_every": 8}}
 CONFIG
 train() {  # NAME RANKS [--key=value ...]
-  local name=$1 ranks=$2; shift 2
-  timeout 120 "$bin/trainrun" --nproc "$ranks" "$work/small.json" --name="$name" "$@" > "$work/$name.log" 2>&1 || { tail -n 5 "$work/$name.log"; fail "$name"; }
+  local name=$1 ranks=$2 run=("$work/small.json" --name="$1"); shift 2
+  if ((${HOSTS:-1} > 1 && ranks > 1)); then  # each rank is a program that says it is on another host
+    "$bin/trainrun" show "$work/small.json" --name="$name" "$@" > "$work/$name.json"
+    run=(tests/gpu/as_hosts.sh $there --name="$name" "$bin/trainrun" worker "$work/$name.json"); set --
+  fi
+  timeout 120 "$bin/trainrun" --nproc "$ranks" "${run[@]}" "$@" > "$work/$name.log" 2>&1 || { tail -n 5 "$work/$name.log"; fail "$name"; }
 }
 fresh() { rm -rf "${@/#/runs/}"; }
 

@@ -94,6 +94,47 @@ TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
   refused({"ckpt", "verify", "empty"}, "empty holds no checkpoint; a run saves at its end, and every checkpoint.every steps");
 }
 
+TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
+  auto refused = [&](std::vector<std::string> words, const std::string& line) {
+    words.push_back("c.json");
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_EQ(result.output, "trainrun: " + line + "\n");
+  };
+  const std::string one_host = "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
+  refused({"--nnodes", "2"}, "--nnodes 2: " + one_host);
+  refused({"--nnodes=1:4", "--nproc", "2"}, "--nnodes 1:4: " + one_host);
+  refused({"--node_rank=1"}, "--node_rank 1: " + one_host);
+  refused({"--hostfile", "hosts"}, "--hostfile hosts: " + one_host);
+  refused({"--rdzv-endpoint=host:29400"}, "--rdzv-endpoint host:29400: the ranks are on one host and find one another by themselves; leave it out");
+  refused({"--master-addr", "10.0.0.1"}, "--master-addr 10.0.0.1: the ranks are on one host and find one another by themselves; leave it out");
+  refused({"--tee", "3"}, "--tee 3: every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out");
+  refused({"--log-dir", "logs"}, "--log-dir logs: logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs");
+  refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks on this host");
+  for (auto words : std::vector<std::vector<std::string>>{
+           {"--standalone", "--nnodes", "1", "--nproc-per-node", "2"}, {"--nnodes=1:1", "--node-rank=0", "-n", "2"}, {"-np", "2", "--oversubscribe", "--bind-to", "none"}, {"--num-processes=2"}}) {
+    words.insert(words.end(), {"c.json", "--dry-run"});
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "WORLD_SIZE=2 ");
+  }
+  // The arguments of a program are its own.
+  scratch_.write("mine.sh", "#!/bin/sh\necho \"args: $@\"\n");
+  std::filesystem::permissions("mine.sh", std::filesystem::perms::owner_all);
+  auto own = trainrun({"--standalone", "./mine.sh", "--nnodes", "2", "--standalone"});
+  EXPECT_EQ(own.code, kExitOk) << own.output;
+  EXPECT_HAS(own.output, "args: --nnodes 2 --standalone");
+}
+
+TEST_F(Trainrun, AProgramWithoutASlashIsToldFromAConfig) {
+  scratch_.write("mlp", "#!/bin/sh\n");
+  EXPECT_HAS(trainrun({"--nproc", "2", "mlp"}).output, "parse error") << "no program: it may not be executed";
+  std::filesystem::permissions("mlp", std::filesystem::perms::owner_all);
+  auto result = trainrun({"--nproc", "2", "mlp"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_EQ(result.output, "trainrun: mlp is a program, and a target without a slash is a config; write ./mlp\n");
+}
+
 TEST_F(Trainrun, SignalStopsWithItsCode) {
   Process process({TRAINRUN, "--nproc", "2", "c.json", "--train.steps=100000"}, scratch_.path("out"));
   RunRecord run("runs/first");
