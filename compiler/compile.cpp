@@ -46,6 +46,19 @@ Mesh with_data_dim(Mesh mesh) {
   mesh.dim_names.push_back("dp_replicate");
   return mesh;
 }
+
+// Ranks of tp that hold the same whole tensors compute the same step, each for itself.
+void need_split_on_tp(const State& state, const Mesh& mesh) {
+  const int64_t tp = mesh.size("tp");
+  if (tp < 2) return;
+  std::vector<std::string> known;
+  for (const auto& spec : state.specs())
+    if (spec.role == Role::parameter) known.push_back(spec.fqn);
+  if (known.empty() || state.whole_on("tp").size() < known.size()) return;
+  throw UserError(str("the mesh ", text(mesh), " has ", tp, " ranks on tp, but no parameter is split on it: each of them would compute all of the step; say what tp splits, as in ",
+                      "state.place({{\"tp\", \"", known.front(), "\", Shard(0)}}) or \"placements\": [{\"dim\": \"tp\", \"params\": \"", known.front(),
+                      "\", \"place\": \"shard(0)\"}], or name the dim dp_replicate or dp_shard"));
+}
 }  // namespace
 
 StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
@@ -59,6 +72,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   if (plan.micro_batches % plan.lanes)
     throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ",
                         shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
+  need_split_on_tp(state, mesh);
   plan.order = lane_order(mesh, state.zero());
   for (const auto& field : batch) {
     LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ",

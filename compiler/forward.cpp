@@ -10,10 +10,12 @@
 namespace lockstep {
 
 Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-                 const CompileOptions& options)
+                 const CompileOptions& options, Here at)
     : state_(state), target_(options.backend == Backend::reference ? cpu_target() : target_of(options)) {
+  if (const Mesh& mesh = state.mesh().words; mesh.size() != 1)
+    throw UserError(str("[forward] ", SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(), ": a Forward runs on one rank, and the state is on the mesh ",
+                        text(mesh), "; load the checkpoint into a state of one rank, or compile() a step whose metric is what you look for"));
   stream_ = target_.device().make_stream();
-  LS_CHECK(state.mesh().words.size() == 1, "a forward function runs on one rank");
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> inputs;
   for (const auto& field : batch)

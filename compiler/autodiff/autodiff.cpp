@@ -20,7 +20,7 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
     bool any = false, wanted = false;
     for (ValueId v : node.outputs) {
       grads.push_back(gradient[static_cast<size_t>(v)]);
-      any = any || static_cast<bool>(grads.back());
+      any = any || grads.back().defined();
     }
     std::vector<bool> wants;
     for (ValueId v : node.inputs) {
@@ -38,12 +38,12 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
     LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(), " gradients for ", node.inputs.size(),
              " inputs");
     for (size_t i = 0; i < made.size(); ++i) {
-      if (!made[i] || !wants[i]) continue;
+      if (!made[i].defined() || !wants[i]) continue;
       const Value& input = graph[node.inputs[i]];
       LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ", node.at.text(), ": gradient of input ", i,
                " is ", made[i].text(), ", the input is ", shape_text(input.dtype, input.shape));
       Tensor& slot = gradient[static_cast<size_t>(node.inputs[i])];
-      slot = slot ? apply1("add", {slot, made[i]}) : made[i];
+      slot = slot.defined() ? apply1("add", {slot, made[i]}) : made[i];
     }
   }
   std::vector<Tensor> out;
@@ -76,7 +76,7 @@ Graph differentiate(Graph graph, const PassContext&) {
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor parameter(builder, roots[i]);
-      Tensor mine = gradients[i] ? gradients[i] : full_like(parameter, 0);
+      Tensor mine = gradients[i].defined() ? gradients[i] : full_like(parameter, 0);
       map[static_cast<size_t>(node.outputs[i])] = apply1("sum_lanes", {mine}).id();
     }
   }

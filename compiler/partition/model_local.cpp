@@ -46,7 +46,7 @@ class Localizer {
         continue;
       }
       const bool travels = node.op == "redistribute" && node.attrs.word("from") != "Replicate";
-      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[u(v)]; })) flush_small();
+      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[u(v)].defined(); })) flush_small();
       if (node.op == "redistribute") {
         // What a wider value was made of travels in its place: the same terms in fewer bytes.
         map_[u(node.outputs[0])] = moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
@@ -81,7 +81,7 @@ class Localizer {
     if (node.op != "redistribute" || node.attrs.word("from") != "Partial(sum)" || node.attrs.word("to") != "Replicate") return false;
     const Value& value = old_[node.outputs[0]];
     const auto& readers = users[u(node.outputs[0])];
-    return numel(value.shape) < kFew && value.dtype == DType::f32 && !narrow_source(node.inputs[0]) && readers.size() == 1 &&
+    return numel(value.shape) < kFew && value.dtype == DType::f32 && !narrow_source(node.inputs[0]).defined() && readers.size() == 1 &&
            old_.nodes[u(readers[0])].op == "sum_lanes";
   }
   bool is_small(ValueId v) const {
@@ -193,7 +193,7 @@ class Localizer {
 
   Tensor moved(Tensor x, const Placement& from, const Placement& to, Tensor narrow) const {
     const DType dtype = x.dtype();
-    if (from.kind == Kind::partial && narrow) x = narrow;
+    if (from.kind == Kind::partial && narrow.defined()) x = narrow;
     if (from == Replicate()) {  // this rank's part
       Tensor parts = ranks_first(x, to), at{made_, made_->scalar_input("mesh." + name_, DType::i32)};
       return reshape(take(parts, at), shard_shape(x.shape(), to, ranks_));

@@ -13,7 +13,7 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) 
     inputs.emplace_back(builder, builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
   }
   Loss loss = function(inputs);
-  if (!loss.sum || !loss.count) throw UserError("the step function returned no loss; return what cross_entropy gives: {sum, count}");
+  if (!loss.sum.defined() || !loss.count.defined()) throw UserError("the step function returned no loss; return what cross_entropy gives: {sum, count}");
   if (!loss.sum.shape().empty() || !loss.count.shape().empty())
     throw UserError(str("the loss has sum ", loss.sum.text(), " and count ", loss.count.text(), "; both must be scalars (rank 0)"));
   Tensor sum = apply1("sum_lanes", {loss.sum});

@@ -98,18 +98,18 @@ bool enabled(const char* topic) {
 
 void topic(const char* name, const std::string& text) {
   if (!enabled(name)) return;
-  for (const auto& line : split(text, '\n'))
+  for (const auto& line : split(printable(text), '\n'))
     if (!to_sink(str("[", name, "] ", line))) logger().info("[{}] {}", name, line);
 }
 
 void info(const std::string& line) {
-  if (rank() == 0 && !to_sink(line)) logger().info(line);
+  if (const std::string shown = printable(line); rank() == 0 && !to_sink(shown)) logger().info(shown);
 }
 void warn(const std::string& line) {
-  if (!to_sink(prefixed(line))) logger().warn(prefixed(line));
+  if (const std::string shown = prefixed(printable(line)); !to_sink(shown)) logger().warn(shown);
 }
 void error(const std::string& line) {
-  if (!to_sink(prefixed(line))) logger().error(prefixed(line));
+  if (const std::string shown = prefixed(printable(line)); !to_sink(shown)) logger().error(shown);
 }
 void set_rank(int rank) { g_rank = rank; }
 void set_thread_rank(int rank) { thread_rank = rank; }

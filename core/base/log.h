@@ -17,6 +17,7 @@ std::span<const Topic> topics();  // what `trainrun env` lists
 bool enabled(const char* topic);  // InternalError for an unknown topic; UserError for an unknown one in LOCKSTEP_LOGS
 void topic(const char* topic, const std::string& text);  // to stderr, each line prefixed "[topic] ", if enabled
 
+// Lines go out as printable(): what a file or a name holds cannot steer the terminal.
 void info(const std::string& line);
 void warn(const std::string& line);
 void error(const std::string& line);

@@ -27,9 +27,9 @@ void Attrs::set(const std::string& name, Attr value) {
 namespace {
 template <class T>
 const T& get(const Attr* attr, std::string_view name, const char* type) {
-  LS_CHECK(attr != nullptr, "no attribute \"", name, "\"");
+  if (!attr) throw AttrError(str("needs the attribute \"", name, "\", ", type));
   const T* value = std::get_if<T>(attr);
-  LS_CHECK(value != nullptr, "attribute \"", name, "\" is not ", type);
+  if (!value) throw AttrError(str("the attribute \"", name, "\" is not ", type));
   return *value;
 }
 }  // namespace

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/mesh/layout.h"
 #include "core/types/shape.h"
 
@@ -28,13 +29,19 @@ struct SourceLine {
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
 // Named constants of a node, in the order of insertion.
+// An attribute that is absent or of another type: "needs the attribute \"hi\", a number". A defect of whoever wrote the node.
+class AttrError : public InternalError {
+ public:
+  using InternalError::InternalError;
+};
+
 class Attrs {
  public:
   Attrs() = default;
   Attrs(std::initializer_list<std::pair<std::string, Attr>> items) : items_(items) {}
   bool has(std::string_view name) const { return find(name) != nullptr; }
   void set(const std::string& name, Attr value);
-  // InternalError when absent or of another type.
+  // AttrError when absent or of another type.
   int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;  // an integer reads as a number too
   bool flag(std::string_view name) const;      // false when absent

@@ -32,7 +32,7 @@ int64_t checked_width(const Scope& at, int64_t width, int64_t heads, int64_t kv_
 Tensor to_heads(Tensor x, int64_t heads) { return reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}); }
 
 void check_input(const Tensor& x, const std::string& path, int64_t width, Here at) {
-  if (x && (x.ndim() != 3 || x.size(2) != width))
+  if (x.defined() && (x.ndim() != 3 || x.size(2) != width))
     throw UserError(
         str("[attention] ", line_of(at, path).text(), ": the input is ", x.text(), "; it must be [sequences, tokens, ", width, "]"));
 }

@@ -41,8 +41,8 @@ LlamaOptions checked(LlamaOptions o, Here line) {
 }
 
 void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at) {
-  if (!ids || ids.ndim() != 2 || ids.dtype() != DType::i32)
-    throw UserError(str("[", who, "] ", line_of(at).text(), ": the ids are ", ids ? ids.text() : "an empty Tensor",
+  if (!ids.defined() || ids.ndim() != 2 || ids.dtype() != DType::i32)
+    throw UserError(str("[", who, "] ", line_of(at).text(), ": the ids are ", ids.defined() ? ids.text() : "an empty Tensor",
                         "; they must be i32[sequences, tokens]"));
   if (ids.size(1) > context)
     throw UserError(str("[", who, "] ", line_of(at).text(), ": sequences of ", ids.size(1), " tokens are longer than the context of ",

@@ -153,6 +153,15 @@ std::string State::row_of(const std::string& fqn, const std::string& mesh_dim) c
   return "";
 }
 
+std::vector<std::string> State::whole_on(const std::string& mesh_dim) const {
+  std::vector<std::string> out;
+  const int at = mesh_.words.find(mesh_dim);
+  for (const Spec& spec : specs_)
+    if (spec.role == Role::parameter && (at < 0 || layout_for(spec, rules_, defaults_, mesh_.words, policy()).on(at) == Replicate()))
+      out.push_back(spec.fqn);
+  return out;
+}
+
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
@@ -207,9 +216,15 @@ void State::add_optimizer(const std::string& path, const SourceLine& at, std::fu
 
 State::Scalars State::scalars(int64_t step) const {
   Scalars out;
+  std::map<std::string, const OfStep*> owners;
   for (const auto& optimizer : optimizers_)
-    for (const auto& [name, value] : optimizer.scalars(step))
-      LS_CHECK(out.emplace(name, value).second, "two optimizers set the scalar ", name);
+    for (const auto& [name, value] : optimizer.scalars(step)) {
+      const auto [owner, added] = owners.emplace(name, &optimizer);
+      if (!added)
+        throw UserError(str("[optimizer] the scalar \"", name, "\" is set twice: by \"", owner->second->path, "\" at ", owner->second->at.text(),
+                            " and by \"", optimizer.path, "\" at ", optimizer.at.text(), "; give one of the two another name"));
+      out.emplace(name, value);
+    }
   return out;
 }
 

@@ -49,6 +49,7 @@ class State {
   Layout layout(std::string_view fqn) const;  // UserError naming the nearest FQN when there is no such tensor
   // The row that says where a tensor lies on a mesh dim, or (a moment) where its parameter does not say it; "" for none.
   std::string row_of(const std::string& fqn, const std::string& mesh_dim) const;
+  std::vector<std::string> whole_on(const std::string& mesh_dim) const;  // parameters that a mesh dim does not split, in order of recording
   // Bytes of state on the fullest rank; needs no allocation.
   int64_t bytes_per_rank() const;
 
@@ -65,7 +66,7 @@ class State {
   Array* find(std::string_view fqn);   // nullptr when there is no such tensor
 
   // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1; scalars() merges what all of
-  // them give. UserError when `path` has an optimizer already (both lines are named).
+  // them give. UserError when `path` has an optimizer already, or two of them set one scalar (both lines are named).
   using Scalars = std::map<std::string, double>;
   void add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars);
   Scalars scalars(int64_t step) const;

@@ -21,7 +21,7 @@ std::vector<Tensor> global_norm_expand(const ExpandContext& c) {
   for (const Tensor& g : c.in) {
     std::vector<int64_t> dims = free_dims(g.shape().size(), {});
     Tensor x = convert(g, dtype), squares = sum(x * x, dims);
-    total = total ? total + squares : squares;
+    total = total.defined() ? total + squares : squares;
   }
   return {sqrt(total)};
 }

@@ -14,14 +14,14 @@ namespace lockstep {
 namespace {
 [[noreturn]] void refuse(std::string_view op, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
   SourceLine line =
-      !inputs.empty() && inputs[0] ? source_line(*inputs[0].builder(), at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+      !inputs.empty() && inputs[0].defined() ? source_line(*inputs[0].builder(), at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
   const std::vector<TypedShape> none;
   const Attrs no_attrs;
   InferContext{op, none, no_attrs, line}.fail(what);
 }
 void need(std::string_view op, const std::vector<Tensor>& inputs, Here at) {
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i]) refuse(op, inputs, at, str("input ", i, " is an empty Tensor"));
+    if (!inputs[i].defined()) refuse(op, inputs, at, str("input ", i, " is an empty Tensor"));
 }
 int64_t dim_of(std::string_view op, const Tensor& x, int64_t dim, Here at) {
   int64_t rank = x.ndim();
@@ -222,7 +222,7 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
                 at);
 }
 Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) {
-  return apply1("linear", bias ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {}, at);
+  return apply1("linear", bias.defined() ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {}, at);
 }
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
   need("sdpa", {q, k, v}, at);

@@ -32,12 +32,16 @@ const Op* find_op(std::string_view name) {
   return found == by_name.end() ? nullptr : found->second;
 }
 
-const Op& op_row(std::string_view name) {
-  if (const Op* row = find_op(name)) return *row;
+std::string unknown_op(std::string_view name) {
   std::vector<std::string> known;
   for (const Op* row : all_ops()) known.emplace_back(row->name);
   std::string near = nearest(name, known);
-  throw InternalError(str("no op is named \"", name, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?")));
+  return str("no op is named \"", name, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"));
+}
+
+const Op& op_row(std::string_view name) {
+  if (const Op* row = find_op(name)) return *row;
+  throw InternalError(unknown_op(name));
 }
 
 std::vector<TypedShape> infer(const Graph& graph, const Node& node) {

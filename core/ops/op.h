@@ -104,6 +104,7 @@ std::span<const Op> lane_ops();      // lanes, collectives, structural
 const std::vector<const Op*>& all_ops();
 const Op* find_op(std::string_view name);  // nullptr when there is no such row
 const Op& op_row(std::string_view name);   // InternalError naming the nearest row
+std::string unknown_op(std::string_view name);  // no op is named "relu6"; did you mean "relu"?
 
 // Output types of a node from its inputs and attributes.
 std::vector<TypedShape> infer(const Graph& graph, const Node& node);

@@ -24,8 +24,9 @@ ValueId Builder::state_input(const std::string& fqn, DType dtype, const Shape& s
 ValueId Builder::scalar_input(const std::string& name, DType dtype) {
   ValueId id = graph.find_input(name);
   if (id == kNoValue) return graph.add_input(InputKind::scalar, name, dtype, {});
-  LS_CHECK(graph[id].dtype == dtype && graph[id].shape.empty(), "scalar \"", name, "\" is ", shape_text(graph[id].dtype, graph[id].shape),
-           ", not ", lockstep::name(dtype), "[]");
+  if (graph[id].dtype != dtype || !graph[id].shape.empty())
+    throw UserError(str("the scalar \"", name, "\" is used as ", lockstep::name(dtype), "[] and as ",
+                        shape_text(graph[id].dtype, graph[id].shape), "; read it with one dtype, and convert what it gives"));
   return id;
 }
 
@@ -51,7 +52,7 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
   const InferContext context{op, types, attrs, at};
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
-    if (!input) context.fail(str("input ", i, " is an empty Tensor"));
+    if (!input.defined()) context.fail(str("input ", i, " is an empty Tensor"));
     if (!builder) builder = input.builder();
     if (input.builder() != builder)
       context.fail(str("input ", i, " ", input.text(), " belongs to another graph; tensors of one step cannot be kept for the next"));
@@ -70,14 +71,23 @@ std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inpu
                           std::shared_ptr<Builder> builder) {
   if (!builder)
     for (const Tensor& input : inputs)
-      if (input && !builder) builder = input.builder();
+      if (input.defined() && !builder) builder = input.builder();
   SourceLine line = builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
-  return apply_at(op, inputs, attrs, line, builder);
+  auto refuse = [&](const std::string& what) { throw UserError(str("[", op, "] ", line.text(), ": ", what)); };
+  if (!find_op(op)) refuse(unknown_op(op));
+  if (!builder) refuse("has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
+  try {
+    return apply_at(op, inputs, attrs, line, builder);
+  } catch (const AttrError& error) { refuse(error.what()); }
+  return {};
 }
 
 Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at, std::shared_ptr<Builder> builder) {
-  auto out = apply(op, inputs, attrs, at, std::move(builder));
-  LS_CHECK(out.size() == 1, op, " has ", out.size(), " outputs");
+  auto out = apply(op, inputs, attrs, at, builder);
+  if (out.size() != 1) {
+    const Builder& made = *out.at(0).builder();
+    throw UserError(str("[", op, "] ", source_line(made, at).text(), ": has ", out.size(), " outputs; write apply() and choose one of them"));
+  }
   return out[0];
 }
 

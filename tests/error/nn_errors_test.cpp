@@ -292,3 +292,12 @@ TEST(StateErrors, ComputeDtypes) {
   expect_words(refusal([&] { state.compute_dtype(DType::i32); }), {"layers cannot compute in i32; choose f32 or bf16"});
   EXPECT_EQ(state.compute_dtype(), DType::f32);
 }
+
+TEST(StateErrors, AScalarIsSetOnce) {
+  State state(solo_mesh(), 1);
+  const int first = __LINE__ + 1;
+  state.add_optimizer("optim", line_of(Here::current()), [](int64_t) { return State::Scalars{{"optim.lr", 0.1}}; });
+  state.add_optimizer("mine", line_of(Here::current()), [](int64_t) { return State::Scalars{{"optim.lr", 0.2}}; });
+  expect_words(refusal([&] { state.scalars(1); }), {"[optimizer] the scalar \"optim.lr\" is set twice: by \"optim\" at " + here(first),
+                                                    "and by \"mine\" at " + here(first + 1), "give one of the two another name"});
+}

@@ -40,7 +40,7 @@ Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
   EXPECT_EQ(grads.size(), in.size()) << made.title;
   Gradient result;
   for (size_t i = 0; i < grads.size(); ++i) {
-    if (!grads[i] || !wants[i]) continue;
+    if (!grads[i].defined() || !wants[i]) continue;
     EXPECT_TRUE(grads[i].dtype() == in[i].dtype() && grads[i].shape() == in[i].shape())
         << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input " << in[i].text();
     builder->graph.add_output(OutputKind::value, "", grads[i].id());

@@ -217,6 +217,24 @@ TEST(OpMessages, FunctionsNameTheUsersLineAndTheWayOut) {
   expect_refused("concat", "takes 1 or more inputs, got 0", [&] { concat({}, 0); });
 }
 
+// A tensor's elements are not known while a step is traced: as a condition it would always be taken.
+static_assert(!std::is_constructible_v<bool, Tensor>);
+static_assert(!std::is_convertible_v<Tensor, bool>);
+
+TEST(OpMessages, WhatApplyIsGivenByTheUser) {
+  Traced t;
+  Tensor x = t.input({2, 3});
+  expect_refused("clamp", "needs the attribute \"hi\", a number", [&] { apply1("clamp", {x}, {{"lo", 0.0}}); });
+  expect_refused("clamp", "the attribute \"hi\" is not a number", [&] { apply1("clamp", {x}, {{"lo", 0.0}, {"hi", "one"}}); });
+  expect_refused("relu6", "no op is named \"relu6\"", [&] { apply1("relu6", {x}); });
+  expect_refused("sofmax", "did you mean \"softmax\"?", [&] { apply1("sofmax", {x}); });
+  expect_refused("full", "has no inputs", [&] { apply1("full", {}, {{"shape", Shape{2}}, {"value", 1.0}, {"dtype", DType::f32}}); });
+  expect_refused("cross_entropy", "has 3 outputs; write apply() and choose one of them",
+                 [&] { apply1("cross_entropy", {x, t.input({2}, DType::i32)}, {{"ignore_index", -100}}); });
+  EXPECT_TRUE(x.defined());
+  EXPECT_FALSE(Tensor{}.defined());
+}
+
 TEST(OpMessages, TensorsAndState) {
   Traced t;
   try {
@@ -229,6 +247,13 @@ TEST(OpMessages, TensorsAndState) {
     FAIL();
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(), "state \"head.weight\" is used as f32[4] and as f32[3]; give one of them another name");
+  }
+  t.builder->scalar_input("optim.lr", DType::f32);
+  try {
+    t.builder->scalar_input("optim.lr", DType::i64);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "the scalar \"optim.lr\" is used as i64[] and as f32[]; read it with one dtype, and convert what it gives");
   }
 }
 
