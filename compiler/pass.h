@@ -30,10 +30,14 @@ class Target;
 inline constexpr int64_t kRecomputeNothing = std::numeric_limits<int64_t>::max();  // the arena may be as large as it is
 inline constexpr int64_t kRecomputeFull = 0;                                       // whatever makes the arena smallest is computed again
 
+// Threads of options that name none: 1, or what a Session has set (the cores of its host over the ranks on it).
+int default_threads();
+void set_default_threads(int threads);
+
 struct CompileOptions {
   Backend backend = Backend::native;
   bool fusion = true;
-  int threads = 1;                          // per rank; no bit depends on it
+  int threads = default_threads();          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
   int64_t gather_bytes = 0;                 // weights that bodies gather travel in buckets of about this size; 0: bucket_bytes
   GatherWhen gather = GatherWhen::micro_batch;

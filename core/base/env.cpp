@@ -17,6 +17,7 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
       {"LOCKSTEP_NVRTC", "", "file of NVRTC, the compiler of CUDA kernels; default libnvrtc.so.13, then .12, then /usr/local/cuda/lib64"},
+      {"LOCKSTEP_MEMORY", "", "memory of this host for all its ranks, as in 16GiB; default: what /proc/meminfo and the cgroup have"},
       {"LOCKSTEP_DEADLINE", "60,600",
        "seconds before a wait for peers is an error: in steps, and before the first and around checkpoints; one number is for both. It goes before watch.deadline"},
       {"LOCKSTEP_VERIFY_COLLECTIVES", "auto",

@@ -170,10 +170,10 @@ std::string printable(std::string_view text) {
     char32_t code = 0;
     const size_t bytes = character(text, code);
     const unsigned char first = static_cast<unsigned char>(text[0]);
-    if (bytes > 1 && hidden(code)) {
+    if (bytes && (hidden(code) || code == 0x7f)) {
       std::snprintf(shown, sizeof shown, "\\u%04x", static_cast<unsigned>(code));
       out += shown;
-    } else if (!bytes || (bytes == 1 && (first < 0x20 || first == 0x7f) && first != '\n' && first != '\t')) {
+    } else if (!bytes || (bytes == 1 && first < 0x20 && first != '\n' && first != '\t')) {
       std::snprintf(shown, sizeof shown, "\\x%02x", first);
       out += shown;
     } else {

@@ -39,7 +39,8 @@ std::string trim(std::string_view text);                                // witho
 bool glob_match(std::string_view pattern, std::string_view text);
 std::string nearest(std::string_view word, const std::vector<std::string>& known);  // smallest edit distance; "" if nothing is near
 std::string bytes_text(double bytes);                                               // "1.50 MiB"
-// Text that may go to a terminal: control characters and bytes that are not UTF-8 as \x1b, C1 controls and marks of direction as \u0085.
+// Text that may go to a terminal: control characters and bytes that are not UTF-8 as \x1b; DEL, C1 controls and marks of
+// direction as \u0085, which JSON reads as what it was.
 // Line ends and tabs stay.
 std::string printable(std::string_view text);
 bool is_utf8(std::string_view text);

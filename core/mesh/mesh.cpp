@@ -107,6 +107,18 @@ int64_t Mesh::data_rank(int64_t rank) const {
   return out;
 }
 
+namespace {
+// What other frameworks call a mesh dim, else the name that is spelled nearly so.
+std::string nearest_dim(const std::string& name, const std::vector<std::string>& known) {
+  static const std::map<std::string, std::string> elsewhere = {
+      {"ddp", "dp_replicate"}, {"dp", "dp_replicate"}, {"data", "dp_replicate"}, {"replicate", "dp_replicate"}, {"batch", "dp_replicate"},
+      {"fsdp", "dp_shard"}, {"zero", "dp_shard"}, {"shard", "dp_shard"}, {"zero3", "dp_shard"}, {"hsdp", "dp_replicate and dp_shard"},
+      {"tensor", "tp"}, {"model", "tp"}, {"mp", "tp"}, {"context", "cp"}, {"sp", "cp"}, {"seq", "cp"}, {"pipeline", "pp"}, {"pipe", "pp"}};
+  if (auto found = elsewhere.find(name); found != elsewhere.end()) return found->second;
+  return name.size() < 100 ? nearest(name, known) : "";
+}
+}  // namespace
+
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
   if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
   if (shape.size() != dim_names.size())
@@ -115,8 +127,10 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
   std::vector<std::string> known(std::begin(kMeshDims), std::end(kMeshDims));
   std::set<std::string> seen;
   for (const auto& name : dim_names) {
-    if (std::find(known.begin(), known.end(), name) == known.end())
-      throw UserError(str("mesh.dim_names: unknown dim \"", name, "\"; nearest: ", nearest(name, known), "; known: ", join(known, ", ")));
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      const std::string near = nearest_dim(name, known);
+      throw UserError(str("mesh.dim_names: unknown dim \"", shortened(name, 60), "\"", near.empty() ? "" : "; nearest: " + near, "; known: ", join(known, ", ")));
+    }
     if (!seen.insert(name).second) throw UserError(str("mesh.dim_names: \"", name, "\" is named twice"));
   }
   int64_t product = 1, free_dims = 0;

@@ -75,7 +75,7 @@ std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inpu
   SourceLine line = builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
   auto refuse = [&](const std::string& what) { throw UserError(str("[", op, "] ", line.text(), ": ", what)); };
   if (!find_op(op)) refuse(unknown_op(op));
-  if (!builder) refuse("has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
+  if (!builder && inputs.empty()) refuse("has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
   try {
     return apply_at(op, inputs, attrs, line, builder);
   } catch (const AttrError& error) { refuse(error.what()); }

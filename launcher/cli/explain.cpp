@@ -6,6 +6,8 @@
 #include "core/base/log.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/words.h"
+#include "launcher/config/neighbours.h"
 
 namespace lockstep::cli {
 
@@ -87,6 +89,11 @@ int explain(const std::string& word, std::ostream& out) {
     if (entry.name == word) out << entry.text << "\n", found = true;
     known.push_back(entry.name);
   }
+  for (const auto& entry : house_words())
+    for (const auto& name : split(entry.names, '|')) {
+      if (trim(name) == word) out << trim(name) << ": " << entry.text << "\n", found = true;
+      known.push_back(trim(name));
+    }
   for (const auto& variable : env_vars()) {
     if (variable.name == word)
       out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
@@ -106,9 +113,15 @@ int explain(const std::string& word, std::ostream& out) {
     known.emplace_back(op.name);
   }
   if (found) return kExitOk;
-  auto near = nearest(word, known);
-  throw UserError(str("explain: nothing is called \"", word, "\"", near.empty() ? "" : str("; did you mean ", near, "?"),
-                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables and log topics"));
+  std::string elsewhere = neighbour(word);
+  if (auto value = neighbour_value(word); elsewhere.empty() && !value.empty()) elsewhere = str("what others call so is \"", value, "\" here");
+  if (!elsewhere.empty()) {
+    out << word << ": " << elsewhere << "\n";
+    return kExitOk;
+  }
+  auto near = word.size() < 100 ? nearest(word, known) : "";
+  throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"", near.empty() ? "" : str("; did you mean ", near, "?"),
+                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log topics and words such as lane, bucket and certificate"));
 }
 
 }  // namespace lockstep::cli

@@ -8,7 +8,7 @@
 
 namespace lockstep::cli {
 
-int64_t parse_nproc(const std::string& text, const char* flag) {
+int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
   if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
   size_t end = 0;
   long long value = 0;
@@ -18,7 +18,9 @@ int64_t parse_nproc(const std::string& text, const char* flag) {
     end = 0;  // no number; refused below
   }
   if (end == 0 || end != text.size() || value < 1)
-    throw UserError(str(flag, " is \"", text, "\"; give a number of ranks, 1 or more, or auto (one per core)"));
+    throw UserError(str(flag, " is \"", shortened(text, 60), "\"; give a number of ranks, 1 or more, or auto (one per core)"));
+  if (value > most)
+    throw UserError(str(flag, " is ", value, "; at most ", most, most == kMostRanks ? " ranks are planned for" : " ranks run on one host"));
   return value;
 }
 

@@ -25,8 +25,9 @@ void add_run_flags(CLI::App& app, Flags& flags);
 void add_simulate(CLI::App& app, Flags& flags);
 // Adds every flag of replay, and the run.
 void add_replay_flags(CLI::App& app, Flags& flags);
-// A rank count of 1 or more; "auto" is one per core. UserError for anything else, naming the flag.
-int64_t parse_nproc(const std::string& text, const char* flag = "--nproc");
+inline constexpr int64_t kMostLocalRanks = 4096;  // processes or threads that one command starts
+// A rank count of 1 to `most`; "auto" is one per core. UserError for anything else, naming the flag.
+int64_t parse_nproc(const std::string& text, const char* flag = "--nproc", int64_t most = kMostLocalRanks);
 // --simulate's rank count; 0 without it. UserError when --nproc is given too.
 int64_t parse_simulate(const CLI::App& app, const Flags& flags);
 // Long names of the flags of a command, without dashes.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/supervise/command.h"
@@ -99,6 +100,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
     check_meshes(resolved, launch);
     save_for_restarts(resolved, launch);
+    for (const auto& line : config_warnings(resolved)) logs::warn("trainrun: " + line);
     run_dir = "runs/" + resolved.name;
     if (arguments.simulate) {
       if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);

@@ -1,13 +1,17 @@
 // The command line: flags and subcommands, and what is printed for each error.
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <ostream>
 
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
+#include "launcher/cli/printable_stream.h"
 #include "launcher/cli/version.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -19,17 +23,32 @@ namespace lockstep::cli {
 namespace {
 
 const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "replay", "env", "worker"};
+// Words of other command lines, that nobody means as the name of a config.
+const std::map<std::string, std::string> kElsewhere = {
+    {"completion", "there is no completion of a shell's words"}, {"train", "training is trainrun [run] CONFIG"},   {"eval", "a run validates by itself: train.eval_every"},
+    {"launch", "training is trainrun [run] CONFIG"},             {"test", "a run validates by itself: train.eval_every"}, {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
+    {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"}, {"version", "trainrun --version prints it"},
+    {"doctor", "trainrun env prints what this machine says"}};
 
-// The first word that is no flag decides: a subcommand's name, or else the command is `run`.
+// The first word that is no flag decides: a subcommand's name, or else the command is `run`. `help COMMAND` is `COMMAND --help`.
 std::vector<std::string> with_subcommand(std::vector<std::string> words) {
+  const bool subcommand = words.size() > 1 && std::find(kSubcommands.begin(), kSubcommands.end(), words[1]) != kSubcommands.end();
+  if (words.size() > 1 && words[0] == "help") {
+    if (!subcommand) throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ", join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
+    return {words[1], "--help"};
+  }
+  if (words.size() == 1 && words[0].find_first_of("./") == std::string::npos && !std::filesystem::exists(words[0]))
+    if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
+      throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ", join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" || words[0] == "help") return words;
   if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end()) words.insert(words.begin(), "run");
   return words;
 }
 
+// Of what reads no data.
 RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command) {
   if (flags.target.empty()) throw UserError(str("no config given; name one, as in: trainrun ", command, " configs/quickstart.json"));
-  return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)));
+  return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)), DataPaths::may_be_empty);
 }
 
 // What a rank that is a process does: a run by its config, or a replay by its task.
@@ -74,7 +93,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
-      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc),
+      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc, "--nproc", kMostRanks),
                               flags.memory.empty() ? 0 : parse_memory(flags.memory), flags.roofline, flags.json};
       validate(arguments.config, arguments.nproc);
       return plan(arguments, out);
@@ -149,8 +168,12 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
 
 }  // namespace
 
-int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_stream, std::ostream& stderr_stream) {
   WorkerBody worker;
+  PrintableStream shown(stdout_stream), err(stderr_stream);
+  // Text that a model made is the user's own where it goes to a file.
+  const bool exact = !arguments.empty() && arguments[0] == "generate" && !isatty(STDOUT_FILENO);
+  std::ostream& out = exact ? stdout_stream : shown;
   try {
     const int code = dispatch(arguments, out, err, worker);
     if (!worker) return code;

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/mesh/placement.h"
 #include "launcher/config/config.h"
+#include "launcher/config/neighbours.h"
 
 namespace lockstep {
 
@@ -33,6 +34,10 @@ bool is_choice(const std::string& word, const std::string& choice) {
 
 void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   if (value.is_array()) {
+    if (value.size() > row.rule.most) {
+      errors.push_back(str(row.path, " has ", value.size(), " values; at most ", row.rule.most, " are read"));
+      return;
+    }
     for (const auto& element : value) {
       size_t before = errors.size();
       check_rule(row, element, errors);
@@ -44,8 +49,9 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
     auto word = value.get<std::string>();
     const auto& choices = row.rule.choices;
     if (std::any_of(choices.begin(), choices.end(), [&](const std::string& choice) { return is_choice(word, choice); })) return;
-    auto near = nearest(word, choices);
-    errors.push_back(str(row.path, " is \"", word, "\"; ", choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
+    std::string near = neighbour_value(word);
+    if (std::find(choices.begin(), choices.end(), near) == choices.end()) near = word.size() < 100 ? nearest(word, choices) : "";
+    errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ", choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
                          near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
   } else if (value.is_number()) {
     double number = value.get<double>();
@@ -70,6 +76,13 @@ void only_for(const RunConfig& config, Errors& errors, const char* owner, const 
       errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ", owner, " is ", chosen,
                            "; leave it out, or choose ", needed));
   }
+}
+
+// "1.2e+20", and whole numbers up to 10^15 as they are.
+std::string count_text(double value) {
+  char out[32];
+  std::snprintf(out, sizeof out, value < 1e15 ? "%.0f" : "%.2e", value);
+  return out;
 }
 
 std::vector<int64_t> divisors(int64_t n) {
@@ -105,11 +118,64 @@ std::string precision_error(const std::string& precision, const std::string& dev
   return "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA device";
 }
 
-std::vector<std::string> config_errors(const RunConfig& c) {
+namespace {
+struct RoughSizes {
+  double parameters, tokens, bytes;  // tokens of a micro-batch
+};
+RoughSizes rough_sizes(const RunConfig& c) {
+  const ModelConfig& m = c.model;
+  auto d = [](int64_t value) { return static_cast<double>(value); };
+  const double hidden = d(m.hidden ? m.hidden : 4 * m.width), tokens = d(c.batch.micro) * d(m.context);
+  const double parameters = 2 * d(m.vocab) * d(m.width) + d(m.context) * d(m.width) + d(m.depth) * d(m.width) * (4 * d(m.width) + 3 * hidden);
+  const double activations = tokens * (4 * d(m.vocab) + d(m.depth) * (16 * d(m.width) + 4 * hidden + 2 * d(m.heads) * d(m.context)));
+  const double lanes = c.batch.lanes ? d(c.batch.lanes) : 16;
+  return {parameters, tokens, 4 * (parameters * (4 + lanes) + activations + 2 * d(c.batch.global) * d(m.context))};
+}
+
+// Beyond these, sums of bytes and of elements may overflow.
+void check_sizes(const RunConfig& c, Errors& errors) {
+  constexpr double kMost = 0x1p58, kPositions = 0x1p62;  // 256 PiB
+  if (const RoughSizes rough = rough_sizes(c); rough.bytes > kMost)
+    errors.push_back(str("a step of this model and batch would hold about ", bytes_text(rough.bytes), ", and at most ", bytes_text(kMost),
+                         " are planned: about ", count_text(rough.parameters), " parameters (model.width ", c.model.width, ", model.depth ", c.model.depth,
+                         ", model.vocab ", c.model.vocab, "), ", count_text(rough.tokens), " tokens a micro-batch (batch.micro ", c.batch.micro, ", model.context ",
+                         c.model.context, "); make one of them smaller"));
+  const double positions = static_cast<double>(c.train.steps) * static_cast<double>(c.batch.global) * static_cast<double>(c.model.context);
+  if (positions > kPositions)
+    errors.push_back(str("train.steps ", c.train.steps, " x batch.global ", c.batch.global, " x model.context ", c.model.context, " is ", count_text(positions),
+                         " tokens, and at most ", count_text(kPositions), " are counted; make one of them smaller"));
+}
+
+std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths);
+}  // namespace
+
+double rough_bytes(const RunConfig& config) { return rough_sizes(config).bytes; }
+
+std::vector<std::string> config_warnings(const RunConfig& c) {
+  if (c.optim.schedule.warmup <= c.train.steps) return {};
+  return {str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ", c.train.steps, " steps (train.steps): the rate never reaches optim.lr")};
+}
+
+std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
   Errors errors;
-  for (const auto& row : config_keys()) check_rule(row, get_key(c, row), errors);
-  if (c.name.empty() || c.name == "." || c.name == ".." || c.name.find_first_of("/\\ \t\n") != std::string::npos)
-    errors.push_back(str("name is \"", c.name, "\"; it names a folder below runs/, so it has no slash and no space"));
+  std::vector<std::string> out_of_range;  // a check between keys would compute with such a value
+  for (const auto& row : config_keys()) {
+    const size_t before = errors.size();
+    check_rule(row, get_key(c, row), errors);
+    if (errors.size() > before) out_of_range.push_back(row.path);
+  }
+  if (out_of_range.empty()) check_sizes(c, errors);
+  for (auto& line : cross_errors(c, paths))
+    if (std::none_of(out_of_range.begin(), out_of_range.end(), [&](const auto& path) { return line.find(path) != std::string::npos; }))
+      errors.push_back(std::move(line));
+  return errors;
+}
+
+namespace {
+std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
+  Errors errors;
+  if (c.name.empty() || c.name == "." || c.name == ".." || c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name || c.name.size() > 200)
+    errors.push_back(str("name is \"", shortened(printable(c.name), 60), "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at most 200 bytes"));
   check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
   if (c.model.kind == "llama" && c.model.kv_heads > 0)
     check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
@@ -124,7 +190,8 @@ std::vector<std::string> config_errors(const RunConfig& c) {
       errors.push_back(str("batch.lanes is ", c.batch.lanes, ", which does not divide the ", m,
                            " micro-batches of a step (batch.global / batch.micro); choose one of ", divisors(m)));
   }
-  if (c.data.paths.empty()) errors.push_back("data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+  if (c.data.paths.empty() && paths == DataPaths::needed)
+    errors.push_back("data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
     if (path.empty()) errors.push_back("data.paths holds an empty path; name a file, a directory or a glob");
   if (c.data.kind == "text" && c.model.vocab < 256)
@@ -139,11 +206,11 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   if (budget != "none" && budget != "full" && !parse_bytes(budget))
     errors.push_back(str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
   if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty()) errors.push_back(wrong);
-  if (c.optim.schedule.kind != "constant" && c.optim.schedule.warmup > c.train.steps)
-    errors.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", more than train.steps, ", c.train.steps,
-                         "; the rate would never reach optim.lr"));
   for (const auto& row : c.placements.rows) {
-    const std::string where = str("placements ", Json(row).dump(), ": ");
+    constexpr size_t kPattern = 1000;
+    if (row.params.size() > kPattern)
+      errors.push_back(str("placements: the pattern ", shortened(row.params, 40), " has ", row.params.size(), " characters; at most ", kPattern, " are read"));
+    const std::string where = str("placements ", shortened(Json(row).dump(), 300), ": ");
     const std::vector<std::string> dims(std::begin(kMeshDims), std::end(kMeshDims));
     if (std::find(dims.begin(), dims.end(), row.dim) == dims.end()) {
       std::string near = nearest(row.dim, dims);
@@ -156,11 +223,16 @@ std::vector<std::string> config_errors(const RunConfig& c) {
   }
   // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against their own product.
   int64_t product = 1;
-  for (int64_t size : c.mesh.shape) product *= size > 0 ? size : 1;
+  for (int64_t size : c.mesh.shape)
+    if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) || product > kMostRanks) {
+      errors.push_back(str("mesh.shape ", str(c.mesh.shape), " multiplies out to more than ", kMostRanks, " ranks"));
+      return errors;
+    }
   try {
     resolve_mesh(c.mesh.shape, c.mesh.dim_names, product);
   } catch (const UserError& error) { errors.push_back(error.what()); }
   return errors;
 }
+}  // namespace
 
 }  // namespace lockstep

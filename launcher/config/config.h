@@ -26,14 +26,21 @@ struct Override {
 // UserError naming every argument that is none of these, with the nearest key, or the nearest of `flags` (of the command; for advice only).
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags = {});
 
-// The config of a JSON text: defaults, then the text, then the overrides, then every check that needs no world size.
-// `where` names the text in messages (a file name). Throws UserError that lists all errors.
-RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides = {});
-// The same for a file. UserError when it cannot be read.
-RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {});
+// Whether data.paths must name something: what is planned or shown reads no data.
+enum class DataPaths { needed, may_be_empty };
+// The config of a JSON text (with // and /* */ comments, if any): defaults, then the text, then the overrides, then every check that needs
+// no world size. `where` names the text in messages (a file name). Throws UserError that lists the errors, at most 20 of them by their words.
+RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides = {},
+                       DataPaths paths = DataPaths::needed);
+// The same for a file. UserError when it cannot be read, or is larger than kJsonBytes.
+RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {}, DataPaths paths = DataPaths::needed);
 
 // Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are".
-std::vector<std::string> config_errors(const RunConfig& config);
+std::vector<std::string> config_errors(const RunConfig& config, DataPaths paths = DataPaths::needed);
+// About the bytes that one rank would hold if nothing were split: a guess from sizes alone, as a rule too high.
+double rough_bytes(const RunConfig& config);
+// What runs, and perhaps otherwise than meant: a warm-up that the run does not outlast. One line each.
+std::vector<std::string> config_warnings(const RunConfig& config);
 // "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the way out.
 std::string precision_error(const std::string& precision, const std::string& device);
 // "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else what is wrong, and the two nearest

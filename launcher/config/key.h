@@ -18,8 +18,10 @@ struct Rule {
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;   // low itself is refused
   bool high_open = false;  // high itself is refused
+  size_t most = 1000;      // elements of a list
 };
 inline Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
+inline Rule at_most_values(size_t most) { return {.most = most}; }
 inline Rule at_least(double low) { return {.low = low}; }
 inline Rule above(double low) { return {.low = low, .low_open = true}; }
 inline Rule between(double low, double high) { return {.low = low, .high = high}; }

@@ -1,24 +1,53 @@
 // From JSON text and overrides to a RunConfig, collecting every error on the way.
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <fstream>
-#include <set>
-#include <sstream>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 #include "launcher/config/config.h"
+#include "launcher/config/neighbours.h"
 
 namespace lockstep {
 
 namespace {
 
-using Errors = std::vector<std::string>;
+// What is wrong: the first kShown lines, and a count of the rest, whose words are not made.
+class Errors {
+ public:
+  template <class Words>
+  void add(const Words& words) {
+    if (lines_.size() < kShown)
+      lines_.push_back(words());
+    else
+      ++more_;
+  }
+  void add(std::string line) {
+    add([&] { return std::move(line); });
+  }
+  void more(int64_t count) { more_ += count; }
+  bool none() const { return lines_.empty() && !more_; }
+  [[noreturn]] void fail(const std::string& where) const {
+    if (lines_.size() == 1 && !more_) throw UserError(str(where, ": ", lines_[0]));
+    std::string text = str(where, ": ", static_cast<int64_t>(lines_.size()) + more_, " errors");
+    for (const auto& line : lines_) text += "\n  " + line;
+    if (more_) text += str("\n  and ", more_, " more");
+    throw UserError(text);
+  }
 
-[[noreturn]] void fail(const std::string& where, const Errors& errors) {
-  if (errors.size() == 1) throw UserError(str(where, ": ", errors[0]));
-  std::string text = str(where, ": ", errors.size(), " errors");
-  for (const auto& line : errors) text += "\n  " + line;
-  throw UserError(text);
+ private:
+  static constexpr size_t kShown = 20;
+  std::vector<std::string> lines_;
+  int64_t more_ = 0;
+};
+
+// A value as it was written, shortened.
+std::string shown(const Json& value) {
+  if (value.is_structured() && value.size() > 100) return str(value.is_array() ? "a list of " : "a section of ", value.size(), " values");
+  return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), 120);
 }
+std::string shown(const std::string& path) { return shortened(path, 120); }
 
 std::string type_of(const Json& value) {
   if (value.is_boolean()) return "a boolean";
@@ -55,11 +84,14 @@ std::vector<std::string> members(const std::string& section) {
   return out;
 }
 
-// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then a near leaf in its section, then (no such section) a
-// near path.
+// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then what other frameworks call so, then a near leaf in its
+// section, then (no such section) a near path.
 std::string advice(const std::string& path) {
+  constexpr size_t kLongest = 100;  // of a word that may be meant for a key
+  if (path.size() > kLongest) return str("the keys of a config are ", join(members(""), ", "));
   for (const auto& known : all_paths())
     if (leaf(known) == leaf(path)) return str("did you mean ", known, "?");
+  if (auto known = neighbour(path); !known.empty()) return known;
   size_t dot = path.rfind('.');
   std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
   if (!section.empty() && !is_section(section)) {
@@ -81,29 +113,36 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   auto& [config, errors, unset] = target;
   if (row.set(reinterpret_cast<char*>(&config) + row.offset, value)) return;
   unset.push_back(row.path);
-  errors.push_back(str(row.path, " is ", value.dump(), ", ", type_of(value), "; it must be ", with_article(row.type), ", like its default ",
-                       row.fallback.dump()));
+  errors.add([&, &value = value] {
+    const bool large = row.type == "integer" && value.is_number();
+    return str(row.path, " is ", shown(value), large && std::abs(value.get<double>()) >= 0x1p53 ? ", beyond what an integer holds" : ", " + type_of(value), "; it must be ",
+               with_article(row.type), ", like its default ", row.fallback.dump());
+  });
 }
 
 void apply(Target& target, const Json& node, const std::string& prefix) {
   auto& errors = target.errors;
   for (const auto& [name, value] : node.items()) {
     std::string path = prefix + name;
+    if (path == "$schema") continue;  // an editor's
     if (const auto* row = find_key(path))
       set(target, *row, value);
     else if (!is_section(path))
-      errors.push_back(str("unknown key ", path, "; ", advice(path)));
+      errors.add([&] { return str("unknown key ", shown(path), "; ", advice(path)); });
     else if (value.is_object())
       apply(target, value, path + ".");
     else
-      errors.push_back(
-          str(path, " is ", value.dump(), ", ", type_of(value), "; it must be a section with the keys ", join(members(path), ", ")));
+      errors.add([&, &value = value] {
+        return str(path, " is ", shown(value), ", ", type_of(value), "; it must be a section with the keys ", join(members(path), ", "));
+      });
   }
 }
 
+// The value that a text is as JSON, else the text itself. UserError where it passes a bound.
 Json bare(const std::string& text) {
-  Json value = Json::parse(text, nullptr, false);
-  return value.is_discarded() ? Json(text) : value;
+  JsonText read = read_json(text, Comments::refused);
+  if (read.beyond) throw UserError(read.errors[0]);
+  return read.readable ? std::move(read.value) : Json(text);
 }
 
 // VALUE of --a.b=VALUE for a key: JSON of its type, else the text itself; lists also as [a,b] or a,b without quotes.
@@ -125,26 +164,6 @@ Json override_value(const ConfigKey& row, const std::string& text) {
   return list;
 }
 
-// Parses JSON; a key that is given twice in one section is an error too, because only one of the two could hold.
-Json parse_json(const std::string& text, Errors& errors) {
-  std::vector<std::set<std::string>> seen;
-  auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) seen.emplace_back();
-    if (event == Json::parse_event_t::object_end) seen.pop_back();
-    if (event == Json::parse_event_t::key && !seen.back().insert(parsed.get<std::string>()).second)
-      errors.push_back(str("key \"", parsed.get<std::string>(), "\" is given twice in one section; keep one"));
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
-    std::string words = error.what();  // "[json.exception.parse_error.101] parse error at line 3, column 5: ..."
-    if (auto end = words.find("] "); end != std::string::npos) words = words.substr(end + 2);
-    errors.push_back(words);
-    return Json::object();
-  }
-}
-
 }  // namespace
 
 std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags) {
@@ -152,57 +171,91 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
   Errors errors;
   for (const auto& argument : arguments) {
     size_t equals = argument.find('=');
+    if (!is_utf8(argument)) {
+      errors.add(str("\"", shortened(printable(argument), 120), "\" is not UTF-8"));
+      continue;
+    }
     if (argument.rfind("--", 0) != 0) {
-      errors.push_back(str("\"", argument, "\" is neither a flag nor an override --KEY=VALUE"));
+      errors.add(str("\"", shown(argument), "\" is neither a flag nor an override --KEY=VALUE"));
       continue;
     }
     std::string path = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
     if (path == "init_from" || path == "init-from") path = "train.init_from";
-    auto flag = path.find('.') == std::string::npos && path != "init_from" ? nearest(path, flags) : "";
-    if (!find_key(path) && !is_section(path) && !flag.empty())
-      errors.push_back(str("unknown flag --", path, "; did you mean --", flag, "?"));
-    else if (!find_key(path))
-      errors.push_back(is_section(path) ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
-                                        : str("unknown key ", path, " in ", argument, "; ", advice(path)));
+    const bool known = find_key(path), section = is_section(path);
+    const std::string other = known || section ? "" : neighbour(path);
+    const bool may_be_flag = !known && !section && other.empty() && path.size() < 100 && path.find('.') == std::string::npos;
+    if (auto flag = may_be_flag && path != "init_from" ? nearest(path, flags) : ""; !flag.empty())
+      errors.add(str("unknown flag --", path, "; did you mean --", flag, "?"));
+    else if (!known)
+      errors.add(section ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
+                         : str("unknown key ", shown(path), " in ", shown(argument), "; ", advice(path)));
     else if (equals == std::string::npos)
-      errors.push_back(str("--", path, " has no value; write --", path, "=VALUE"));
+      errors.add(str("--", path, " has no value; write --", path, "=VALUE"));
     else
       out.push_back({path, argument.substr(equals + 1)});
   }
-  if (!errors.empty()) fail("command line", errors);
+  if (!errors.none()) errors.fail("command line");
   return out;
 }
 
-RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides) {
+RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides, DataPaths paths) {
   Target target;
   auto& errors = target.errors;
-  Json root = parse_json(text, errors);
-  if (!root.is_object())
-    errors.push_back(str("the file holds ", type_of(root), "; a config is an object: {\"name\": ..., \"model\": {...}}"));
-  else
-    apply(target, root, "");
+  JsonText read = read_json(text);
+  for (auto& line : read.errors) errors.add(std::move(line));
+  if (!read.readable) errors.fail(where);  // what else would be said is of defaults
+  if (!read.value.is_object()) {
+    errors.add(str("the file holds ", type_of(read.value), "; a config is an object: {\"name\": ..., \"model\": {...}}"));
+    errors.fail(where);
+  }
+  apply(target, read.value, "");
+  errors.more(read.members_left_out);
   for (const auto& entry : overrides) {
     const auto* row = find_key(entry.path);
-    if (row)
+    if (!row) {
+      errors.add(str("unknown key ", shown(entry.path), "; ", advice(entry.path)));
+      continue;
+    }
+    try {
       set(target, *row, override_value(*row, entry.value));
-    else
-      errors.push_back(str("unknown key ", entry.path, "; ", advice(entry.path)));
+    } catch (const UserError& error) {
+      target.unset.push_back(row->path);
+      errors.add(str("--", entry.path, ": ", error.what()));
+    }
   }
-  for (auto& line : config_errors(target.config)) {
+  for (auto& line : config_errors(target.config, paths)) {
     bool about_unset =
         std::any_of(target.unset.begin(), target.unset.end(), [&](const auto& path) { return line.find(path) != std::string::npos; });
-    if (!about_unset) errors.push_back(std::move(line));
+    if (!about_unset) errors.add(std::move(line));
   }
-  if (!errors.empty()) fail(where, errors);
+  if (!errors.none()) errors.fail(where);
   return target.config;
 }
 
-RunConfig load_config(const std::string& path, const std::vector<Override>& overrides) {
+namespace {
+// The text of a config file: a plain file or a pipe (`trainrun <(...)`), at most kJsonBytes of it.
+std::string text_of(const std::string& path) {
+  auto cannot = [&](const std::string& why) {
+    throw UserError(str("cannot read the config ", path, why, "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
+  };
+  std::error_code none;
+  if (const auto found = std::filesystem::status(path, none); std::filesystem::is_directory(found)) cannot("");
+  else if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0) cannot(": it is a FIFO");  // a shell's <(...) is /dev/fd/N
+  else if (std::filesystem::is_regular_file(found)) {
+    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, none));
+    if (!none && bytes > kJsonBytes)
+      cannot(str(": it has ", bytes_text(static_cast<double>(bytes)), ", and a config has at most ", bytes_text(static_cast<double>(kJsonBytes))));
+  }
   std::ifstream file(path);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf()))
-    throw UserError(str("cannot read the config ", path, "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
-  return parse_config(text.str(), path, overrides);
+  std::string text(static_cast<size_t>(kJsonBytes) + 1, 0);
+  if (!file || (!file.read(text.data(), static_cast<std::streamsize>(text.size())) && !file.eof()) || file.bad()) cannot("");
+  text.resize(static_cast<size_t>(file.gcount()));
+  return text;
+}
+}  // namespace
+
+RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
+  return parse_config(text_of(path), path, overrides, paths);
 }
 
 }  // namespace lockstep

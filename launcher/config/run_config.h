@@ -10,23 +10,26 @@
 
 namespace lockstep {
 
+inline constexpr int64_t kMostRanks = 65536;  // of a mesh: what is planned for in seconds
+
 struct ModelConfig {
   std::string kind = key(&kind, "model.kind", "gpt", "architecture", one_of({"gpt", "llama"}));
-  int64_t vocab = key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", at_least(1));
-  int64_t context = key(&context, "model.context", 128, "tokens per sequence", at_least(1));
-  int64_t width = key(&width, "model.width", 128, "features per token; a multiple of model.heads", at_least(1));
-  int64_t depth = key(&depth, "model.depth", 4, "number of blocks", at_least(1));
-  int64_t heads = key(&heads, "model.heads", 4, "attention heads", at_least(1));
+  int64_t vocab = key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
+  int64_t context = key(&context, "model.context", 128, "tokens per sequence", between(1, 0x1p24));
+  int64_t width = key(&width, "model.width", 128, "features per token; a multiple of model.heads", between(1, 0x1p20));
+  int64_t depth = key(&depth, "model.depth", 4, "number of blocks", between(1, 4096));
+  int64_t heads = key(&heads, "model.heads", 4, "attention heads", between(1, 0x1p20));
   int64_t kv_heads =
-      key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", at_least(0));
-  int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width", at_least(0));
+      key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", between(0, 0x1p20));
+  int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width", between(0, 0x1p24));
   double rope_theta = key(&rope_theta, "model.rope_theta", 10000.0, "llama: base of the rotary embedding", above(0));
   double eps = key(&eps, "model.eps", 1e-5, "epsilon of the norms", above(0));
   double dropout = key(&dropout, "model.dropout", 0.0, "share of activations that is dropped in training", from_below(0, 1));
 };
 
 struct MeshConfig {
-  std::vector<int64_t> shape = key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left");
+  std::vector<int64_t> shape = key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left",
+                                   between(-1, kMostRanks));
   std::vector<std::string> dim_names =
       key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
   int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
@@ -38,7 +41,7 @@ struct MeshConfig {
                            one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
                                "ranks of a host, which are neighbours: gradients are exchanged inside hosts first, then across; 0: as the run was "
-                               "launched", at_least(0));
+                               "launched", between(0, kMostRanks));
   bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
                                    "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
                                    "false: kept until their last use");
@@ -53,7 +56,8 @@ struct PlacementsConfig {
 
 struct DataConfig {
   std::string kind = key(&kind, "data.kind", "text", "text: files as bytes; tokens: files of token ids", one_of({"text", "tokens"}));
-  std::vector<std::string> paths = key(&paths, "data.paths", {}, "files, directories or globs; a file is read once");
+  std::vector<std::string> paths = key(&paths, "data.paths", {}, "files, directories or globs; a file is read once",
+                                       at_most_values(100000));
   std::string tokenizer = key(&tokenizer, "data.tokenizer", "bytes", "how text becomes tokens", one_of({"bytes"}));
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files", one_of({"uint16", "uint32"}));
   std::string order = key(&order, "data.order", "shuffle",
@@ -71,16 +75,16 @@ struct DataConfig {
 };
 
 struct BatchConfig {
-  int64_t global = key(&global, "batch.global", 32, "sequences per step, on any number of ranks", at_least(1));
-  int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global", at_least(1));
+  int64_t global = key(&global, "batch.global", 32, "sequences per step, on any number of ranks", between(1, 0x1p24));
+  int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global", between(1, 0x1p20));
   int64_t lanes = key(
       &lanes, "batch.lanes", 0,
       "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16",
-      at_least(0));
+      between(0, 0x1p16));
 };
 
 struct TrainConfig {
-  int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", at_least(1));
+  int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", between(1, 1e12));
   int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
   std::string precision = key(&precision, "train.precision", "fp32",
                               "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of weights leave "
@@ -94,8 +98,8 @@ struct TrainConfig {
                            "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i of a host takes its GPU i; "
                            "plugin: a device from a shared library",
                            one_of({"auto", "cpu", "cuda", "cuda:N", "plugin:PATH"}));
-  int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", at_least(0));
-  int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", at_least(1));
+  int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", between(0, 1e12));
+  int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
   std::string init_from =
       key(&init_from, "train.init_from", "", "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
 };
@@ -103,7 +107,7 @@ struct TrainConfig {
 struct ScheduleConfig {
   std::string kind =
       key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up", one_of({"cosine", "linear", "constant"}));
-  int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", at_least(0));
+  int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", between(0, 1e12));
   double min_ratio =
       key(&min_ratio, "optim.schedule.min_ratio", 0.0, "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
 };
@@ -127,10 +131,10 @@ struct CompileConfig {
   std::string backend =
       key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",
           one_of({"native", "eager", "reference"}));
-  int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", at_least(0));
+  int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", between(0, 1024));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
                              "bytes of gradients or weights that travel together; 0: what reaches 90 % of the link's bandwidth by the device's roofline, and at "
-                             "most a quarter of all gradients", at_least(0));
+                             "most a quarter of all gradients", between(0, 0x1p40));
   std::string memory_budget =
       key(&memory_budget, "compile.memory_budget", "none",
           "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in 2GiB: what does not fit is "
@@ -141,8 +145,8 @@ struct CompileConfig {
 };
 
 struct CheckpointConfig {
-  int64_t every = key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", at_least(0));
-  int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", at_least(1));
+  int64_t every = key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
+  int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
   int64_t retries = key(&retries, "checkpoint.retries", 3,
                         "times that a save which the disk did not take (full, failing, gone) is tried again, after 1, 2, 4, ... s, at most 30",
                         between(0, 1000));
@@ -160,8 +164,8 @@ struct ResumeConfig {
 };
 
 struct LogConfig {
-  int64_t every = key(&every, "log.every", 10, "steps between lines of metrics.jsonl", at_least(1));
-  int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only", at_least(0));
+  int64_t every = key(&every, "log.every", 10, "steps between lines of metrics.jsonl", between(1, 1e12));
+  int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only", between(0, 1e12));
 };
 
 struct WatchConfig {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/memory/host.h"
 #include "launcher/plan/predict.h"
 
 namespace lockstep {
@@ -42,6 +43,9 @@ struct PlanReport {
   MemoryNeeds needs;
   int64_t available = 0;
   bool on_device = false;  // not the host's own memory
+  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it; source "": not asked.
+  HostMemory host;
+  int64_t host_ranks = 0;
   std::string missing;     // why the plan was made without the device; else empty
   std::optional<Fit> nearest;  // where it does not fit
   bool fits() const { return available <= 0 || needs.total() <= available; }
@@ -77,7 +81,8 @@ std::string plan_text(const PlanReport& report);
 //   memory {state, arena, reduction, total,                             the fullest rank, exact
 //           regions [{name, bytes}],
 //           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host), with bounds of what libraries take
-//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null, planned_without | null}}
+//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
+//           host {ranks, exact, available, source, fits} | null}       this host, on the CPU: of so many of the ranks together
 //   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null, weights_gathered | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}]            times null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null

@@ -33,6 +33,10 @@ std::string plan_json(const PlanReport& r) {
     device["planned_without"] = r.missing.empty() ? Json(nullptr) : Json(r.missing);
     memory["device"] = std::move(device);
   }
+  memory["host"] = nullptr;
+  if (r.host.bytes)
+    memory["host"] = {{"ranks", r.host_ranks}, {"exact", r.needs.exact() * r.host_ranks}, {"available", r.host.bytes},
+                      {"source", r.host.source}, {"fits", does_not_fit_host(r.name, r.host_ranks, r.needs, r.host).empty()}};
   out["memory"] = std::move(memory);
 
   out["step"] = {{"micro_batches", r.micro_batches}, {"micro", r.micro}, {"lanes", r.lanes},

@@ -59,6 +59,14 @@ std::string prediction_table(const PlanReport& report) {
   return out;
 }
 
+std::string host_words(const PlanReport& report) {
+  std::string out = row("this host has", str(exact_bytes(report.host.bytes), " for ", ranks_text(report.host_ranks), " (", report.host.source, ")"));
+  const std::string wrong = does_not_fit_host(report.name, report.host_ranks, report.needs, report.host);
+  const double all = static_cast<double>(report.needs.exact()) * static_cast<double>(report.host_ranks);
+  return out + (wrong.empty() ? "" : str("  THIS HOST CANNOT HOLD IT: ", ranks_text(report.host_ranks), report.host_ranks == 1 ? " needs " : " need ", bytes_text(all),
+                                         report.host_ranks == 1 ? "" : " together", "; trainrun run would refuse it here\n"));
+}
+
 std::string fit_words(const PlanReport& report) {
   if (report.available <= 0) return "";
   if (report.fits()) return "  it fits\n";
@@ -82,6 +90,7 @@ std::string plan_text(const PlanReport& r) {
   if (!r.needs.parts.empty()) {
     out += r.on_device ? "memory of the fullest rank's device\n" : "memory of the fullest rank, with its libraries\n";
     out += memory_table(r.needs, r.available) + fit_words(r);
+    if (r.host.bytes) out += host_words(r);
     if (!r.missing.empty())
       out += str("  planned without the device (", r.missing,
                  "):\n  contractions and attention are counted with the CPU's workspaces, and the library workspaces are the device's bound\n");

@@ -45,7 +45,7 @@ void Console::rank_line(int64_t rank, const std::string& text) {
 void Console::notice(const std::string& text) {
   clear();
   std::fflush(out_);
-  std::fputs(str("trainrun: ", text, "\n").c_str(), stderr);
+  std::fputs(str("trainrun: ", printable(text), "\n").c_str(), stderr);
   redraw();
 }
 void Console::live(const std::string& text) {

@@ -17,7 +17,7 @@ class Console {
   int columns() const { return columns_; }                // 0 when `out` is not a terminal
   void line(const std::string& text);                     // a line of a rank
   void rank_line(int64_t rank, const std::string& text);  // prefixed "[rank R] " for R > 0, unless it is already
-  void notice(const std::string& text);                   // "trainrun: text" on stderr
+  void notice(const std::string& text);                   // "trainrun: text" on stderr, printable()
   void live(const std::string& text);                     // replaces the live line; "" removes it
 
  private:

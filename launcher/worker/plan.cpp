@@ -1,4 +1,5 @@
 // trainrun plan: what N ranks would hold, send and take, without starting one.
+#include <algorithm>
 #include <ostream>
 
 #include "compiler/memory_budget.h"
@@ -38,6 +39,10 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   const int64_t sequences = config.data.validation > 0 ? config.train.eval_batches * config.batch.global : 0;
   const LibraryBounds bounds = library_bounds(config, found.target);
   report.needs = device_needs(config, run.state, run.trainer, run.step, sequences, bounds);
+  if (!report.on_device && !arguments.memory) {
+    report.host = host_memory();
+    report.host_ranks = config.mesh.ranks_per_node ? std::min(arguments.nproc, config.mesh.ranks_per_node) : arguments.nproc;
+  }
   if (!report.fits()) report.nearest = nearest_config(config, arguments.nproc, found.target, sequences, bounds, report.available);
   out << (arguments.json ? plan_json(report) : plan_text(report));
   if (!report.fits())

@@ -38,7 +38,7 @@ class TokenFile {
   data::Dataset data_;
 };
 
-// compile() for a function of ids and targets, i32 [micro, context] each. Threads: the machine's cores over `local_ranks`.
+// compile() for a function of ids and targets, i32 [micro, context] each. Threads: those of the Session.
 Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function,
              CompileOptions options = {});
 

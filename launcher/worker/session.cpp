@@ -1,9 +1,13 @@
 // Session: place, mesh, and the way out.
 #include "launcher/worker/session.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <thread>
 
+#include "compiler/pass.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/mesh/together.h"
@@ -27,6 +31,13 @@ std::vector<std::string> words_of(const std::string& argument, std::string text)
     out.push_back(word);
   }
   return out;
+}
+// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores over the ranks that share them.
+int threads_of(int64_t local_ranks) {
+  const char* given = std::getenv("OMP_NUM_THREADS");
+  const int64_t threads = given ? std::atoll(given) : 0;
+  const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return static_cast<int>(threads > 0 && threads <= 1024 ? threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
 }
 }  // namespace
 
@@ -65,6 +76,7 @@ Session::Session(int argc, char** argv) {
   const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
   device_ = &target.device();
   set_default_target(target);
+  set_default_threads(threads_of(place.local_world_size));
 }
 
 Session::~Session() {

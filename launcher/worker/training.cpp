@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "launcher/worker/fingerprint.h"
+#include "launcher/worker/host_check.h"
 #include "launcher/worker/paper.h"
 #include "launcher/worker/run_device.h"
 
@@ -15,6 +16,7 @@ namespace lockstep {
 
 Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device)
     : config_(config),
+      at_(at),
       world_(std::move(world)),
       live_(open_mesh(world_, config, at)),
       target_(open_device(live_, device, at.local_rank, at.local_world_size)),
@@ -31,7 +33,14 @@ void Training::check_validation() const {
 
 void Training::check_memory() {
   Device& device = target_.device();
-  if (device.addressable() || trainer_.options().backend == Backend::reference) return;
+  if (trainer_.options().backend == Backend::reference) return;
+  if (device.addressable()) {
+    std::string refused;
+    try {
+      refused = check_host_memory(config_, state_, trainer_, validation_sequences(), at_);
+    } catch (const UserError& error) { refused = error.what(); }
+    return agree(*live_.world, refused);
+  }
   std::string refused;
   try {
     PaperStep step(trainer_.plan_training(live_.words), live_);

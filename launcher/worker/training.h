@@ -27,7 +27,8 @@ class Training {
   // The sequences of the evaluation are read once before the first step: a bad token in them would end the run at its last one.
   void check_validation() const;
   // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known to the byte decides; where
-  // only the bounds of what libraries take do not fit, the run is warned and tried. The host's own memory is not foretold: caches give way.
+  // only the bounds of what libraries take do not fit, the run is warned and tried. On the CPU the same of
+  // all ranks of the host (host_check.h).
   // Collective. UserError on every rank.
   void check_memory();
   // The training step, and the evaluation where there are sequences for it. Collective.
@@ -43,6 +44,7 @@ class Training {
   std::string hash_state();
 
   const RunConfig& config_;
+  const WorkerPlace at_;
   std::shared_ptr<World> world_;
   LiveMesh live_;
   const Target& target_;

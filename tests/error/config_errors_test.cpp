@@ -1,6 +1,9 @@
 // Every refusal of a config, on its words.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 #include "tests/support/scratch_folder.h"
@@ -42,7 +45,7 @@ TEST(ConfigErrors, WrongType) {
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 1.5}})"),
             "c.json: batch.global is 1.5, a number; it must be an integer, like its default 32");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "batch": {"global": 18446744073709551615}})"),
-            "c.json: batch.global is 18446744073709551615, an integer; it must be an integer, like its default 32");
+            "c.json: batch.global is 18446744073709551615, beyond what an integer holds; it must be an integer, like its default 32");
   EXPECT_EQ(of(R"({"data": {"paths": "a"}})"), "c.json: data.paths is \"a\", a string; it must be a list of strings, like its default []");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "compile": {"fusion": 1}})"),
             "c.json: compile.fusion is 1, an integer; it must be a boolean, like its default true");
@@ -72,11 +75,12 @@ TEST(ConfigErrors, AllAtOnce) {
 }
 
 TEST(ConfigErrors, Syntax) {
-  std::string text = of("{\n  \"name\": \"x\",\n  \"model\": {,}\n}");
-  EXPECT_NE(text.find("c.json: 2 errors\n  parse error at line 3, column 13"), std::string::npos) << text;
-  EXPECT_EQ(of("[1]"),
-            "c.json: 2 errors\n  the file holds a list; a config is an object: {\"name\": ..., \"model\": {...}}\n"
-            "  data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+  EXPECT_EQ(of("{\n  \"name\": \"x\",\n  \"model\": {,}\n}"),
+            "c.json: line 3, column 13: this is not JSON: unexpected ','; expected string literal\n"
+            "      \"model\": {,}\n"
+            "                ^");
+  EXPECT_EQ(of(""), "c.json: line 1, column 1: this is not JSON: unexpected end of input; expected '[', '{', or a literal\n    \n    ^");
+  EXPECT_EQ(of("[1]"), "c.json: the file holds a list; a config is an object: {\"name\": ..., \"model\": {...}}");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "train": {"steps": 1, "steps": 2}})"),
             "c.json: key \"steps\" is given twice in one section; keep one");
 }
@@ -89,9 +93,104 @@ TEST(ConfigErrors, MemoryBudgets) {
               str("c.json: compile.memory_budget is \"", bad, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
 }
 
+// What torch, transformers, nanoGPT and others call it.
+TEST(ConfigErrors, WordsOfTheNeighbours) {
+  for (const auto& [word, advice] : std::vector<std::pair<std::string, std::string>>{
+           {"batch_size", "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
+           {"bs", "batch.global is sequences per step"},
+           {"learning_rate", "did you mean optim.lr?"},
+           {"n_layer", "did you mean model.depth?"},
+           {"n_head", "did you mean model.heads?"},
+           {"n_embd", "did you mean model.width?"},
+           {"block_size", "did you mean model.context?"},
+           {"epochs", "a run is counted in steps: train.steps"},
+           {"gradient_accumulation", "micro-batches are summed by themselves"},
+           {"lr_scheduler", "did you mean optim.schedule.kind (constant, linear, cosine)?"},
+           {"warmup_steps", "did you mean optim.schedule.warmup, in steps?"},
+           {"max_grad_norm", "did you mean optim.clip?"},
+           {"fsdp", "dp_shard is the mesh dim that does it"},
+           {"vocab_size", "did you mean model.vocab?"}}) {
+    const std::string in_file = of(str("{\"data\": {\"paths\": [\"a\"]}, \"", word, "\": 1}"));
+    EXPECT_EQ(in_file.find(str("c.json: unknown key ", word, "; ", advice)), 0u) << in_file;
+    const std::string in_section = of(str("{\"data\": {\"paths\": [\"a\"]}, \"train\": {\"", word, "\": 1}}"));
+    EXPECT_EQ(in_section.find(str("c.json: unknown key train.", word, "; ", advice)), 0u) << in_section;
+    std::string dashed = word;
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    const std::string as_flag = refusal([&] { parse_overrides({str("--", dashed, "=1")}, {"nproc", "grace"}); });
+    EXPECT_NE(as_flag.find(advice), std::string::npos) << as_flag;
+  }
+  EXPECT_EQ(with({"--train.device=gpu"}), "c.json: train.device is \"gpu\"; choose auto | cpu | cuda | cuda:N | plugin:PATH; did you mean cuda?");
+  EXPECT_EQ(with({"--optim.kind=adam"}), "c.json: optim.kind is \"adam\"; choose adamw | sgd; did you mean adamw?");
+  EXPECT_EQ(with({"--mesh.dim_names=[ddp]"}),
+            "c.json: mesh.dim_names: unknown dim \"ddp\"; nearest: dp_replicate; known: pp, dp_replicate, dp_shard, cp, tp");
+  EXPECT_EQ(with({"--mesh.dim_names=[fsdp]"}),
+            "c.json: mesh.dim_names: unknown dim \"fsdp\"; nearest: dp_shard; known: pp, dp_replicate, dp_shard, cp, tp");
+  EXPECT_EQ(with({"--mesh.dim_names=[quux]"}), "c.json: mesh.dim_names: unknown dim \"quux\"; known: pp, dp_replicate, dp_shard, cp, tp");
+}
+
+TEST(ConfigErrors, CommentsAndWhatEditorsWrite) {
+  EXPECT_EQ(of("// a run\n{\"$schema\": \"x.json\", /* the data */ \"data\": {\"paths\": [\"a//b\",],},}\n"), "accepted");
+  EXPECT_EQ(of("{/* no end"), "c.json: line 1, column 2: this comment has no end; write */ behind it\n    {/* no end\n     ^");
+  EXPECT_EQ(of("{\"data\": {\"paths\": [,]}}").find("c.json: line 1, column 21: this is not JSON: unexpected ','"), 0u);
+  EXPECT_EQ(with({"--name=a//b"}).find("c.json: name is \"a//b\""), 0u);  // no comment on the command line
+}
+
+// Beyond a bound: what is wrong, both values, and soon.
+TEST(ConfigErrors, Bounds) {
+  const auto start = std::chrono::steady_clock::now();
+  auto starts = [](const std::string& text, const std::string& words) { EXPECT_EQ(text.substr(0, words.size()), words); };
+  const std::string deep(100000, '['), sound = "{\"data\": {\"paths\": [\"a\"]}, ";
+  for (const char* path : {"model", "placements", "name"})
+    starts(of(str("{\"", path, "\": ", deep)), "c.json: line 1, column " + str(std::string(path).size() + 5 + 64) + ": nested deeper than 64 lists and sections\n");
+  starts(with({"--mesh.shape=" + deep}), "c.json: --mesh.shape: line 1, column 65: nested deeper than 64 lists and sections\n");
+  starts(of(sound + "\"optim\": {\"lr\": 1e400}}"), "c.json: line 1, column 46: 1e400 is beyond the largest number, 1.8e308\n");
+  starts(with({"--optim.lr=1e400"}), "c.json: --optim.lr: line 1, column 1: 1e400 is beyond the largest number, 1.8e308\n");
+  EXPECT_EQ(with({"--model.depth=1099511627776"}), "c.json: model.depth is 1099511627776; it must be at least 1 and at most 4096");
+  EXPECT_EQ(with({"--batch.global=1099511627776"}), "c.json: batch.global is 1099511627776; it must be at least 1 and at most 16777216");
+  EXPECT_EQ(with({"--model.width=4611686018427387904"}), "c.json: model.width is 4611686018427387904; it must be at least 1 and at most 1048576");
+  EXPECT_EQ(with({"--model.width=9223372036854775808"}),
+            "c.json: model.width is 9223372036854775808, beyond what an integer holds; it must be an integer, like its default 128");
+  EXPECT_EQ(with({"--compile.threads=100000"}), "c.json: compile.threads is 100000; it must be at least 0 and at most 1024");
+  EXPECT_EQ(with({"--mesh.shape=[60000,60000]", "--mesh.dim_names=[dp_replicate,tp]"}),
+            "c.json: mesh.shape [60000,60000] multiplies out to more than 65536 ranks");
+  starts(with({"--model.width=1048576", "--model.depth=4096", "--model.vocab=2147483647", "--batch.lanes=1", "--model.context=16777216"}),
+         "c.json: a step of this model and batch would hold about ");
+  starts(with({"--train.steps=1000000000000", "--batch.global=16777216", "--model.context=131072"}),
+         "c.json: train.steps 1000000000000 x batch.global 16777216 x model.context 131072 is 2.20e+24 tokens, and at most 4.61e+18 are counted");
+  starts(of(sound + "\"placements\": [{\"dim\": \"tp\", \"params\": \"" + std::string(2000, '*') + "\", \"place\": \"replicate\"}]}"),
+         "c.json: placements: the pattern ****************************************... (1960 more) has 2000 characters; at most 1000 are read");
+  std::string keys = "{";
+  for (int i = 0; i < 1000000; ++i) keys += str("\"unknown", i, "\":1,\n");
+  const std::string many = of(keys + "\"name\":\"x\"}");
+  starts(many, "c.json: 1000001 errors\n  unknown key unknown0; the keys of a config are name, placements, model,");
+  EXPECT_NE(many.find("\n  and 999981 more"), std::string::npos) << many.substr(0, 4000);
+  EXPECT_LT(many.size(), 8000u);
+  std::string numbers = sound + "\"mesh\": {\"shape\": [";
+  for (int i = 0; i < 1000000; ++i) numbers += "1,";
+  EXPECT_NE(of(numbers + "1]}}").find("mesh.shape has 1000001 values; at most 1000 are read"), std::string::npos);
+  starts(of(std::string((16 << 20) + 1, ' ')), "c.json: a text of 16.00 MiB; at most 16.00 MiB are read");
+  EXPECT_NE(refusal([] { parse_overrides({"--name=\xff"}); }).find("is not UTF-8"), std::string::npos);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));  // of which a quiet machine takes one
+}
+
+TEST(ConfigErrors, AShortRunIsWarnedNotRefused) {
+  const std::vector<std::string> shorter = {"--optim.schedule.kind=cosine", "--optim.schedule.warmup=9", "--train.steps=8"};
+  EXPECT_EQ(with(shorter), "accepted");
+  RunConfig config = parse_config(R"({"data": {"paths": ["a.txt"]}})", "c.json", parse_overrides(shorter));
+  EXPECT_EQ(config_warnings(config),
+            (std::vector<std::string>{"optim.schedule.warmup is 9, and the run has 8 steps (train.steps): the rate never reaches optim.lr"}));
+  config.train.steps = 9;
+  EXPECT_TRUE(config_warnings(config).empty());
+}
+
+TEST(ConfigErrors, WhatReadsNoDataNeedsNoPaths) {
+  EXPECT_EQ(refusal([] { parse_config("{}", "c.json", {}, DataPaths::may_be_empty); }), "accepted");
+  EXPECT_EQ(of("{}"), "c.json: data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+}
+
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}), "c.json: model.kind is \"gtp\"; choose gpt | llama; did you mean gpt?");
-  EXPECT_EQ(with({"--train.precision=fp16"}), "c.json: train.precision is \"fp16\"; choose fp32 | tf32 | bf16; did you mean fp32?");
+  EXPECT_EQ(with({"--train.precision=fp16"}), "c.json: train.precision is \"fp16\"; choose fp32 | tf32 | bf16; did you mean bf16?");
   EXPECT_EQ(with({"--train.precision=tf32", "--train.device=cpu"}),
             "c.json: train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA "
             "device");
@@ -125,12 +224,10 @@ TEST(ConfigErrors, BetweenKeys) {
             "c.json: data.dtype is \"uint32\", but it belongs to data.kind tokens and data.kind is text; leave it out, or choose tokens");
   EXPECT_EQ(with({"--optim.betas=[0.9]"}), "c.json: optim.betas has 1 values; adamw has two: [0.9, 0.95]");
   EXPECT_EQ(with({"--model.vocab=100"}), "c.json: model.vocab is 100, but text as bytes has 256 tokens; use 256 or more");
-  EXPECT_EQ(with({"--optim.schedule.kind=cosine", "--optim.schedule.warmup=9", "--train.steps=8"}),
-            "c.json: optim.schedule.warmup is 9, more than train.steps, 8; the rate would never reach optim.lr");
   EXPECT_EQ(with({"--data.paths=[]"}),
             "c.json: data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   EXPECT_EQ(with({"--data.paths=[\"\"]"}), "c.json: data.paths holds an empty path; name a file, a directory or a glob");
-  EXPECT_EQ(with({"--name=a/b"}), "c.json: name is \"a/b\"; it names a folder below runs/, so it has no slash and no space");
+  EXPECT_EQ(with({"--name=a/b"}), "c.json: name is \"a/b\"; it names a folder below runs/, so it has no slash, no space and no control character, and at most 200 bytes");
 }
 
 TEST(ConfigErrors, Mesh) {

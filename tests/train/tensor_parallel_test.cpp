@@ -102,7 +102,7 @@ TEST(TensorParallelMesh, RowsOverrideTheModelsTable) {
   TinyRun run = small("gpt");
   TinyResult one = train_tiny(run);
   TinyRun whole = on(run, {2}, {"tp"});
-  whole.rows = {{"tp", "blocks.**", Replicate()}};
+  whole.rows = {{"tp", "blocks.**", Replicate()}, {"tp", "position.weight", Shard(1)}};  // gathered, and nothing is summed
   TinyResult same = train_tiny(whole);
   EXPECT_EQ(same.losses, one.losses);
   EXPECT_EQ(same.hash, one.hash);
@@ -119,6 +119,15 @@ std::string refusal(const TinyRun& run) {
     train_tiny(run);
   } catch (const UserError& error) { return error.what(); }
   return "";
+}
+
+TEST(TensorParallelErrors, ADimThatSplitsNothing) {
+  TinyRun run = on(small("gpt"), {2}, {"tp"});
+  run.rows = {{"tp", "blocks.**", Replicate()}};
+  const std::string text = refusal(run);
+  for (const char* words : {"the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it", "each of them would compute all of the step",
+                            "state.place({{\"tp\", \"token.weight\", Shard(0)}})", "or name the dim dp_replicate or dp_shard"})
+    EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
 TEST(TensorParallelErrors, AllReasonsAndTheNearestSize) {

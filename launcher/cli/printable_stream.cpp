@@ -1,0 +1,51 @@
+// The stream's buffer: whole lines at once, and what is left when it is flushed.
+#include "launcher/cli/printable_stream.h"
+
+#include <cstdio>
+
+#include "core/base/text.h"
+
+namespace lockstep::cli {
+
+namespace {
+// Bytes at the end of a text that begin a character of UTF-8 and may be continued.
+size_t begun(const std::string& text) {
+  for (size_t back = 1; back <= 3 && back <= text.size(); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return whole > back ? back : 0;
+  }
+  return 0;
+}
+}  // namespace
+
+PrintableStream::~PrintableStream() {
+  pass(pending_.size());
+  to_.flush();
+}
+
+void PrintableStream::pass(size_t bytes) {
+  to_ << printable(std::string_view(pending_).substr(0, bytes));
+  pending_.erase(0, bytes);
+}
+
+int PrintableStream::overflow(int c) {
+  const char one = static_cast<char>(c);
+  if (c != EOF) xsputn(&one, 1);
+  return 0;
+}
+
+std::streamsize PrintableStream::xsputn(const char* text, std::streamsize count) {
+  pending_.append(text, static_cast<size_t>(count));
+  if (const size_t end = pending_.rfind('\n'); end != std::string::npos) pass(end + 1);
+  return count;
+}
+
+int PrintableStream::sync() {
+  pass(pending_.size() - begun(pending_));
+  to_.flush();
+  return 0;
+}
+
+}  // namespace lockstep::cli

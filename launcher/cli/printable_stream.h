@@ -1,0 +1,27 @@
+// A stream whose text cannot steer the terminal: what is written goes on as printable() (core/base/text.h).
+#pragma once
+
+#include <ostream>
+#include <streambuf>
+#include <string>
+
+namespace lockstep::cli {
+
+// Passes text on when it is flushed and at its end; a character that is cut by a flush waits for its rest.
+class PrintableStream : private std::streambuf, public std::ostream {
+ public:
+  explicit PrintableStream(std::ostream& to) : std::ostream(this), to_(to) {}
+  ~PrintableStream() override;
+  PrintableStream(const PrintableStream&) = delete;
+
+ private:
+  int overflow(int c) override;
+  std::streamsize xsputn(const char* text, std::streamsize count) override;
+  int sync() override;
+  void pass(size_t bytes);
+
+  std::ostream& to_;
+  std::string pending_;
+};
+
+}  // namespace lockstep::cli

@@ -1,0 +1,13 @@
+// The words of the house, as `trainrun explain` tells them: those at the head of ARCHITECTURE.md, and those that messages use.
+#pragma once
+
+#include <span>
+
+namespace lockstep::cli {
+
+struct HouseWord {
+  const char *names, *text;  // names: with " | " between
+};
+std::span<const HouseWord> house_words();
+
+}  // namespace lockstep::cli
