@@ -136,7 +136,9 @@ class Partitioner {
     const bool update = op_row(node.op).kind == OpKind::update;
     for (ValueId v : node.inputs) inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
     auto outputs = emit(node.op, inputs, node.attrs, node.at);
-    for (size_t i = 0; i < outputs.size(); ++i) forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
+    // Rows belong to ranks; a tensor of rank 0 has none, and every rank updates it.
+    for (size_t i = 0; i < outputs.size(); ++i)
+      forms(node.outputs[i]).level[update && !old_[node.outputs[i]].shape.empty() ? rows() : 0] = outputs[i].id();
   }
 
   void sum_lanes(const Node& node) {

@@ -116,6 +116,19 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
 }
 }  // namespace
 
+namespace {
+// A count is taken before the rest of the step, which divides by it.
+void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) {
+  const Phase phase = extract(whole, {count}, {});
+  for (ValueId v : phase.inputs)
+    for (const auto& input : whole.inputs)
+      if (input.value == v && input.kind == InputKind::state)
+        throw UserError(str("[sum_lanes] ", node.at.text(), ": the sum over micro-batches of ", shape_text(whole[count].dtype, whole[count].shape), " reads the state \"", input.name,
+                            "\", and integers are summed before the step computes with its weights, because losses are divided by such counts: a loss's count must "
+                            "depend on data only; a metric that depends on weights is summed as f32: convert it first"));
+}
+}  // namespace
+
 Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   Phases out;
   out.whole = whole;
@@ -139,12 +152,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     }
   }
   out.count = extract(whole, counts, {});
-  for (ValueId v : out.count.inputs) {
-    InputKind kind = InputKind::value;
-    for (const auto& input : whole.inputs)
-      if (input.value == v) kind = input.kind;
-    if (kind == InputKind::state) throw UserError("the loss's count depends on parameters; a count must depend on data only");
-  }
+  for (size_t i = 0; i < counts.size(); ++i) refuse_state_in_count(whole, counts[i], whole.nodes[static_cast<size_t>(out.counts[i])]);
 
   // Whole values that depend on a count and that the body reads.
   auto after_count = depends_on(whole, counted), after_exchange = depends_on(whole, exchanged);

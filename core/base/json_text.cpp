@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "core/base/text.h"
@@ -141,6 +143,28 @@ JsonText read_json(std::string_view text, Comments comments) {
     return fail(at_place(text, error.byte ? error.byte - 1 : 0, "this is not JSON: " + reason(error.what())), false);
   } catch (const Json::exception& error) { return fail(error.what(), false); }
   return out;
+}
+
+ReadText read_text(const std::string& path) {
+  std::error_code none;
+  const auto found = std::filesystem::status(path, none);
+  if (!std::filesystem::exists(found)) return {"", "it is not there"};
+  if (std::filesystem::is_directory(found)) return {"", "it is a folder"};
+  if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0) return {"", "it is a FIFO"};  // a shell's pipe is /dev/fd/N
+  const bool plain = std::filesystem::is_regular_file(found);
+  const auto large = [](int64_t bytes) { return str("it has ", bytes_text(static_cast<double>(bytes)), ", and at most ", bytes_text(kJsonBytes), " are read"); };
+  if (const auto bytes = plain ? std::filesystem::file_size(path, none) : 0; plain && !none && static_cast<int64_t>(bytes) > kJsonBytes)
+    return {"", large(static_cast<int64_t>(bytes))};
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return {"", "it cannot be opened"};
+  std::string text;
+  for (std::string part(1 << 16, 0); file && static_cast<int64_t>(text.size()) <= kJsonBytes;) {
+    file.read(part.data(), static_cast<std::streamsize>(part.size()));
+    text.append(part, 0, static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) return {"", "it cannot be read"};
+  if (static_cast<int64_t>(text.size()) > kJsonBytes) return {"", large(static_cast<int64_t>(text.size()))};
+  return {std::move(text), ""};
 }
 
 Json bounded_json(std::string_view text) {

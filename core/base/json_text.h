@@ -25,6 +25,12 @@ enum class Comments { taken, refused };
 // Reads a text; with Comments::taken, // and /* */ comments and a comma before a closing bracket are white space. Throws nothing.
 JsonText read_json(std::string_view text, Comments comments = Comments::taken);
 
+// The text of a plain file, or of a pipe that a shell made (<(...)), of at most kJsonBytes; else why there is none: "it is a folder".
+struct ReadText {
+  std::string text, problem;
+};
+ReadText read_text(const std::string& path);
+
 // The value of a text that a program wrote; discarded() for anything that is not JSON or passes a bound.
 Json bounded_json(std::string_view text);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/error.h"
+#include "core/base/json_text.h"
 
 namespace lockstep::cli {
 
@@ -40,7 +41,7 @@ std::string text_of(const std::string& name, const Json& value) {
 RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
   std::ifstream file(folder_ + "/metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
-    Json row = Json::parse(line, nullptr, false);
+    Json row = bounded_json(line);
     if (row.is_object() && row.contains("step") && row["step"].is_number_integer()) lines_[row["step"].get<int64_t>()] = row;
   }
   checkpoints_ = list_checkpoints(folder_ + "/ckpt");

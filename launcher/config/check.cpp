@@ -16,9 +16,9 @@ using Errors = std::vector<std::string>;
 std::string range_text(const Rule& rule) {
   bool has_low = rule.low > -std::numeric_limits<double>::infinity(), has_high = rule.high < std::numeric_limits<double>::infinity();
   std::string out;
-  if (has_low) out += str(rule.low_open ? "more than " : "at least ", number_text(rule.low));
+  if (has_low) out += str(rule.low_open ? "more than " : "at least ", bound_text(rule.low));
   if (has_low && has_high) out += " and ";
-  if (has_high) out += str(rule.high_open ? "less than " : "at most ", number_text(rule.high));
+  if (has_high) out += str(rule.high_open ? "less than " : "at most ", bound_text(rule.high));
   return out;
 }
 

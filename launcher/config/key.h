@@ -20,6 +20,7 @@ struct Rule {
   bool high_open = false;  // high itself is refused
   size_t most = 1000;      // elements of a list
 };
+std::string bound_text(double bound);  // whole numbers without an exponent
 inline Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 inline Rule at_most_values(size_t most) { return {.most = most}; }
 inline Rule at_least(double low) { return {.low = low}; }

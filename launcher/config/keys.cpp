@@ -1,5 +1,6 @@
 // The table of keys, read off a RunConfig that is constructed while the reader is on.
 #include <algorithm>
+#include <cmath>
 
 #include "core/base/error.h"
 #include "launcher/config/config.h"
@@ -18,6 +19,10 @@ std::vector<ConfigKey> read_table() {
   return std::move(reading.rows);
 }
 }  // namespace
+
+std::string bound_text(double bound) {
+  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? str(static_cast<int64_t>(bound)) : number_text(bound);
+}
 
 std::span<const ConfigKey> config_keys() {
   static const std::vector<ConfigKey> table = read_table();

@@ -1,8 +1,6 @@
 // From JSON text and overrides to a RunConfig, collecting every error on the way.
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/json_text.h"
@@ -232,30 +230,11 @@ RunConfig parse_config(const std::string& text, const std::string& where, const 
   return target.config;
 }
 
-namespace {
-// The text of a config file: a plain file or a pipe (`trainrun <(...)`), at most kJsonBytes of it.
-std::string text_of(const std::string& path) {
-  auto cannot = [&](const std::string& why) {
-    throw UserError(str("cannot read the config ", path, why, "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
-  };
-  std::error_code none;
-  if (const auto found = std::filesystem::status(path, none); std::filesystem::is_directory(found)) cannot("");
-  else if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0) cannot(": it is a FIFO");  // a shell's <(...) is /dev/fd/N
-  else if (std::filesystem::is_regular_file(found)) {
-    const auto bytes = static_cast<int64_t>(std::filesystem::file_size(path, none));
-    if (!none && bytes > kJsonBytes)
-      cannot(str(": it has ", bytes_text(static_cast<double>(bytes)), ", and a config has at most ", bytes_text(static_cast<double>(kJsonBytes))));
-  }
-  std::ifstream file(path);
-  std::string text(static_cast<size_t>(kJsonBytes) + 1, 0);
-  if (!file || (!file.read(text.data(), static_cast<std::streamsize>(text.size())) && !file.eof()) || file.bad()) cannot("");
-  text.resize(static_cast<size_t>(file.gcount()));
-  return text;
-}
-}  // namespace
-
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
-  return parse_config(text_of(path), path, overrides, paths);
+  const ReadText file = read_text(path);
+  if (!file.problem.empty())
+    throw UserError(str("cannot read the config ", path, ": ", file.problem, "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
+  return parse_config(file.text, path, overrides, paths);
 }
 
 }  // namespace lockstep

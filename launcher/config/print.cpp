@@ -35,8 +35,8 @@ std::string range(const ConfigKey& row) {
   const Rule& rule = row.rule;
   if (!rule.choices.empty()) return join(rule.choices, ", ");
   if (rule.low == -kInfinity && rule.high == kInfinity) return "";
-  if (rule.high == kInfinity) return str(rule.low_open ? "> " : ">= ", number_text(rule.low));
-  return str(rule.low_open ? "(" : "[", number_text(rule.low), ", ", number_text(rule.high), rule.high_open ? ")" : "]");
+  if (rule.high == kInfinity) return str(rule.low_open ? "> " : ">= ", bound_text(rule.low));
+  return str(rule.low_open ? "(" : "[", bound_text(rule.low), ", ", bound_text(rule.high), rule.high_open ? ")" : "]");
 }
 }  // namespace
 

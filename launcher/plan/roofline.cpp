@@ -3,11 +3,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <sstream>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/json_text.h"
 
 namespace lockstep {
 
@@ -110,9 +108,12 @@ Roofline Roofline::for_rank(int64_t ranks, int64_t threads) const {
 Roofline parse_roofline(const std::string& text, const std::string& where) {
   Roofline out;
   Errors errors;
-  Json root = Json::parse(text, nullptr, false);
-  if (!root.is_object()) {
-    errors.push_back(root.is_discarded() ? "no JSON" : "no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
+  JsonText read = read_json(text);
+  const Json& root = read.value;
+  if (!read.errors.empty()) {
+    errors = std::move(read.errors);
+  } else if (!root.is_object()) {
+    errors.push_back("no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
   } else {
     for (const auto& [key, value] : root.items()) {
       if (key == "name") words(value, key, out.name, errors);
@@ -141,14 +142,13 @@ std::vector<std::string> roofline_names() { return {"h200", "cpu"}; }
 Roofline roofline_named(const std::string& word) {
   if (word == "h200") return h200();
   if (word == "cpu") return cpu();
-  std::ifstream file(word);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const ReadText file = read_text(word);
+  if (!file.problem.empty()) {
     std::string near = nearest(word, roofline_names());
     throw UserError(str("--roofline is \"", word, "\", which is neither h200 nor cpu nor a file that can be read",
                         near.empty() ? "; a file holds name, contraction, memory, inside and ranks_per_node" : str("; did you mean ", near, "?")));
   }
-  return parse_roofline(text.str(), word);
+  return parse_roofline(file.text, word);
 }
 
 int64_t bucket_bytes_for(const LinkSpeed& link, int64_t gradients) {

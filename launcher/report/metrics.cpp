@@ -12,7 +12,7 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/base/log.h"
 
 namespace lockstep {
@@ -30,7 +30,7 @@ std::string kept_lines(const std::string& text, int64_t last) {
   std::string out;
   std::set<int64_t> seen;
   for (const auto& line : split(text, '\n')) {
-    Json row = Json::parse(line, nullptr, false);
+    Json row = bounded_json(line);
     if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
     int64_t step = row["step"].get<int64_t>();
     if (step <= last && seen.insert(step).second) out += line + "\n";

@@ -160,9 +160,9 @@ TEST(ConfigErrors, Bounds) {
   starts(of(sound + "\"placements\": [{\"dim\": \"tp\", \"params\": \"" + std::string(2000, '*') + "\", \"place\": \"replicate\"}]}"),
          "c.json: placements: the pattern ****************************************... (1960 more) has 2000 characters; at most 1000 are read");
   std::string keys = "{";
-  for (int i = 0; i < 1000000; ++i) keys += str("\"unknown", i, "\":1,\n");
+  for (int i = 0; i < 1000000; ++i) keys += str("\"key", i, "\":1,");
   const std::string many = of(keys + "\"name\":\"x\"}");
-  starts(many, "c.json: 1000001 errors\n  unknown key unknown0; the keys of a config are name, placements, model,");
+  starts(many, "c.json: 1000001 errors\n  unknown key key0; ");
   EXPECT_NE(many.find("\n  and 999981 more"), std::string::npos) << many.substr(0, 4000);
   EXPECT_LT(many.size(), 8000u);
   std::string numbers = sound + "\"mesh\": {\"shape\": [";
@@ -198,7 +198,7 @@ TEST(ConfigErrors, Choices) {
 }
 
 TEST(ConfigErrors, Ranges) {
-  EXPECT_EQ(with({"--train.steps=0"}), "c.json: train.steps is 0; it must be at least 1");
+  EXPECT_EQ(with({"--train.steps=0"}), "c.json: train.steps is 0; it must be at least 1 and at most 1000000000000");
   EXPECT_EQ(with({"--model.dropout=1"}), "c.json: model.dropout is 1.0; it must be at least 0 and less than 1");
   EXPECT_EQ(with({"--optim.betas=[0.9,1.5]"}), "c.json: optim.betas is 1.5; it must be at least 0 and less than 1");
   EXPECT_EQ(with({"--model.eps=0"}), "c.json: model.eps is 0.0; it must be more than 0");
@@ -258,9 +258,9 @@ TEST(ConfigErrors, CommandLine) {
 
 TEST(ConfigErrors, MissingFile) {
   EXPECT_EQ(refusal([] { load_config("/no/such.json"); }),
-            "cannot read the config /no/such.json; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
+            "cannot read the config /no/such.json: it is not there; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
   EXPECT_EQ(refusal([] { load_config("/tmp"); }),
-            "cannot read the config /tmp; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
+            "cannot read the config /tmp: it is a folder; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json");
   ScratchFolder folder;
   std::string path = folder.write("c.json", R"({"optim": {"lr": 1}})");
   EXPECT_EQ(refusal([&] { load_config(path); }).substr(0, path.size() + 2), path + ": ");

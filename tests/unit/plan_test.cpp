@@ -90,7 +90,7 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
   const std::string rest = R"("name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1)";
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1})"), "accepted");
   EXPECT_EQ(refusal("{" + rest + "}"), "r.json: memory is missing");
-  EXPECT_EQ(refusal("{"), "r.json: no JSON");
+  EXPECT_EQ(refusal("{").find("r.json: line 1, column 2: this is not JSON: unexpected end of input"), 0u);
   EXPECT_EQ(refusal("[1]"), "r.json: no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "memroy": 2})"), "r.json: unknown key memroy; did you mean memory?");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "zzzzzzzzzz": 2})"),
