@@ -51,9 +51,16 @@ WorkerProgress get_progress(const FlightFile& file) {
   return out;
 }
 
-std::string ms(int64_t ns) {
+// Whether a slot holds what a recorder writes: a damaged file must not steer the loops and tables of its readers.
+bool is_sound(const FlightEntry& entry) {
+  return entry.state <= FlightState::failed && entry.group.size > 0 && entry.group.size <= kFlightRanks && entry.group.rank >= 0 &&
+         entry.group.rank < entry.group.size;
+}
+
+// From one time to another, as text; times of a damaged file may lie further apart than an int64_t counts.
+std::string ms(int64_t from_ns, int64_t to_ns) {
   char out[32];
-  std::snprintf(out, sizeof out, "%.3f", static_cast<double>(ns) * 1e-6);
+  std::snprintf(out, sizeof out, "%.3f", (static_cast<double>(to_ns) - static_cast<double>(from_ns)) * 1e-6);
   return out;
 }
 }  // namespace
@@ -61,7 +68,7 @@ std::string ms(int64_t ns) {
 WorkerProgress read_progress(const std::string& path) { return with_file(path, get_progress); }
 
 FlightLog read_flight_log(const std::string& path) {
-  return with_file(path, [](const FlightFile& file) {
+  return with_file(path, [&](const FlightFile& file) {
     FlightLog log{get_progress(file), {}};
     for (const FlightSlot& slot : file.slots) {
       FlightEntry entry;
@@ -74,7 +81,11 @@ FlightLog read_flight_log(const std::string& path) {
       entry.start_ns = slot.start_ns.load(std::memory_order_relaxed);
       entry.state = static_cast<FlightState>(slot.state.load(std::memory_order_acquire));
       entry.end_ns = slot.end_ns.load(std::memory_order_acquire);
-      if (entry.seq != 0 && slot.seq.load(std::memory_order_acquire) == entry.seq) log.entries.push_back(std::move(entry));
+      if (entry.seq == 0 || slot.seq.load(std::memory_order_acquire) != entry.seq) continue;  // being written
+      if (!is_sound(entry))
+        throw UserError(str("flight record ", path, " is damaged: collective ", entry.seq, " has state ", static_cast<uint32_t>(entry.state),
+                            " and rank ", entry.group.rank, " of ", entry.group.size, "; the next attempt writes a new one"));
+      log.entries.push_back(std::move(entry));
     }
     std::sort(log.entries.begin(), log.entries.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
     return log;
@@ -85,13 +96,13 @@ std::string text(const FlightLog& log) {
   int64_t now = flight_clock_ns();
   const WorkerProgress& at = log.progress;
   std::string out = str("rank ", at.rank, " (pid ", at.pid, "): step ", at.step, ", op ", at.op, at.phase.empty() ? "" : ", phase ",
-                        at.phase, ", ", ms(now - at.updated_ns), " ms ago\n");
+                        at.phase, ", ", ms(at.updated_ns, now), " ms ago\n");
   for (const FlightEntry& e : log.entries) {
     std::string group_seq = e.group_seq < 0 ? "-" : str(e.group_seq);
     bool flying = e.state == FlightState::started;
     out +=
         str("  ", e.seq, "  ", e.group.name, "[", e.group.rank, "/", e.group.size, "] #", group_seq, "  ", e.verb, " \"", e.label, "\"  ",
-            e.bytes, " bytes  ", name(e.state), "  ", flying ? str("for ", ms(now - e.start_ns)) : ms(e.end_ns - e.start_ns), " ms\n");
+            e.bytes, " bytes  ", name(e.state), "  ", flying ? str("for ", ms(e.start_ns, now)) : ms(e.start_ns, e.end_ns), " ms\n");
   }
   return out;
 }

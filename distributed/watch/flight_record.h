@@ -13,6 +13,7 @@
 namespace lockstep {
 
 inline constexpr int kFlightSlots = 256;
+inline constexpr int kFlightRanks = 65536;  // of a group; a record that speaks of more is damaged
 
 enum class FlightState : uint32_t { empty, started, done, failed };
 std::string_view name(FlightState state);
@@ -97,7 +98,7 @@ class Flight {
   uint64_t seq_ = 0;
 };
 
-// Readers. UserError naming the path when the file is missing, short, or not a flight record of this version.
+// Readers. UserError naming the path when the file is missing, short, damaged, or not a flight record of this version.
 WorkerProgress read_progress(const std::string& path);
 FlightLog read_flight_log(const std::string& path);
 

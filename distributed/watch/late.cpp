@@ -2,6 +2,7 @@
 #include "distributed/watch/late.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -33,14 +34,15 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
   std::vector<LateReport> out;
   for (auto& [key, site] : sites) {
     LateReport& report = site.report;
-    report.waited_s = static_cast<double>(now_ns - site.first_ns) * 1e-9;
+    report.waited_s = (static_cast<double>(now_ns) - static_cast<double>(site.first_ns)) * 1e-9;
     if (!site.in_flight || report.waited_s < after_s) continue;
-    for (int r = 0; r < report.group.size; ++r) {
-      // A rank that is further has been there: its line has left the record.
-      auto last = furthest.find({key.first, r});
-      bool there = site.arrived.count(r) || (last != furthest.end() && last->second > key.second);
-      (there ? report.arrived : report.missing).push_back(r);
-    }
+    std::vector<bool> there(static_cast<size_t>(report.group.size));
+    auto mark = [&](int r) { if (r < report.group.size) there[static_cast<size_t>(r)] = true; };
+    for (int r : site.arrived) mark(r);
+    // A rank that is further has been there: its line has left the record.
+    for (auto last = furthest.lower_bound({key.first, 0}); last != furthest.end() && last->first.first == key.first; ++last)
+      if (last->second > key.second) mark(last->first.second);
+    for (int r = 0; r < report.group.size; ++r) (there[static_cast<size_t>(r)] ? report.arrived : report.missing).push_back(r);
     out.push_back(std::move(report));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.waited_s > b.waited_s; });
@@ -54,7 +56,7 @@ std::string text(const LateReport& report) {
                               ? "its transfer, all ranks are in"
                               : str(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "), " of ", report.group.size);
   return str("group \"", report.group.name, "\": ", report.verb, " \"", report.label, "\" (#", report.group_seq, ") has waited ",
-             number_text(static_cast<double>(static_cast<int64_t>(report.waited_s * 10)) / 10), " s for ", waits_for);
+             number_text(std::trunc(report.waited_s * 10) / 10), " s for ", waits_for);
 }
 
 }  // namespace lockstep

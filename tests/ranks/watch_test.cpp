@@ -3,12 +3,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
+#include "distributed/watch/flight_file.h"
 #include "distributed/watch/flight_record.h"
 #include "distributed/watch/late.h"
 #include "distributed/watch/site.h"
@@ -187,6 +189,27 @@ TEST(FlightRecord, BadFilesAreRefused) {
                           {"no/such/folder", "cannot be written", "run folder"});
   std::filesystem::create_directory(folder.file("folder"));
   expect_error<UserError>([&] { read_progress(folder.file("folder")); }, {"folder"});
+}
+
+TEST(FlightRecord, DamagedSlotsAreRefused) {
+  Folder folder;
+  const std::string path = folder.file("progress-0");
+  {
+    FlightRecorder recorder(path, 0);
+    recorder.ended(recorder.started(identify_group("world", {0, 1}, 1), 0, "all_reduce", "loss", 8), FlightState::done);
+  }
+  ASSERT_EQ(read_flight_log(path).entries.size(), 1u);
+  for (auto [at, value, words] : {std::tuple{offsetof(FlightFile, slots) + offsetof(FlightSlot, state), 17, "collective 1 has state 17"},
+                                  {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_rank), 2, "rank 2 of 2"},
+                                  {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_size), 1 << 30, "rank 1 of 1073741824"}}) {
+    std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+    int32_t whole = 0;
+    file.seekg(static_cast<std::streamoff>(at)).read(reinterpret_cast<char*>(&whole), sizeof whole);
+    file.seekp(static_cast<std::streamoff>(at)).write(reinterpret_cast<const char*>(&value), sizeof value);
+    file.flush();
+    expect_error<UserError>([&] { read_flight_log(path); }, {path, "is damaged", words});
+    file.seekp(static_cast<std::streamoff>(at)).write(reinterpret_cast<const char*>(&whole), sizeof whole);
+  }
 }
 
 namespace {

@@ -1,0 +1,41 @@
+// The fuzz targets: each feeds bytes to the front door of one reader. An answer or an error that the reader documents is well; any other
+// exception, a broken promise (FUZZ_CHECK) and a report of a sanitizer are findings.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace lockstep::fuzz {
+
+void config(std::string_view bytes);         // the JSON text, then overrides, each after a NUL
+void manifest(std::string_view bytes);       // manifest.json
+void safetensors(std::string_view bytes);    // a file, cut after its header
+void tokens(std::string_view bytes);         // a byte that chooses the kind, then a data file
+void cache_entry(std::string_view bytes);    // a file of the kernel cache
+void flight_record(std::string_view bytes);  // the head of a worker's progress file
+
+struct Target {
+  const char* name;  // of its folder below tests/fuzz/corpus, and of its program, fuzz_NAME
+  void (*run)(std::string_view bytes);
+};
+inline constexpr Target kTargets[] = {{"config", config}, {"manifest", manifest},       {"safetensors", safetensors},
+                                      {"tokens", tokens}, {"cache_entry", cache_entry}, {"flight_record", flight_record}};
+
+// Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one that a person can be shown.
+template <class Read>
+bool answers(Read read) {
+  try {
+    read();
+    return true;
+  } catch (const UserError& error) {
+    if (std::string_view(error.what()).empty()) throw InternalError("an error without words");
+    return false;
+  }
+}
+
+}  // namespace lockstep::fuzz
+
+// A promise of a reader, for every input: the text that is printed reads back as the same thing, and the like.
+#define FUZZ_CHECK(condition, ...) LS_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
