@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 namespace {
 
 bool is_program(const std::string& path) {
-  return path.find('/') != std::string::npos && !path.ends_with(".json") && fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0;
+  std::error_code failed;  // what cannot be looked at is told as a config that cannot be read
+  return path.find('/') != std::string::npos && !path.ends_with(".json") && fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
 }
 
 // --name=X among a program's arguments, else the program's own name.

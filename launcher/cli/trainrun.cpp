@@ -180,6 +180,9 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   } catch (const Error& error) {
     err << "trainrun: " << (std::string(error.kind()) == "UserError" ? "" : str(error.kind(), ": ")) << error.what() << std::endl;
     return error.exit_code();
+  } catch (const std::filesystem::filesystem_error& error) {
+    err << "trainrun: " << file_error_text(error) << std::endl;
+    return kExitUser;
   } catch (const std::exception& error) {
     err << "trainrun: InternalError: " << error.what() << std::endl;
     return kExitInternal;

@@ -160,11 +160,23 @@ Failure describe_failure(std::exception_ptr failure) {
   try {
     if (failure) std::rethrow_exception(failure);
     return of("InternalError", kExitInternal, "terminated without an exception");
-  } catch (const Error& error) { return of(error.kind(), error.exit_code(), error.what()); } catch (const std::bad_alloc&) {
+  } catch (const Error& error) { return of(error.kind(), error.exit_code(), error.what()); } catch (const std::filesystem::filesystem_error& error) {
+    return of("UserError", kExitUser, file_error_text(error));
+  } catch (const std::bad_alloc&) {
     return of("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
   } catch (const std::exception& error) {
     return of("InternalError", kExitInternal, str("exception that is not of Lockstep: ", error.what()));
   } catch (...) { return of("InternalError", kExitInternal, "exception of unknown type"); }
+}
+
+std::string file_error_text(const std::filesystem::filesystem_error& error) {
+  std::string what = error.what();  // "filesystem error: cannot create directories: Not a directory [runs/x/ckpt]"
+  const std::string before = "filesystem error: ", after = str(": ", error.code().message());
+  if (what.rfind(before, 0) == 0) what = what.substr(before.size());
+  if (auto at = what.find(after); at != std::string::npos) what.resize(at);
+  const bool one = error.path2().empty();
+  return str(what, error.path1().empty() ? "" : " " + error.path1().string(), one ? "" : " to " + error.path2().string(), after,
+             "; look at what is there and whether you may use it");
 }
 
 void leave_worker(std::exception_ptr failure) {

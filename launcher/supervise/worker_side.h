@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
 
 #include "launcher/supervise/contract.h"
@@ -39,6 +40,9 @@ struct Failure {
   int exit_code = 0;
 };
 Failure describe_failure(std::exception_ptr failure);
+
+// A file that cannot be reached is the user's to mend: "cannot create directory runs/x/ckpt: Not a directory".
+std::string file_error_text(const std::filesystem::filesystem_error& error);
 
 // Writes worker-R.json of the attempt: the process of a rank, which hears a stop request from now on.
 void announce_worker(const WorkerPlace& place);

@@ -1,5 +1,5 @@
 // A worker with no training in it: reports a step every 20 ms, and fails on request, so that the supervisor is tested alone.
-// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early] [RANK] [STEP]
+// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early|mpi-never] [RANK] [STEP]
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
       sleep(60);
       _exit(0);
     }
+    if (what == "mpi-never" && at.rank == rank) return kExitOk;
     bool mpi = what.rfind("mpi", 0) == 0;
     if (mpi) MPI_Init(nullptr, nullptr);
     for (int64_t step = 1; step <= steps; ++step) {

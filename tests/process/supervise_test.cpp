@@ -330,6 +330,23 @@ TEST_F(Supervise, RankThatLeavesEarlyIsNamed) {
   EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
 }
 
+TEST_F(Supervise, RankThatNeverJoinsIsNamed) {
+  auto process = start({"2000", "mpi-never", "1"}, {.nproc = 3});
+  EXPECT_EQ(process.wait(15), kExitPeer);
+  EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked");
+}
+
+// Ranks that do not use MPI may end when they like.
+TEST_F(Supervise, RanksWithoutMpiEndOneByOne) {
+  std::string script = scratch_path() / "p";
+  std::ofstream(script) << "#!/bin/sh\n[ $RANK = 0 ] && sleep 1.5\necho rank $RANK is done\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  Process process({FAKE_TRAINRUN, folder(), "2", "0", "0", "5", script}, scratch_path() / "out");
+  EXPECT_EQ(process.wait(10), kExitOk) << process.output();
+  EXPECT_HAS(process.output(), "rank 0 is done\n");
+  EXPECT_HAS(process.output(), "[rank 1] rank 1 is done\n");
+}
+
 TEST_F(Supervise, GrandchildrenAreEnded) {
   for (int nproc : {1, 2}) {
     auto process = start({"5", "grandchild"}, {.nproc = nproc});
