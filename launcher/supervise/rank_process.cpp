@@ -21,11 +21,13 @@ namespace lockstep {
 namespace bp = boost::process;
 
 namespace {
+constexpr const char* kFiles = "; each rank takes two files of this process: raise ulimit -n";
+
 bp::pipe make_pipe() {
   try {
     return bp::pipe();
   } catch (const bp::process_error& error) {
-    throw UserError(str("cannot start the ranks: ", error.code().message(), "; each takes two files of this process: raise ulimit -n"));
+    throw UserError(str("cannot start the ranks: ", error.code().message(), kFiles));
   }
 }
 
@@ -80,7 +82,10 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank, const std::
   try {
     child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more), bp::std_in<bp::null, bp::std_out> out_,
                        bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
-  } catch (const bp::process_error& error) { throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message())); }
+  } catch (const bp::process_error& error) {
+    const bool files = error.code() == std::errc::too_many_files_open;
+    throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message(), files ? kFiles : ""));
+  }
   pid_ = child_.id();
 }
 

@@ -175,7 +175,7 @@ std::string file_error_text(const std::filesystem::filesystem_error& error) {
   if (what.rfind(before, 0) == 0) what = what.substr(before.size());
   if (auto at = what.find(after); at != std::string::npos) what.resize(at);
   const bool one = error.path2().empty();
-  return str(what, error.path1().empty() ? "" : " " + error.path1().string(), one ? "" : " to " + error.path2().string(), after,
+  return str(what, error.path1().empty() ? "" : str(" ", error.path1().string()), one ? "" : str(" to ", error.path2().string()), after,
              "; look at what is there and whether you may use it");
 }
 

@@ -10,13 +10,13 @@ namespace lockstep::tests {
 
 // What a user meets, in the words of docs/faults.md. An empty field is printed as "-".
 struct FaultRow {
-  std::string fault;      // what was done
-  std::string seen;       // the first line that tells it, shortened; "nothing" where that is right
-  std::string code;       // exit code of trainrun, or the codes in the order of the fault's parts
-  std::string detected;   // how soon: "0.04 s", "at load"
-  std::string recovered;  // what goes on: "same command", "falls back to step 40"
-  std::string lost;       // steps computed again: "0", "<= 50"
-  std::string same_bits;  // whether the end of the run is the unfaulted one's: "yes", or why that is no question
+  std::string fault = {};      // what was done
+  std::string seen = {};       // the first line that tells it, shortened; "nothing" where that is right
+  std::string code = {};       // exit code of trainrun, or the codes in the order of the fault's parts
+  std::string detected = {};   // how soon: "0.04 s", "at load"
+  std::string recovered = {};  // what goes on: "same command", "falls back to step 40"
+  std::string lost = {};       // steps computed again: "0", "<= 50"
+  std::string same_bits = {};  // whether the end of the run is the unfaulted one's: "yes", or why that is no question
 };
 
 // A test RowNNName makes fault NN of tests/faults/catalogue.txt; numbers above 40 stand beside the catalogue.

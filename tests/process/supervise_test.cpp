@@ -393,7 +393,7 @@ TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
   code("outer", {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "other"}, {"PMIX_SERVER_URI41", "pmix-server.1;tcp4://127.0.0.1:9"}, {"OMPI_COMM_WORLD_SIZE", "7"}});
   Process few({"/bin/sh", "-c", str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")}, scratch_path() / "out");
   EXPECT_EQ(few.wait(10), kExitUser);
-  EXPECT_HAS(few.output(), "Too many open files; each takes two files of this process: raise ulimit -n");
+  EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
   Process empty({"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"}, scratch_path() / "out");
   EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }

@@ -67,6 +67,9 @@ TEST(Cause, WhatAllRanksSayIsToldOnce) {
   EXPECT_EQ(tokens.others, std::vector<std::string>{"rank 2: PeerError at step 4: gone"});
   auto peers = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 2 is gone"), record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
   EXPECT_EQ(peers.others, std::vector<std::string>{"rank 3: PeerError at step 3: late"});
+  auto quoted = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 1: no column x"), record(1, "ProgramError", "std::runtime_error: no column x (thrown at a.cpp:3)")}));
+  EXPECT_EQ(quoted.cause, "rank 1: ProgramError at step 3: std::runtime_error: no column x (thrown at a.cpp:3)");
+  EXPECT_TRUE(quoted.others.empty());
 }
 
 TEST(Cause, KindsAndCodes) {
