@@ -24,7 +24,8 @@ struct Foreign {
 constexpr const char* kOneHost = "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
 constexpr const char* kFound = "the ranks are on one host and find one another by themselves; leave it out";
 constexpr const char* kCount = "use --nproc N, the number of ranks on this host";
-constexpr const char* kShown = "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out";
+constexpr const char* kShown =
+    "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out";
 constexpr const char* kNothing = "Lockstep has nothing that it would set; leave it out";
 
 const Foreign kForeign[] = {
@@ -76,8 +77,8 @@ const Foreign* find(const std::string& flag) {
 
 bool is_program(const std::string& word) {
   std::error_code failed;
-  return word[0] != '-' && word.find('/') != std::string::npos && !word.ends_with(".json") && std::filesystem::is_regular_file(word, failed) &&
-         access(word.c_str(), X_OK) == 0;
+  return word[0] != '-' && word.find('/') != std::string::npos && !word.ends_with(".json") &&
+         std::filesystem::is_regular_file(word, failed) && access(word.c_str(), X_OK) == 0;
 }
 }  // namespace
 

@@ -45,7 +45,11 @@ constexpr double kNeverReady = 5;
 class Attempt {
  public:
   Attempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console)
-      : log_dir_(log_dir), grace_(grace), console_(console), late_(log_dir, command.nproc, workers_deadline()), launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
+      : log_dir_(log_dir),
+        grace_(grace),
+        console_(console),
+        late_(log_dir, command.nproc, workers_deadline()),
+        launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
     facts_.nproc = command.nproc;
     if (command.nproc > 1) server_.emplace(command.nproc);
     for (int64_t rank = 0; rank < command.nproc; ++rank) start(command, rank);

@@ -47,20 +47,21 @@ bool asks_to_end(int signal) { return signal == SIGUSR1 || signal == SIGTERM || 
 // What a program may say with its exit code, in the words of trainrun's own; any other code is the program's own business.
 bool is_documented(int code) { return code == kExitProgram || code == kExitUser || code == kExitInternal || code == kExitPeer; }
 
-// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it. Wrong input before the first step
-// is wrong for all of them.
+// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it. Wrong input before the first
+// step is wrong for all of them.
 const std::regex& agreed() {
   static const std::regex out(R"(^rank \d+: )");
   return out;
 }
 std::string record_text(const ErrorRecord& record, int64_t nproc) {
-  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError") ? str("rank ", record.rank, ": ") : "", message = record.message;
+  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError") ? str("rank ", record.rank, ": ") : "",
+              message = record.message;
   std::smatch found;
   if (std::regex_search(message, found, agreed())) who = found[0], message = found.suffix();
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);
 }
-// Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may quote it: it is told once. The
-// logs of the ranks hold all.
+// Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may quote it: it is told once.
+// The logs of the ranks hold all.
 bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
   if (std::smatch rank; record.kind == "PeerError" && std::regex_search(record.message, rank, agreed()))
     if (told.message.find(rank.suffix()) != std::string::npos) return true;

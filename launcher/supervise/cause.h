@@ -37,8 +37,8 @@ struct Outcome {
   std::vector<std::string> others;  // later failures, one line each
 };
 
-// The order: a user's or our own error (lowest ticket); a death by signal; a rank that left early; a PeerError (lowest ticket; the peers of a
-// lost rank report it, so the loss outranks them); an exit code without a record. Codes that are not documented become kExitProgram.
+// The order: a user's or our own error (lowest ticket); a death by signal; a rank that left early; a PeerError (lowest ticket; the peers of
+// a lost rank report it, so the loss outranks them); an exit code without a record. Codes that are not documented become kExitProgram.
 Outcome diagnose(const AttemptFacts& facts);
 
 // "SIGKILL (9)".

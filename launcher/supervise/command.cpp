@@ -55,8 +55,8 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   auto unless_set = [&](const char* name, const char* value) {
     if (!std::getenv(name)) out.variables.emplace_back(name, value);
   };
-  unless_set("OMPI_MCA_pml", "ob1");                           // one host: no probing of fabrics
-  unless_set("OMPI_MCA_btl", "self,vader");                    // shared memory alone: no rank listens anywhere
+  unless_set("OMPI_MCA_pml", "ob1");                               // one host: no probing of fabrics
+  unless_set("OMPI_MCA_btl", "self,vader");                        // shared memory alone: no rank listens anywhere
   unless_set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");  // containers often forbid process_vm_readv
   unless_set("OMPI_MCA_btl_tcp_if_include", "lo");
   unless_set("NCCL_SOCKET_IFNAME", "lo");  // NCCL's ranks find one another over a socket, which would listen on the network

@@ -29,13 +29,9 @@ std::string exception_text(std::exception_ptr failure) {
   const std::string type = demangled(failure.__cxa_exception_type()->name());
   try {
     std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    return str(type, ": ", error.what());
-  } catch (const char* text) {
+  } catch (const std::exception& error) { return str(type, ": ", error.what()); } catch (const char* text) {
     return text;
-  } catch (const std::string& text) {
-    return text;
-  } catch (int number) {
+  } catch (const std::string& text) { return text; } catch (int number) {
     return str(type, ": ", number);
   } catch (...) { return type; }
 }
@@ -66,7 +62,8 @@ int look_at(void* data, uintptr_t pc, const char* file, int line, const char* fu
     if (function)
       search.function = demangled(function);
     else
-      backtrace_syminfo(search.state, pc, named, [](void*, const char*, int) {}, &search.function);
+      backtrace_syminfo(
+          search.state, pc, named, [](void*, const char*, int) {}, &search.function);
   }
   if (!file || std::strncmp(file, "/usr/", 5) == 0) return 0;
   const char* name = std::strrchr(file, '/');
@@ -76,9 +73,14 @@ int look_at(void* data, uintptr_t pc, const char* file, int line, const char* fu
 }  // namespace
 
 std::string where_thrown() {
-  Search search{backtrace_create_state(nullptr, 0, [](void*, const char*, int) {}, nullptr), false, {}, {}};
+  Search search{backtrace_create_state(
+                    nullptr, 0, [](void*, const char*, int) {}, nullptr),
+                false,
+                {},
+                {}};
   if (!search.state) return "";
-  backtrace_full(search.state, 0, look_at, [](void*, const char*, int) {}, &search);
+  backtrace_full(
+      search.state, 0, look_at, [](void*, const char*, int) {}, &search);
   if (!search.place.empty()) return str(" (thrown at ", search.place, ")");
   return search.function.empty() || search.function == "main" ? "" : str(" (thrown in ", search.function, ")");
 }

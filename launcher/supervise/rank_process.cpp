@@ -26,9 +26,7 @@ constexpr const char* kFiles = "; each rank takes two files of this process: rai
 bp::pipe make_pipe() {
   try {
     return bp::pipe();
-  } catch (const bp::process_error& error) {
-    throw UserError(str("cannot start the ranks: ", error.code().message(), kFiles));
-  }
+  } catch (const bp::process_error& error) { throw UserError(str("cannot start the ranks: ", error.code().message(), kFiles)); }
 }
 
 bp::environment environment_of(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more) {
@@ -43,9 +41,12 @@ bp::environment environment_of(const LaunchCommand& command, int64_t rank, const
   return out;
 }
 
-void drain(int fd, LineCutter& into) {
+// At most a MiB at a time, but for the rest: a rank that never stops writing must not keep the others from being heard.
+void drain(int fd, LineCutter& into, bool rest) {
   char buffer[16384];
-  for (ssize_t n; (n = read(fd, buffer, sizeof buffer)) > 0;) into.add(buffer, static_cast<size_t>(n));
+  size_t taken = 0;
+  for (ssize_t n; (rest || taken < (1 << 20)) && (n = read(fd, buffer, sizeof buffer)) > 0; taken += static_cast<size_t>(n))
+    into.add(buffer, static_cast<size_t>(n));
 }
 
 std::vector<LineCutter::Piece> pieces(LineCutter& cutter, bool rest) {
@@ -80,8 +81,8 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank, const std::
   };
   const std::vector<std::string> arguments(command.argv.begin() + 1, command.argv.end());
   try {
-    child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more), bp::std_in<bp::null, bp::std_out> out_,
-                       bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
+    child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more),
+                       bp::std_in<bp::null, bp::std_out> out_, bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
   } catch (const bp::process_error& error) {
     const bool files = error.code() == std::errc::too_many_files_open;
     throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message(), files ? kFiles : ""));
@@ -103,8 +104,8 @@ void RankProcess::kill_group() {
 }
 
 RankProcess::Words RankProcess::words(bool rest) {
-  drain(out_.native_source(), out_cutter_);
-  drain(err_.native_source(), err_cutter_);
+  drain(out_.native_source(), out_cutter_, rest);
+  drain(err_.native_source(), err_cutter_, rest);
   log_.read(log_cutter_);
   return {pieces(out_cutter_, rest), pieces(err_cutter_, rest), pieces(log_cutter_, rest)};
 }

@@ -93,7 +93,9 @@ pmix_status_t aborted(const pmix_proc_t*, void*, int, const char*, pmix_proc_t*,
   return PMIX_OPERATION_SUCCEEDED;  // the rank ends with the code that it gave, and its end is what counts
 }
 pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t size, pmix_modex_cbfunc_t done, void* of) {
-  if (done) done(PMIX_SUCCESS, data, size, of, [](void* bytes) { std::free(bytes); }, data);
+  if (done)
+    done(
+        PMIX_SUCCESS, data, size, of, [](void* bytes) { std::free(bytes); }, data);
   return PMIX_SUCCESS;
 }
 
@@ -180,7 +182,8 @@ RankServer::RankServer(int64_t nproc) : folder_(Server::here().new_folder()), ra
     infos.add(PMIX_PROC_DATA, of_rank);
   }
   Answer registered;
-  check(registered.wait(PMIx_server_register_nspace(space_.c_str(), static_cast<int>(n), infos.data(), infos.size(), Answer::give, &registered)),
+  check(registered.wait(
+            PMIx_server_register_nspace(space_.c_str(), static_cast<int>(n), infos.data(), infos.size(), Answer::give, &registered)),
         "register the ranks");
   for (uint32_t rank = 0; rank < n; ++rank) {
     pmix_proc_t proc;

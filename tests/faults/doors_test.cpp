@@ -79,7 +79,8 @@ TEST_F(FaultRun, Row43OddSurroundings) {
   with("whole", {});
   auto tmp = trainrun({"--nproc", "2", "--train.device=cpu", "--train.steps=20", "--name=tmp", "c.json"}, {{"TMPDIR", "/proc"}});
   // MPI needs none; a compiler that is called does.
-  EXPECT_TRUE(tmp.code == kExitOk || (tmp.code == kExitUser && tmp.output.find("set TMPDIR to a folder with space") != std::string::npos)) << tmp.output;
+  EXPECT_TRUE(tmp.code == kExitOk || (tmp.code == kExitUser && tmp.output.find("set TMPDIR to a folder with space") != std::string::npos))
+      << tmp.output;
   if (std::system("command -v setpriv >/dev/null") == 0 && geteuid() == 0) {
     // A folder on PATH that this user may not enter, as after su, which keeps root's PATH.
     std::filesystem::create_directories("secret");
@@ -88,13 +89,16 @@ TEST_F(FaultRun, Row43OddSurroundings) {
     std::filesystem::permissions(".", std::filesystem::perms(0755));
     for (const char* name : {"work/c.json", "work/tokens.bin"}) std::filesystem::copy_file(std::string(name).substr(5), name);
     ASSERT_EQ(std::system("chown -R 65534:65534 work && chmod 755 ."), 0);
-    const std::string inside = str("cd work && PATH=", scratch_.path("secret"), ":/usr/bin:/bin HOME=", scratch_.path("work"), " setpriv --reuid 65534 --clear-groups ", TRAINRUN,
-                                   " --nproc 2 --train.device=cpu --train.steps=5 c.json >out 2>&1");
+    const std::string inside =
+        str("cd work && PATH=", scratch_.path("secret"), ":/usr/bin:/bin HOME=", scratch_.path("work"),
+            " setpriv --reuid 65534 --clear-groups ", TRAINRUN, " --nproc 2 --train.device=cpu --train.steps=5 c.json >out 2>&1");
     const int status = std::system(inside.c_str());
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kExitOk) << file_text("work/out");
   }
-  const auto few = Process({"/bin/sh", "-c", str("ulimit -n 20; exec ", TRAINRUN, " --nproc 8 c.json --train.device=cpu --batch.global=16 --name=few")}, scratch_.path("out"),
-                           {{"LOCKSTEP_CACHE", KERNEL_CACHE}}).wait(20);
+  const auto few =
+      Process({"/bin/sh", "-c", str("ulimit -n 20; exec ", TRAINRUN, " --nproc 8 c.json --train.device=cpu --batch.global=16 --name=few")},
+              scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}})
+          .wait(20);
   EXPECT_EQ(few, kExitUser) << file_text(scratch_.path("out"));
   EXPECT_HAS(file_text(scratch_.path("out")), "raise ulimit -n");
   row({.fault = "a folder on PATH that one may not enter; TMPDIR that cannot be written; ulimit -n 20 with 8 ranks",
@@ -120,11 +124,14 @@ TEST_F(FaultRun, Row44RanksThatCannotTalk) {
   refused({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_NTASKS", "2"}},
           "this process is task 0 of 2 by SLURM_PROCID and SLURM_STEP_NUM_TASKS, and nothing says how the ranks talk");
   // A batch script of Slurm is no step: it starts the ranks itself.
-  Process batch({OWN_PROGRAM, "tokens.bin", "runs/own", "5"}, scratch_.path("own"), {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  Process batch({OWN_PROGRAM, "tokens.bin", "runs/own", "5"}, scratch_.path("own"),
+                {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"LOCKSTEP_CACHE", KERNEL_CACHE}});
   EXPECT_EQ(batch.wait(60), kExitOk) << batch.output();
-  train({"--nproc", "2", "--train.device=cpu", "--train.steps=5", "c.json"}, {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "here"}});
+  train({"--nproc", "2", "--train.device=cpu", "--train.steps=5", "c.json"},
+        {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "here"}});
   row({.fault = "RANK=1 WORLD_SIZE=2 (torchrun) or tasks of srun --mpi=none, for trainrun and for a program of one's own",
-       .seen = "this process is rank 1 of 2 by RANK and WORLD_SIZE, and nothing says how the ranks talk (no MPI, no PMI): each would be a run of its own",
+       .seen = "this process is rank 1 of 2 by RANK and WORLD_SIZE, and nothing says how the ranks talk (no MPI, no PMI): each would be a "
+               "run of its own",
        .code = "2",
        .detected = "at the start",
        .recovered = "trainrun --nproc 2"});
@@ -132,11 +139,13 @@ TEST_F(FaultRun, Row44RanksThatCannotTalk) {
 
 TEST_F(FaultRun, Row45RestartsWithoutCheckpoints) {
   write_tiny();
-  const std::vector<std::string> words = {"--nproc", "2", "--train.device=cpu", "--checkpoint.every=0", "--max-restarts", "2", "--restart-delay", "0.1", "c.json"};
+  const std::vector<std::string> words = {
+      "--nproc", "2", "--train.device=cpu", "--checkpoint.every=0", "--max-restarts", "2", "--restart-delay", "0.1", "c.json"};
   train({"--nproc", "1", "--train.device=cpu", "--name=whole", "c.json"});
   auto result = trainrun(words, {{"LOCKSTEP_FAULT", "kill:rank=1,step=93"}});
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_HAS(result.output, "checkpoint.every is 0, and --max-restarts goes on from checkpoints: saving every 5 steps; set checkpoint.every to choose");
+  EXPECT_HAS(result.output,
+             "checkpoint.every is 0, and --max-restarts goes on from checkpoints: saving every 5 steps; set checkpoint.every to choose");
   EXPECT_HAS(result.output, "/ckpt/step-90 (step 90,") << "not from the start";
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
   row({.fault = "--max-restarts with checkpoint.every 0 (the default), a rank killed in step 93 of 100",

@@ -55,7 +55,8 @@ TEST_F(ProcessFaults, Row01OneRankKilled) {
     EXPECT_EQ(process->wait(10), kExitPeer) << process->output();
     EXPECT_LT(seconds_since(then), 2.0);
     EXPECT_TRUE(all_gone(pids, 0));
-    EXPECT_HAS(process->output(), str("root cause: rank ", nproc - 1, " died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step "));
+    EXPECT_HAS(process->output(),
+               str("root cause: rank ", nproc - 1, " died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step "));
     continues_with_the_same_bits(3);
   }
   row({.fault = "kill -9 of rank 1 of 2, of rank 3 of 4",
@@ -319,11 +320,12 @@ TEST_F(ProcessFaults, Row13TwoRunsOfOneName) {
   auto first = running(2, {"--train.steps=100000"});
   auto second = trainrun(words(2));
   EXPECT_EQ(second.code, kExitUser) << second.output;
-  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output,
+             str("runs/run is in use by another trainrun (process ", first->pid(), "); wait for it, stop it, or choose --name=OTHER"));
   kill(first->pid(), SIGTERM);
   EXPECT_EQ(first->wait(10), kExitStopped);
-  Process beside({TRAINRUN, "--nproc", "2", "c.json", "--name=beside", "--train.device=cpu", str("--train.steps=", kSteps)}, scratch_.path("out2"),
-                 {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
+  Process beside({TRAINRUN, "--nproc", "2", "c.json", "--name=beside", "--train.device=cpu", str("--train.steps=", kSteps)},
+                 scratch_.path("out2"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
   train(words(2, {"--name=other"}));
   EXPECT_EQ(beside.wait(30), kExitOk) << beside.output();
   for (const char* name : {"beside", "other"}) EXPECT_EQ(final_hash(name), final_hash("whole"));
@@ -342,15 +344,18 @@ TEST_F(ProcessFaults, Row17ALinkThatIsCut) {
     GTEST_SKIP() << "needs unshare -n, nsenter and ip, and the right to make a network namespace";
   whole();
   std::filesystem::remove_all("runs/run");
-  Process process({"/bin/sh", "-c", str("exec unshare -n /bin/sh -c 'ip link set lo up; exec ", TRAINRUN, " --nproc 2 c.json --train.device=cpu --train.steps=100000'")},
-                  scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"OMPI_MCA_btl", "self,tcp"}, {"LOCKSTEP_DEADLINE", "2"}});
+  Process process(
+      {"/bin/sh", "-c",
+       str("exec unshare -n /bin/sh -c 'ip link set lo up; exec ", TRAINRUN, " --nproc 2 c.json --train.device=cpu --train.steps=100000'")},
+      scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"OMPI_MCA_btl", "self,tcp"}, {"LOCKSTEP_DEADLINE", "2"}});
   ASSERT_TRUE(until(60, [&] { return last_step("run") >= 25; })) << process.output();
   ASSERT_EQ(std::system(str("nsenter -t ", process.pid(), " -n ip link set lo down").c_str()), 0);
   EXPECT_EQ(process.wait(20), kExitPeer) << process.output();
   EXPECT_HAS(process.output(), " did not complete within 2 s on rank ");
   continues_with_the_same_bits();
   row({.fault = "OMPI_MCA_btl=self,tcp in a network namespace whose loopback is taken down (by default one host uses no network)",
-       .seen = "all_reduce \"norm\" of group world did not complete within 2 s on rank 1 of 2; a peer is late, has ended, or is at another collective",
+       .seen = "all_reduce \"norm\" of group world did not complete within 2 s on rank 1 of 2; a peer is late, has ended, or is at another "
+               "collective",
        .code = "75",
        .detected = "the deadline",
        .recovered = "same command",

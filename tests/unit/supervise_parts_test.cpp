@@ -173,6 +173,14 @@ TEST(Console, PrefixesAllRanksButTheFirstOnce) {
   EXPECT_EQ(text, "zero\n[rank 3] three\n[rank 3] warned\n");
 }
 
+// A rank's own output is its own; what trainrun quotes of it reaches the terminal without control characters.
+TEST(Console, NoticesHoldNoControlCharacters) {
+  ::testing::internal::CaptureStderr();
+  Console console;
+  console.notice("root cause: rank 1: \033]0;title\007 bad\nsecond line");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "trainrun: root cause: rank 1: \\x1b]0;title\\x07 bad\nsecond line\n");
+}
+
 TEST(Command, OneRankIsStartedAsItIs) {
   LaunchOptions options;
   options.worker = {"/bin/worker", "a b", "it's"};
