@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/memory_budget.h"
+#include "compiler/model_dims.h"
 #include "compiler/fingerprint.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
@@ -45,19 +46,6 @@ Mesh with_data_dim(Mesh mesh) {
   mesh.shape.push_back(1);
   mesh.dim_names.push_back("dp_replicate");
   return mesh;
-}
-
-// Ranks of tp that hold the same whole tensors compute the same step, each for itself.
-void need_split_on_tp(const State& state, const Mesh& mesh) {
-  const int64_t tp = mesh.size("tp");
-  if (tp < 2) return;
-  std::vector<std::string> known;
-  for (const auto& spec : state.specs())
-    if (spec.role == Role::parameter) known.push_back(spec.fqn);
-  if (known.empty() || state.whole_on("tp").size() < known.size()) return;
-  throw UserError(str("the mesh ", text(mesh), " has ", tp, " ranks on tp, but no parameter is split on it: each of them would compute all of the step; say what tp splits, as in ",
-                      "state.place({{\"tp\", \"", known.front(), "\", Shard(0)}}) or \"placements\": [{\"dim\": \"tp\", \"params\": \"", known.front(),
-                      "\", \"place\": \"shard(0)\"}], or name the dim dp_replicate or dp_shard"));
 }
 }  // namespace
 
@@ -119,6 +107,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
              const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
   Group& world = *mesh.world;
+  if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty()) logs::info(whole);
   StepPlan plan = together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (options.backend != Backend::reference) {

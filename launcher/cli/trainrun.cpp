@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
@@ -95,6 +96,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     act = [&] {
       PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc, "--nproc", kMostRanks),
                               flags.memory.empty() ? 0 : parse_memory(flags.memory), flags.roofline, flags.json};
+      for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
       validate(arguments.config, arguments.nproc);
       return plan(arguments, out);
     };

@@ -152,8 +152,12 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths);
 double rough_bytes(const RunConfig& config) { return rough_sizes(config).bytes; }
 
 std::vector<std::string> config_warnings(const RunConfig& c) {
-  if (c.optim.schedule.warmup <= c.train.steps) return {};
-  return {str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ", c.train.steps, " steps (train.steps): the rate never reaches optim.lr")};
+  std::vector<std::string> out;
+  if (c.optim.schedule.warmup > c.train.steps)
+    out.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ", c.train.steps, " steps (train.steps): the rate never reaches optim.lr"));
+  if (constexpr int64_t kDeep = 256; c.model.depth > kDeep)
+    out.push_back(str("model.depth is ", c.model.depth, ": the time to plan a step grows with its square; beyond ", kDeep, " blocks it takes minutes"));
+  return out;
 }
 
 std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
@@ -207,7 +211,7 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
     errors.push_back(str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
   if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty()) errors.push_back(wrong);
   for (const auto& row : c.placements.rows) {
-    constexpr size_t kPattern = 1000;
+    constexpr size_t kPattern = 256;
     if (row.params.size() > kPattern)
       errors.push_back(str("placements: the pattern ", shortened(row.params, 40), " has ", row.params.size(), " characters; at most ", kPattern, " are read"));
     const std::string where = str("placements ", shortened(Json(row).dump(), 300), ": ");

@@ -10,14 +10,14 @@
 
 namespace lockstep {
 
-inline constexpr int64_t kMostRanks = 65536;  // of a mesh: what is planned for in seconds
+inline constexpr int64_t kMostRanks = 16384;  // of a mesh: as many are planned for in less than a minute
 
 struct ModelConfig {
   std::string kind = key(&kind, "model.kind", "gpt", "architecture", one_of({"gpt", "llama"}));
   int64_t vocab = key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
   int64_t context = key(&context, "model.context", 128, "tokens per sequence", between(1, 0x1p24));
   int64_t width = key(&width, "model.width", 128, "features per token; a multiple of model.heads", between(1, 0x1p20));
-  int64_t depth = key(&depth, "model.depth", 4, "number of blocks", between(1, 4096));
+  int64_t depth = key(&depth, "model.depth", 4, "number of blocks", between(1, 1024));
   int64_t heads = key(&heads, "model.heads", 4, "attention heads", between(1, 0x1p20));
   int64_t kv_heads =
       key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", between(0, 0x1p20));
@@ -51,7 +51,8 @@ struct PlacementsConfig {
   std::vector<PlacementRow> rows =
       key(&rows, "placements", {},
           "where tensors lie, instead of what the model's own table and the names of mesh dimensions say: rows of a mesh dimension, a "
-          "pattern of names (* within a part, ** across parts, {a,b} alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)");
+          "pattern of names (* within a part, ** across parts, {a,b} alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)",
+          at_most_values(100));
 };
 
 struct DataConfig {

@@ -34,6 +34,7 @@ struct PlanReport {
   double flops = 0;              // contractions and attention of a step, all ranks together
   int64_t tokens = 0;
   std::vector<PlanTensors> tensors;
+  std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is not there
 
   // Bytes of the fullest rank, exact.
   int64_t state = 0, arena = 0, reduction = 0;

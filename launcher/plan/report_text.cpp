@@ -81,6 +81,7 @@ std::string plan_text(const PlanReport& r) {
   std::string out = str(r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "\n\n");
   out += "model\n" + row("parameters", str(r.parameters)) + row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
   out += tensor_table(r);
+  if (!r.whole_on_tp.empty()) out += str("  ", r.whole_on_tp, "\n");
   out += "memory of the fullest rank\n";
   out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));

@@ -148,10 +148,12 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
     commands.push_back(std::move(command));
   }
   auto check = [&](const Finished& done) {
-    if (done.status != 0)
-      throw UserError(str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":",
-                          first_lines(done.output, 12), "\n  its flags were: ", flags,
-                          "; set LOCKSTEP_CXX to another compiler, or LOCKSTEP_ISA=plain"));
+    if (done.status == 0) return;
+    const bool clang = compiler_version(compiler).find("clang") != std::string::npos;
+    throw UserError(str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":", first_lines(done.output, 12),
+                        "\n  its flags were: ", flags,
+                        clang ? "; kernels are written for g++, which clang is not: set LOCKSTEP_CXX=g++, or leave it out"
+                              : "; set LOCKSTEP_CXX to another g++, or LOCKSTEP_ISA=plain"));
   };
   for (const auto& done : run_programs(commands, at_once, 600)) check(done);
   if (units.size() > 1) {

@@ -1,0 +1,75 @@
+// Lockstep from outside its tree: cmake --install and find_package, and add_subdirectory.
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class Outside : public RealRun {
+ protected:
+  // Runs a program to its end; its output where it fails.
+  void call(const std::vector<std::string>& words) {
+    std::vector<std::string> argv{"/usr/bin/env"};
+    argv.insert(argv.end(), words.begin(), words.end());
+    Process process(argv, scratch_.path("out"));
+    ASSERT_EQ(process.wait(300), 0) << join(words, " ") << "\n" << process.output();
+    output_ = process.output();
+  }
+  // A project of somebody else, with a program that trains two steps of a model of its own.
+  void write_project(const std::string& how) {
+    std::filesystem::create_directories("theirs");
+    scratch_.write("theirs/CMakeLists.txt", str("cmake_minimum_required(VERSION 3.25)\nproject(theirs LANGUAGES C CXX)\n", how,
+                                                "\nadd_executable(theirs theirs.cpp)\ntarget_link_libraries(theirs PRIVATE Lockstep::lockstep)\n"));
+    scratch_.write("theirs/theirs.cpp", std::string(R"(#include <lockstep.h>
+#include <cstdio>
+using namespace lockstep;
+int main(int argc, char** argv) {
+  Session session(argc, argv);
+  State state(session.mesh(), 1);
+  Embedding token(state.root() / "token", 16, 8);
+  Parameter scale = state.root().parameter("scale", {}, init::ones());  // of rank 0: no rows to split
+  AdamW adamw(state / "optim", {});
+  Step step = compile(state, {{"ids", DType::i32, {2, 4}}, {"next", DType::i32, {2, 4}}}, {4, 2, 0}, [&](const std::vector<Tensor>& batch) {
+    Tensor x = token(batch[0]);
+    Tensor s = scale(x);
+    Loss loss = cross_entropy(token.logits(x) * s, batch[1]);
+    adamw.update(grad(loss, state.parameters()));
+    return loss;
+  });
+  state.materialize();
+  for (int64_t i = 1; i <= 2; ++i) {
+    auto result = step.run({i, [](int64_t first, int64_t count, const std::vector<void*>& fields) {
+                              for (int64_t k = 0; k < count * 4; ++k)
+                                for (int f = 0; f < 2; ++f) static_cast<int32_t*>(fields[f])[k] = static_cast<int32_t>((first * 4 + k + f) % 16);
+                            }});
+    if (session.rank() == 0) std::printf("loss %.9g\n", result.metrics.at("loss"));
+  }
+}
+)"));
+  }
+  std::string output_;
+};
+
+TEST_F(Outside, InstalledAndFoundAsAPackage) {
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "--install", BUILD, "--prefix", scratch_.path("there")}));
+  EXPECT_TRUE(std::filesystem::exists("there/bin/trainrun"));
+  EXPECT_TRUE(std::filesystem::exists("there/include/lockstep/lockstep.h"));
+  write_project("find_package(Lockstep REQUIRED)");
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "--build", "made"}));
+  const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE), trainrun = scratch_.path("there/bin/trainrun");
+  ASSERT_NO_FATAL_FAILURE(call({cache, scratch_.path("made/theirs"), "--train.device=cpu"}));
+  const std::string alone = output_;
+  EXPECT_HAS(alone, "loss ");
+  ASSERT_NO_FATAL_FAILURE(call({cache, trainrun, "--nproc", "2", scratch_.path("made/theirs"), "--train.device=cpu"}));
+  EXPECT_HAS(output_, alone);  // the same bits on two ranks
+}
+
+TEST_F(Outside, ASubdirectoryOfAnotherProject) {
+  write_project(str("add_subdirectory(", LOCKSTEP_SOURCE_DIR, " lockstep)"));
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja"}));
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "--build", "made", "--target", "core_types"}));
+  EXPECT_FALSE(std::filesystem::exists("made/lockstep/tests"));  // a part of another project brings no tests
+}
+
+}  // namespace
+}  // namespace lockstep::tests
