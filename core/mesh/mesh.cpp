@@ -139,8 +139,8 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
       ++free_dims;
     else if (size < 1)
       throw UserError(str("mesh.shape ", str(shape), ": a size is ", size, "; sizes are positive, or -1 for what is left"));
-    else
-      product *= size;
+    else if (__builtin_mul_overflow(product, size, &product))
+      throw UserError(str("mesh.shape ", str(shape), " multiplies out to more than 2^63 ranks"));
   }
   if (free_dims > 1) throw UserError(str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
   Mesh mesh{shape, dim_names};

@@ -49,7 +49,7 @@ std::string config_text(const RunConfig& config) {
 std::string config_reference() {
   std::string out =
       "# Config keys\n\n"
-      "A config is one JSON object; every key has a default, an unknown key is an error. `--a.b=VALUE` overrides a key from the command "
+      "A config is one JSON object, with // and /* */ comments if you like; every key has a default, an unknown key is an error. `--a.b=VALUE` overrides a key from the command "
       "line\n"
       "(VALUE is JSON or a bare string). `--init_from=FILE` is short for `--train.init_from=FILE`.\n";
   std::string section = "-";

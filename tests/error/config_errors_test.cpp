@@ -234,6 +234,8 @@ TEST(ConfigErrors, Mesh) {
   EXPECT_EQ(with({"--mesh.dim_names=[dp_replicat]"}).substr(0, 75),
             "c.json: mesh.dim_names: unknown dim \"dp_replicat\"; nearest: dp_replicate; k");
   EXPECT_NE(with({"--mesh.shape=[-1,-1]", "--mesh.dim_names=[dp_replicate,tp]"}).find("has 2 sizes of -1"), std::string::npos);
+  EXPECT_EQ(refusal([] { resolve_mesh({int64_t{1} << 40, int64_t{1} << 40}, {"dp_replicate", "tp"}, 2); }),
+            "mesh.shape [1099511627776,1099511627776] multiplies out to more than 2^63 ranks");
   RunConfig config;
   config.mesh.shape = {3};
   std::string text = refusal([&] { validate(config, 4); });
