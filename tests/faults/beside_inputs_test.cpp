@@ -52,10 +52,10 @@ TEST_F(HostileInput, Row51NestingAndNumbers) {
 
 TEST_F(HostileInput, Row52SizesAndPatterns) {
   write_tiny();
-  std::string keys = "{";
-  for (int i = 0; i < 1000000; ++i) keys += str("\"key", i, "\":1,");
-  const std::string many = refused_text(keys + "\"name\":\"x\"}", "hostile.json: 1000001 errors\n  unknown key key0; ");
-  EXPECT_HAS(many, "\n  and 999981 more");
+  std::string keys = "{\"name\": \"x\"";
+  for (int i = 0; i < 1000000; ++i) keys += str(",\"key", i, "\":1");
+  const std::string many = refused_text(keys + "}", "hostile.json: 1000000 errors\n  unknown key key0; ");
+  EXPECT_HAS(many, "\n  and 999980 more");
   refused_text(std::string(20 << 20, ' '), "it has 20.00 MiB, and at most 16.00 MiB are read");
   refused({"plan", "c.json", "--placements=[{\"dim\":\"tp\",\"params\":\"" + std::string(2000, '*') + "\",\"place\":\"replicate\"}]"},
           "has 2000 characters; at most 256 are read");
@@ -63,7 +63,7 @@ TEST_F(HostileInput, Row52SizesAndPatterns) {
   for (int i = 0; i < 100; ++i) stars += "*e";
   refused({"plan", "c.json", "--placements=[{\"dim\":\"dp_replicate\",\"params\":\"" + stars + "x\",\"place\":\"replicate\"}]"}, "no tensor has a name like");
   row({.fault = "a million unknown keys (14 MB), a config of 20 MB, patterns of 2,000 and of 100 stars",
-       .seen = "1000001 errors: unknown key key0; ... and 999981 more",
+       .seen = "1000000 errors: unknown key key0; ... and 999980 more",
        .code = "2",
        .detected = str("slowest ", number_text(std::round(slowest_ * 10) / 10), " s"),
        .recovered = "-",
