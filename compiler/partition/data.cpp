@@ -134,11 +134,19 @@ class Partitioner {
     }
     std::vector<Tensor> inputs;
     const bool update = op_row(node.op).kind == OpKind::update;
+    if (update && old_[node.inputs[0]].shape.empty()) refuse_scalar(node);
     for (ValueId v : node.inputs) inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
     auto outputs = emit(node.op, inputs, node.attrs, node.at);
-    // Rows belong to ranks; a tensor of rank 0 has none, and every rank updates it.
-    for (size_t i = 0; i < outputs.size(); ++i)
-      forms(node.outputs[i]).level[update && !old_[node.outputs[i]].shape.empty() ? rows() : 0] = outputs[i].id();
+    for (size_t i = 0; i < outputs.size(); ++i) forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
+  }
+
+  // Updates work on rows, which belong to ranks.
+  [[noreturn]] void refuse_scalar(const Node& update) const {
+    std::string name;
+    for (const auto& input : old_.inputs)
+      if (input.value == update.inputs[0]) name = str(" \"", input.name, "\"");
+    throw UserError(str("[", update.op, "] ", update.at.text(), ": the parameter", name,
+                        " has rank 0, and an update is made by rows, each by one rank; give it the shape [1], which broadcasts alike"));
   }
 
   void sum_lanes(const Node& node) {
@@ -151,6 +159,9 @@ class Partitioner {
     if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
+      if (x.dtype() != DType::i64 || !x.shape().empty())
+        throw UserError(str("[sum_lanes] ", node.at.text(), ": ", x.text(), " is summed over micro-batches; integers are summed as i64[], so reduce and convert it first, or convert it "
+                            "to f32"));
       Tensor count = emit("lane_count", {x}, on_data(), node.at)[0];
       f.level[0] = all_reduce(count, node.at).id();
       return;

@@ -188,6 +188,11 @@ class ModelPlacer {
       }
       return run_way(node, {in, {Replicate()}});
     }
+    // Where a parameter is whole its new value is, whatever parts of it other nodes read.
+    if (op_row(node.op).kind == OpKind::update)
+      for (const auto& input : old_.inputs)
+        if (input.value == node.inputs[0] && input.kind == InputKind::state && context_.layout_of(input.name).on(dim_) == Replicate())
+          return run_way(node, shard_ways(old_, node, ranks_, {})[0]);
     run_way(node, choose(node));
   }
 

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   Session session(argc, argv);
   State state(session.mesh(), 1);
   Embedding token(state.root() / "token", 16, 8);
-  Parameter scale = state.root().parameter("scale", {}, init::ones());  // of rank 0: no rows to split
+  Parameter scale = state.root().parameter("scale", {1}, init::ones());
   AdamW adamw(state / "optim", {});
   Step step = compile(state, {{"ids", DType::i32, {2, 4}}, {"next", DType::i32, {2, 4}}}, {4, 2, 0}, [&](const std::vector<Tensor>& batch) {
     Tensor x = token(batch[0]);
@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
     Loss loss = cross_entropy(token.logits(x) * s, batch[1]);
     adamw.update(grad(loss, state.parameters()));
     return loss;
-  });
+  }, CompileOptions{});
   state.materialize();
   for (int64_t i = 1; i <= 2; ++i) {
     auto result = step.run({i, [](int64_t first, int64_t count, const std::vector<void*>& fields) {
