@@ -85,7 +85,8 @@ std::optional<int64_t> address_space_left() {
 std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs, const HostMemory& host) {
   if (!host.bytes || static_cast<double>(needs.exact()) * static_cast<double>(ranks) <= static_cast<double>(host.bytes)) return "";
   auto text_of = [](double bytes) { return bytes_text(bytes); };
-  auto most = std::max_element(needs.parts.begin(), needs.parts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  const auto exact = [](const MemoryPart& part) { return part.bound ? 0 : part.bytes; };
+  auto most = std::max_element(needs.parts.begin(), needs.parts.end(), [&](const auto& a, const auto& b) { return exact(a) < exact(b); });
   const auto each = static_cast<double>(needs.exact());
   std::string out = str(name, " does not fit on this host: ");
   if (ranks == 1) out += str("its rank needs ", text_of(each));

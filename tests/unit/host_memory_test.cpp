@@ -53,7 +53,7 @@ TEST_F(Host, Version1AndAPathOfAnotherNamespace) {
 
 TEST_F(Host, WordsOfTheRefusalAndTheVariable) {
   MemoryNeeds needs;
-  needs.parts = {{"weights", 3 * kGiB}, {"moments", 6 * kGiB}, {"driver and libraries", kGiB, true}};
+  needs.parts = {{"weights", 3 * kGiB}, {"moments", 6 * kGiB}, {"driver and libraries", 8 * kGiB, true}};
   EXPECT_EQ(does_not_fit_host("big", 2, needs, {18 * kGiB, "somebody"}), "");  // exact parts alone
   EXPECT_EQ(does_not_fit_host("big", 2, needs, {17 * kGiB, "somebody"}),
             "big does not fit on this host: 2 ranks need 18.00 GiB together, 9.00 GiB each, most of it for moments (6.00 GiB); there are 17.00 GiB (somebody). Choose a "
