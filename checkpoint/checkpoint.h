@@ -8,6 +8,7 @@
 
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/storage/storage.h"
+#include "core/base/error.h"
 #include "core/mesh/array.h"
 
 namespace lockstep {
@@ -17,6 +18,13 @@ struct SaveInfo {
   Json config;              // the resolved config of the run
   std::string certificate;  // numerics certificate
   Json extra;               // scalars that the run wants back (finite numbers: JSON has no NaN)
+  bool allow_nonfinite = false;  // save NaN and infinity too
+};
+
+// A state with a value that is no finite number is not saved.
+class NonFiniteError : public UserError {
+ public:
+  explicit NonFiniteError(const std::string& message) : UserError(message) {}
 };
 
 struct SavedInfo {
@@ -31,6 +39,7 @@ struct SavedInfo {
 // Replicate or Shard. Returns on all ranks when the checkpoint is on the device; until then the older ones are whole. UserError on all
 // ranks when the folder is in use by another process. NotSaved on all ranks when a write fails (with file, byte and cause); the unfinished
 // folder is removed, and the save may be tried again.
+// NonFiniteError on all ranks, before anything is touched, when a value of the arrays is NaN or infinite, naming the first.
 // PeerError on all ranks, before anything is touched, when they are at different steps or have different certificates, or when one of them
 // has started other collectives than the others.
 SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
@@ -50,18 +59,19 @@ struct LoadedInfo {
 };
 
 // Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds none. All ranks take the same
-// one. A damaged one is named in a warning and the next older one is tried; UserError naming each with its reason when none is whole.
+// one. A damaged one, and one with NaN or infinity in it, is named in a warning and the next older one is tried; UserError naming each with its reason when none is whole.
 // UserError, without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors are listed. Nothing
 // in DIR is changed.
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
                                       Storage& storage = file_storage());
 
-// Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file, tensor and offset.
+// Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file, tensor and offset. Values that are not
+// finite are loaded, with a warning that names the first.
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
                            Storage& storage = file_storage());
 
 // Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every missing, extra and mis-shaped tensor
-// at once. Narrower floats are widened exactly (bf16 in the file, f32 in the model).
+// at once, or the first value that is NaN or infinite. Narrower floats are widened exactly (bf16 in the file, f32 in the model).
 void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage = file_storage());
 
 // The rest needs no mesh and is called on one rank.

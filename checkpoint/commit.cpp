@@ -25,6 +25,7 @@
 #include "checkpoint/io/write_shard.h"
 #include "core/base/log.h"
 #include "core/mesh/fingerprint.h"
+#include "core/mesh/nonfinite.h"
 
 namespace lockstep {
 
@@ -163,6 +164,9 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   for (size_t rank = 1; rank < prints.size(); ++rank)
     LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ", prints[0], " and ",
              prints[rank]);
+  if (!info.allow_nonfinite)
+    if (auto bad = find_nonfinite(arrays, mesh))
+      throw NonFiniteError(str("the state after step ", info.step, " is not saved: ", bad->text(), "; the checkpoints in ", dir, " are untouched"));
   SavedInfo out{path, state_hash(arrays, mesh), 0, false};
 
   std::shared_ptr<FolderLock> lock;  // 0

@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/io/read_safetensors.h"
 #include "checkpoint/plan/fit.h"
+#include "core/mesh/nonfinite.h"
 
 namespace lockstep {
 
@@ -18,6 +19,8 @@ void load_safetensors(const std::string& path, const std::vector<Array*>& arrays
       for (const auto& tensor : header.tensors)
         if (tensor.name == array->fqn) read_safetensor(*file, tensor, *array);
   })));
+  if (auto bad = find_nonfinite({arrays.begin(), arrays.end()}, mesh))
+    throw UserError(str(path, ": ", bad->text(), "; weights must be finite numbers"));
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 #include "checkpoint/io/read_chunks.h"
 #include "checkpoint/plan/fit.h"
 #include "core/base/log.h"
+#include "core/mesh/nonfinite.h"
 
 namespace lockstep {
 
@@ -51,6 +52,12 @@ Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays,
   return {};
 }
 
+// Earlier versions saved what they had. Collective.
+std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh) {
+  auto bad = find_nonfinite({arrays.begin(), arrays.end()}, mesh);
+  return bad ? str(step_dir, " holds values that are not finite: ", bad->text()) : "";
+}
+
 // What rank 0 finds in the folder, the same on all ranks: paths newest first.
 std::vector<std::string> candidates(const std::string& dir, Group& world, Storage& storage) {
   Json paths = Json::array();
@@ -72,6 +79,7 @@ std::vector<std::string> candidates(const std::string& dir, Group& world, Storag
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage) {
   LoadedInfo out;
   raise(try_load(step_dir, arrays, mesh, storage, out));
+  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0) logs::warn(bad);
   return out;
 }
 
@@ -83,6 +91,8 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
   for (const auto& path : paths) {
     LoadedInfo out;
     Outcome tried = try_load(path, arrays, mesh, storage, out);
+    if (tried.verdict == Verdict::ok)
+      if (std::string bad = nonfinite_text(path, arrays, mesh); !bad.empty()) tried = {Verdict::damaged, bad};
     if (tried.verdict == Verdict::ok) {
       if (!reasons.empty() && world.rank() == 0) {
         for (size_t i = 0; i < reasons.size(); ++i) logs::warn(str(last_part(paths[i]), " is damaged: ", reasons[i]));

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "checkpoint/checkpoint.h"
+#include "core/mesh/nonfinite.h"
 #include "distributed/local/local_world.h"
 #include "tests/support/scratch_folder.h"
 #include "tests/support/state_arrays.h"
@@ -252,6 +253,65 @@ TEST(Folder, TwoJobsNeverWriteOneFolder) {
   lock.reset();
   EXPECT_EQ(in_child(other_job), 0);
   EXPECT_EQ(load(dir), (Found{20, 2}));
+}
+
+// A value that is not finite is named by its place in the whole tensor, on any layout, and reaches no checkpoint.
+TEST(Folder, WhatIsNotFiniteIsNotSaved) {
+  ScratchFolder scratch;
+  const std::string dir = scratch.path("ckpt");
+  save(dir, 1, 1);
+  for (int ranks : {1, 2, 3})
+    for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+      std::vector<std::string> said(static_cast<size_t>(ranks));
+      local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+        const std::vector<StateSpec> specs{{"ids", DType::i64, {9}}, {"whole", dtype, {4}}, {"w", dtype, {6, 3}}};
+        auto state = make_state(specs, live.words, live.rank, [](const StateSpec& spec) {
+          Layout l;
+          if (spec.fqn != "whole") l.set(0, Shard(0));
+          return l;
+        });
+        for (auto& array : state) fill(array, 1);
+        auto poison = [&](Array& array, int64_t at, double value) {
+          for_each_element(array, [&](int64_t local, int64_t global) {
+            if (global == at) set_double(array.dtype, array.data.data(), local, value);
+          });
+        };
+        EXPECT_FALSE(find_nonfinite(readable(state), live));
+        poison(state[2], 16, -std::numeric_limits<double>::infinity());
+        poison(state[2], 7, std::numeric_limits<double>::quiet_NaN());
+        try {
+          save_checkpoint(dir, {2, {}, "cert", {}}, readable(state), live, 0);
+        } catch (const NonFiniteError& error) { said[static_cast<size_t>(live.rank)] = error.what(); }
+        poison(state[1], 3, std::numeric_limits<double>::infinity());
+        EXPECT_EQ(find_nonfinite(readable(state), live)->text(), "whole[3] is inf, and so are 2 more values of the state");
+      });
+      for (const auto& text : said)
+        EXPECT_EQ(text, str("the state after step 2 is not saved: w[2,1] is nan, and so is 1 more value of the state; the checkpoints in ", dir, " are untouched"));
+    }
+  EXPECT_EQ(load(dir), (Found{1, 1}));
+}
+
+// One that an earlier version left is passed over; asked for by name it is loaded.
+TEST(Folder, AnOldCheckpointThatIsNotFiniteIsPassedOver) {
+  ScratchFolder scratch;
+  const std::string dir = scratch.path("ckpt");
+  save(dir, 1, 1);
+  auto state = solo_state(kSpecs, 2);
+  set_double(DType::f32, state[0].data.data(), 4, std::numeric_limits<double>::quiet_NaN());
+  SaveInfo info{2, {}, "cert", {}};
+  info.allow_nonfinite = true;
+  save_checkpoint(dir, info, readable(state), solo_mesh(), 0);
+  for (int ranks : {1, 2}) EXPECT_EQ(load(dir, ranks), (Found{1, 1}));
+  auto again = solo_state(kSpecs, 3);
+  load_checkpoint(dir + "/step-2", writable(again), solo_mesh());
+  EXPECT_EQ(find_nonfinite(readable(again), solo_mesh())->text(), "w[1,1] is nan");
+  fs::remove_all(dir + "/step-1");
+  try {
+    load(dir);
+    FAIL();
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("/step-2 holds values that are not finite: w[1,1] is nan"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ inline uint64_t element_bits(const std::string& fqn, int64_t index, uint64_t sal
   return hash64(words, sizeof words, hash64(fqn));
 }
 
+// The bits that an array of this dtype has: finite floats, 0 or 1.
+inline uint64_t element_bits(const Array& array, int64_t index, uint64_t salt) {
+  uint64_t bits = element_bits(array.fqn, index, salt);
+  if (array.dtype == DType::boolean) return bits & 1;
+  const int exponent = array.dtype == DType::f32 ? 23 : array.dtype == DType::f64 ? 52 : array.dtype == DType::bf16 ? 7 : array.dtype == DType::f16 ? 10 : -1;
+  return exponent < 0 ? bits : bits & ~(uint64_t{1} << exponent);
+}
+
 // Calls visit(local element, global element) for every element of the array's pieces.
 template <class Visit>
 void for_each_element(const Array& array, Visit visit) {
@@ -52,8 +60,7 @@ void for_each_element(const Array& array, Visit visit) {
 inline void fill(Array& array, uint64_t salt) {
   size_t size = size_of(array.dtype);
   for_each_element(array, [&](int64_t local, int64_t global) {
-    uint64_t bits = element_bits(array.fqn, global, salt);
-    if (array.dtype == DType::boolean) bits &= 1;
+    uint64_t bits = element_bits(array, global, salt);
     std::memcpy(array.data.data() + static_cast<size_t>(local) * size, &bits, size);
   });
 }
@@ -63,8 +70,7 @@ inline std::string difference(const Array& array, uint64_t salt) {
   size_t size = size_of(array.dtype);
   std::string out;
   for_each_element(array, [&](int64_t local, int64_t global) {
-    uint64_t want = element_bits(array.fqn, global, salt), have = 0;
-    if (array.dtype == DType::boolean) want &= 1;
+    uint64_t want = element_bits(array, global, salt), have = 0;
     if (size < 8) want &= (uint64_t{1} << (8 * size)) - 1;
     std::memcpy(&have, array.data.data() + static_cast<size_t>(local) * size, size);
     if (have != want && out.empty()) out = str(array.fqn, "[", global, "] has bits ", have, ", not ", want);
