@@ -2,9 +2,9 @@
 #include "compiler/compile.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "compiler/codegen/target.h"
+#include "compiler/distribute_kernels.h"
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
 #include "compiler/fingerprint.h"
@@ -87,7 +87,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
 }
 
 namespace {
-std::shared_ptr<const KernelSet> build_kernels(const StepPlan& plan) {
+std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   std::vector<KernelSource> sources;
   auto add = [&](std::vector<KernelSource> more) {
     for (auto& source : more) {
@@ -99,7 +99,7 @@ std::shared_ptr<const KernelSet> build_kernels(const StepPlan& plan) {
   for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(kernels_of(*graph, plan.options));
   for (const auto& fragment : plan.fragments) add(kernels_of(fragment, plan.options));
   add(update_kernels(plan.phases, plan.options));
-  return target_of(plan.options).compile(std::move(sources), target_options(plan.options));
+  return sources;
 }
 }  // namespace
 
@@ -111,24 +111,8 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   StepPlan plan = together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (options.backend != Backend::reference) {
-    std::string binary;
-    together(world, [&] {
-      if (world.rank() != 0) return;
-      auto start = std::chrono::steady_clock::now();
-      plan.kernels = build_kernels(plan);
-      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      logs::topic("cache", str(plan.kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ",
-                               plan.kernels->hash()));
-      if (world.size() > 1) binary = plan.kernels->binary();
-    });
-    if (world.size() > 1) {
-      binary = broadcast_text(world, binary);
-      std::string unloadable;
-      if (world.rank() != 0) try {
-          plan.kernels = target_of(options).load(binary);
-        } catch (const std::exception& e) { unloadable = e.what(); }
-      agree(world, unloadable);
-    }
+    const auto sources = together(world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });
+    plan.kernels = distribute_kernels(world, plan.options, sources);
   }
   // Memory that is out or a library that is missing on one rank must not leave the others waiting for it below.
   Step step = together(world, [&] {

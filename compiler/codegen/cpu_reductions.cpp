@@ -109,6 +109,9 @@ class CpuReductions : public Reductions {
   void copy(std::span<const Copy> copies, Stream& stream) override {
     stream.run([this, copies = std::vector<Copy>(copies.begin(), copies.end())] { copy_now(copies); });
   }
+  void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) override {
+    stream.run([=, this, parts = std::vector<Bytes>(parts.begin(), parts.end())] { checksums_now(parts, sums, *wanted != 0); });
+  }
   void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
     stream.run([=] {
       for (int64_t i = 0; i < count; ++i) totals[i] += addend[i];
@@ -230,6 +233,34 @@ class CpuReductions : public Reductions {
         begin -= all, end -= all;
       }
     });
+  }
+
+  void checksums_now(const std::vector<Bytes>& parts, uint64_t* sums, bool wanted) {
+    std::fill(sums, sums + parts.size(), 0);
+    if (!wanted) return;
+    size_t bytes = 0;
+    for (const Bytes& part : parts) bytes += part.bytes;
+    const int threads = bytes < kParallel * sizeof(float) ? 1 : threads_;
+    std::vector<std::vector<uint64_t>> found(static_cast<size_t>(threads), std::vector<uint64_t>(parts.size()));
+    int64_t words = 0;
+    for (const Bytes& part : parts) words += static_cast<int64_t>(part.bytes / 8);
+    in_parts(words, threads, [&](int thread, int64_t begin, int64_t end) {
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const auto all = static_cast<int64_t>(parts[i].bytes / 8);
+        const int64_t from = std::clamp<int64_t>(begin, 0, all), to = std::clamp<int64_t>(end, 0, all);
+        const auto* at = static_cast<const uint64_t*>(parts[i].from);
+        uint64_t sum = 0;
+        for (int64_t w = from; w < to; ++w) sum += at[w];
+        found[static_cast<size_t>(thread)][i] = sum;
+        begin -= all, end -= all;
+      }
+    });
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (const auto& one : found) sums[i] += one[i];
+      uint64_t last = 0;
+      std::memcpy(&last, static_cast<const std::byte*>(parts[i].from) + parts[i].bytes / 8 * 8, parts[i].bytes % 8);
+      sums[i] += last;
+    }
   }
 
   void grow_scratch(int threads, size_t blocks) {

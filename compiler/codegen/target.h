@@ -97,6 +97,12 @@ class Reductions {
     size_t bytes = 0;
   };
   virtual void copy(std::span<const Copy> copies, Stream& stream) = 0;  // regions do not overlap, except where to == from
+  struct Bytes {
+    const void* from = nullptr;  // at a multiple of 8
+    size_t bytes = 0;
+  };
+  // Where *wanted is not 0: sums[i] = the sum of part i's 64-bit words (the last filled up with zero bytes), wrapping. Else sums are 0.
+  virtual void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) = 0;
   // totals[i] += addend[i] (int64).
   virtual void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) = 0;
 };

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "compiler/codegen/target.h"
 #include "compiler/run/certificate.h"
+#include "compiler/run/replica_check.h"
 #include "compiler/run/step_inputs.h"
 #include "compiler/run/tail.h"
 #include "compiler/run/update.h"
@@ -57,10 +59,12 @@ struct Step::Impl {
                                                 Array* array = array_of(fqn);
                                                 return array ? array->on(device) : nullptr;
                                               },
-                                              [this](const Phase& phase) { return inputs_of(phase, -1); }});
+                                              [this](const Phase& phase) { return inputs_of(phase, -1); }, fed->limits(),
+                                              [this](Stream& on) { replicas->enqueue(fed->checks_replicas(), on); }});
     if (!plan.phases.streamed.empty())
       weights = std::make_unique<WeightStream>(plan.phases, parts.body->gathers(), mesh, device, table.at);
     certificate = certificate_of(plan, parts, lanes.ranks);
+    replicas = std::make_unique<ReplicaCheck>(plan.phases, mesh, device, *reductions, state, table.at);
   }
 
   void take_state() {
@@ -89,7 +93,7 @@ struct Step::Impl {
       };
       summed.push_back(only_reader(only_reader(local).outputs[0]).outputs[0]);
     }
-    totals = Buffer((summed.size() + 1) * sizeof(int64_t), device.memory());
+    totals = Buffer((summed.size() + 2) * sizeof(int64_t), device.memory());
     for (size_t c = 0; c < summed.size(); ++c) table.at[static_cast<size_t>(summed[c])] = totals.as<int64_t>() + c;
   }
 
@@ -122,14 +126,14 @@ struct Step::Impl {
       for (size_t c = 0; c < n; ++c)
         reductions->add(totals.as<int64_t>() + c, static_cast<const int64_t*>(parts.count->output(c)), 1, *compute);
     }
-    reductions->add(totals.as<int64_t>() + n, fed->vote(), 1, *compute);
+    reductions->add(totals.as<int64_t>() + n, fed->vote(), 2, *compute);
     if (group.size() > 1)
-      group.start(AllReduce{totals.data(), totals.data(), static_cast<int64_t>(n) + 1, DType::i64, ReduceOp::sum}, "count", *compute)
+      group.start(AllReduce{totals.data(), totals.data(), static_cast<int64_t>(n) + 2, DType::i64, ReduceOp::sum}, "count", *compute)
           ->wait(*compute);
     // Counts are equal along a model dim; votes are not.
     for (const auto& name : mesh.words.dim_names)
       if (Group& along = mesh.group_on(device, name); !is_data_dim(name) && along.size() > 1)
-        along.start(AllReduce{totals.as<int64_t>() + n, totals.as<int64_t>() + n, 1, DType::i64, ReduceOp::sum}, "votes", *compute)->wait(*compute);
+        along.start(AllReduce{totals.as<int64_t>() + n, totals.as<int64_t>() + n, 2, DType::i64, ReduceOp::sum}, "votes", *compute)->wait(*compute);
     parts.seed->run(inputs_of(plan.phases.seed, -1), *compute);
     for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
       table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
@@ -230,12 +234,16 @@ struct Step::Impl {
     std::vector<std::pair<std::string, ValueId>> metrics;
     for (const auto& output : plan.phases.whole.outputs)
       if (output.kind == OutputKind::metric) metrics.emplace_back(output.name, output.value);
-    if (!results) results = Buffer((metrics.size() + 1) * 8, device.staging());
-    device.copy(results.data(), totals.as<int64_t>() + summed.size(), 8, *compute);
+    const size_t named = metrics.size();
+    for (ValueId gate : update_gates(plan.phases.whole)) metrics.emplace_back("", gate);
+    const size_t sums_at = 8 * (metrics.size() + 2), checked = input.check_replicas ? replicas->replicas().size() * 8 : 0;
+    if (!results) results = Buffer(sums_at + replicas->replicas().size() * 8, device.staging());
+    device.copy(results.data(), totals.as<int64_t>() + summed.size(), 16, *compute);
+    if (checked) device.copy(results.data() + sums_at, replicas->words(), checked, *compute);
     for (size_t m = 0; m < metrics.size(); ++m) {
       const Value& value = plan.phases.whole[metrics[m].second];
       LS_CHECK(numel(value.shape) == 1, "metric ", metrics[m].first, " is ", shape_text(value.dtype, value.shape));
-      device.copy(results.data() + 8 * (m + 1), table.at[static_cast<size_t>(metrics[m].second)], size_of(value.dtype), *compute);
+      device.copy(results.data() + 8 * (m + 2), table.at[static_cast<size_t>(metrics[m].second)], size_of(value.dtype), *compute);
     }
     for (Array* array : written) array->device_wrote(device);
     rounded_version = state_version();
@@ -243,10 +251,68 @@ struct Step::Impl {
     finish();
     StepResult result;
     result.exposed = exposed.seconds();
-    result.votes = *results.as<int64_t>();
-    for (size_t m = 0; m < metrics.size(); ++m)
-      result.metrics[metrics[m].first] = get_double(plan.phases.whole[metrics[m].second].dtype, results.data() + 8 * (m + 1), 0);
+    result.votes = results.as<int64_t>()[0];
+    result.replicas_differ = results.as<int64_t>()[1] != 0;
+    if (checked) {
+      const auto* found = reinterpret_cast<const uint64_t*>(results.data() + sums_at);
+      result.replica_sums.assign(found, found + replicas->replicas().size());
+    }
+    for (size_t m = 0; m < metrics.size(); ++m) {
+      const double value = get_double(plan.phases.whole[metrics[m].second].dtype, results.data() + 8 * (m + 2), 0);
+      if (m < named)
+        result.metrics[metrics[m].first] = value;
+      else if (!(std::abs(static_cast<float>(value)) <= (m + 1 == metrics.size() ? input.loss_limit : input.norm_limit)))
+        result.applied = false;
+    }
     return result;
+  }
+
+  std::vector<uint64_t> checksums_now() {
+    std::vector<uint64_t> out(replicas->replicas().size());
+    if (!replicas->of_state()) return out;
+    device.enter();
+    for (Array* array : state) array->on(device);
+    Buffer wanted(sizeof(int64_t), device.memory());
+    const int64_t yes = 1;
+    copy_to_device(device, wanted.data(), &yes, sizeof yes);
+    replicas->enqueue(wanted.as<int64_t>(), *compute);
+    finish();
+    copy_to_host(device, out.data(), replicas->words(), replicas->of_state() * sizeof(uint64_t));
+    return out;
+  }
+
+  void inspect(const StepInput& input, const Graph& graph, std::shared_ptr<const KernelSet> own, const CompileOptions& options, const Visit& visit) {
+    device.enter();
+    ExecutableSource source{graph, {}, {}, {plan.options.gather_bytes ? plan.options.gather_bytes : plan.options.bucket_bytes, plan.options.reshard_after_forward},
+                            1, [this](const std::string& dim) { return &mesh.group_on(device, dim); }};
+    for (size_t o = 0; o < graph.outputs.size(); ++o) source.groups.push_back({static_cast<int>(o)});
+    for (const auto& weight : plan.phases.streamed) source.streamed.push_back(weight.input);
+    std::unique_ptr<Executable> body;
+    std::string refused;
+    try {
+      body = options.backend == Backend::reference ? make_reference(source) : make_native(source, std::move(own), options);
+    } catch (const UserError& error) { refused = error.what(); }
+    agree(*mesh.world, refused);
+    std::unique_ptr<WeightStream> gathers;
+    if (!source.streamed.empty()) gathers = std::make_unique<WeightStream>(plan.phases, body->gathers(), mesh, device, table.at);
+    program.reset();  // its marks are gone with what is enqueued here; the next step is captured anew
+    runs = std::min<int64_t>(runs, 1);
+    for (Array* array : state) array->on(device);
+    if (!tail->rounds_in_update() || written.empty() || state_version() != rounded_version) tail->round_weights(*compute);
+    fed->send(input, seed, scalars_of(input.step), *compute);
+    exposed.begin();
+    tail->run_head(*compute);
+    run_counts();
+    for (int64_t j = 0; j < slots; ++j) {
+      const int64_t micro = micro_batch(j);
+      if (micro < 0 && !gathers) continue;
+      auto after = [&](int output) {
+        if (micro >= 0) compute->synchronize(), visit(micro, output, *body);
+      };
+      const auto inputs = inputs_of(plan.phases.body, j);
+      gathers ? body->run(inputs, *compute, after, *gathers) : body->run(inputs, *compute, after);
+    }
+    finish();
   }
 
   // Waits for the device, and looks after the peers meanwhile: a collective that never ends keeps the device busy for ever.
@@ -275,6 +341,7 @@ struct Step::Impl {
   std::unique_ptr<StepInputs> fed;
   int64_t slots = 0;  // of the lane plan: micro-batches, and idle ones
   Buffer totals, results;
+  std::unique_ptr<ReplicaCheck> replicas;
   std::vector<ValueId> summed;  // per count: its value summed over the ranks
   std::unique_ptr<Tail> tail;
   std::unique_ptr<WeightStream> weights;  // null: the head gathers all weights
@@ -312,6 +379,12 @@ Step::~Step() = default;
 Step::Step(Step&&) noexcept = default;
 
 StepResult Step::run(const StepInput& input) { return impl_->run(input); }
+void Step::inspect(const StepInput& input, const Graph& body, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options,
+                   const Visit& visit) {
+  impl_->inspect(input, body, std::move(kernels), options, visit);
+}
+const std::vector<Replica>& Step::replicas() const { return impl_->replicas->replicas(); }
+std::vector<uint64_t> Step::checksums_now() { return impl_->checksums_now(); }
 const std::string& Step::certificate() const { return impl_->certificate; }
 const StepPlan& Step::plan() const { return impl_->plan; }
 const LanePlan& Step::lane_plan() const { return impl_->lanes; }

@@ -14,8 +14,8 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
   const int64_t slots = lanes.slots(lanes.rank);
   size_t bytes = 0;
   for (const auto& input : whole.inputs) bytes += input.kind == InputKind::scalar ? 16 : 0;
-  scalar_block_ = Buffer(bytes + 16, device.memory());
-  scalar_host_ = Buffer(bytes + 16, device.staging());
+  scalar_block_ = Buffer(bytes + 32, device.memory());
+  scalar_host_ = Buffer(bytes + 32, device.staging());
   vote_at_ = bytes;
   size_t place = 0;
   for (const auto& input : whole.inputs) {
@@ -68,6 +68,11 @@ void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars
       set_int(dtype, scalar_host_.data() + at, 0, integer);
   }
   std::memcpy(scalar_host_.data() + vote_at_, &input.vote, sizeof input.vote);
+  const float limits[2] = {input.norm_limit, input.loss_limit};
+  std::memcpy(scalar_host_.data() + vote_at_ + 8, &input.replica_word, sizeof input.replica_word);
+  std::memcpy(scalar_host_.data() + vote_at_ + 16, limits, sizeof limits);
+  const int64_t checked = input.check_replicas ? 1 : 0;
+  std::memcpy(scalar_host_.data() + vote_at_ + 24, &checked, sizeof checked);
   device_.copy(scalar_block_.data(), scalar_host_.data(), scalar_host_.bytes(), stream);
   if (staged_for_ == input.step)
     set_in_use_ = 1 - set_in_use_;

@@ -25,6 +25,9 @@ class StepInputs {
   void* field(int64_t slot, const std::string& name);  // InternalError for a field that the plan lacks
   void* sample(ValueId value, int64_t slot);           // the slot's first sample, where `value` is that scalar; else null
   const int64_t* vote() const { return reinterpret_cast<const int64_t*>(scalar_block_.data() + vote_at_); }
+  // Behind it lie the word about replicas (StepInput::replica_word), limits of norms and of the loss, and whether replicas are looked at.
+  const float* limits() const { return reinterpret_cast<const float*>(scalar_block_.data() + vote_at_ + 16); }
+  const int64_t* checks_replicas() const { return reinterpret_cast<const int64_t*>(scalar_block_.data() + vote_at_ + 24); }
 
  private:
   void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set);

@@ -73,6 +73,7 @@ struct Tail::Impl {
     for (const auto& step : parts.phases.tail)
       if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
     batcher = make_update_batcher(parts.kernels, parts.options);
+    gates = update_gates(whole);
   }
 
   Group& group(const Node& node) const { return parts.mesh.group_on(*parts.table.device, node.attrs.word("mesh_dim")); }
@@ -154,6 +155,7 @@ struct Tail::Impl {
 
   void run(Stream& on) {
     stream = &on;
+    updates_begun = false;
     for (const auto& step : parts.phases.tail) {
       if (step.node < 0) {
         flush_sums();
@@ -183,7 +185,14 @@ struct Tail::Impl {
       at(node.outputs[0]) =
           static_cast<std::byte*>(at(node.inputs[0])) + skipped * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
     } else if (op_row(node.op).kind == OpKind::update) {
+      if (!updates_begun && parts.before_updates) parts.before_updates(*stream);
+      updates_begun = true;
       UpdateCall call = update_call(node);
+      for (size_t k = 0; k < gates.size(); ++k) {
+        LS_CHECK(at(gates[k]), "an update at ", node.at.text(), " comes before %", gates[k], ", which decides whether it is made");
+        call.gates.push_back(at(gates[k]));
+        call.gates.push_back(const_cast<float*>(parts.limits + (k + 1 == gates.size() ? 1 : 0)));
+      }
       for (ValueId v : node.outputs) call.outputs.push_back(at(v) = at(replaces[v]));
       if (auto found = rounded.find(state_output(whole, node.outputs[0])); found != rounded.end() && batcher->writes_copies()) {
         call.copy = at(found->second);
@@ -297,6 +306,8 @@ struct Tail::Impl {
   Stream* stream = nullptr;
   std::vector<Reductions::Sum> sums;
   std::unique_ptr<UpdateBatcher> batcher;
+  std::vector<ValueId> gates;  // of the updates
+  bool updates_begun = false;
   std::map<std::string, ValueId> rounded;  // state -> its rounded rows
   std::map<ValueId, int> exchange_of;
   std::map<ValueId, ValueId> replaces;

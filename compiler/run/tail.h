@@ -39,6 +39,8 @@ class Tail {
     const CompileOptions& options;
     std::function<void*(const std::string&)> state_of;  // the device's pointer of a tensor of the state; null: there is none
     std::function<std::vector<void*>(const Phase&)> inputs_of;  // of a fragment
+    const float* limits = nullptr;  // on the device: of the norms, of the loss; beyond one of them no update is made
+    std::function<void(Stream&)> before_updates;  // called once per step, while enqueueing; may be empty
   };
   explicit Tail(Parts parts);
   ~Tail();

@@ -1,6 +1,7 @@
 // Updates by generated multi-tensor kernels, or by the reference evaluator.
 #include "compiler/run/update.h"
 
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -17,6 +18,13 @@ class ReferenceUpdates : public UpdateBatcher {
  public:
   void add(const UpdateCall& call) override {
     const Graph& graph = *call.graph;
+    if (call.node->op != "convert") {
+      const std::vector<ValueId> gates = update_gates(graph);
+      for (size_t k = 0; k < gates.size(); ++k) {
+        const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
+        if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1)))) return;
+      }
+    }
     std::vector<HostTensor> inputs;
     for (size_t i = 0; i < call.inputs.size(); ++i) {
       const Value& value = graph[call.node->inputs[i]];
@@ -42,7 +50,9 @@ Graph convert_body(DType from, DType to) {
 Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   const DType dtype = graph[node.inputs[0]].dtype;
   if (node.op == "convert") return convert_body(dtype, graph[node.outputs[0]].dtype);
-  Graph body = multi_tensor_body(node.op, node.attrs, dtype);
+  std::vector<DType> gates;
+  for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
+  Graph body = gated_body(multi_tensor_body(node.op, node.attrs, dtype), gates);
   if (!copy) return body;
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
@@ -61,6 +71,7 @@ class MultiTensorUpdates : public UpdateBatcher {
     std::vector<void*> scalars, elements;
     for (size_t i = 0; i < call.inputs.size(); ++i)
       ((*call.graph)[call.node->inputs[i]].shape.empty() ? scalars : elements).push_back(call.inputs[i]);
+    scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
     // Two optimizers of one kind have scalars of their own.
     Batch& batch = batches_[{kind.name, scalars}];
     batch.kernel = kind.kernel;
@@ -112,6 +123,15 @@ class MultiTensorUpdates : public UpdateBatcher {
 std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options) {
   if (!kernels) return std::make_unique<ReferenceUpdates>();
   return std::make_unique<MultiTensorUpdates>(std::move(kernels), options);
+}
+
+std::vector<ValueId> update_gates(const Graph& whole) {
+  std::vector<ValueId> out;
+  for (const Node& node : whole.nodes)
+    if (node.op == "norm_of_limbs") out.push_back(node.outputs[0]);
+  for (const auto& output : whole.outputs)
+    if (output.kind == OutputKind::metric && output.name == "loss") out.push_back(output.value);
+  return out;
 }
 
 std::map<std::string, DType> rounded_state(const Phases& phases) {

@@ -24,7 +24,11 @@ struct UpdateCall {
   std::vector<void*> inputs, outputs;
   void* copy = nullptr;  // null: none
   DType copy_dtype = DType::f32;
+  std::vector<void*> gates;  // of an update: per value of update_gates(), it and its limit; see gated_body()
 };
+
+// The values that decide whether a step's updates are made: the norms of gradients, then the step's loss, last.
+std::vector<ValueId> update_gates(const Graph& whole);
 
 class UpdateBatcher {
  public:

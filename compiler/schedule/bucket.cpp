@@ -44,9 +44,11 @@ class Bucketer {
     auto tail = depends_on(old_, exchanged);
     auto exchanges = buckets_of("lane_exchange_start", [](const Node&) { return true; });
     const std::vector<int> stages = gather_stages();
-    auto gathers_of = [&](bool after_sums, int stage) {
+    const std::set<ValueId> sooner = gathers_of_sums();
+    auto gathers_of = [&](bool after_sums, int stage, bool soon = false) {
       return buckets_of("all_gather_start", [&](const Node& node) {
-        return in_tail(node, tail) == after_sums && stages[static_cast<size_t>(node.outputs[0])] == stage;
+        return in_tail(node, tail) == after_sums && stages[static_cast<size_t>(node.outputs[0])] == stage &&
+               (sooner.count(node.outputs[0]) > 0) == soon;
       });
     };
     const int last_stage = stages.empty() ? 0 : *std::max_element(stages.begin(), stages.end());
@@ -72,11 +74,15 @@ class Bucketer {
       for (NodeId s : exchanges[b].starts)
         for (NodeId reader : readers_of_wait(s)) copy(node_at(reader));
     }
+    // The loss and the norms are known before the first update, which is made only where they are finite.
+    int64_t number = static_cast<int64_t>(gathers.size());
+    for (int stage = 1; stage <= last_stage; ++stage) gather_now(gathers_of(true, stage, true), number);
+    copy_what_decides();
     next = 0;
     std::vector<NodeId> late;  // readers of gathered values
     std::vector<ValueId> gathered;
     for (const Node& node : old_.nodes)
-      if (node.op == "all_gather_start" && in_tail(node, tail)) gathered.push_back(node.outputs[0]);
+      if (node.op == "all_gather_start" && in_tail(node, tail) && !sooner.count(node.outputs[0])) gathered.push_back(node.outputs[0]);
     auto after_gather = depends_on(old_, gathered);
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
@@ -157,9 +163,40 @@ class Bucketer {
         if (NodeId made = old_[v].producer; made >= 0 && !copied(node_at(made)) && before.insert(made).second) open.push_back(made);
     }
     for (NodeId n : before) copy(node_at(n));
+    int64_t number = 0;
+    gather_now(weights, number);
+  }
+  void gather_now(const std::vector<Bucket>& buckets, int64_t& number) {
     std::vector<Tensor> handles;
-    for (size_t b = 0; b < weights.size(); ++b) handles.push_back(start(weights[b], static_cast<int64_t>(b)));
-    for (size_t b = 0; b < weights.size(); ++b) wait(weights[b], handles[b]);
+    for (const Bucket& bucket : buckets) handles.push_back(start(bucket, number++));
+    for (size_t b = 0; b < buckets.size(); ++b) wait(buckets[b], handles[b]);
+  }
+
+  // Handles of the gathers of sums over lanes as they are, such as the loss's: of nothing that an update makes.
+  std::set<ValueId> gathers_of_sums() const {
+    std::set<ValueId> out;
+    for (const Node& node : old_.nodes) {
+      if (node.op != "all_gather_start" || old_[node.inputs[0]].producer < 0) continue;
+      const Node& made = node_at(old_[node.inputs[0]].producer);
+      if (made.op == "lane_sum" || (made.op == "wait" && out.count(made.inputs[0]))) out.insert(node.outputs[0]);
+    }
+    return out;
+  }
+  // What the step's own loss and the norms of gradients are made of.
+  void copy_what_decides() {
+    std::set<NodeId> needed;
+    std::vector<ValueId> open;
+    for (const auto& output : old_.outputs)
+      if (output.kind == OutputKind::metric && output.name == "loss") open.push_back(output.value);
+    for (const Node& node : old_.nodes)
+      if (node.op == "norm_of_limbs") open.push_back(node.outputs[0]);
+    while (!open.empty()) {
+      const NodeId made = old_[open.back()].producer;
+      open.pop_back();
+      if (made < 0 || copied(node_at(made)) || !needed.insert(made).second) continue;
+      for (ValueId v : node_at(made).inputs) open.push_back(v);
+    }
+    for (NodeId n : needed) copy(node_at(n));
   }
 
   template <class Wanted>

@@ -248,6 +248,11 @@ class FarReductions : public Reductions {
     for (auto& one : mine) one.to = near(one.to), one.from = near(one.from);
     cpu_->copy(mine, stream);
   }
+  void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) override {
+    std::vector<Bytes> mine(parts.begin(), parts.end());
+    for (auto& part : mine) part.from = near(part.from);
+    cpu_->checksums(mine, near(sums), near(wanted), stream);
+  }
   void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
     cpu_->add(near(totals), near(addend), count, stream);
   }

@@ -103,6 +103,18 @@ struct TrainConfig {
   int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
   std::string init_from =
       key(&init_from, "train.init_from", "", "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
+  std::string on_nonfinite = key(&on_nonfinite, "train.on_nonfinite", "stop",
+                                 "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run ends; skip: it goes on "
+                                 "with the next step; rewind: it goes on with the next step from the state of the last checkpoint",
+                                 one_of({"stop", "skip", "rewind"}));
+  int64_t nonfinite_limit = key(&nonfinite_limit, "train.nonfinite_limit", 10,
+                                "steps in a row that may be skipped, and times that the run may go back to one checkpoint; then it stops", at_least(1));
+  std::string on_spike = key(&on_spike, "train.on_spike", "warn",
+                             "a step whose loss or gradient norm is above train.spike_factor times the median of the last train.spike_window steps; "
+                             "warn: a line; skip, rewind, stop: as train.on_nonfinite, its update is not made",
+                             one_of({"off", "warn", "skip", "rewind", "stop"}));
+  double spike_factor = key(&spike_factor, "train.spike_factor", 10.0, "what a spike is, in medians", above(1));
+  int64_t spike_window = key(&spike_window, "train.spike_window", 64, "steps that the median is taken of; from 16 on, where there are fewer yet", at_least(2));
 };
 
 struct ScheduleConfig {
@@ -183,6 +195,8 @@ struct VerifyConfig {
                                 "checksums of all that travels between ranks through MPI (not NCCL): on, off, or auto: on over TCP, off in shared "
                                 "memory; a message that arrives other than it was sent ends the run (exit 75, restartable)",
                                 one_of({"auto", "on", "off"}));
+  int64_t replicas_every = key(&replicas_every, "verify.replicas_every", 1,
+                               "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never", at_least(0));
 };
 
 struct RunConfig {

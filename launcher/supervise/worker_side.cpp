@@ -93,10 +93,10 @@ std::optional<Fault> read_fault() {
   char kind[16] = "";
   long long rank = 0, step = 0;
   if (std::sscanf(text.c_str(), "%15[a-z]:rank=%lld,step=%lld", kind, &rank, &step) == 3) {
-    for (const char* known : {"kill", "segv", "hang", "throw", "exit"})
+    for (const char* known : {"kill", "segv", "hang", "throw", "exit", "flip", "burst", "spike"})
       if (std::string(kind) == known) return Fault{kind, rank, step};
   }
-  throw UserError(str("LOCKSTEP_FAULT is \"", text, "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit"));
+  throw UserError(str("LOCKSTEP_FAULT is \"", text, "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike"));
 }
 
 }  // namespace
@@ -125,9 +125,21 @@ void report_step(int64_t step) {
   fire_fault(g_place, step);
 }
 
-void fire_fault(const WorkerPlace& place, int64_t step) {
+namespace {
+const Fault* fault_of(const WorkerPlace& place, int64_t step) {
   static const std::optional<Fault> fault = read_fault();
-  if (!fault || fault->rank != place.rank || fault->step != step || place.restart > 0) return;
+  return fault && fault->rank == place.rank && fault->step == step && place.restart == 0 ? &*fault : nullptr;
+}
+}  // namespace
+
+bool fault_due(const WorkerPlace& place, std::string_view kind, int64_t step) {
+  const Fault* fault = fault_of(place, step);
+  return fault && fault->kind == kind;
+}
+
+void fire_fault(const WorkerPlace& place, int64_t step) {
+  const Fault* fault = fault_of(place, step);
+  if (!fault) return;
   if (fault->kind == "kill") raise(SIGKILL);
   if (fault->kind == "hang") raise(SIGSTOP);
   if (fault->kind == "exit") _exit(0);

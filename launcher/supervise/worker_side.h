@@ -5,6 +5,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <string_view>
 
 #include "launcher/supervise/contract.h"
 
@@ -47,6 +48,8 @@ std::string file_error_text(const std::filesystem::filesystem_error& error);
 // Writes worker-R.json of the attempt: the process of a rank, which hears a stop request from now on.
 void announce_worker(const WorkerPlace& place);
 
+// Whether LOCKSTEP_FAULT names this kind, rank and step: of faults that the run itself makes (flip, burst, spike).
+bool fault_due(const WorkerPlace& place, std::string_view kind, int64_t step);
 // Fires the fault of LOCKSTEP_FAULT when it names this rank and step; see report_step.
 void fire_fault(const WorkerPlace& place, int64_t step);
 

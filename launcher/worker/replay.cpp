@@ -7,6 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "launcher/worker/guard.h"
 #include "launcher/worker/training.h"
 
 namespace lockstep {
@@ -29,8 +30,15 @@ class Replay : Training {
     if (rank() == 0 && hooks_.progress.columns > 0) progress.emplace(hooks_.progress, task_.step, task_.step);
     for (int64_t i = done + 1; i <= task_.step; ++i) {
       hooks_.report_step(i);
-      auto result = step.run(input(i, i < task_.step, hooks_.stop_requested()));
+      StepInput fed = input(i, i < task_.step, hooks_.stop_requested());
+      guard_.limit(fed);
+      auto result = step.run(fed);
       const auto loss = static_cast<float>(result.metrics.at("loss"));
+      const auto norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+      if (guard_.judge(i, loss, norm).action == StepGuard::Action::rewind) {  // as the run did; what it skipped, the step skips
+        load(out);
+        guard_.went_back(done, i);
+      }
       if (progress) progress->update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
       if (i < task_.step) {
         if (result.votes > 0) return end(kExitStopped);
@@ -58,15 +66,17 @@ class Replay : Training {
 
   // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the next older one is taken.
   int64_t load(ReplayResult& out) {
+    guard_.restore({});
     if (task_.checkpoints.empty()) {
       start_state();
       return 0;
     }
     std::string damage;
     for (const auto& folder : task_.checkpoints) try {
-        int64_t step = load_checkpoint(folder, state_.arrays(), live_).step;
+        const auto loaded = load_checkpoint(folder, state_.arrays(), live_);
+        if (loaded.extra.contains("guard")) guard_.restore(loaded.extra["guard"]);
         out.from = folder;
-        return step;
+        return loaded.step;
       } catch (const DamagedError& error) {
         if (rank() == 0) logs::warn(str(folder, " is damaged: ", error.what()));
         damage += str("\n  ", error.what());
@@ -76,6 +86,7 @@ class Replay : Training {
 
   const ReplayTask& task_;
   const RunHooks& hooks_;
+  StepGuard guard_{config_.train};
 };
 }  // namespace
 

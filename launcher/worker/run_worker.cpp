@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "checkpoint/checkpoint.h"
+#include "compiler/first_nonfinite.h"
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -14,6 +15,8 @@
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/fingerprint.h"
+#include "launcher/worker/guard.h"
+#include "launcher/worker/replica_watch.h"
 #include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
@@ -28,6 +31,7 @@ class Run : Training {
   Run(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)
       : Training(config, at, std::move(world), hooks.device),
         hooks_(hooks),
+        place_(at),
         dir_(at.run_dir.empty() ? "runs/" + config.name : at.run_dir),
         saving_(config.checkpoint, rank() == 0) {
     set_deadlines({config.watch.deadline, config.watch.start_deadline});
@@ -63,26 +67,25 @@ class Run : Training {
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       hooks_.report_step(i);
       double began = now();
-      auto result = step.run(input(i, i < config_.train.steps, hooks_.stop_requested()));
+      StepInput fed = input(i, i < config_.train.steps, hooks_.stop_requested());
+      guard_.limit(fed);
+      replicas_.ask(fed);
+      inject_fault(i);
+      auto result = step.run(fed);
+      replicas_.hear(i, result, step);
       double seconds = now() - began;
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
       float norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
-      if (!std::isfinite(loss) || !std::isfinite(norm))
-        throw UserError(str("step ", i, ": the loss is ", loss, " and the gradient norm is ", norm,
-                            "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip"));
+      const auto finding = guard_.judge(i, loss, norm);
+      LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ", result.applied ? "" : "not ", "applied: loss ",
+               loss, ", norm ", norm);
+      act(i, finding, step, fed);
       if (foretold_)
         if (auto line = foretold_->measured(seconds, result.exposed)) logs::info(str("step ", i, ": ", *line));
       report(i, last, seconds, result, step, evaluation.get());
       if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
-      bool save = last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0);
-      if (save) {
-        Json extra = {{"data", data_.fingerprint()}, {"library", target_.library_version()}};
-        saving_(i, last, [&] {
-          save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
-                          static_cast<int>(config_.checkpoint.keep));
-        });
-      }
+      if (last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0)) save(i, last, step, fed);
       if (result.votes > 0 && i < config_.train.steps) {
         logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
         return end(kExitStopped);
@@ -101,6 +104,59 @@ class Run : Training {
     return code;
   }
 
+  void save(int64_t i, bool last, Step& step, const StepInput& fed) {
+    replicas_.compare(i, step, true);
+    auto write = [&] {
+      Json extra = {{"data", data_.fingerprint()}, {"library", target_.library_version()}, {"guard", guard_.json()}};
+      return saving_(i, last, [&] {
+        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
+                        static_cast<int>(config_.checkpoint.keep));
+      });
+    };
+    bool saved = false;
+    try {
+      saved = write();
+    } catch (const NonFiniteError& error) {  // the update overflowed, though loss and norm did not
+      act(i, guard_.judge_state(error.what()), step, fed);
+      saved = write();
+    }
+    if (saved) guard_.saved(i);
+  }
+
+  // LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million times the weight.
+  void inject_fault(int64_t i) {
+    const bool flip = fault_due(place_, "flip", i), burst = fault_due(place_, "burst", i), spike = fault_due(place_, "spike", i);
+    if (!flip && !burst && !spike) return;
+    Array& weight = *state_.arrays()[0];
+    weight.fetch();
+    if (flip) weight.data.data()[1] ^= std::byte{0x08};
+    if (burst) weight.data.data()[3] ^= std::byte{0x40};
+    if (spike) *weight.data.as<float>() *= 1e6f;
+    weight.host_wrote();
+  }
+
+  // Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
+  void act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
+    using Action = StepGuard::Action;
+    if (finding.action != Action::go_on) replicas_.compare(i, step, false);  // another rank's memory may be what did it
+    if (finding.nonfinite && finding.look) finding.words += "; " + first_nonfinite(step, fed, state_);
+    if (finding.action == Action::stop)
+      throw UserError(str("step ", i, ": ", finding.words, finding.of_state ? "" : "; the last checkpoint is untouched",
+                          finding.nonfinite ? ". Lower optim.lr, or set optim.clip" : "; train.on_spike decides what a spike does"));
+    if (finding.action == Action::go_on && !finding.words.empty()) logs::info(str("step ", i, ": ", finding.words));
+    if (finding.action == Action::skip && rank() == 0) logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
+    if (finding.action == Action::rewind) {
+      const auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
+      const int64_t from = loaded ? loaded->step : 0;
+      if (!loaded) start_state();
+      guard_.restore(loaded && loaded->extra.contains("guard") ? loaded->extra["guard"] : Json());
+      guard_.went_back(from, i);
+      if (rank() == 0)
+        logs::warn(str("step ", i, ": ", finding.words, "; going on behind it from the state of ",
+                     loaded ? loaded->path : std::string("the initial weights"), ": steps ", from + 1, " to ", i, " are passed over"));
+    }
+  }
+
   // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
   int64_t resume(const Step& step) {
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
@@ -112,6 +168,7 @@ class Run : Training {
                        ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
       if (lead && loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint())
         logs::warn("the data changed since the checkpoint: samples are not the same as before");
+      if (loaded->extra.contains("guard")) guard_.restore(loaded->extra["guard"]);
       if (!config_.train.init_from.empty()) logs::info("train.init_from is ignored: the run folder holds a checkpoint");
       return loaded->step;
     }
@@ -142,7 +199,8 @@ class Run : Training {
     const auto& values = result.metrics;
     bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
     bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
-    if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval)) return;
+    const bool passed = guard_.passed_over() > told_passed_;
+    if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval || passed)) return;
     MetricsRow row(i);
     row.add("loss", static_cast<float>(values.at("loss")));
     if (auto found = values.find("grad_norm"); found != values.end()) row.add("grad_norm", static_cast<float>(found->second));
@@ -155,6 +213,8 @@ class Run : Training {
       row.add("measured_step_ms", static_cast<float>(foretold_->median_s() * 1e3));
       foretold_.reset();
     }
+    if (guard_.passed_over()) row.add("passed_over", guard_.passed_over());
+    told_passed_ = guard_.passed_over();
     if (eval) {
       float loss = evaluate(*evaluation, i);
       row.add("val_loss", loss);
@@ -170,9 +230,13 @@ class Run : Training {
   }
 
   const RunHooks& hooks_;
+  WorkerPlace place_;
   std::string dir_;
   Saving saving_;
   std::unique_ptr<MetricsWriter> metrics_;
+  StepGuard guard_{config_.train};
+  ReplicaWatch replicas_{config_.verify.replicas_every, live_};
+  int64_t told_passed_ = 0;  // as the last row says
   std::unique_ptr<Foretold> foretold_;  // on rank 0, until its words are said
 };
 }  // namespace

@@ -1,5 +1,6 @@
 // Wrong configs, data and weights: one clear error, exit code 2, and nothing of an earlier run is lost.
 #include <cstring>
+#include <limits>
 
 #include "tests/support/real_run.h"
 
@@ -154,6 +155,11 @@ TEST_F(BadInput, InitialWeights) {
   scratch_.write("extra.safetensors", weights_text(extra));
   scratch_.write("shaped.safetensors", weights_text(shaped));
   scratch_.write("cut.safetensors", weights_text(good).substr(0, 100000));
+  auto poisoned = good;
+  const float values[] = {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()};
+  std::memcpy(poisoned["norm.weight"].bytes.data() + 4 * 7, &values[0], 4);
+  std::memcpy(poisoned["norm.weight"].bytes.data() + 4 * 9, &values[1], 4);
+  scratch_.write("poisoned.safetensors", weights_text(poisoned));
   scratch_.write("text.safetensors", std::string("these are no weights, but words\n"));
   for (int nproc : {1, 3}) {
     auto with = [&](const char* file) { return Words{"--nproc", str(nproc), "g.json", str("--init_from=", file)}; };
@@ -167,6 +173,7 @@ TEST_F(BadInput, InitialWeights) {
             "shaped.safetensors does not fit the model: 0 missing, 0 extra, 1 of another shape or dtype\n  differs: norm.weight is "
             "f32[8,8] in ");
     refused(with("cut.safetensors"), "cut.safetensors: ");
+    refused(with("poisoned.safetensors"), "poisoned.safetensors: norm.weight[7] is nan, and so is 1 more value of the state; weights must be finite numbers\n");
     refused(with("text.safetensors"), "text.safetensors: ");
     refused(with("none.safetensors"), "cannot open none.safetensors: No such file or directory\n");
   }
@@ -188,7 +195,7 @@ TEST_F(BadInput, RatesThatDestroyTheModel) {
   train({"--nproc", "2", "c.json", "--train.steps=20"});
   auto before = files_of("run/ckpt");
   refused({"--nproc", "2", "c.json", "--optim.lr=1e38", "--optim.clip=0"},
-          "the last checkpoint is untouched. Lower optim.lr, or set optim.clip\n");
+          "; the last checkpoint is untouched. Lower optim.lr, or set optim.clip\n");
   EXPECT_EQ(files_of("run/ckpt"), before);
 }
 

@@ -99,7 +99,7 @@ TEST_F(Supervise, MalformedFaultIsAUserError) {
   auto process = start({"5"}, {.nproc = 1, .variables = {{"LOCKSTEP_FAULT", "kill rank 2"}}});
   EXPECT_EQ(process.wait(10), kExitUser);
   EXPECT_HAS(process.output(),
-             "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit");
+             "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike");
 }
 
 TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {

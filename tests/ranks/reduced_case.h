@@ -40,6 +40,7 @@ class AddsFew : public Reductions {
   void limbs(std::span<const Doubles>, int64_t*, Stream&) override {}
   void norm_of_limbs(const int64_t*, float*, Stream&) override {}
   void copy(std::span<const Copy> copies, Stream& stream) override { cpu_->copy(copies, stream); }
+  void checksums(std::span<const Bytes>, uint64_t*, const int64_t*, Stream&) override {}
   void add(int64_t*, const int64_t*, int64_t, Stream&) override {}
 
  private:

@@ -67,7 +67,22 @@ TinyResult train_tiny(const TinyRun& run) {
             static_cast<int32_t*>(fields[1])[s * run.context + t] = masked ? -100 : token(t + 1);
           }
       };
-      auto result = step.run({i, fill});
+      StepInput fed{i, fill};
+      if (run.blocked.count(i)) fed.norm_limit = 1e-20f;
+      fed.check_replicas = true;
+      if (run.flipped == i && mesh.rank == 1) {
+        Array& weight = *state.arrays()[0];
+        weight.fetch();
+        weight.data.data()[1] ^= std::byte{0x08};
+        weight.host_wrote();
+      }
+      auto result = step.run(fed);
+      if (result.applied == (run.blocked.count(i) > 0)) throw InternalError(str("step ", i, " was ", result.applied ? "" : "not ", "applied"));
+      if (mine.differs.empty())
+        if (auto words = replica_difference(step.replicas(), result.replica_sums, *mesh.world); !words.empty()) mine.differs = str("step ", i, ": ", words);
+      int64_t word = replica_word(step.replicas(), result.replica_sums);
+      all_reduce(*mesh.world, {&word, &word, 1, DType::i64, ReduceOp::sum}, "words");
+      if ((word == 0) != (mine.differs.rfind(str("step ", i, ":"), 0) != 0)) throw InternalError(str("step ", i, ": the words add up to ", word, ", and ", mine.differs));
       mine.losses.push_back(number_text(static_cast<float>(result.metrics.at("loss"))));
       mine.norms.push_back(number_text(static_cast<float>(result.metrics.at("grad_norm"))));
     }

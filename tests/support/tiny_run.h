@@ -1,6 +1,7 @@
 // A small model trained in one process, ranks as threads: what the train tests compare as strings.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,10 @@ struct TinyRun {
   double clip = 1.0;
   int64_t mask_every = 0;  // every so many targets is ignored
   int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
-  CompileOptions options;
-  std::string load, save;  // folders of checkpoints: the run goes on from the newest in `load`, and leaves one in `save` at its end
+  CompileOptions options = {};
+  std::set<int64_t> blocked = {};  // steps whose norm is above its limit, so that they are not applied
+  int64_t flipped = 0;        // step before which rank 1 has a bit flipped in its first weight; 0: none
+  std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
 };
 
@@ -34,6 +37,7 @@ struct TinyResult {
   int64_t state_bytes = 0;  // of the fullest rank
   Recompute recompute;
   int64_t arena = 0;  // bytes
+  std::string differs;  // what the comparison of replicas said, and of which step
   bool operator==(const TinyResult&) const = default;
 };
 

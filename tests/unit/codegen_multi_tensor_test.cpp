@@ -68,5 +68,49 @@ TEST(multi_tensor, updates_every_tensor_as_the_row_does) {
   }
 }
 
+// With a gate beyond its limit, or no number, everything stays as it was; else the bits are those of the update without gates.
+TEST(multi_tensor, a_gated_update_is_made_or_not) {
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
+  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}}, {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  ScratchFolder cache;
+  for (const Update& update : updates) {
+    const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
+    const KernelSource plain = generate_multi_tensor(body), gated = generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+    KernelLibrary library = compile_kernels({plain, gated}, {.cache_dir = cache.path("")});
+    int64_t size = 1003;
+    const float decay = 0.1f;
+    auto run = [&](const KernelSource& source, std::vector<float> gates, float poison) {
+      std::vector<HostTensor> in;
+      for (size_t k = 0; k < update.tensors; ++k) in.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
+      if (poison != 0) set_double(DType::f32, in[1].data.data(), 5, poison);
+      std::vector<void*> table, scalars;
+      for (auto& t : in) table.push_back(t.data.data());
+      for (size_t k = 0; k < update.tensors; ++k)
+        if (k != 1) table.push_back(in[k].data.data());
+      std::vector<float> values(update.scalars.begin(), update.scalars.end());
+      for (float& value : values) scalars.push_back(&value);
+      for (float& gate : gates) scalars.push_back(&gate);
+      library.find_multi_tensor(source.name)(table.data(), &size, &decay, 1, scalars.data(), 2);
+      return in;
+    };
+    auto equal = [&](const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+      for (size_t k = 0; k < a.size(); ++k)
+        if (!same_bytes(a[k], b[k])) return false;
+      return true;
+    };
+    std::vector<HostTensor> before;
+    for (size_t k = 0; k < update.tensors; ++k) before.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
+    const auto want = run(plain, {}, 0);
+    EXPECT_FALSE(equal(want, before));
+    for (std::vector<float> gates : {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}}) EXPECT_TRUE(equal(run(gated, gates, 0), want)) << update.op;
+    for (std::vector<float> gates : {std::vector<float>{nan, most, 2, most}, {1, most, nan, most}, {inf, most, 1, most}, {1, most, -inf, most}, {2.5f, 2, 1, most}, {1, most, 3, 2}}) {
+      EXPECT_TRUE(equal(run(gated, gates, 0), before)) << update.op;
+      auto poisoned = run(gated, gates, nan);  // a gradient that is no number reaches nothing
+      poisoned[1] = before[1];
+      EXPECT_TRUE(equal(poisoned, before)) << update.op;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

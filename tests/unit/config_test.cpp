@@ -36,7 +36,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
              "validation": 0.05, "raw": true, "fingerprint": "1GiB"},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
     "train": {"steps": 600, "seed": 7, "precision": "bf16", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
-              "init_from": "w.safetensors"},
+              "init_from": "w.safetensors", "on_nonfinite": "skip", "nonfinite_limit": 3, "on_spike": "rewind", "spike_factor": 5, "spike_window": 20},
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5,
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
@@ -45,7 +45,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50},
     "watch": {"deadline": 30, "start_deadline": 300},
-    "verify": {"collectives": "on"}})");
+    "verify": {"collectives": "on", "replicas_every": 7}})");
   EXPECT_EQ(config.name, "quickstart");
   EXPECT_EQ(config.model.rope_theta, 5e5);
   EXPECT_EQ(config.optim.lr, 1.0);  // an integer is a number

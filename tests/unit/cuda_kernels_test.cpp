@@ -51,7 +51,9 @@ TEST(cuda_kernels, multi_tensor_updates_compile) {
   if (!cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
   std::vector<KernelSource> sources{
       cuda::generate_multi_tensor(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
-      cuda::generate_multi_tensor(multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32))};
+      cuda::generate_multi_tensor(multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
+      cuda::generate_multi_tensor(gated_body(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
+                                             {DType::f32, DType::f32}))};
   EXPECT_GT(cuda::compile_cubin(cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 

@@ -10,6 +10,7 @@
 #include "core/base/log.h"
 #include "core/ir/print.h"
 #include "core/ir/walk.h"
+#include "core/ops/functions.h"
 #include "core/ops/op.h"
 
 namespace lockstep {
@@ -63,6 +64,29 @@ Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) 
   }
   LS_CHECK(marks > 0, "the expansion of ", op, " does not hold weight_decay as a constant");
   return prune(rewriter.finish());
+}
+
+Graph gated_body(Graph body, const std::vector<DType>& gates) {
+  auto builder = std::make_shared<Builder>();
+  builder->graph = std::move(body);
+  Graph& graph = builder->graph;
+  std::vector<ValueId> elements;
+  for (const auto& input : graph.inputs)
+    if (!graph[input.value].shape.empty()) elements.push_back(input.value);
+  auto scalar_of = [&](const std::string& label, DType dtype) { return Tensor(builder, graph.add_input(InputKind::scalar, label, dtype, {})); };
+  Tensor within;
+  for (size_t k = 0; k < gates.size(); ++k) {
+    Tensor gate = scalar_of(str("gate", k), gates[k]), limit = scalar_of(str("limit", k), DType::f32);
+    Tensor one = less_equal(abs(gates[k] == DType::f32 ? gate : convert(gate, DType::f32)), limit);
+    within = within.defined() ? apply1("and", {within, one}) : one;
+  }
+  for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
+    const ValueId old = elements.at(o == 0 ? 0 : o + 1);
+    const ValueId made = graph.outputs[o].value;
+    const Shape shape = graph[made].shape;
+    graph.outputs[o].value = where(broadcast_to(within, shape), Tensor(builder, made), Tensor(builder, old)).id();
+  }
+  return graph;
 }
 
 KernelSource generate_multi_tensor(const Graph& body) {

@@ -64,6 +64,7 @@ class CudaReductions : public Reductions {
     norm_ = module_->function("norm_of_limbs");
     copy_ = module_->function("copy");
     add_ = module_->function("add_int64");
+    checksums_ = module_->function("checksums");
   }
 
   void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) override {
@@ -159,6 +160,19 @@ class CudaReductions : public Reductions {
     batch.launch();
   }
 
+  void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) override {
+    if (parts.empty()) return;
+    device_.zero(sums, parts.size() * sizeof(uint64_t), stream);
+    Batch<ChecksumTable> batch(checksums_, stream, "checksums", const_cast<int64_t*>(wanted));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].bytes == 0) continue;
+      LS_CHECK(reinterpret_cast<uintptr_t>(parts[i].from) % 8 == 0, "bytes to check are at ", parts[i].from);
+      batch.add(ChecksumEntry{static_cast<const unsigned long long*>(parts[i].from), reinterpret_cast<unsigned long long*>(sums + i),
+                              static_cast<long long>(parts[i].bytes), 0},
+                std::max<int64_t>(1, blocks_for(static_cast<int64_t>(parts[i].bytes) / 8, kChecksumWords)));
+    }
+    batch.launch();
+  }
   void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
     if (count == 0) return;
     void* args[] = {&totals, &addend, &count};
@@ -255,7 +269,7 @@ class CudaReductions : public Reductions {
   std::string cache_dir_;
   std::shared_ptr<const Module> module_;
   std::array<CUfunction, kMaxLefts + 1> accumulate_{};
-  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr, add_ = nullptr;
+  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr, add_ = nullptr, checksums_ = nullptr;
   std::map<std::pair<std::vector<int>, std::vector<bool>>, SumKernel> sums_;
   std::vector<Buffer> scratch_;
 };

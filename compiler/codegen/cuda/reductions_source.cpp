@@ -120,6 +120,25 @@ extern "C" __global__ void __launch_bounds__(kThreads) copy(const __grid_constan
   const long long done = bytes / word * word;
   copy_words<unsigned char>(to + done, from + done, bytes - done);
 }
+extern "C" __global__ void __launch_bounds__(kThreads) checksums(const __grid_constant__ ChecksumTable table, const long long* wanted) {
+  if (*wanted == 0) return;
+  const ChecksumEntry& e = table.entry[find_entry(table)];
+  const long long begin = (long long)(blockIdx.x - e.first) * kChecksumWords, all = e.bytes / 8;
+  const long long end = all - begin < kChecksumWords ? all : begin + kChecksumWords;
+  unsigned long long sum = 0;
+  for (long long i = begin + threadIdx.x; i < end; i += 8 * kThreads) {
+    unsigned long long x[8];
+#pragma unroll
+    for (int u = 0; u < 8; ++u) x[u] = i + u * kThreads < end ? e.from[i + u * kThreads] : 0;
+#pragma unroll
+    for (int u = 0; u < 8; ++u) sum += x[u];
+  }
+  if (threadIdx.x == 0 && begin + kChecksumWords >= all)
+    for (int b = 0; b < (int)(e.bytes - 8 * all); ++b) sum += (unsigned long long)((const unsigned char*)(e.from + all))[b] << (8 * b);
+#pragma unroll
+  for (int d = 16; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
+  if ((threadIdx.x & 31) == 0 && sum) atomicAdd(e.sum, sum);
+}
 extern "C" __global__ void __launch_bounds__(kThreads) add_int64(long long* totals, const long long* addend, long long count) {
   const long long i = (long long)blockIdx.x * kThreads + threadIdx.x;
   if (i < count) totals[i] += addend[i];

@@ -16,8 +16,8 @@ LS_SHARED_WITH_DEVICE(
       kShortWidth = 128,       // rows up to this width share a warp
       kShortPasses = 8,        // of kThreads / lanes rows
       kPieceElements = 4096,   // of a longer row, for one warp
-      kAccumulateElements = 8192, kCopyBytes = 32768, kLimbsDoubles = 8192,  // of a block
-      kSumEntries = 62, kSumDeltas = 128, kTotalEntries = 100, kRunEntries = 120, kCopyEntries = 120, kLimbsEntries = 160, kMaxLefts = 10
+      kAccumulateElements = 8192, kCopyBytes = 32768, kLimbsDoubles = 8192, kChecksumWords = 8192,  // of a block
+      kSumEntries = 62, kSumDeltas = 128, kTotalEntries = 100, kRunEntries = 120, kCopyEntries = 120, kLimbsEntries = 160, kChecksumEntries = 100, kMaxLefts = 10
     };
     enum { kFlat = 0, kShort = 1, kPieces = 2, kKind = 3, kVector = 4, kStore = 8 };  // flags of a SumEntry
 
@@ -83,6 +83,17 @@ LS_SHARED_WITH_DEVICE(
     struct LimbsTable {
       long long entries;
       LimbsEntry entry[kLimbsEntries];
+    };
+
+    struct ChecksumEntry {
+      const unsigned long long* from;
+      unsigned long long* sum;
+      long long bytes;
+      unsigned first;
+    };
+    struct ChecksumTable {
+      long long entries;
+      ChecksumEntry entry[kChecksumEntries];
     };)
 #undef LS_SHARED_WITH_DEVICE
 
@@ -108,6 +119,6 @@ __device__ __forceinline__ int find_entry(const Table& table) {
 )";
 
 static_assert(sizeof(SumTable) <= 4096 && sizeof(TotalTable) <= 4096 && sizeof(RunTable) <= 4096 && sizeof(CopyTable) <= 4096 &&
-              sizeof(LimbsTable) <= 4080);
+              sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080);
 
 }  // namespace lockstep::cuda

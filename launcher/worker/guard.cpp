@@ -1,0 +1,129 @@
+// Limits from medians, and one decision per step.
+#include "launcher/worker/guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/text.h"
+
+namespace lockstep {
+
+namespace {
+constexpr float kMost = std::numeric_limits<float>::max();
+constexpr size_t kFewest = 16;  // steps before a median says what is usual, where the window is not smaller
+
+double median(const std::deque<float>& values) {
+  std::vector<float> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const size_t half = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[half] : (static_cast<double>(sorted[half - 1]) + sorted[half]) / 2;
+}
+float within_f32(double limit) { return limit < kMost ? static_cast<float>(limit) : kMost; }
+bool enforced(const std::string& policy) { return policy == "skip" || policy == "rewind" || policy == "stop"; }
+}  // namespace
+
+double StepGuard::spike_limit(const std::deque<float>& values) const {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  if (config_.on_spike == "off" || values.size() < std::min(kFewest, static_cast<size_t>(config_.spike_window))) return none;
+  const double usual = median(values);
+  return usual > 0 ? usual * config_.spike_factor : none;
+}
+
+void StepGuard::limit(StepInput& input) const {
+  if (!enforced(config_.on_spike)) return;
+  input.loss_limit = within_f32(spike_limit(losses_));
+  input.norm_limit = within_f32(spike_limit(norms_));
+}
+
+StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding finding, int64_t step) {
+  finding.action = policy == "rewind" ? Action::rewind : policy == "skip" ? Action::skip : Action::stop;
+  if (finding.action == Action::rewind && ++rewinds_ > config_.nonfinite_limit) {
+    finding.action = Action::stop;
+    finding.words += str("; the run has gone back to the same checkpoint ", config_.nonfinite_limit, " times (train.nonfinite_limit)");
+  }
+  if (finding.action == Action::skip) {
+    if (++in_a_row_ > config_.nonfinite_limit) {
+      finding.action = Action::stop;
+      finding.words += str("; ", config_.nonfinite_limit, " steps before it were passed over (train.nonfinite_limit)");
+    } else {
+      ++passed_;
+      if (!ranges_.empty() && ranges_.back().second == step - 1)
+        ranges_.back().second = step;
+      else
+        ranges_.emplace_back(step, step);
+    }
+  }
+  return finding;
+}
+
+StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
+  if (!std::isfinite(loss) || !std::isfinite(norm)) {
+    auto text = [](float x) { return std::isnan(x) ? std::string("nan") : number_text(x); };  // the sign of a NaN says nothing
+    const bool first = in_a_row_ == 0;
+    return passing_over(config_.on_nonfinite,
+                        {Action::stop, true, first, false, str("the loss is ", text(loss), " and the gradient norm is ", text(norm))}, step);
+  }
+  Finding finding;
+  for (const auto& [value, history, what] : {std::tuple(loss, &losses_, "loss"), std::tuple(norm, &norms_, "gradient norm")}) {
+    const float limit = within_f32(spike_limit(*history));
+    if (!(std::abs(value) > limit)) continue;
+    const double usual = median(*history);
+    char times[32];
+    std::snprintf(times, sizeof times, "%.3g", value / usual);
+    finding.words += str(finding.words.empty() ? "" : ", and ", "the ", what, " is ", number_text(value), ", ", times,
+                         " times its median of the last ", history->size(), " steps");
+  }
+  if (!finding.words.empty() && enforced(config_.on_spike)) return passing_over(config_.on_spike, finding, step);
+  if (!finding.words.empty() && told_ > 0 && step - told_ < config_.spike_window)
+    finding.words.clear();  // a new level of the norm is told once, not at every step of it
+  else if (!finding.words.empty())
+    told_ = step;
+  in_a_row_ = 0;
+  losses_.push_back(loss);
+  norms_.push_back(norm);
+  while (losses_.size() > static_cast<size_t>(config_.spike_window)) losses_.pop_front(), norms_.pop_front();
+  return finding;
+}
+
+StepGuard::Finding StepGuard::judge_state(const std::string& words) {
+  Finding finding{Action::stop, true, false, true, words};
+  if (config_.on_nonfinite == "rewind") return passing_over("rewind", finding, 0);
+  if (config_.on_nonfinite == "skip")
+    finding.words += "; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the last checkpoint";
+  return finding;
+}
+
+void StepGuard::saved(int64_t step) {
+  if (!passed_over(step)) rewinds_ = 0;
+}
+
+void StepGuard::went_back(int64_t checkpoint, int64_t step) {
+  std::erase_if(ranges_, [&](const auto& range) { return range.first > checkpoint; });
+  ranges_.emplace_back(checkpoint + 1, step);
+  passed_ = 0;
+  for (const auto& [first, last] : ranges_) passed_ += last - first + 1;
+}
+
+Json StepGuard::json() const {
+  Json ranges = Json::array();
+  for (const auto& [first, last] : ranges_) ranges.push_back({first, last});
+  return {{"losses", losses_}, {"norms", norms_}, {"passed_over", ranges}, {"in_a_row", in_a_row_}, {"told", told_}};
+}
+
+void StepGuard::restore(const Json& extra) {
+  losses_.clear(), norms_.clear(), ranges_.clear();
+  passed_ = in_a_row_ = told_ = 0;
+  if (!extra.is_object()) return;
+  try {
+    losses_ = extra.at("losses").get<std::deque<float>>();
+    norms_ = extra.at("norms").get<std::deque<float>>();
+    for (const auto& range : extra.at("passed_over")) ranges_.emplace_back(range.at(0).get<int64_t>(), range.at(1).get<int64_t>());
+    in_a_row_ = extra.at("in_a_row").get<int64_t>();
+    told_ = extra.at("told").get<int64_t>();
+  } catch (const Json::exception&) { losses_.clear(), norms_.clear(), ranges_.clear(); }
+  for (const auto& [first, last] : ranges_) passed_ += last - first + 1;
+  while (losses_.size() > static_cast<size_t>(config_.spike_window)) losses_.pop_front(), norms_.pop_front();
+}
+
+}  // namespace lockstep
