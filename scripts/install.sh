@@ -8,6 +8,7 @@ packages=(
   libdnnl-dev                                                  # contractions
   libboost-dev libboost-filesystem-dev                         # Process, Asio, Interprocess
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums
+  libsodium-dev                                                # the key and the seal of the kernel cache
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks
   fortunes                                                     # the text of the quickstart
 )

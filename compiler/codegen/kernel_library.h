@@ -19,7 +19,7 @@ std::string compile_flags(Isa isa);  // as given to the compiler
 struct KernelOptions {
   int threads = 2;          // compilers at a time
   std::string isa{};        // "" = LOCKSTEP_ISA
-  std::string cache_dir{};  // "" = LOCKSTEP_CACHE, else $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep
+  std::string cache_dir{};  // "" = LOCKSTEP_CACHE, else the default of codegen/cpu/cache.h
 };
 
 // A loaded shared object. Copies share it; it is unloaded with the last copy.
@@ -45,8 +45,9 @@ class KernelLibrary {
 };
 
 // Compiles each kernel once (equal names are one kernel) or takes the result from the cache. Safe with any number of concurrent callers,
-// on a folder that is read-only, full, damaged or absent (with a warning, kernels then live in memory only).
-// UserError with the compiler's first lines when it is missing or fails.
+// on a folder that is read-only, full, damaged or absent (with a warning, kernels then live in memory only). An entry's name is made of
+// sources, flags, compiler version and instruction set; where the compiler is gone, of the version that last filled the cache, so that
+// kernels that are all there need none. UserError with the compiler's first lines when it is needed and missing, or fails.
 KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOptions& options = {});
 
 }  // namespace lockstep

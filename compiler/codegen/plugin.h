@@ -23,8 +23,10 @@ struct Plugin {
   std::shared_ptr<Group> (*group)(Device& device, Group& host) = nullptr;
 };
 
-// Opens `path` (as dlopen does) and asks it for its plugin. UserError: it cannot be opened, has no entry `lockstep_backend`, or was built
-// against another version of these headers or by another compiler (both are named).
+// Opens `path`, once in a process, and asks it for its plugin. The path has a slash; the file and every folder on the way are root's or this
+// user's and not writable for others (core/base/trusted_path.h), and the file that was checked is the one that is mapped. UserError: it is not
+// so, cannot be opened, has no entry `lockstep_backend`, or was built against another version of these headers or by another compiler (both
+// are named).
 const Plugin& load_plugin(const std::string& path);
 
 }  // namespace lockstep

@@ -12,7 +12,7 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_LOGS", "", "topics to log, as in \"+fusion,overlap,-plan\"; `trainrun env` lists them"},
       {"LOCKSTEP_VERIFY", "0", "1: verify the graph after every pass, and each collective against another rank before it starts"},
       {"LOCKSTEP_SKIP_PASSES", "", "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
-      {"LOCKSTEP_CACHE", "", "folder of the kernel cache; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
+      {"LOCKSTEP_CACHE", "", "folder of the kernel cache, which others must not be able to write; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},

@@ -11,12 +11,12 @@ namespace lockstep {
 
 // Names are relative to the folder `at`. What fails gives a descriptor that is not open, or -1, and errno.
 
-// A new file, opened with `flags` (O_WRONLY, O_RDWR, O_APPEND). A file or a link that had the name is removed first: of a link the link, not
-// what it points to. A pipe, a device or a folder stays, and is EINVAL.
+// A new file, opened with `flags` (O_WRONLY, O_RDWR, O_APPEND). A file or a link that had the name is removed first: of a link the link,
+// not what it points to. A pipe, a device or a folder stays, and is EINVAL.
 Descriptor create_private(const std::string& path, int flags = O_WRONLY, int at = AT_FDCWD);
 
-// The file of this name, made where there is none; a file that exists keeps its mode. ELOOP for a symbolic link. Opening never waits: a pipe,
-// a device or a folder is EINVAL.
+// The file of this name, made where there is none; a file that exists keeps its mode. ELOOP for a symbolic link. Opening never waits: a
+// pipe, a device or a folder is EINVAL.
 Descriptor open_private(const std::string& path, int flags, int at = AT_FDCWD);
 
 // A new folder; EEXIST where anything has the name.

@@ -47,11 +47,12 @@ bool own_group(gid_t gid) {
 std::string distrust(const std::string& path, const struct stat& at) {
   if (at.st_uid != 0 && at.st_uid != ::geteuid())
     return str(path, " belongs to ", user_text(at.st_uid), ", mode ", mode_text(at), ", and this process is of ", user_text(::geteuid()));
-  if (S_ISLNK(at.st_mode) || (S_ISDIR(at.st_mode) && (at.st_mode & S_ISVTX))) return "";  // in a sticky folder only owners rename and remove
+  if (S_ISLNK(at.st_mode) || (S_ISDIR(at.st_mode) && (at.st_mode & S_ISVTX)))
+    return "";  // in a sticky folder only owners rename and remove
   const bool others = at.st_mode & S_IWOTH, group = (at.st_mode & S_IWGRP) && !own_group(at.st_gid);
   if (!others && !group) return "";
-  return str(path, " is writable for ", others ? "every user" : "its group", " (it belongs to ", user_text(at.st_uid), ", mode ", mode_text(at),
-             "); `chmod go-w ", path, "` closes it");
+  return str(path, " is writable for ", others ? "every user" : "its group", " (it belongs to ", user_text(at.st_uid), ", mode ",
+             mode_text(at), "); `chmod go-w ", path, "` closes it");
 }
 
 TrustedOpen failed(const std::string& path, int error) {
@@ -176,7 +177,12 @@ TrustedOpen open_trusted_in(const Descriptor& folder, const std::string& name, c
   Descriptor there = open_at(folder, name, O_PATH);  // opens nothing: a pipe or a device does not notice
   if (!there || ::fstat(there.get(), &at) != 0) return failed(here, errno);
   if (S_ISLNK(at.st_mode)) return refused(str(here, " is a symbolic link to ", link_target(there), "; name the file itself"));
-  if (!S_ISREG(at.st_mode)) return refused(str(here, " is ", S_ISDIR(at.st_mode) ? "a folder" : S_ISFIFO(at.st_mode) ? "a pipe" : "a device or a socket", ", not a file"));
+  if (!S_ISREG(at.st_mode))
+    return refused(str(here, " is ",
+                       S_ISDIR(at.st_mode)    ? "a folder"
+                       : S_ISFIFO(at.st_mode) ? "a pipe"
+                                              : "a device or a socket",
+                       ", not a file"));
   Descriptor file = open_at(folder, name, O_RDONLY | O_NONBLOCK);
   if (!file || ::fstat(file.get(), &at) != 0) return failed(here, errno);
   if (!S_ISREG(at.st_mode)) return refused(str(here, " was exchanged while it was opened"));

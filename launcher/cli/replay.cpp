@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/run_record.h"
+#include "launcher/config/stored.h"
 #include "launcher/worker/replay.h"
 
 namespace lockstep::cli {
@@ -85,6 +86,7 @@ int replay(const ReplayArguments& arguments, std::ostream& out) {
   const RunRecord::Then then = run.then(step);
   ReplayTask task;
   task.config = parse_config(config_text(then.config), then.where, arguments.overrides);
+  refuse_stored_plugin(task.config, then.where, run.folder(), arguments.overrides, str("trainrun replay --step ", step, " ", run.folder()));
   if (!arguments.from_start) task.checkpoints = run.checkpoints_before(step);
   task.step = step;
   task.evaluate = recorded.count("val_loss") > 0;

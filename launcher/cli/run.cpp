@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
+#include "launcher/config/stored.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/supervise/supervisor.h"
@@ -98,7 +99,11 @@ int run(const RunArguments& arguments, std::ostream& out) {
     launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
   } else {
     refuse_program_without_slash(arguments.target);
-    RunConfig resolved = load_config(arguments.target, parse_overrides(arguments.rest, arguments.flags));
+    const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
+    RunConfig resolved = load_config(arguments.target, overrides);
+    refuse_stored_plugin(resolved, arguments.target, stored_in(arguments.target), overrides,
+                         str("trainrun --nproc ", launch.nproc, " ", arguments.target));
+    make_plugin_absolute(resolved);
     check_meshes(resolved, launch);
     save_for_restarts(resolved, launch);
     for (const auto& line : config_warnings(resolved)) logs::warn("trainrun: " + line);
@@ -121,6 +126,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
     launch.worker = {arguments.self, "worker", asked};
     launch.heeds_stop = true;
+    if (device_choice(resolved.train.device).kind == "plugin") launch.worker.push_back("--train.device=" + resolved.train.device);
   }
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";

@@ -14,6 +14,7 @@
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
 #include "launcher/cli/version.h"
+#include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/replay.h"
@@ -50,6 +51,14 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
 RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command) {
   if (flags.target.empty()) throw UserError(str("no config given; name one, as in: trainrun ", command, " configs/quickstart.json"));
   return load_config(flags.target, parse_overrides(app.remaining(), names_of(app)), DataPaths::may_be_empty);
+}
+
+// The same for a command that opens the config's device: a stored config does not say which library that is.
+RunConfig config_to_open(const Flags& flags, const CLI::App& app, const char* command) {
+  RunConfig config = config_of(flags, app, command);
+  refuse_stored_plugin(config, flags.target, stored_in(flags.target), parse_overrides(app.remaining(), names_of(app)),
+                       str("trainrun ", command, " ", flags.target));
+  return config;
 }
 
 // What a rank that is a process does: a run by its config, or a replay by its task.
@@ -94,7 +103,7 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
-      PlanArguments arguments{config_of(flags, *plan_app, "plan"), parse_nproc(flags.nproc, "--nproc", kMostRanks),
+      PlanArguments arguments{config_to_open(flags, *plan_app, "plan"), parse_nproc(flags.nproc, "--nproc", kMostRanks),
                               flags.memory.empty() ? 0 : parse_memory(flags.memory), flags.roofline, flags.json};
       for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
       validate(arguments.config, arguments.nproc);
@@ -132,6 +141,8 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
   generate_app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
       ->check(CLI::NonNegativeNumber)
       ->type_name("K");
+  generate_app->add_option("--train.device", g.device, "where to compute; default: where the run did, or the CPU. A plugin is named here, with its absolute path")
+      ->type_name("DEVICE");
   generate_app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
   generate_app->callback([&] { act = [&] { return generate(flags.generate, out); }; });
   auto* replay_app = app.add_subcommand("replay", "compute a step of a run again, and compare it with the run's record")->allow_extras();
@@ -145,15 +156,15 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     act = [&] { return replay(flags.replay, out); };
   });
   app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
-  auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("");
+  auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("")->allow_extras();
   worker_app->add_option("config", flags.target)->required();
   worker_app->add_flag("--replay", flags.replay.processes);
   worker_app->callback([&] {
-    act = [&, target = flags.target] {
+    act = [&, target = flags.target, overrides = parse_overrides(worker_app->remaining())] {
       if (flags.replay.processes)
         worker = [target](const WorkerPlace& at) { return replay_worker(target, at); };
       else
-        worker = [target](const WorkerPlace& at) { return run_worker(target, at); };
+        worker = [target, overrides](const WorkerPlace& at) { return run_worker(target, overrides, at); };
       return kExitOk;
     };
   });

@@ -3,15 +3,18 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/log.h"
 #include "core/base/private_file.h"
 
 namespace lockstep {
@@ -25,6 +28,7 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
     throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
                         "; start where you may write, or choose --name=OTHER"));
   fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
+  warn_of_others();
   auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() > until) {
@@ -43,6 +47,18 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
     throw UserError(str("cannot write ", lock, ": ", std::strerror(reason)));
   }
 }
+// What a run loads of its folder is data, so that it is not refused; but whoever may write it decides what the run goes on from.
+void RunFolder::warn_of_others() const {
+  struct stat at {};
+  if (stat(path_.c_str(), &at) != 0 || (at.st_mode & S_ISVTX)) return;
+  char mode[16];
+  std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(at.st_mode & 07777));
+  if (at.st_mode & S_IWOTH)
+    logs::warn(str(path_, " is writable for every user (mode ", mode, "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
+  else if (at.st_uid != 0 && at.st_uid != geteuid())
+    logs::warn(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode, "), who can change what this run loads"));
+}
+
 RunFolder::~RunFolder() {
   if (fd_ >= 0) close(fd_);
 }

@@ -6,7 +6,8 @@
 
 namespace lockstep {
 
-// Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode. The lock is inherited by the processes it starts, so that a command that follows a killed
+// Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode, and one that others
+// may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a killed
 // one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be
 // written.
 class RunFolder {
@@ -21,6 +22,7 @@ class RunFolder {
   std::string new_attempt() const;
 
  private:
+  void warn_of_others() const;
   std::string path_;
   int fd_ = -1;
 };

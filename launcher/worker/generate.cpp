@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"
+#include "launcher/config/stored.h"
 #include "launcher/worker/build.h"
 #include "launcher/worker/run_device.h"
 
@@ -54,10 +55,15 @@ struct Loaded {
 };
 
 // The newest checkpoint that is whole; a damaged one is named, and the next older one is taken.
-std::unique_ptr<Loaded> load(const std::string& path) {
+std::unique_ptr<Loaded> load(const std::string& path, const std::string& device) {
+  std::vector<Override> overrides;
+  if (!device.empty()) overrides.push_back({"train.device", device});
   auto folders = step_folders(path);
   for (const auto& folder : folders) try {
-      return std::make_unique<Loaded>(folder, parse_config(read_manifest(folder).config.dump(), folder + "/manifest.json"));
+      const std::string manifest = folder + "/manifest.json";
+      RunConfig config = parse_config(read_manifest(folder).config.dump(), manifest, overrides);
+      refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
+      return std::make_unique<Loaded>(folder, std::move(config));
     } catch (const DamagedError& error) {
       if (folder == folders.back()) throw;
       std::cerr << "trainrun: " << folder << " is damaged: " << error.what() << "\ntrainrun: the next older checkpoint is taken\n";
@@ -82,10 +88,10 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
 }  // namespace
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
-  auto loaded = load(arguments.path);
+  auto loaded = load(arguments.path, arguments.device);
   RunConfig& config = loaded->config;
   int64_t context = config.model.context, vocab = config.model.vocab;
-  FoundTarget found = found_target(config.train.device);
+  FoundTarget found = arguments.device.empty() ? found_target(config.train.device) : FoundTarget{run_target(config.train.device, 0, 1), ""};
   const Target& target = found.target;
   if (device_choice(config.train.device).kind == "cuda")
     std::cerr << "trainrun: on " << target.device().describe() << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";

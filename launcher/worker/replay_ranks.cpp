@@ -1,11 +1,10 @@
 // The ranks of a replay: threads of this process, or processes that work in a temporary folder.
-#include <stdlib.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include "core/base/error.h"
 #include "core/base/private_file.h"
+#include "core/base/temporary_folder.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/worker/ranks_in_place.h"
@@ -16,27 +15,6 @@ namespace lockstep {
 namespace fs = std::filesystem;
 
 namespace {
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code failed;
-    std::string name = (fs::temp_directory_path(failed) / "lockstep-replay-XXXXXX").string();
-    if (failed || !mkdtemp(name.data()))
-      throw UserError(str("cannot make a folder for the logs of the ranks in ", name, ": ", failed ? failed.message() : std::strerror(errno),
-                          "; set TMPDIR, or use --simulate"));
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;  // what cannot be removed stays in a folder for temporary files
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 Json to_json(const ReplayResult& result) {
   return {{"values", result.values}, {"from", result.from}, {"mesh", result.mesh}, {"library", result.library}, {"data", result.data}};
 }
@@ -49,7 +27,7 @@ Json read_json(const std::string& path) {
 }
 
 Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
-  TemporaryFolder folder;
+  const TemporaryFolder folder("replay");
   const std::string file = folder.path() + "/task.json", out = folder.path() + "/result.json";
   Json json = {{"config", config_json(task.config)}, {"checkpoints", task.checkpoints}, {"step", task.step}, {"evaluate", task.evaluate},
                {"result", out}};

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "launcher/config/stored.h"
 #include "launcher/plan/foretold.h"
 #include "launcher/worker/hosts.h"
 #include "launcher/report/metrics.h"
@@ -250,9 +251,13 @@ int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<Wor
 }
 int run_worker(const RunConfig& config, const WorkerPlace& at) { return run_rank(config, at, open_world(), process_hooks(config)); }
 
-int run_worker(const std::string& config_file, const WorkerPlace& at) {
+int run_worker(const std::string& config_file, const std::vector<Override>& overrides, const WorkerPlace& at) {
   auto world = open_world();
-  const RunConfig config = together(*world->group(), [&] { return load_config(config_file); });
+  const RunConfig config = together(*world->group(), [&] {
+    RunConfig out = load_config(config_file, overrides);
+    refuse_stored_plugin(out, config_file, stored_in(config_file), overrides, "trainrun worker " + config_file);
+    return out;
+  });
   return run_rank(config, at, world, process_hooks(config));
 }
 

@@ -27,7 +27,8 @@ RunHooks process_hooks(const RunConfig& config);
 int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks);
 // The same for a process of its own, in the world that it was launched into.
 int run_worker(const RunConfig& config, const WorkerPlace& at);
-// The same with the config of a file, which each rank reads for itself: what one of them cannot read or refuses ends all.
-int run_worker(const std::string& config_file, const WorkerPlace& at);
+// The same with the config of a file, which each rank reads for itself: what one of them cannot read or refuses ends all. A plugin must be
+// among the overrides where the file is stored (launcher/config/stored.h).
+int run_worker(const std::string& config_file, const std::vector<Override>& overrides, const WorkerPlace& at);
 
 }  // namespace lockstep

@@ -28,7 +28,9 @@ int run_worker(const RunConfig& config, const WorkerPlace& at) {
   return kExitOk;
 }
 
-int run_worker(const std::string& config_file, const WorkerPlace& at) { return run_worker(load_config(config_file), at); }
+int run_worker(const std::string& config_file, const std::vector<Override>& overrides, const WorkerPlace& at) {
+  return run_worker(load_config(config_file, overrides), at);
+}
 int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
   std::cout << "simulate " << config.name << " on " << nproc << " in " << folder.path() << ", grace " << grace << "\n";
   return kExitOk;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "compiler/codegen/cpu/cache.h"
+#include "tests/support/own_process.h"
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
@@ -22,9 +23,11 @@ void expect_doubles(const KernelLibrary& library, const Graph& body) {
   HostTensor y = run_kernel(library, generate_kernel(body).name, body, {x})[0];
   for (int64_t i = 0; i < x.size(); ++i) ASSERT_EQ(y.at(i), 2 * x.at(i));
 }
+// The entries of kernels; the folder also holds its key and the compiler's version.
 std::vector<std::filesystem::path> files_in(const std::string& folder) {
   std::vector<std::filesystem::path> out;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) out.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.path().extension() == ".kernels") out.push_back(entry.path());
   return out;
 }
 // An environment variable for one scope.
@@ -107,6 +110,29 @@ TEST(kernel_cache, works_without_a_folder_to_write_to) {
     expect_doubles(compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("kernels")}), body);
     chmod(folder.path("").c_str(), 0700);
   }
+}
+
+TEST(kernel_cache, needs_no_compiler_for_what_it_holds) {
+  ScratchFolder folder;
+  std::filesystem::create_directories(folder.path("bin"));
+  std::filesystem::create_symlink("/usr/bin/g++", folder.path("bin/kernel-compiler"));
+  const std::string path = std::getenv("PATH");
+  WithEnv compiler("LOCKSTEP_CXX", "kernel-compiler-of-this-test");  // a name that no other test asks the version of
+  std::filesystem::rename(folder.path("bin/kernel-compiler"), folder.path("bin/kernel-compiler-of-this-test"));
+  Graph body = doubled(54), other = doubled(55);
+  auto in_a_process = [&](const std::string& search, const Graph& graph) {
+    return in_own_process({{"PATH", search}}, [&] {
+      KernelLibrary made = compile_kernels({generate_kernel(graph)}, {.cache_dir = folder.path("k")});
+      return str(made.from_cache() ? "cached " : "compiled ", made.hash());
+    });
+  };
+  const std::string cold = in_a_process(folder.path("bin") + ":" + path, body), warm = in_a_process(path, body);
+  ASSERT_EQ(cold.substr(0, 9), "compiled ") << cold;
+  EXPECT_EQ(warm, "cached " + cold.substr(9));
+  expect_words(in_a_process(path, other), {"UserError: the compiler of kernels, \"kernel-compiler-of-this-test\", does not run: No such file or directory",
+                                           "install g++", "filled by \"", "has not all kernels of this step"});
+  std::filesystem::remove_all(folder.path("k"));  // without a note of the version, nothing can be named
+  expect_words(in_a_process(path, body), {"UserError: the compiler of kernels", "does not run"});
 }
 
 TEST(kernel_library, travels_as_bytes) {

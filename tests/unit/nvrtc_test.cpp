@@ -22,7 +22,7 @@ bool is_machine_code(const std::string& code) {
 }
 size_t files_in(const std::string& folder) {
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.path().extension() == ".kernels";  // beside its key
   return count;
 }
 

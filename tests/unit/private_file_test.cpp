@@ -4,6 +4,7 @@
 
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/base/temporary_folder.h"
 #include "core/base/trusted_path.h"
 #include "tests/support/own_process.h"
 #include "tests/support/scratch_folder.h"
@@ -93,6 +94,42 @@ TEST(private_file, never_waits_for_a_pipe) {
   expect_words(opened.why, {folder.path("pipe"), " is a pipe, not a file"});
   EXPECT_FALSE(open_private(folder.path(""), O_RDWR));
   alarm(0);
+}
+
+TEST(temporary_folder, of_a_killed_process_goes_with_the_next) {
+  ScratchFolder folder;
+  const std::string temporary = folder.path("");
+  auto names = [&] {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator(temporary)) out.push_back(entry.path().filename());
+    return out;
+  };
+  in_own_process({{"TMPDIR", temporary}}, [] {
+    auto* left = new TemporaryFolder("kernels");  // as kill -9 leaves it
+    return left->path();
+  });
+  ASSERT_EQ(names().size(), 1u);
+  EXPECT_EQ(names()[0].rfind("lockstep-scratch-kernels-", 0), 0u) << names()[0];
+  EXPECT_EQ(mode_of(folder.path(names()[0])), 0700u);
+  folder.write(names()[0] + "/unit0.cpp", std::string("text"));
+  folder.write("lockstep-scratch-kernels-mine", std::string("a file of that name"));
+  const std::string seen = in_own_process({{"TMPDIR", temporary}}, [&] {
+    TemporaryFolder first("kernels");
+    std::string out = str(names().size());  // what was left has gone; this one and the file are there
+    TemporaryFolder second("kernels");
+    out += str(" ", names().size());  // that of a living process stays
+    TemporaryFolder other("replay");
+    return out + str(" ", names().size());
+  });
+  EXPECT_EQ(seen, "2 3 4");
+  EXPECT_EQ(names(), std::vector<std::string>{"lockstep-scratch-kernels-mine"});
+  expect_words(in_own_process({{"TMPDIR", folder.path("none")}}, [] { return TemporaryFolder("kernels").path(); }),
+               {"UserError: cannot make a folder for temporary files", "set TMPDIR to a folder with space"});
+  chmod(temporary.c_str(), 0777);
+  expect_words(in_own_process({{"TMPDIR", temporary}}, [] { return TemporaryFolder("kernels").path(); }),
+               {"UserError: cannot make a folder for temporary files in " + temporary + ": " + temporary + " is writable for every user",
+                "set TMPDIR to a folder of your own"});
+  chmod(temporary.c_str(), 0700);
 }
 
 TEST(trusted_path, opens_what_is_ours) {

@@ -4,19 +4,23 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
 #include <sstream>
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/plain_file.h"
+#include "core/base/private_file.h"
+#include "core/base/temporary_folder.h"
 
 extern char** environ;
 
@@ -24,33 +28,49 @@ namespace lockstep::cpu {
 
 namespace {
 
-std::string read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
+// The bytes of a file in a folder of ours; "" where there is none.
+std::string read_in(const Descriptor& folder, const char* name) {
+  Descriptor file(openat(folder.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat at {};
+  if (!file || fstat(file.get(), &at) != 0 || !S_ISREG(at.st_mode)) return "";
+  std::string out(static_cast<size_t>(at.st_size), '\0');
+  const int64_t got = read_fully(file.get(), out.data(), out.size(), 0);
+  out.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  return out;
 }
 
-// A folder that goes when this object goes.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lockstep-kernels-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-      throw UserError(str("cannot make a folder for compiling kernels in ", std::filesystem::temp_directory_path().string(), ": ",
-                          std::strerror(errno), "; set TMPDIR to a folder with space"));
-    path = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::filesystem::path path;
-};
+// What a program writes, in memory: no file of it is left behind.
+Descriptor output_file() {
+  Descriptor file(memfd_create("lockstep-compiler-output", MFD_CLOEXEC));
+  LS_CHECK(file, "memfd_create: ", std::strerror(errno));
+  return file;
+}
+std::string text_of(const Descriptor& file) {
+  std::string out(static_cast<size_t>(std::max<off_t>(0, lseek(file.get(), 0, SEEK_END))), '\0');
+  const ssize_t n = pread(file.get(), out.data(), out.size(), 0);
+  out.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  return out;
+}
+
+// This process's environment, with another folder for temporary files.
+std::vector<std::string> environment_with(const std::string& scratch) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry; ++entry)
+    if (scratch.empty() || std::strncmp(*entry, "TMPDIR=", 7) != 0) out.push_back(*entry);
+  if (!scratch.empty()) out.push_back("TMPDIR=" + scratch);
+  return out;
+}
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
 
 struct Child {
   pid_t pid = -1;
   size_t command = 0;
+  Descriptor output;
   std::chrono::steady_clock::time_point end;
 };
 
@@ -63,31 +83,30 @@ std::string first_lines(const std::string& text, int count) {
 
 }  // namespace
 
-std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& commands, int at_once, int deadline) {
-  ScratchFolder folder;
+std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& commands, int at_once, int deadline, const std::string& scratch) {
+  std::vector<std::string> environment = environment_with(scratch);
+  std::vector<char*> variables = pointers_to(environment);
   std::vector<Finished> out(commands.size());
   std::vector<Child> running;
   size_t next = 0;
   auto pause = std::chrono::microseconds(500);
   while (next < commands.size() || !running.empty()) {
     while (next < commands.size() && static_cast<int>(running.size()) < std::max(1, at_once)) {
-      const auto& command = commands[next];
-      std::vector<char*> argv;
-      for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-      argv.push_back(nullptr);
-      std::string log = folder.path / str(next);
+      std::vector<std::string> command = commands[next];
+      std::vector<char*> argv = pointers_to(command);
+      Descriptor output = output_file();
       posix_spawn_file_actions_t actions;
       posix_spawn_file_actions_init(&actions);
       posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-      posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      posix_spawn_file_actions_adddup2(&actions, output.get(), 1);
       posix_spawn_file_actions_adddup2(&actions, 1, 2);
       pid_t pid = -1;
-      int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+      int error = posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), variables.data());
       posix_spawn_file_actions_destroy(&actions);
       if (error != 0)
-        out[next] = {127, std::strerror(error)};
+        out[next] = {127, std::strerror(error), false};
       else
-        running.push_back({pid, next, std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
+        running.push_back({pid, next, std::move(output), std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
       ++next;
     }
     bool moved = false;
@@ -104,7 +123,7 @@ std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& 
       }
       Finished& result = out[running[i].command];
       result.status = got < 0 ? 127 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-      result.output = read_file(folder.path / str(running[i].command));
+      result.output = text_of(running[i].output);
       running.erase(running.begin() + static_cast<std::ptrdiff_t>(i));
       moved = true;
     }
@@ -120,24 +139,28 @@ std::string compiler_version(const std::string& compiler) {
   auto found = known.find(compiler);
   if (found != known.end()) return found->second;
   Finished done = run_programs({{compiler, "--version"}}, 1, 60)[0];
-  if (done.status != 0)
-    throw UserError(str("the compiler of kernels, \"", compiler,
-                        "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
-                        "; install g++ (apt-get install g++) or set LOCKSTEP_CXX"));
+  if (done.status != 0) {
+    const std::string why = str("the compiler of kernels, \"", compiler,
+                                "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
+                                "; install g++ (apt-get install g++) or set LOCKSTEP_CXX");
+    if (!done.started) throw NoCompiler(why);
+    throw UserError(why);
+  }
   return known[compiler] = done.output.substr(0, done.output.find('\n'));
 }
 
 std::string compile_units(const std::string& compiler, const std::string& flags, const std::vector<std::string>& units, int at_once) {
-  ScratchFolder folder;
+  const TemporaryFolder folder("kernels");
   std::vector<std::string> words;
   for (const auto& word : split(flags, ' '))
     if (!word.empty()) words.push_back(word);
   std::vector<std::vector<std::string>> commands;
   std::vector<std::string> objects;
-  const std::string library = folder.path / "kernels.so";
+  const std::string library = folder.path() + "/kernels.so";
   for (size_t i = 0; i < units.size(); ++i) {
-    std::string source = folder.path / str("unit", i, ".cpp"), object = folder.path / str("unit", i, ".o");
-    std::ofstream(source, std::ios::binary) << units[i];
+    std::string source = str(folder.path(), "/unit", i, ".cpp"), object = str(folder.path(), "/unit", i, ".o");
+    if (Descriptor file = create_private(source); !file || write_fully(file.get(), units[i]) != 0)
+      throw UserError(str("cannot write the source of kernels, ", source, ": ", std::strerror(errno), "; set TMPDIR to a folder with space"));
     objects.push_back(object);
     std::vector<std::string> command{compiler};
     command.insert(command.end(), words.begin(), words.end());
@@ -155,15 +178,15 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
                         clang ? "; kernels are written for g++, which clang is not: set LOCKSTEP_CXX=g++, or leave it out"
                               : "; set LOCKSTEP_CXX to another g++, or LOCKSTEP_ISA=plain"));
   };
-  for (const auto& done : run_programs(commands, at_once, 600)) check(done);
+  for (const auto& done : run_programs(commands, at_once, 600, folder.path())) check(done);
   if (units.size() > 1) {
     std::vector<std::string> command{compiler, "-shared", "-fopenmp", "-o", library};
     command.insert(command.end(), objects.begin(), objects.end());
-    check(run_programs({command}, 1, 600)[0]);
+    check(run_programs({command}, 1, 600, folder.path())[0]);
   }
-  std::string code = read_file(library);
+  std::string code = read_in(folder.folder(), "kernels.so");
   if (code.empty())
-    throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path.string(), "; is the disk full?"));
+    throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path(), "; is the disk full?"));
   return code;
 }
 

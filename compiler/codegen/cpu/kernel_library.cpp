@@ -2,13 +2,14 @@
 #include "compiler/codegen/kernel_library.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "compiler/codegen/cpu/cache.h"
 #include "compiler/codegen/cpu/compiler.h"
@@ -17,34 +18,52 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/base/plain_file.h"
 
 namespace lockstep {
 
 // The shared object lives in an anonymous file, which stays open: its path under /proc is the loader's name for it.
 struct KernelLibrary::Loaded {
   std::string sealed, code_hash;
-  int file = -1;
+  Descriptor file;
   void* handle = nullptr;
   ~Loaded() {
     if (handle) dlclose(handle);
-    if (file >= 0) close(file);
   }
 };
 
 namespace {
-constexpr const char* kFormat = "kernels-1";
+constexpr const char* kFormat = "kernels-2";
 constexpr size_t kKernelsPerUnit = 6;
 
 // Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded with a library.
 void keep_openmp() { [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE); }
 
-void write_all(int file, const std::string& bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    ssize_t n = write(file, bytes.data() + done, bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    LS_CHECK(n > 0, "cannot write machine code to memory: ", std::strerror(errno));
-    done += static_cast<size_t>(n);
+// Bytes as a file in memory that nobody can change any more.
+Descriptor memory_file(const std::string& bytes) {
+  Descriptor file(memfd_create("lockstep-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  LS_CHECK(file, "memfd_create: ", std::strerror(errno));
+  LS_CHECK(write_fully(file.get(), bytes) == 0, "cannot write machine code to memory: ", std::strerror(errno));
+  fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  return file;
+}
+
+// The version of the compiler, which is part of an entry's name: of the one that is here, else of the last one of its name that this cache
+// has seen.
+struct KnownCompiler {
+  std::string version;
+  std::string missing;  // why there is none here; "" where there is one
+};
+KnownCompiler known_compiler(const cpu::KernelCache& cache, const std::string& compiler) {
+  const std::string note = str("compiler-", hash_hex(compiler), ".version");
+  std::optional<std::string> seen = cache.read(note);
+  try {
+    const std::string version = cpu::compiler_version(compiler);
+    if (seen != version) cache.write(note, version);  // that the folder takes no files is said of the kernels
+    return {version, ""};
+  } catch (const cpu::NoCompiler& none) {
+    if (!seen) throw;
+    return {*seen, none.what()};
   }
 }
 }  // namespace
@@ -62,11 +81,9 @@ KernelLibrary KernelLibrary::from_binary(const std::string& bytes) {
   auto loaded = std::make_shared<Loaded>();
   loaded->sealed = bytes;
   loaded->code_hash = hash_hex(*code);
-  loaded->file = memfd_create("lockstep-kernels", MFD_CLOEXEC);
-  LS_CHECK(loaded->file >= 0, "memfd_create: ", std::strerror(errno));
-  write_all(loaded->file, *code);
+  loaded->file = memory_file(*code);
   keep_openmp();
-  std::string path = str("/proc/self/fd/", loaded->file);
+  std::string path = str("/proc/self/fd/", loaded->file.get());
   loaded->handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!loaded->handle) {
     std::string why = dlerror();
@@ -121,19 +138,21 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
     unit = cpu::prelude_for(unit) + unit;
     all += unit;
   }
-  const std::string key =
-      hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", cpu::compiler_version(compiler), "\n", name(isa), "\n", all));
-  const std::string dir = options.cache_dir.empty() ? cpu::default_cache_dir() : options.cache_dir;
+  const cpu::KernelCache cache(options.cache_dir);
+  const KnownCompiler known = known_compiler(cache, compiler);
+  const std::string entry =
+      hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", known.version, "\n", name(isa), "\n", all)) + ".kernels";
 
-  if (auto sealed = cpu::read_cache(dir, key)) {
+  if (auto sealed = cache.read(entry)) {
     KernelLibrary out = KernelLibrary::from_binary(*sealed);
     out.from_cache_ = true;
     return out;
   }
+  if (!known.missing.empty())
+    throw UserError(str(known.missing, " (the kernel cache ", cache.dir(), ", filled by \"", known.version, "\", has not all kernels of this step)"));
   std::string sealed = cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
-  std::string reason;
-  if (!cpu::write_cache(dir, key, sealed, reason))
-    logs::warn(str("kernel cache: ", dir, " does not take files (", reason,
+  if (std::string reason = cache.write(entry, sealed); !reason.empty())
+    logs::warn(str("kernel cache: ", cache.dir(), " does not take files (", reason,
                    "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
   return KernelLibrary::from_binary(sealed);
 }

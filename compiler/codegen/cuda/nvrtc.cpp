@@ -107,9 +107,9 @@ std::string failure(const std::string& source, const std::string& target, const 
 }
 
 std::string key_of(const std::string& source, const std::string& target, const std::vector<std::string>& flags) {
-  std::string all = str("cubin-1\n", opened().version, "\n", target, "\n");
+  std::string all = str("cubin-2\n", opened().version, "\n", target, "\n");
   for (const auto& flag : flags) all += str(flag.size(), ":", flag, "\n");
-  return hash_hex(all + source);
+  return hash_hex(all + source) + ".kernels";
 }
 
 }  // namespace
@@ -170,14 +170,16 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
   out.code.resize(sources.size());
   if (sources.empty()) return out;
   (void)nvrtc();
-  const std::string dir = cache_dir.empty() ? cpu::default_cache_dir() : cache_dir;
+  const cpu::KernelCache cache(cache_dir);
   const std::vector<std::string> flags = flags_of(target, extra_flags);
   std::vector<size_t> missing;
   std::vector<std::string> keys;
   for (size_t i = 0; i < sources.size(); ++i) {
     keys.push_back(key_of(sources[i], target, flags));
-    if (auto sealed = cpu::read_cache(dir, keys[i]))
-      out.code[i] = *cpu::open_sealed(*sealed);
+    std::optional<std::string> code;
+    if (auto sealed = cache.read(keys[i])) code = cpu::open_sealed(*sealed);
+    if (code)
+      out.code[i] = std::move(*code);
     else
       missing.push_back(i);
   }
@@ -190,8 +192,7 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
   auto make = [&](size_t i) {
     try {
       out.code[i] = compile_cubin(sources[i], target, extra_flags);
-      if (!cpu::write_cache(dir, keys[i], cpu::seal(out.code[i], target), unwritten[i]) && unwritten[i].empty())
-        unwritten[i] = "unknown reason";
+      unwritten[i] = cache.write(keys[i], cpu::seal(out.code[i], target));
     } catch (...) { failed[i] = std::current_exception(); }
   };
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -207,7 +208,7 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
     if (error) std::rethrow_exception(error);
   for (const auto& reason : unwritten)
     if (!reason.empty()) {
-      logs::warn(str("kernel cache: ", dir, " does not take files (", reason, "); kernels are compiled again in the next run"));
+      logs::warn(str("kernel cache: ", cache.dir(), " does not take files (", reason, "); kernels are compiled again in the next run"));
       break;
     }
   return out;
