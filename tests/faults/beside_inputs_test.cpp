@@ -24,6 +24,11 @@ class HostileInput : public FaultRun {
     scratch_.write("hostile.json", text);
     return refused({"show", "hostile.json"}, what);
   }
+  static std::string line_with(const std::string& text, const std::string& words) {
+    for (const auto& line : split(text, '\n'))
+      if (line.find(words) != std::string::npos) return line;
+    return "";
+  }
   double slowest_ = 0;
 };
 
@@ -44,7 +49,7 @@ TEST_F(HostileInput, Row51NestingAndNumbers) {
   row({.fault = "lists 100,000 deep in a config and on the command line; 1e400, 2^40, 2^62, 100,000 threads, a million blocks, a million ranks",
        .seen = "line 1, column 70: nested deeper than 64 lists and sections; model.width is 4611686018427387904; it must be at least 1 and at most 1048576",
        .code = "2",
-       .detected = str("slowest ", number_text(std::round(slowest_ * 10) / 10), " s"),
+       .detected = str("at most ", number_text(std::ceil(slowest_ * 10) / 10), " s"),
        .recovered = "-",
        .lost = "-",
        .same_bits = "-"});
@@ -65,7 +70,7 @@ TEST_F(HostileInput, Row52SizesAndPatterns) {
   row({.fault = "a million unknown keys (14 MB), a config of 20 MB, patterns of 2,000 and of 100 stars",
        .seen = "1000000 errors: unknown key key0; ... and 999980 more",
        .code = "2",
-       .detected = str("slowest ", number_text(std::round(slowest_ * 10) / 10), " s"),
+       .detected = str("at most ", number_text(std::ceil(slowest_ * 10) / 10), " s"),
        .recovered = "-",
        .lost = "-",
        .same_bits = "-"});
@@ -169,7 +174,7 @@ TEST_F(HostileInput, Row56TpThatSplitsNothing) {
   plan.insert(plan.begin(), "plan");
   EXPECT_HAS(trainrun(plan).output, " parameters stay whole: token.weight, ");
   row({.fault = "a mesh with tp and no tensor that it splits; a model of which it splits some",
-       .seen = "the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it; on tp, 14 of 28 parameters stay whole: token.weight, ...",
+       .seen = "the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it; " + line_with(some.output, "on tp, ").substr(0, 60) + "...",
        .code = "2; 0",
        .detected = "before a step is compiled",
        .recovered = "-",
