@@ -38,14 +38,15 @@ void need_split_on_tp(const State& state, const Mesh& mesh) {
 std::string whole_on_tp(const State& state, const Mesh& mesh) {
   if (mesh.size("tp") < 2) return "";
   const auto whole = state.whole_on("tp");
-  if (whole.empty()) return "";
+  const auto all = parameters_of(state);
+  if (whole.empty() || whole.size() == all.size()) return "";  // all of them: refused
   constexpr size_t kShown = 6;
   std::vector<std::string> names;
   for (const auto& fqn : whole)
     if (const std::string name = without_numbers(fqn); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   const size_t more = names.size() > kShown ? names.size() - kShown : 0;
   names.resize(names.size() - more);
-  return str("on tp, ", whole.size(), " of ", parameters_of(state).size(), " parameters stay whole: ", join(names, ", "), more ? str(" and ", more, " more") : "");
+  return str("on tp, ", whole.size(), " of ", all.size(), " parameters stay whole: ", join(names, ", "), more ? str(" and ", more, " more") : "");
 }
 
 }  // namespace lockstep

@@ -49,10 +49,11 @@ TEST_F(TensorParallelRuns, OnADeviceWithItsOwnMemory) {
 TEST_F(TensorParallelRuns, RowsOfTheConfigOverrideTheModels) {
   write_tiny();
   train(words({"--nproc", "2", "--name=rows", "c.json", "--train.steps=2",
-               R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}])x"},
+               R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}, {"dim": "tp", "params": "position.weight", "place": "shard(1)"}])x"},
               kTp));
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2"});
-  expect_same_run("rows", "one");
+  const auto rows = metrics("rows"), one = metrics("one");
+  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(std::stod(rows.at(i).at("loss")), std::stod(one.at(i).at("loss")), 1e-4);
   auto result = trainrun(words({"--nproc", "2", "--name=bad", "c.json", "--train.steps=2",
                                 R"x(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])x"},
                                kTp));
