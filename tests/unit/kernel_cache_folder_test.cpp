@@ -187,6 +187,21 @@ TEST_F(kernel_cache_folder, without_a_home_is_nobody_elses) {
   expect_words(used(), {"/key belongs to nobody", "the folder gets another key", "|code"});
 }
 
+TEST_F(kernel_cache_folder, of_root_holds_nothing_for_another_user) {
+  if (geteuid() != 0) GTEST_SKIP() << "becoming another user needs root";
+  fill();
+  ASSERT_EQ(chmod(folder_.path("").c_str(), 0755), 0);
+  ASSERT_EQ(chmod(dir().c_str(), 0755), 0);
+  const std::string text = in_own_process({}, [&] {
+    if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return std::string("cannot become nobody");
+    const KernelCache cache(dir());
+    return str(cache.read("e.kernels").value_or("absent"), "|", cache.write("f.kernels", "code"));
+  });
+  EXPECT_EQ(text, str("absent|its key cannot be read: ", dir(), "/key: Permission denied"));
+  EXPECT_EQ(warnings_.take(), "");
+  EXPECT_EQ(read(), "machine code");
+}
+
 TEST_F(kernel_cache_folder, has_one_key_for_many_that_come_at_once) {
   const std::string text = in_own_process({}, [&] {
     std::vector<int> children;

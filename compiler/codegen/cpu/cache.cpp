@@ -164,6 +164,10 @@ void KernelCache::open_key() {
         return;
       }
     }
+    if (opened.error != 0 && opened.error != ENOENT) {  // a folder of root's, for one, whose key is not for us
+      why_ = str("its key cannot be read: ", opened.why);
+      break;
+    }
     if (opened.error != ENOENT) {
       const std::string why = opened ? str(dir_, "/", kKeyName, " is damaged, or was readable for others") : opened.why;
       warn_once(str("kernel cache: ", why, "; the folder gets another key, and kernels are compiled again"));
