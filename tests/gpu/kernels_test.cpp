@@ -278,6 +278,51 @@ struct Update {
   std::vector<double> scalars;
 };
 
+// With a gate beyond its limit, or no number, a gated update changes nothing; else its bits are those of the update without gates.
+TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
+  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
+                            {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  const int64_t size = 10007;
+  for (const Update& update : updates) {
+    const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
+    const KernelSource plain = cuda::generate_multi_tensor(body), gated = cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+    auto set = compiled({plain, gated});
+    auto run = [&](const KernelSource& source, std::vector<float> gates) {
+      std::vector<Place> places;
+      std::vector<void*> table, scalars;
+      for (size_t k = 0; k < update.tensors; ++k) {
+        HostTensor tensor = random_tensor(DType::f32, {size}, 70 + k, 0.1, 1);
+        if (k == 1 && !gates.empty() && !(std::abs(gates[0]) <= gates[1])) set_double(DType::f32, tensor.data.data(), 5, nan);
+        places.push_back(place(tensor)), table.push_back(places.back().at);
+      }
+      for (size_t k = 0; k < update.tensors; ++k)
+        if (k != 1) table.push_back(places[k].at);
+      std::vector<Place> kept;
+      std::vector<double> values = update.scalars;
+      values.insert(values.end(), gates.begin(), gates.end());
+      for (double value : values) kept.push_back(place(from_values(DType::f32, {}, {value}))), scalars.push_back(kept.back().at);
+      const float decay = 0.1f;
+      set->find_multi_tensor(source.name).enqueue(table.data(), &size, &decay, 1, scalars.data(), *stream_, 1);
+      stream_->synchronize();
+      std::vector<HostTensor> out;
+      for (size_t k = 0; k < update.tensors; ++k)
+        if (k != 1) out.push_back(fetched(places[k], DType::f32, {size}));
+      return out;
+    };
+    const auto want = run(plain, {});
+    for (std::vector<float> gates : {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}}) {
+      const auto got = run(gated, gates);
+      for (size_t k = 0; k < want.size(); ++k) EXPECT_TRUE(same_bytes(got[k], want[k])) << update.op;
+    }
+    for (std::vector<float> gates : {std::vector<float>{nan, most, 2, most}, {1, most, nan, most}, {inf, most, 1, most}, {1, most, -inf, most}, {2.5f, 2, 1, most}}) {
+      const auto got = run(gated, gates);
+      for (size_t k = 0; k < got.size(); ++k)
+        EXPECT_TRUE(same_bytes(got[k], random_tensor(DType::f32, {size}, 70 + (k == 0 ? 0 : k + 1), 0.1, 1))) << update.op;
+    }
+  }
+}
+
 TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
   const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
                             {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};

@@ -153,7 +153,8 @@ TEST_F(GpuReductions, sums_trees_and_squares_rows) {
       cpu->sum(sums, *host);
       for (size_t i = 0; i < sums.size(); ++i) {
         const auto rows = static_cast<size_t>(sums[i].rows), n = rows * static_cast<size_t>(sums[i].width);
-        const std::string what = str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width, ", shift ", shift, halves ? ", bf16 among them" : "");
+        const std::string what =
+            str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width, ", shift ", shift, halves ? ", bf16 among them" : "");
         const size_t buffers = merges.size() + 2;
         expect_equal(download<float>(on_gpu[i * buffers + merges.size()], n), std::vector<float>(sums[i].out, sums[i].out + n), what);
         const auto got = download<double>(on_gpu[i * buffers + merges.size() + 1], rows);
@@ -298,6 +299,31 @@ TEST_F(GpuReductions, copies_bytes_at_any_place_and_adds_integers) {
   gpu->add(gpu_totals.as<int64_t>(), gpu_addend.as<int64_t>(), 0, *stream);
   for (size_t i = 0; i < totals.size(); ++i) totals[i] += addend[i];
   EXPECT_EQ(download<int64_t>(gpu_totals, totals.size()), totals);
+}
+
+TEST_F(GpuReductions, checksums_are_those_of_the_cpu) {
+  std::vector<Buffer> kept;
+  std::vector<std::vector<uint8_t>> bytes;
+  std::vector<Reductions::Bytes> far, near;
+  for (int part = 0; part < 130; ++part) {  // several tables
+    const size_t sizes[] = {0, 1, 7, 8, 65535, 65536, 65537, 131071, 1000003, 24};
+    std::vector<uint8_t> one(sizes[static_cast<size_t>(part) % std::size(sizes)]);
+    for (auto& byte : one) byte = static_cast<uint8_t>(rng());
+    bytes.push_back(one);
+    kept.push_back(upload(one));
+    far.push_back({kept.back().data(), one.size()});
+  }
+  for (const auto& one : bytes) near.push_back({one.data(), one.size()});
+  Buffer sums = upload(std::vector<uint64_t>(far.size(), 77)), yes = upload(std::vector<int64_t>{1}), no = upload(std::vector<int64_t>{0});
+  const int64_t wanted = 1;
+  std::vector<uint64_t> want(near.size());
+  cpu->checksums(near, want.data(), &wanted, *host);
+  for (int run = 0; run < 2; ++run) {
+    gpu->checksums(far, sums.as<uint64_t>(), yes.as<int64_t>(), *stream);
+    EXPECT_EQ(download<uint64_t>(sums, want.size()), want);
+  }
+  gpu->checksums(far, sums.as<uint64_t>(), no.as<int64_t>(), *stream);
+  EXPECT_EQ(download<uint64_t>(sums, want.size()), std::vector<uint64_t>(want.size(), 0));
 }
 
 TEST_F(GpuReductions, replays_from_a_graph) {

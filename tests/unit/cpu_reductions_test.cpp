@@ -212,5 +212,35 @@ TEST(CpuReductions, CopiesAndIntegersOnAQueue) {
   }
 }
 
+TEST(CpuReductions, ChecksumsAreSumsOfWords) {
+  std::mt19937_64 rng(8);
+  for (int threads : {1, 3}) {
+    auto reductions = make_cpu_reductions(threads);
+    auto stream = inline_stream();
+    std::vector<std::vector<uint64_t>> kept;
+    std::vector<Reductions::Bytes> parts;
+    std::vector<uint64_t> want;
+    for (size_t bytes : {size_t{0}, size_t{8}, size_t{3}, size_t{300001}, size_t{64}, size_t{13}}) {
+      std::vector<uint64_t> words((bytes + 7) / 8);
+      for (auto& word : words) word = rng();
+      uint64_t sum = 0;
+      for (size_t b = 0; b < bytes; ++b) sum += uint64_t{reinterpret_cast<const uint8_t*>(words.data())[b]} << (8 * (b % 8));
+      want.push_back(sum);
+      kept.push_back(std::move(words));
+      parts.push_back({kept.back().data(), bytes});
+    }
+    std::vector<uint64_t> sums(parts.size(), 5);
+    int64_t wanted = 0;
+    reductions->checksums(parts, sums.data(), &wanted, *stream);
+    EXPECT_EQ(sums, std::vector<uint64_t>(parts.size(), 0));
+    wanted = 1;
+    reductions->checksums(parts, sums.data(), &wanted, *stream);
+    EXPECT_EQ(sums, want) << threads;
+    kept[3][20000] ^= uint64_t{1} << 63;
+    reductions->checksums(parts, sums.data(), &wanted, *stream);
+    EXPECT_NE(sums[3], want[3]);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
