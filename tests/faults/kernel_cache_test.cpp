@@ -152,6 +152,26 @@ TEST_F(KernelCacheRun, Row40FolderThatTakesNothing) {
        .same_bits = "yes"});
 }
 
+TEST_F(KernelCacheRun, Row40FolderThatCannotBeChanged) {
+  cold();
+  fs::create_directory("fixed");
+  chmod("fixed", 0700);
+  if (std::system("chattr +i fixed cache 2>/dev/null") != 0) GTEST_SKIP() << "needs chattr +i: root, and a file system that has it";
+  const Result cold_one = run("fixed", {{"LOCKSTEP_CACHE", scratch_.path("fixed")}}), warm = run("warm");
+  EXPECT_EQ(std::system("chattr -i fixed cache"), 0);
+  expect_whole(cold_one, "fixed");
+  EXPECT_HAS(cold_one.output, "does not take files (its key, " + scratch_.path("fixed/key") + ", cannot be made: Operation not permitted)");
+  expect_whole(warm, "warm");
+  EXPECT_EQ(warm.output.find("kernel cache"), std::string::npos) << warm.output;
+  row({.fault = "cache folder immutable (chattr +i): cold; warm",
+       .seen = "kernel cache: ... does not take files (its key, .../key, cannot be made: Operation not permitted); nothing where it is warm",
+       .code = "0",
+       .detected = "at start",
+       .recovered = "compiles; a warm one is used",
+       .lost = "0",
+       .same_bits = "yes"});
+}
+
 TEST_F(KernelCacheRun, Row40FourRunsOnAColdCache) {
   std::vector<std::unique_ptr<Process>> runs;
   const std::vector<std::string> names = {"whole", "b", "c", "d"};
