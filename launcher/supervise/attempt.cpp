@@ -110,6 +110,9 @@ class Attempt {
         else if (rank == 0)
           console_.live(piece.text);
       for (const auto& piece : words.err) err_line(rank, piece.text);
+      if (server_)
+        for (const auto& line : split(trim(server_->words(rank)), '\n'))
+          if (!line.empty()) err_line(rank, line);
     }
   }
 

@@ -5,12 +5,16 @@
 #include <pmix_server.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <random>
+#include <thread>
+#include <utility>
 
 #include "core/base/error.h"
 #include "launcher/supervise/mpi_folder.h"
@@ -20,6 +24,32 @@ extern char** environ;
 namespace lockstep {
 
 namespace fs = std::filesystem;
+
+// The way from PMIx's thread, which names ranks by their namespace, to the object that holds them.
+class SaidToServer {
+ public:
+  static void know(const std::string& space, RankServer* server) {
+    std::lock_guard lock(mutex());
+    server ? void(servers()[space] = server) : void(servers().erase(space));
+  }
+  static void say(const pmix_proc_t& who, const std::string& text) {
+    std::lock_guard lock(mutex());
+    auto found = servers().find(who.nspace);
+    if (found == servers().end() || who.rank >= found->second->words_.size()) return;
+    std::lock_guard words(found->second->mutex_);
+    found->second->words_[who.rank] += text;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex out;
+    return out;
+  }
+  static std::map<std::string, RankServer*>& servers() {
+    static std::map<std::string, RankServer*> out;
+    return out;
+  }
+};
 
 namespace {
 
@@ -37,6 +67,10 @@ class Answer {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return there_; });
     return status_;
+  }
+  bool came_within(std::chrono::seconds time) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, time, [this] { return there_; });
   }
 
  private:
@@ -92,6 +126,25 @@ pmix_status_t left(const pmix_proc_t*, void* rank, pmix_op_cbfunc_t, void*) {
 pmix_status_t aborted(const pmix_proc_t*, void*, int, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;  // the rank ends with the code that it gave, and its end is what counts
 }
+// Open MPI packs a message as file, topic and text; the text is the last: its length (big-endian), its bytes, a zero.
+std::string last_text(const unsigned char* bytes, size_t size) {
+  for (size_t at = 0; at + 4 < size; ++at) {
+    const size_t length = size_t{bytes[at]} << 24 | size_t{bytes[at + 1]} << 16 | size_t{bytes[at + 2]} << 8 | bytes[at + 3];
+    if (length == size - at - 4 && bytes[size - 1] == 0) return {reinterpret_cast<const char*>(bytes) + at + 4, length - 1};
+  }
+  return "";
+}
+void said(const pmix_proc_t* rank, const pmix_info_t data[], size_t count, const pmix_info_t*, size_t, pmix_op_cbfunc_t done, void* of) {
+  for (size_t i = 0; i < count; ++i) {
+    const pmix_value_t& value = data[i].value;
+    if (value.type == PMIX_BYTE_OBJECT)
+      SaidToServer::say(*rank, last_text(reinterpret_cast<const unsigned char*>(value.data.bo.bytes), value.data.bo.size));
+    else if (value.type == PMIX_STRING && value.data.string)
+      SaidToServer::say(*rank, str(value.data.string, "\n"));
+  }
+  // PMIx holds a lock that its answer takes again, so the answer comes from another thread.
+  if (done) std::thread([done, of] { done(PMIX_SUCCESS, of); }).detach();
+}
 pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t size, pmix_modex_cbfunc_t done, void* of) {
   if (done)
     done(
@@ -125,7 +178,7 @@ class Server {
     static pmix_server_module_t answers = [] {
       pmix_server_module_t out;
       std::memset(&out, 0, sizeof out);
-      out.client_connected = joined, out.client_finalized = left, out.abort = aborted, out.fence_nb = fence;
+      out.client_connected = joined, out.client_finalized = left, out.abort = aborted, out.fence_nb = fence, out.log = said;
       return out;
     }();
     Infos infos;
@@ -154,8 +207,8 @@ std::string regex_of(pmix_status_t (*make)(const char*, char**), const std::stri
 
 }  // namespace
 
-RankServer::RankServer(int64_t nproc) : folder_(Server::here().new_folder()), ranks_(static_cast<size_t>(nproc)) {
-  space_ = random_name();
+RankServer::RankServer(int64_t nproc)
+    : space_(random_name()), folder_(Server::here().new_folder()), ranks_(static_cast<size_t>(nproc)), words_(ranks_.size()) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const auto n = static_cast<uint32_t>(nproc);
@@ -191,14 +244,25 @@ RankServer::RankServer(int64_t nproc) : folder_(Server::here().new_folder()), ra
     Answer known;
     check(known.wait(PMIx_server_register_client(&proc, geteuid(), getegid(), &ranks_[rank], Answer::give, &known)), "register a rank");
   }
+  SaidToServer::know(space_, this);
 }
 
 RankServer::~RankServer() {
-  Answer forgotten;  // the ranks' objects are not touched after it
-  PMIx_server_deregister_nspace(space_.c_str(), Answer::give, &forgotten);
-  forgotten.wait(PMIX_SUCCESS);
+  SaidToServer::know(space_, nullptr);
+  auto forgotten = std::make_unique<Answer>();
+  PMIx_server_deregister_nspace(space_.c_str(), Answer::give, forgotten.get());
+  // The ranks' objects are not touched after it. Should PMIx hang, nothing of it is waited for, and they stay.
+  if (!forgotten->came_within(std::chrono::seconds(2))) {
+    (void)forgotten.release();
+    (void)new std::vector<Rank>(std::move(ranks_));
+  }
   std::error_code ignored;  // it goes with the process's folder
   fs::remove_all(folder_, ignored);
+}
+
+std::string RankServer::words(int64_t rank) {
+  std::lock_guard lock(mutex_);
+  return std::exchange(words_[static_cast<size_t>(rank)], {});
 }
 
 std::vector<std::pair<std::string, std::string>> RankServer::variables(int64_t rank) const {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,14 +26,20 @@ class RankServer {
   bool joined(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].joined; }
   bool left(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].left; }
 
+  // What Open MPI says in a rank to its launcher instead of its stderr since the last call: why MPI_Init failed, what MPI_Abort was given.
+  std::string words(int64_t rank);
+
   struct Rank {
     std::atomic<bool> joined{false}, left{false};
   };
 
  private:
+  friend class SaidToServer;
   std::string space_;   // PMIx's name of these ranks: 128 random bits, which whoever wants to join must know
   std::string folder_;  // for their shared memory
   std::vector<Rank> ranks_;
+  std::mutex mutex_;  // of words_
+  std::vector<std::string> words_;
 };
 
 }  // namespace lockstep

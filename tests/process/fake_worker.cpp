@@ -1,5 +1,5 @@
 // A worker with no training in it: reports a step every 20 ms, and fails on request, so that the supervisor is tested alone.
-// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early|mpi-never] [RANK] [STEP]
+// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early|mpi-never|mpi-abort] [RANK] [STEP]
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
         }
         if (what == "throw-other") throw std::runtime_error("a stranger");
         if (what == "mpi-early") std::exit(0);
+        if (what == "mpi-abort") MPI_Abort(MPI_COMM_WORLD, 5);
         if (what.rfind("exit=", 0) == 0) _exit(std::atoi(what.c_str() + 5));
       }
       if (at.rank == rank && what == "storm") throw PeerError(str("attempt ", at.restart + 1, " fails too"));

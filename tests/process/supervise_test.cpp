@@ -336,6 +336,14 @@ TEST_F(Supervise, RankThatNeverJoinsIsNamed) {
   EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked");
 }
 
+// Open MPI tells its launcher why it ends a rank; here that is trainrun, which shows it.
+TEST_F(Supervise, MpisOwnWordsAreShown) {
+  auto process = start({"2000", "mpi-abort", "1", "3"}, {.nproc = 2});
+  EXPECT_EQ(process.wait(15), kExitProgram);
+  EXPECT_HAS(process.output(), "[rank 1] MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD");
+  EXPECT_HAS(process.output(), "root cause: rank 1 exited with code 5 and left no error record; step 3");
+}
+
 // Ranks that do not use MPI may end when they like.
 TEST_F(Supervise, RanksWithoutMpiEndOneByOne) {
   std::string script = scratch_path() / "p";
