@@ -128,7 +128,7 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
 
 TEST_F(Trainrun, AProgramWithoutASlashIsToldFromAConfig) {
   scratch_.write("mlp", "#!/bin/sh\n");
-  EXPECT_HAS(trainrun({"--nproc", "2", "mlp"}).output, "parse error") << "no program: it may not be executed";
+  EXPECT_HAS(trainrun({"--nproc", "2", "mlp"}).output, "this is not JSON") << "no program: it may not be executed";
   std::filesystem::permissions("mlp", std::filesystem::perms::owner_all);
   auto result = trainrun({"--nproc", "2", "mlp"});
   EXPECT_EQ(result.code, kExitUser);
