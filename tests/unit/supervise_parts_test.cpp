@@ -19,8 +19,10 @@
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
 #include "launcher/supervise/mpi_folder.h"
+#include "launcher/supervise/program_error.h"
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/supervisor.h"
+#include "launcher/supervise/worker_side.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
@@ -239,6 +241,30 @@ TEST(Tickets, EachFailureTakesTheNextOne) {
     EXPECT_EQ(records[i].message.substr(0, 6), str("from ", records[i].rank));
   }
   EXPECT_EQ(write_error_record("/no/such/folder", {}), 0);
+}
+
+TEST(Failures, AFileThatCannotBeReachedIsTheUsers) {
+  ScratchFolder folder;
+  folder.write("plain", "text");
+  try {
+    std::filesystem::create_directories(folder.path("plain/below"));
+    FAIL() << "a folder below a file";
+  } catch (const std::filesystem::filesystem_error&) {
+    const Failure failure = describe_failure(std::current_exception());
+    EXPECT_EQ(failure.record.kind, "UserError");
+    EXPECT_EQ(failure.exit_code, kExitUser);
+    EXPECT_NE(failure.record.message.find(str(folder.path("plain/below"), ": Not a directory; look at what is there")), std::string::npos) << failure.record.message;
+    EXPECT_EQ(failure.record.message.find("filesystem error"), std::string::npos) << failure.record.message;
+  }
+}
+
+TEST(Failures, AnExceptionOfAProgramHasTypeAndText) {
+  auto text = [](auto thrown) { return exception_text(std::make_exception_ptr(thrown)); };
+  EXPECT_EQ(text(std::runtime_error("no column x")), "std::runtime_error: no column x");
+  EXPECT_EQ(text(42), "int: 42");
+  EXPECT_EQ(text(std::string("as it is")), "as it is");
+  EXPECT_EQ(text(3.5), "double");
+  EXPECT_EQ(exception_text(nullptr), "std::terminate was called without an exception");
 }
 
 TEST(Restarts, RanksAndDelays) {
