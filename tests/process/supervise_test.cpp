@@ -1,51 +1,8 @@
 // Death, signals and restarts: what the user sees, the exit code, the logs, and that no process or file is left.
-#include <chrono>
-
-#include "core/base/error.h"
-#include "launcher/supervise/contract.h"
-#include "tests/process/trainrun_process.h"
+#include "tests/process/supervised.h"
 
 namespace lockstep {
 namespace {
-
-struct Case {
-  int nproc = 3;
-  int max_restarts = 0, min_nproc = 0;
-  double grace = 10;
-  std::map<std::string, std::string> variables = {};
-};
-
-class Supervise : public ::testing::Test {
- protected:
-  std::string folder(const char* name = "run") const { return scratch_ / name; }
-  Process start(const std::vector<std::string>& worker, const Case& c = {}, const char* name = "run") {
-    std::vector<std::string> argv = {FAKE_TRAINRUN,    folder(name), str(c.nproc), str(c.max_restarts),
-                                     str(c.min_nproc), str(c.grace), FAKE_WORKER};
-    argv.insert(argv.end(), worker.begin(), worker.end());
-    return Process(argv, str(folder(name), ".", ++started_, ".out"), c.variables);
-  }
-  RunRecord run(const char* name = "run") const { return RunRecord(folder(name)); }
-  std::filesystem::path scratch_path() const { return scratch_; }
-
- private:
-  std::filesystem::path scratch_ =
-      std::filesystem::path(::testing::TempDir()) /
-      (std::string("supervise-") + std::to_string(getpid()) + "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
-  int started_ = 0;
-
- protected:
-  void SetUp() override { std::filesystem::create_directories(scratch_); }
-  void TearDown() override {
-    if (!HasFailure()) std::filesystem::remove_all(scratch_);
-  }
-};
-
-double seconds_since(std::chrono::steady_clock::time_point then) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
-}
-
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
-#define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << "unwanted: " << (part) << "\nin:\n" << (text)
 
 TEST_F(Supervise, CleanRunLogsEachRankAndPrefixesAllButTheFirst) {
   for (int nproc : {1, 2, 3}) {
@@ -130,43 +87,6 @@ TEST_F(Supervise, KilledTrainrunLeavesNoWorkerAndTheNextCommandStarts) {
     EXPECT_EQ(next.wait(15), kExitOk) << next.output();
     EXPECT_HAS(run(name.c_str()).log(0, 2), "done rank 0");
   }
-}
-
-// Folders of shared memory that this process's children made.
-std::vector<std::string> shared_folders(int maker) {
-  std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-    if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), ".", maker, "."), 0) == 0) out.push_back(entry.path());
-  return out;
-}
-
-TEST_F(Supervise, SharedMemoryGoesWithTheRun) {
-  auto process = start({"2000", "mpi"});
-  auto pids = run().pids(3);
-  auto segments = [&] {
-    int n = 0;
-    for (const auto& folder : shared_folders(process.pid()))
-      for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
-        n += entry.path().filename().string().rfind("vader_segment.", 0) == 0;
-    return n;
-  };
-  ASSERT_TRUE(until(10, [&] { return segments() == 3; })) << process.output();
-  kill(pids[1], SIGKILL);
-  EXPECT_EQ(process.wait(5), kExitPeer);
-  EXPECT_TRUE(shared_folders(process.pid()).empty());
-}
-
-TEST_F(Supervise, WhatAKilledTrainrunLeftTheNextOneRemoves) {
-  auto process = start({"2000", "mpi"});
-  auto pids = run().pids(3);
-  ASSERT_TRUE(until(10, [&] { return shared_folders(process.pid()).size() == 1; }));
-  kill(process.pid(), SIGKILL);
-  EXPECT_EQ(process.wait(5), 128 + SIGKILL);
-  ASSERT_TRUE(all_gone(pids, 3));
-  EXPECT_EQ(shared_folders(process.pid()).size(), 1u);
-  auto next = start({"2", "mpi"}, {}, "another");
-  EXPECT_EQ(next.wait(15), kExitOk) << next.output();
-  EXPECT_TRUE(shared_folders(process.pid()).empty());
 }
 
 // What systemd (KillMode=control-group) and schedulers do: the signal goes to every process of the job.
@@ -328,82 +248,6 @@ TEST_F(Supervise, RankThatLeavesEarlyIsNamed) {
   auto process = start({"2000", "mpi-early", "1", "3"}, {.nproc = 2});
   EXPECT_EQ(process.wait(15), kExitPeer);
   EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
-}
-
-TEST_F(Supervise, RankThatNeverJoinsIsNamed) {
-  auto process = start({"2000", "mpi-never", "1"}, {.nproc = 3});
-  EXPECT_EQ(process.wait(15), kExitPeer);
-  EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked");
-}
-
-// Open MPI tells its launcher why it ends a rank; here that is trainrun, which shows it.
-TEST_F(Supervise, MpisOwnWordsAreShown) {
-  auto process = start({"2000", "mpi-abort", "1", "3"}, {.nproc = 2});
-  EXPECT_EQ(process.wait(15), kExitProgram);
-  EXPECT_HAS(process.output(), "[rank 1] MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD");
-  EXPECT_HAS(process.output(), "root cause: rank 1 exited with code 5 and left no error record; step 3");
-}
-
-// Ranks that do not use MPI may end when they like.
-TEST_F(Supervise, RanksWithoutMpiEndOneByOne) {
-  std::string script = scratch_path() / "p";
-  std::ofstream(script) << "#!/bin/sh\n[ $RANK = 0 ] && sleep 1.5\necho rank $RANK is done\n";
-  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
-  Process process({FAKE_TRAINRUN, folder(), "2", "0", "0", "5", script}, scratch_path() / "out");
-  EXPECT_EQ(process.wait(10), kExitOk) << process.output();
-  EXPECT_HAS(process.output(), "rank 0 is done\n");
-  EXPECT_HAS(process.output(), "[rank 1] rank 1 is done\n");
-}
-
-TEST_F(Supervise, GrandchildrenAreEnded) {
-  for (int nproc : {1, 2}) {
-    auto process = start({"5", "grandchild"}, {.nproc = nproc});
-    EXPECT_EQ(process.wait(8), kExitOk);
-  }
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::string environment = file_text(str("/proc/", name, "/environ"));
-    EXPECT_EQ(environment.find("LOCKSTEP_RUN_DIR=" + folder()), std::string::npos) << "process " << name << " is left";
-  }
-}
-
-TEST_F(Supervise, FolderInUseIsRefused) {
-  auto first = start({"2000"}, {.nproc = 1});
-  ASSERT_NE(run().pid(0), 0);
-  auto second = start({"1"}, {.nproc = 1});
-  EXPECT_EQ(second.wait(15), kExitUser);
-  EXPECT_HAS(second.output(),
-             str("is in use by another trainrun (process ", first.pid(), "); wait for it, stop it, or choose --name=OTHER"));
-  kill(first.pid(), SIGTERM);
-  EXPECT_EQ(first.wait(5), kExitStopped);
-}
-
-TEST_F(Supervise, MissingProgramAndUnwritableFolder) {
-  Process missing({FAKE_TRAINRUN, folder(), "1", "0", "0", "1", "/no/such/program"}, scratch_path() / "out");
-  EXPECT_EQ(missing.wait(10), kExitUser);
-  EXPECT_HAS(missing.output(), "cannot start /no/such/program: No such file or directory");
-  Process unwritable({FAKE_TRAINRUN, "/proc/run", "1", "0", "0", "1", FAKE_WORKER}, scratch_path() / "out");
-  EXPECT_EQ(unwritable.wait(10), kExitUser);
-  EXPECT_HAS(unwritable.output(), "cannot write the run's folder /proc/run: ");
-}
-
-// mpirun's words and codes are no more: nothing of it is needed, and what cannot be is told.
-TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
-  auto code = [&](const char* name, std::map<std::string, std::string> variables) {
-    auto process = start({"3", "mpi"}, {.nproc = 2, .variables = std::move(variables)}, name);
-    int code = process.wait(20);
-    EXPECT_EQ(code, kExitOk) << name << ": " << process.output();
-  };
-  code("path", {{"PATH", "/nowhere"}});
-  code("forbidden", {{"PATH", "/proc/1/root/secret:/usr/bin"}});
-  code("tmp", {{"TMPDIR", "/proc"}});
-  code("outer", {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "other"}, {"PMIX_SERVER_URI41", "pmix-server.1;tcp4://127.0.0.1:9"}, {"OMPI_COMM_WORLD_SIZE", "7"}});
-  Process few({"/bin/sh", "-c", str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")}, scratch_path() / "out");
-  EXPECT_EQ(few.wait(10), kExitUser);
-  EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
-  Process empty({"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"}, scratch_path() / "out");
-  EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }
 
 }  // namespace
