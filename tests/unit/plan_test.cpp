@@ -286,7 +286,7 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"state_bytes":60000})");
   EXPECT_EQ(j["tensors"][1].dump(), R"({"name":"blocks.*.attn.qkv.weight","role":"weights","type":"f32[96,32]",)"
                                     R"j("placements":"tp: Shard(0,groups=3), dp_shard: Shard(0)","count":80,"bytes":768})j");
-  EXPECT_EQ(keys_of(j["memory"]), (Keys{"state", "arena", "reduction", "total", "regions", "device"}));
+  EXPECT_EQ(keys_of(j["memory"]), (Keys{"state", "arena", "reduction", "total", "regions", "device", "host"}));
   EXPECT_EQ(j["memory"]["total"], 3584);
   EXPECT_EQ(j["memory"]["regions"][1].dump(), R"({"name":"partial sums of gradients","bytes":512})");
   EXPECT_EQ(j["memory"]["device"].dump(), R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
