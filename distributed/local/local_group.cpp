@@ -35,14 +35,14 @@ class LocalFlight {
       seat = hub_->join(*channel_, identity_.rank, what_, label_);
     } catch (...) {
       std::lock_guard lock(mutex_);
-      Flight(identity_, seat.group_seq, what_, label_, recorder_).end(FlightState::failed);
+      Flight(identity_, SitePlace{seat.group_seq}, what_, label_, recorder_).end(FlightState::failed);
       failure_ = std::current_exception();
       joined_.notify_all();
       throw;
     }
     std::lock_guard lock(mutex_);
     seat_ = seat;
-    flight_ = Flight(identity_, seat.group_seq, what_, label_, recorder_);
+    flight_ = Flight(identity_, SitePlace{seat.group_seq}, what_, label_, recorder_);
     joined_.notify_all();
   }
   bool done() {

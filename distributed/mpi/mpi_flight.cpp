@@ -161,10 +161,10 @@ void MpiFlight::finish(std::exception_ptr failure) {
   changed_.notify_all();
 }
 
-void MpiFlight::mark_started(int64_t group_seq, const std::shared_ptr<MpiOrder>& order) {
-  if (order && group_seq >= 0) checked_ = std::make_unique<MpiSite>(order, what_, label_, group_seq);
+void MpiFlight::mark_started(const SitePlace& place, const std::shared_ptr<MpiOrder>& order) {
+  if (order && place.number >= 0) checked_ = std::make_unique<MpiSite>(order, what_, label_, place.number);
   std::lock_guard lock(mutex_);
-  record_ = Flight(group_, group_seq, what_, label_);
+  record_ = Flight(group_, place, what_, label_);
 }
 
 bool MpiFlight::finished() {
@@ -172,9 +172,17 @@ bool MpiFlight::finished() {
   return finished_;
 }
 
-bool MpiFlight::wait_until(std::chrono::steady_clock::time_point deadline) {
+bool MpiFlight::wait_for(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double kSlice = 0.5;  // a slice of waiting that took twice as long and more was not waiting: the process did not run
   std::unique_lock lock(mutex_);
-  if (!changed_.wait_until(lock, deadline, [&] { return finished_; })) return false;
+  for (double left = seconds; !finished_;) {
+    const double slice = std::min(left, kSlice);
+    const auto begin = Clock::now();
+    if (changed_.wait_for(lock, std::chrono::duration<double>(slice), [&] { return finished_; })) break;
+    left -= std::min(std::chrono::duration<double>(Clock::now() - begin).count(), 2 * kSlice);
+    if (left <= 0) return false;
+  }
   if (failure_) std::rethrow_exception(failure_);
   return true;
 }

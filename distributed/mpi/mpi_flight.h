@@ -30,9 +30,10 @@ class MpiFlight {
   void finish(std::exception_ptr failure);
 
   // Opens the line in the flight record. With `order` the flight is checked against its neighbour before it is issued (mpi_site.h).
-  void mark_started(int64_t group_seq, const std::shared_ptr<MpiOrder>& order = nullptr);
+  void mark_started(const SitePlace& place, const std::shared_ptr<MpiOrder>& order = nullptr);
   bool finished();
-  bool wait_until(std::chrono::steady_clock::time_point deadline);  // false when the deadline passes; rethrows the failure
+  // False when it has not finished within `seconds`; rethrows the failure. Time in which this process was stopped does not count.
+  bool wait_for(double seconds);
   std::string site() const;
   const GroupIdentity& group() const { return group_; }
   const Collective& what() const { return what_; }

@@ -3,12 +3,13 @@
 
 #include <mpi.h>
 
-#include <chrono>
+#include <cstdlib>
 #include <future>
 #include <thread>
 
 #include "core/base/env.h"
 #include "core/base/error.h"
+#include "distributed/checksummed_group.h"
 #include "distributed/mpi/mpi_progress.h"
 #include "distributed/mpi/mpi_types.h"
 #include "distributed/watch/site.h"
@@ -30,9 +31,10 @@ class MpiWork : public Work {
   void wait(Stream& stream) override {
     waited_ = true;
     stream.run([progress = progress_, flight = flight_, seconds = deadline_s_] {
-      auto deadline = std::chrono::steady_clock::now() +
-                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
-      if (flight->wait_until(deadline)) return;
+      const int64_t begin = flight_clock_ns();
+      const bool finished = flight->wait_for(seconds);
+      if (auto recorder = flight_recorder()) recorder->waited(static_cast<double>(flight_clock_ns() - begin) * 1e-9);
+      if (finished) return;
       auto& group = flight->group();
       std::string text = deadline_text(group.name, group.rank, group.size, flight->what(), flight->label(), seconds,
                                        "a peer is late, has ended, or is at another collective");
@@ -52,7 +54,8 @@ class MpiWork : public Work {
 
 class MpiGroup : public Group {
  public:
-  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options, bool checked)
+  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options, bool checked,
+           uint64_t instance)
       : progress_(std::move(progress)), comm_(comm), max_count_(options.max_count) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
@@ -66,7 +69,7 @@ class MpiGroup : public Group {
     MPI_Group_translate_ranks(here, size, mine.data(), world, world_ranks.data());
     MPI_Group_free(&here);
     MPI_Group_free(&world);
-    identity_ = identify_group(name, world_ranks, rank);
+    identity_ = identify_group(name, world_ranks, rank, instance);
     deadline_s_ = options.deadline_s;
     if (size > 1 && checked) order_ = std::make_shared<MpiOrder>();
   }
@@ -78,9 +81,9 @@ class MpiGroup : public Group {
     note_issued(what, label);
     auto flight = std::make_shared<MpiFlight>(comm_, identity_, what, label, max_count_);
     bool pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
-    int64_t number = pair ? -1 : next_++;
-    stream.run([progress = progress_, flight, number, order = order_] {
-      flight->mark_started(number, order);
+    const SitePlace place = pair ? SitePlace{} : trail_.next(what, label);
+    stream.run([progress = progress_, flight, place, order = order_] {
+      flight->mark_started(place, order);
       try {
         progress->submit(flight);
       } catch (...) {
@@ -97,8 +100,22 @@ class MpiGroup : public Group {
   int64_t max_count_;
   GroupIdentity identity_;
   std::shared_ptr<MpiOrder> order_;  // null: the order of collectives is not checked
-  std::atomic<int64_t> next_{0};
+  SiteTrail trail_;
 };
+
+// Whether messages between ranks of this world leave the memory of a host: several hosts, or Open MPI was told to leave shared memory out.
+bool leaves_memory() {
+  MPI_Comm here;
+  int size = 0, neighbours = 0;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_size(here, &neighbours);
+  MPI_Comm_free(&here);
+  const char* given = std::getenv("OMPI_MCA_btl");
+  const std::string transports = given ? given : "vader";
+  const bool named = transports.find("vader") != std::string::npos || transports.find("sm") != std::string::npos;
+  return neighbours < size || named == (transports[0] == '^');
+}
 
 class MpiWorld : public World {
  public:
@@ -118,11 +135,15 @@ class MpiWorld : public World {
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     checked_ = all != 0;
     progress_ = std::make_shared<MpiProgress>();
-    group_ = std::make_shared<MpiGroup>(progress_, MPI_COMM_WORLD, "world", options_, checked_);
+    group_ = std::make_shared<MpiGroup>(progress_, MPI_COMM_WORLD, "world", options_, checked_, 0);
+    mine = wants_checksums(leaves_memory());
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    checksums_ = all != 0;
+    front_ = checksums_ ? checksummed(group_) : group_;
   }
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
-  std::shared_ptr<Group> group() override { return group_; }
+  std::shared_ptr<Group> group() override { return front_; }
 
   // MPI_Comm_split blocks and cannot be cancelled, so a thread of its own makes the call and this one keeps the deadline.
   std::shared_ptr<Group> split(int color, int key, const std::string& name) override {
@@ -147,7 +168,9 @@ class MpiWorld : public World {
     Answer out = answer.get();
     if (out.code != MPI_SUCCESS)
       throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
-    return std::make_shared<MpiGroup>(progress_, out.comm, name, options_, checked_);
+    auto group = std::make_shared<MpiGroup>(progress_, out.comm, name, options_, checked_, ++splits_);
+    if (checksums_) return checksummed(std::move(group));
+    return group;
   }
 
   void finish() override {
@@ -159,9 +182,11 @@ class MpiWorld : public World {
 
  private:
   MpiOptions options_;
-  bool checked_ = false;
+  bool checked_ = false, checksums_ = false;
+  uint64_t splits_ = 0;  // the same on all ranks, since all take part in each
   std::shared_ptr<MpiProgress> progress_;
   std::shared_ptr<MpiGroup> group_;
+  std::shared_ptr<Group> front_;  // group_, with checksums where they are wanted
 };
 }  // namespace
 

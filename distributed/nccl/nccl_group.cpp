@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "core/base/error.h"
@@ -62,6 +63,10 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     if (!error.empty())
       fail(str(site(flying_.empty() ? nullptr : flying_.front()), " failed on rank ", rank(), " of ", size(), ": ", error));
     land();
+    // Who waits checks every few milliseconds: a second without a check is one in which this process was stopped, and does not count.
+    const auto now = Clock::now(), before = std::exchange(checked_, now);
+    if (!flying_.empty() && now - before > std::chrono::seconds(1) && flying_.front()->since < before)
+      flying_.front()->since += now - before;
     if (flying_.empty() || Clock::now() - flying_.front()->since < std::chrono::duration<double>(deadline())) return;
     const NcclFlight& oldest = *flying_.front();
     constexpr const char* kWhy = "a peer is late, has ended, or is at another collective";
@@ -202,7 +207,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       flight->captured = is_capturing(*stream);
       flight->begin = stream->record();
     }
-    if (!flight->captured) flight->record = Flight(identity_, flight->pair ? -1 : next_++, flight->what, flight->label);
+    if (!flight->captured) flight->record = Flight(identity_, SitePlace{flight->pair ? -1 : next_++}, flight->what, flight->label);
     if (!flight->pair) enqueue_pairs();
     if (flight->begin) {
       stream_->wait(flight->begin);
@@ -248,6 +253,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   std::vector<std::shared_ptr<Event>> kept_;  // events of captured work
   std::string failed_;                        // why the group is of no use any more
   int64_t next_ = 0, splits_ = 0, bytes_ = 0;
+  Clock::time_point checked_ = Clock::now();
 };
 
 class NcclWork : public Work {

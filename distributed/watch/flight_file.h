@@ -1,4 +1,4 @@
-// Layout of a flight record on disk: shared by the writer and the readers, which are processes of one host.
+// Layout of a flight record: shared by the writer and the readers, which are processes of one host.
 #pragma once
 
 #include <atomic>
@@ -9,19 +9,22 @@
 namespace lockstep {
 
 inline constexpr uint64_t kFlightMagic = 0x3154484749'4c464cull;  // "LFLIGHT1", little-endian
-inline constexpr uint32_t kFlightVersion = 1;
+inline constexpr uint32_t kFlightVersion = 2;
 
 struct FlightSlot {
   std::atomic<uint64_t> seq;  // 0 while the slot is being written
   uint64_t group_key;
   int64_t group_seq;
-  int64_t bytes;
+  int64_t bytes, count;
+  uint64_t site, trail;
   std::atomic<int64_t> start_ns, end_ns;
   std::atomic<uint32_t> state;
   int32_t group_rank, group_size;
+  uint8_t dtype, op;
   char verb[20];
   char group[32];
   char label[64];
+  std::atomic<uint64_t> seq_again;  // equal to seq where the slot is whole: a reader copies from the front to the back
 };
 
 struct FlightFile {
@@ -30,7 +33,11 @@ struct FlightFile {
   int32_t rank;
   int64_t pid;
   std::atomic<int64_t> step, op, updated_ns;
-  std::atomic<uint64_t> count;  // collectives recorded so far
+  std::atomic<int64_t> beat_ns, cpu_ns;                        // of the heart; 0: it does not beat
+  std::atomic<int64_t> busy_ns, busy_steps, share, waited_ns;  // see FlightRecorder::worked and waited
+  std::atomic<uint32_t> pace;
+  std::atomic<uint64_t> count;   // collectives recorded so far
+  std::atomic<uint64_t> events;  // grows with every word that the worker writes; not with the heart's
   char phase[32];
   FlightSlot slots[kFlightSlots];
 };

@@ -53,10 +53,42 @@ std::string text(const LateReport& report) {
   std::vector<std::string> ranks;
   for (int r : report.missing) ranks.push_back(str(r));
   std::string waits_for = report.missing.empty()
-                              ? "its transfer, all ranks are in"
+                              ? "its transfer: all ranks are at it"
                               : str(ranks.size() == 1 ? "rank " : "ranks ", join(ranks, ", "), " of ", report.group.size);
   return str("group \"", report.group.name, "\": ", report.verb, " \"", report.label, "\" (#", report.group_seq, ") has waited ",
              number_text(std::trunc(report.waited_s * 10) / 10), " s for ", waits_for);
+}
+
+std::optional<Mismatch> find_mismatch(const std::vector<FlightLog>& logs) {
+  struct Seen {
+    const FlightEntry* entry;
+    int rank;
+  };
+  std::map<std::pair<uint64_t, int64_t>, Seen> first;
+  std::optional<Mismatch> out;
+  auto keep = [&](const Seen& one, const Seen& other, bool before) {
+    const bool earlier = !out || (out->before && !before) || (out->before == before && one.entry->group_seq < out->group_seq);
+    if (!earlier || (out && !out->before && before)) return;
+    out = Mismatch{one.entry->group, one.entry->group_seq, before, one.rank, other.rank, site_text(*one.entry), site_text(*other.entry)};
+  };
+  for (const FlightLog& log : logs)
+    for (const FlightEntry& entry : log.entries) {
+      if (entry.group_seq < 0 || entry.trail == 0) continue;
+      const Seen here{&entry, log.progress.rank};
+      auto [at, fresh] = first.try_emplace({entry.group.key, entry.group_seq}, here);
+      if (fresh || at->second.entry->trail == entry.trail) continue;
+      keep(at->second, here, at->second.entry->site == entry.site);
+    }
+  return out;
+}
+
+std::string text(const Mismatch& m) {
+  const char* rule = "; all ranks must start the same collectives in the same order";
+  if (m.before)
+    return str("ranks ", m.rank, " and ", m.other, " started different collectives of group ", m.group.name, " before number ", m.group_seq,
+               ", ", m.site, ", which is the oldest that is recorded of both", rule, " (LOCKSTEP_VERIFY=1 names the first that differs)");
+  return str("collective ", m.group_seq, " of group ", m.group.name, " differs: rank ", m.rank, " started ", m.site, ", rank ", m.other,
+             " started ", m.other_site, rule);
 }
 
 }  // namespace lockstep

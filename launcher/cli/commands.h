@@ -75,6 +75,9 @@ int ckpt_ls(const std::string& path, std::ostream& out);
 int ckpt_show(const std::string& path, std::ostream& out);    // one checkpoint (the newest of a folder): its manifest as a table
 int ckpt_verify(const std::string& path, std::ostream& out);  // every byte; kExitUser when anything is damaged
 
+// The flight records of an attempt's folder, or one of them: a line of progress, then one per collective. UserError when there is none.
+int flight(const std::string& path, std::ostream& out);
+
 // Versions, processor, every LOCKSTEP_* variable, every log topic.
 int env(std::ostream& out);
 

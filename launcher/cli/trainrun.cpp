@@ -24,7 +24,7 @@ namespace lockstep::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "replay", "env", "worker"};
+const std::vector<std::string> kSubcommands = {"run", "plan", "show", "explain", "ckpt", "generate", "replay", "flight", "env", "worker"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"completion", "there is no completion of a shell's words"}, {"train", "training is trainrun [run] CONFIG"},   {"eval", "a run validates by itself: train.eval_every"},
@@ -155,6 +155,9 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     flags.replay.overrides = parse_overrides(replay_app->remaining(), names_of(*replay_app));
     act = [&] { return replay(flags.replay, out); };
   });
+  auto* flight_app = app.add_subcommand("flight", "where the ranks of an attempt are, or were: progress, heartbeat, last collectives");
+  flight_app->add_option("path", flags.path, "runs/NAME/logs/attempt-K, or a record progress-R in it")->required()->type_name("PATH");
+  flight_app->callback([&] { act = [&] { return flight(flags.path, out); }; });
   app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] { act = [&] { return env(out); }; });
   auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("")->allow_extras();
   worker_app->add_option("config", flags.target)->required();

@@ -48,7 +48,7 @@ class Attempt {
       : log_dir_(log_dir),
         grace_(grace),
         console_(console),
-        late_(log_dir, command.nproc, workers_deadline()),
+        late_(std::make_shared<LateWatch>(log_dir, command.nproc, command.deadlines)),
         launcher_log_(made_private(log_dir + "/launcher.log"), std::ios::app) {
     facts_.nproc = command.nproc;
     if (command.nproc > 1) server_.emplace(command.nproc);
@@ -62,7 +62,11 @@ class Attempt {
       meet_ends();
       obey_user();
       end_survivors();
-      for (const auto& line : late_.look()) console_.notice(line);
+      for (const auto& line : late_->look()) console_.notice(line);
+      if (facts_.hung.empty() && !late_->verdict().empty() && signals_seen() == 0) {
+        facts_.hung = late_->verdict();
+        kill_group("a rank keeps the others waiting, or they do not agree");
+      }
     }
     leftovers_.end_all();
     echo(true);
@@ -70,12 +74,14 @@ class Attempt {
     facts_.records = read_error_records(log_dir_);
     facts_.records.insert(facts_.records.end(), told_records_.begin(), told_records_.end());
     for (const auto& record : facts_.records) note_in_log(record);
+    late_->keep();
     for (int64_t rank = 0; rank < facts_.nproc; ++rank) {
       facts_.stopped_ranks += fs::exists(stopped_file(log_dir_, rank));
       facts_.furthest_step = std::max(facts_.furthest_step, last_step(log_dir_, rank));
     }
     facts_.stop_signal = first_signal();
-    facts_.where = [dir = log_dir_](int64_t rank) { return last_place(dir, rank); };
+    facts_.disagreement = late_->disagreement();
+    facts_.where = [late = late_](int64_t rank) { return late->place(rank); };
     return std::move(facts_);
   }
 
@@ -206,7 +212,7 @@ class Attempt {
   std::string log_dir_;
   double grace_;
   Console& console_;
-  LateWatch late_;
+  std::shared_ptr<LateWatch> late_;
   std::ofstream launcher_log_;
   AttemptFacts facts_;
   Leftovers leftovers_;
@@ -247,21 +253,6 @@ int64_t last_step(const std::string& log_dir, int64_t rank) {
     return read_flight_log(progress_file(log_dir, rank)).progress.step;
   } catch (const Error&) {
     return -1;  // no record, or none that can be read
-  }
-}
-
-std::string last_place(const std::string& log_dir, int64_t rank) {
-  try {
-    FlightLog log = read_flight_log(progress_file(log_dir, rank));
-    std::string out = log.progress.step >= 0 ? str("step ", log.progress.step) : "before the first step";
-    for (const auto& entry : log.entries)
-      if (entry.state == FlightState::started) {
-        out += str(", in ", entry.verb, entry.label.empty() ? "" : str(" \"", entry.label, "\""), " of group ", entry.group.name);
-        break;
-      }
-    return out;
-  } catch (const Error&) {
-    return "";  // no record, or none that can be read: the cause is told without a place
   }
 }
 

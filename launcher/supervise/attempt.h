@@ -21,9 +21,6 @@ int first_signal();  // the first of them, 0 for none
 // shared. UserError when the program cannot be started.
 AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console);
 
-// Where a rank was, from its flight record: "step 60, in all_reduce "gradients" (#12)"; "" where there is none.
-std::string last_place(const std::string& log_dir, int64_t rank);
-
 // The last step that a rank began, from its flight record; -1 where there is none.
 int64_t last_step(const std::string& log_dir, int64_t rank);
 

@@ -72,6 +72,12 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 Outcome diagnose(const AttemptFacts& facts) {
   Outcome out;
+  if (!facts.hung.empty()) {
+    out.exit_code = kExitPeer;
+    out.restartable = true;
+    out.cause = facts.hung;
+    return out;
+  }
   if (facts.killed) {
     out.exit_code = facts.stop_signal ? 128 + facts.stop_signal : kExitPeer;
     out.cause = facts.stop_signal ? str("killed after ", signal_text(facts.stop_signal), " before the run could save")
@@ -129,7 +135,7 @@ Outcome diagnose(const AttemptFacts& facts) {
     chosen = peer;
     out.exit_code = kExitPeer;
     out.restartable = true;
-    out.cause = record_text(*peer, facts.nproc);
+    out.cause = facts.disagreement.empty() ? record_text(*peer, facts.nproc) : facts.disagreement;
   } else if (asked) {
     out.exit_code = 128 + facts.stop_signal;
     out.cause = str("ended by ", signal_text(facts.stop_signal), " before it could save");

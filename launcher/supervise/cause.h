@@ -24,6 +24,8 @@ struct AttemptFacts {
   std::vector<ErrorRecord> records;
   int64_t stopped_ranks = 0;                  // ranks that stopped on request, their state saved
   int stop_signal = 0;                        // what the user sent to trainrun, 0 for nothing
+  std::string hung;          // why trainrun ended the run: who kept the others waiting (LateWatch::verdict); "" for no such reason
+  std::string disagreement;  // what the ranks started differently; "" where their records agree (LateWatch::disagreement)
   bool killed = false;                        // trainrun killed the group: second signal, or the grace was over
   int64_t furthest_step = -1;                 // that a rank of the attempt began; -1 where none said so
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known

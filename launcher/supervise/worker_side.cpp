@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
+#include "core/mesh/deadline.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/signals_apart.h"
@@ -78,6 +79,7 @@ void redirect(const WorkerPlace& at) {
     std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ", record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
   }
+  if (auto recorder = flight_recorder()) recorder->keep();
   _exit(code);
 }
 
@@ -159,7 +161,10 @@ WorkerPlace enter_worker(Main whose) {
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
-    set_flight_recorder(std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank)));
+    auto recorder = std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank));
+    recorder->start_heart();
+    set_flight_recorder(std::move(recorder));
+    set_supervised(true);
     announce_worker(g_place);
   }
   return g_place;

@@ -2,6 +2,7 @@
 #include "launcher/worker/program.h"
 
 #include "core/base/error.h"
+#include "distributed/watch/flight_record.h"
 
 namespace lockstep {
 
@@ -34,6 +35,7 @@ Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_
 }
 
 int64_t Checkpoint::resume(State& state) {
+  enter_pace(Pace::start);
   state.allocate();
   if (auto loaded = load_latest(dir_, state.arrays(), state.mesh())) return loaded->step;
   state.materialize();
@@ -41,8 +43,9 @@ int64_t Checkpoint::resume(State& state) {
 }
 
 void Checkpoint::save(int64_t done, const State& state) {
-  if (done % options_.every == 0)
-    save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(), options_.keep);
+  if (done % options_.every != 0) return;
+  enter_pace(Pace::start);
+  save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(), options_.keep);
 }
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
 // The training run of a config: build, resume, loop, save.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -8,9 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "distributed/watch/flight_record.h"
 #include "launcher/config/stored.h"
 #include "launcher/plan/foretold.h"
-#include "launcher/worker/hosts.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
@@ -18,6 +19,7 @@
 #include "launcher/worker/fingerprint.h"
 #include "launcher/worker/guard.h"
 #include "launcher/worker/replica_watch.h"
+#include "launcher/worker/hosts.h"
 #include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
@@ -75,6 +77,8 @@ class Run : Training {
       auto result = step.run(fed);
       replicas_.hear(i, result, step);
       double seconds = now() - began;
+      note_work(seconds, result, step);
+      enter_pace(Pace::steps);
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
       float norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
@@ -99,6 +103,32 @@ class Run : Training {
  private:
   std::string checkpoints() const { return dir_ + "/ckpt"; }
 
+  // This rank's own work of a step: what it did not wait for others.
+  void note_work(double seconds, const StepResult& result, const Step& step) {
+    for (const auto& [dim, waited] : result.exposed) seconds -= waited;
+    busy_s_ += std::max(0.0, seconds);
+    ++busy_steps_;
+    const LanePlan& lanes = step.lane_plan();
+    int64_t share = 0;
+    for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot) share += lanes.micro_batch(lanes.rank, slot) >= 0;
+    if (auto recorder = flight_recorder()) recorder->worked(std::max(0.0, seconds), share);
+  }
+
+  // The ranks' own work per step since the last row, in milliseconds: all wait for the slowest. Collective.
+  void report_work(MetricsRow& row) {
+    const int n = live_.world->size();
+    double mine = busy_steps_ ? busy_s_ * 1e3 / static_cast<double>(busy_steps_) : 0;
+    std::vector<double> all(static_cast<size_t>(n));
+    all_gather(*live_.world, {&mine, all.data(), std::vector<int64_t>(static_cast<size_t>(n), 1), DType::f64}, "busy");
+    busy_s_ = 0;
+    busy_steps_ = 0;
+    row.add("slowest_rank", static_cast<int64_t>(std::max_element(all.begin(), all.end()) - all.begin()));
+    std::sort(all.begin(), all.end());
+    row.add("busy_ms_min", static_cast<float>(all.front()));
+    row.add("busy_ms_median", static_cast<float>((all[static_cast<size_t>(n - 1) / 2] + all[static_cast<size_t>(n) / 2]) / 2));
+    row.add("busy_ms_max", static_cast<float>(all.back()));
+  }
+
   int end(int code) {
     metrics_.reset();
     world_->finish();
@@ -106,6 +136,7 @@ class Run : Training {
   }
 
   void save(int64_t i, bool last, Step& step, const StepInput& fed) {
+    enter_pace(Pace::start);
     replicas_.compare(i, step, true);
     auto write = [&] {
       Json extra = {{"data", data_.fingerprint()}, {"library", target_.library_version()}, {"guard", guard_.json()}};
@@ -139,6 +170,7 @@ class Run : Training {
   // Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
   void act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
     using Action = StepGuard::Action;
+    if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
     if (finding.action != Action::go_on) replicas_.compare(i, step, false);  // another rank's memory may be what did it
     if (finding.nonfinite && finding.look) finding.words += "; " + first_nonfinite(step, fed, state_);
     if (finding.action == Action::stop)
@@ -208,6 +240,7 @@ class Run : Training {
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
     for (const auto& [dim, waited] : result.exposed) row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
+    report_work(row);
     row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
     if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
       if (foretold_->predicted_s() > 0) row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));
@@ -234,6 +267,8 @@ class Run : Training {
   WorkerPlace place_;
   std::string dir_;
   Saving saving_;
+  double busy_s_ = 0;  // since the last row
+  int64_t busy_steps_ = 0;
   std::unique_ptr<MetricsWriter> metrics_;
   StepGuard guard_{config_.train};
   ReplicaWatch replicas_{config_.verify.replicas_every, live_};

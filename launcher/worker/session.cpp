@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
+#include "distributed/watch/flight_record.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/fingerprint.h"
 #include "launcher/worker/hosts.h"
@@ -84,6 +85,14 @@ Session::~Session() {
 }
 
 void Session::report(int64_t step, std::initializer_list<std::pair<const char*, float>> values) {
+  // What lies between two reports is a step; what was not a wait for others in it is this rank's own work.
+  if (auto recorder = flight_recorder()) {
+    const double now = static_cast<double>(flight_clock_ns()) * 1e-9, waited = recorder->waited();
+    if (reported_s_ > 0) recorder->worked(std::max(0.0, now - reported_s_ - (waited - waited_s_)), 0);
+    reported_s_ = now;
+    waited_s_ = waited;
+  }
+  enter_pace(Pace::steps);
   report_step(step);
   if (rank() != 0) return;
   std::string line = str("step ", step);

@@ -35,6 +35,7 @@ class Session {
   std::shared_ptr<World> world_;
   LiveMesh live_;
   int local_ranks_ = 1;
+  double reported_s_ = 0, waited_s_ = 0;  // at the last report
   Device* device_ = nullptr;
   std::vector<std::string> arguments_;
 };

@@ -1,6 +1,7 @@
 // Conformance of ranks as threads, with and without injected latency.
 #include <gtest/gtest.h>
 
+#include "distributed/checksummed_group.h"
 #include "distributed/local/local_world.h"
 #include "tests/conformance/group_conformance.h"
 
@@ -19,6 +20,13 @@ INSTANTIATE_TEST_SUITE_P(Local, LocalConformance,
                            return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" +
                                   std::to_string(std::get<0>(info.param));
                          });
+
+// Each message followed by its checksum: the same values.
+TEST(LocalConformanceWithChecksums, Passes) {
+  for (const auto& one : conformance::group_cases())
+    for (int ranks : {2, 3, 4})
+      with_world(ranks, [&](std::shared_ptr<World> world) { one.run(*checksummed(world->group())); }, {.deadline_s = 60});
+}
 
 // Data that arrives late, at the wait or at done(): the same values.
 TEST(LocalConformanceWithLatency, Passes) {

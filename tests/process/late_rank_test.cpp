@@ -1,4 +1,4 @@
-// A rank that stands still: the supervisor names it, its place and the collective long before the deadline ends the run.
+// A rank that stands still: the supervisor names it, its place and the collective long before the deadline, and ends the run for it then.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -6,18 +6,27 @@ namespace {
 
 class LateRank : public RealRun {};
 
-TEST_F(LateRank, IsNamedAfterAThirdOfTheDeadline) {
+TEST_F(LateRank, IsNamedSoonAndEndsTheRunAtTheDeadline) {
   write_tiny();
   auto process =
       start({"--nproc", "2", "--train.device=cpu", "c.json"}, {{"LOCKSTEP_FAULT", "hang:rank=1,step=4"}, {"LOCKSTEP_DEADLINE", "6"}});
-  EXPECT_TRUE(until(30, [&] { return process->output().find("rank 1 is late") != std::string::npos; })) << process->output();
+  EXPECT_TRUE(until(30, [&] { return process->output().find("is stopped") != std::string::npos; })) << process->output();
   const std::string early = process->output();
   EXPECT_EQ(occurrences(early, "root cause"), 0) << early;
-  EXPECT_HAS(early, "trainrun: rank 1 is late: rank 0 has waited 2");
-  EXPECT_HAS(early, " of group world; rank 1 is at step 4; they give up after 6 s (LOCKSTEP_DEADLINE)\n");
+  EXPECT_HAS(early, "trainrun: rank 1 (process ");
+  EXPECT_HAS(early, ") is stopped (SIGSTOP, Ctrl-Z or a debugger), at step 4");
+  EXPECT_HAS(early, " of group world, where rank 0 waits; the run ends if it does not go on within 6 s (watch.deadline)\n");
   EXPECT_EQ(process->wait(30), kExitPeer) << process->output();
-  EXPECT_EQ(occurrences(process->output(), "rank 1 is late"), 1) << process->output();
+  EXPECT_HAS(process->output(), "trainrun: root cause: rank 1 (process ");
+  EXPECT_EQ(occurrences(process->output(), "is stopped"), 2) << process->output();
+  EXPECT_EQ(occurrences(process->output(), "is late"), 0) << process->output();
   EXPECT_EQ(occurrences(process->output(), "goes on"), 0) << process->output();
+  // What the ranks were at is still there, for people too.
+  const Result flight = trainrun({"flight", "runs/run/logs/attempt-1"});
+  EXPECT_EQ(flight.code, kExitOk) << flight.output;
+  EXPECT_HAS(flight.output, "rank 1 (pid ");
+  EXPECT_HAS(flight.output, "): step 4, ");
+  EXPECT_HAS(flight.output, "world[0/2] #");
 }
 
 }  // namespace

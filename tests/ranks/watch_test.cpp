@@ -1,5 +1,6 @@
 // The flight record: what a worker writes, what a reader sees, what survives, and who is late.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,27 +86,127 @@ TEST(FlightRecord, KeepsTheLast256) {
   }
 }
 
+namespace {
+// A process with a record in it, which waits to be killed.
+class Writer {
+ public:
+  explicit Writer(const std::string& path) {
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    child = fork();
+    if (child == 0) {
+      FlightRecorder recorder(path, 1);
+      recorder.start_heart();
+      recorder.progress(60, 5);
+      recorder.started(identify_group("world", {0, 1}, 1), 17, "all_to_all", "gradients", 4096);
+      (void)!write(ready[1], "x", 1);
+      while (true) pause();
+    }
+    char none;
+    EXPECT_EQ(read(ready[0], &none, 1), 1);
+    close(ready[0]), close(ready[1]);
+  }
+  void end() {
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+  }
+  pid_t child = 0;
+};
+}  // namespace
+
 TEST(FlightRecord, SurvivesTheDeathOfItsWriter) {
   Folder folder;
   std::string path = folder.file("rank-1.flight");
-  pid_t child = fork();
-  if (child == 0) {
-    FlightRecorder recorder(path, 1);
-    recorder.progress(60, 5);
-    recorder.started(identify_group("world", {0, 1}, 1), 17, "all_to_all", "gradients", 4096);
-    kill(getpid(), SIGKILL);
+  Writer writer(path);
+  EXPECT_EQ(read_progress(path).step, 60);
+  FlightReader reader(path);
+  writer.end();
+  expect_error<UserError>([&] { read_progress(path); }, {"rank-1.flight"});  // the link leads nowhere now
+  for (bool kept : {false, true}) {
+    if (kept) reader.keep();
+    FlightLog log = kept ? read_flight_log(path) : reader.log();
+    EXPECT_EQ(log.progress.step, 60);
+    EXPECT_EQ(log.progress.pid, writer.child);
+    ASSERT_EQ(log.entries.size(), 1u);
+    EXPECT_EQ(log.entries[0].state, FlightState::started);
+    std::string dump = text(log);
+    for (const char* words :
+         {"rank 1", "step 60", "op 5", "last heartbeat", "world[1/2] #17", "all_to_all \"gradients\"", "4096 bytes", "started"})
+      EXPECT_NE(dump.find(words), std::string::npos) << words << " in\n" << dump;
   }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status));
-  FlightLog log = read_flight_log(path);
-  EXPECT_EQ(log.progress.step, 60);
-  EXPECT_EQ(log.progress.pid, child);
-  ASSERT_EQ(log.entries.size(), 1u);
-  EXPECT_EQ(log.entries[0].state, FlightState::started);
-  std::string dump = text(log);
-  for (const char* words : {"rank 1", "step 60", "op 5", "world[1/2] #17", "all_to_all \"gradients\"", "4096 bytes", "started"})
-    EXPECT_NE(dump.find(words), std::string::npos) << words << " in\n" << dump;
+  EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
+}
+
+// logrotate's copytruncate, and a full disk: the record is neither shortened, nor does it need the disk.
+TEST(FlightRecord, CannotBeCutUnderItsWriter) {
+  Folder folder;
+  std::string path = folder.file("progress-0");
+  FlightRecorder recorder(path, 0);
+  EXPECT_EQ(truncate(path.c_str(), 0), -1);
+  EXPECT_FALSE(std::ofstream(path, std::ios::trunc).is_open());
+  recorder.progress(3, 4);
+  EXPECT_EQ(read_progress(path).step, 3);
+  // The name may go: who has it open reads on.
+  FlightReader reader(path);
+  std::filesystem::remove(path);
+  recorder.progress(4, 4);
+  EXPECT_EQ(reader.progress().step, 4);
+}
+
+TEST(FlightRecord, AStoppedProcessBeatsNoMore) {
+  Folder folder;
+  std::string path = folder.file("progress-1");
+  Writer writer(path);
+  FlightReader reader(path);
+  const int64_t first = reader.progress().beat_ns;
+  auto beats_after = [&](int64_t then) {
+    for (int i = 0; i < 200; ++i, usleep(10'000))
+      if (reader.progress().beat_ns > then) return true;
+    return false;
+  };
+  EXPECT_GT(first, 0);
+  EXPECT_TRUE(beats_after(first));
+  kill(writer.child, SIGSTOP);
+  usleep(50'000);
+  const int64_t last = reader.progress().beat_ns;
+  usleep(700'000);
+  EXPECT_EQ(reader.progress().beat_ns, last);
+  kill(writer.child, SIGCONT);
+  EXPECT_TRUE(beats_after(last));
+  writer.end();
+}
+
+// Whatever bytes stand in a file, a reader gives words or refuses.
+TEST(FlightRecord, AnyBytesAreReadOrRefused) {
+  Folder folder;
+  {
+    FlightRecorder recorder(folder.file("whole"), 0);
+    recorder.started(identify_group("world", {0, 1}, 0), 0, "barrier", "end", 0);
+  }
+  std::ifstream in(folder.file("whole"), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  uint64_t random = 1;
+  for (int round = 0; round < 200; ++round) {
+    std::string bytes = whole;
+    for (size_t i = 16; i < bytes.size(); ++i) {
+      random = random * 6364136223846793005ull + 1442695040888963407ull;
+      if (random >> 54 == 0) bytes[i] = static_cast<char>(random >> 40);
+    }
+    std::ofstream(folder.file("torn"), std::ios::binary) << bytes;
+    FlightLog log;
+    try {
+      log = read_flight_log(folder.file("torn"));
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("is damaged"), std::string::npos) << error.what();
+      continue;
+    }
+    const std::string said = text(log);
+    for (char c : said) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~'));
+    find_late({log, log}, 0);
+    find_mismatch({log, log});
+  }
 }
 
 TEST(FlightRecord, GroupsReport) {
@@ -184,7 +285,7 @@ TEST(FlightRecord, BadFilesAreRefused) {
   { FlightRecorder recorder(folder.file("zeros"), 0); }
   auto bytes = std::filesystem::file_size(folder.file("zeros"));
   std::ofstream(folder.file("zeros"), std::ios::binary) << std::string(bytes, '\0');
-  expect_error<UserError>([&] { read_flight_log(folder.file("zeros")); }, {"zeros", "is not one of version 1"});
+  expect_error<UserError>([&] { read_flight_log(folder.file("zeros")); }, {"zeros", "is not one of version 2"});
   expect_error<UserError>([&] { FlightRecorder recorder(folder.file("no/such/folder"), 0); },
                           {"no/such/folder", "cannot be written", "run folder"});
   std::filesystem::create_directory(folder.file("folder"));
@@ -241,7 +342,7 @@ TEST(Late, NamesTheRankThatIsNotThere) {
   late = find_late(logs, 2.0, now);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_TRUE(late[0].missing.empty());
-  EXPECT_NE(text(late[0]).find("all ranks are in"), std::string::npos);
+  EXPECT_NE(text(late[0]).find("all ranks are at it"), std::string::npos);
 }
 
 TEST(Late, TellsGroupsOfOneDimApart) {

@@ -1,0 +1,31 @@
+// trainrun flight: the flight records of ranks as tables, while they run and after their end.
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+#include <vector>
+
+#include "core/base/error.h"
+#include "distributed/watch/flight_record.h"
+#include "launcher/cli/commands.h"
+
+namespace lockstep::cli {
+
+int flight(const std::string& path, std::ostream& out) {
+  std::vector<std::string> records;
+  std::error_code none;
+  if (!std::filesystem::is_directory(path, none)) {
+    records.push_back(path);
+  } else {
+    for (int64_t rank = 0;; ++rank) {
+      const std::string one = str(path, "/progress-", rank);
+      if (!std::filesystem::is_symlink(one, none) && !std::filesystem::exists(one, none)) break;
+      records.push_back(one);
+    }
+    if (records.empty())
+      throw UserError(str(path, " holds no flight record (progress-R); name runs/NAME/logs/attempt-K, or one record in it"));
+  }
+  for (const auto& record : records) out << text(read_flight_log(record));
+  return kExitOk;
+}
+
+}  // namespace lockstep::cli
