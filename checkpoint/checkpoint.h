@@ -87,13 +87,22 @@ struct CheckpointSummary {
   bool latest = false;  // `latest` names it
   std::string problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
 };
-// All step folders of DIR by ascending step. Empty when DIR does not exist.
+// All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes meanwhile is left out.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
 
+// A storage on which the files of a step folder stay readable though its run removes it: they are opened now (up to 256 of them). Pass it to
+// the functions below. VanishedError when the folder is not there, DamagedError and UserError as read_manifest.
+std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
+
 // Every problem of a step folder: manifest, files, headers, each chunk's checksum, the state hash, stray files. Empty when whole. Streams.
+// VanishedError when the folder was removed before its files were open.
 std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
 
-// The manifest of a step folder; DamagedError when there is none or it is damaged, UserError when a newer Lockstep wrote it.
+// The first problem of a step folder's manifest, of its files' sizes or of their headers; "" when they are sound. Chunks are not read.
+// VanishedError when the folder is not there.
+std::string structure_problem(const std::string& step_dir, Storage& storage = file_storage());
+
+// The manifest of a step folder; VanishedError when there is no folder, DamagedError when there is no manifest or it is damaged, UserError when a newer Lockstep wrote it.
 Manifest read_manifest(const std::string& step_dir, Storage& storage = file_storage());
 
 // One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none; DamagedError as in

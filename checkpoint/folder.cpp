@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
@@ -35,21 +37,31 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
   try {
     return read_text(storage, path, kMaxManifestBytes);
   } catch (const StorageError& e) {
-    if (e.code == ENOENT || e.code == ENOTDIR)
-      throw DamagedError(storage.exists(step_dir)
-                             ? str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed")
-                             : str(step_dir, " does not exist"));
+    if (e.code == ENOENT || e.code == ENOTDIR) {
+      if (!storage.exists(step_dir)) throw VanishedError(str(step_dir, " does not exist"));
+      throw DamagedError(str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed"));
+    }
     if (e.code == EFBIG) throw DamagedError(e.what());
     throw;
   }
 }
 
+Manifest read_manifest_text(const std::string& text, const std::string& step_dir) {
+  Manifest out = parse_manifest(text, step_dir + "/" + kManifestName);
+  std::string name = last_part(step_dir), plain = ends_with(name, ".old") ? name.substr(0, name.size() - 4) : name;
+  if (auto step = step_of(plain); step && *step != out.step)
+    throw DamagedError(str(step_dir, "/", kManifestName, " is of step ", out.step, ", but the folder is named ", plain));
+  return out;
+}
 Manifest load_manifest(Storage& storage, const std::string& step_dir) {
-  return parse_manifest(load_manifest_text(storage, step_dir), step_dir + "/" + kManifestName);
+  return read_manifest_text(load_manifest_text(storage, step_dir), step_dir);
 }
 
-std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
+namespace {
+// One look at the folder. `moving`: it changed under the look, or holds traces of checkpoints that the look did not meet.
+std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool& moving) {
   std::vector<StepFolder> out;
+  moving = false;
   if (!storage.exists(dir)) return out;
   auto entries = storage.list(dir);
   std::set<std::string> names;
@@ -57,6 +69,7 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
   for (const auto& entry : entries) {
     std::string plain = ends_with(entry.name, ".old") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
     auto step = step_of(plain);
+    if (entry.name == "latest" || (ends_with(entry.name, ".tmp") && step_of(entry.name.substr(0, entry.name.size() - 4)))) moving = true;
     if (!step || !entry.folder || (plain != entry.name && names.count(plain))) continue;
     StepFolder folder;
     folder.name = entry.name;
@@ -66,10 +79,9 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
     try {
       folder.manifest = std::make_shared<Manifest>(load_manifest(storage, folder.path));
       folder.serial = folder.manifest->serial;
-      if (folder.manifest->step != *step) {
-        folder.problem = str(folder.path, "/", kManifestName, " is of step ", folder.manifest->step, ", but the folder is named ", plain);
-        folder.manifest.reset();
-      }
+    } catch (const VanishedError&) {
+      moving = true;
+      continue;
     } catch (const DamagedError& e) { folder.problem = e.what(); } catch (const StorageError& e) {
       folder.problem = e.what();
       folder.refused = e.access_denied();
@@ -83,12 +95,25 @@ std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
                    [](const StepFolder& a, const StepFolder& b) { return a.serial != b.serial ? a.serial > b.serial : a.step > b.step; });
   return out;
 }
+}  // namespace
+
+std::vector<StepFolder> scan(Storage& storage, const std::string& dir) {
+  for (int look = 1;; ++look) {
+    bool moving = false;
+    auto out = scan_now(storage, dir, moving);
+    // A run that keeps one checkpoint renames two folders at each save: a look between them meets neither.
+    if (!out.empty() || !moving || look == 10) return out;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
 
 std::string structure_problem(Storage& storage, const StepFolder& folder) {
   if (!folder.manifest) return folder.problem;
   for (const auto& file : folder.manifest->files) try {
       open_shard(storage, folder.path, file, *folder.manifest);
-    } catch (const UserError& e) { return e.what(); }
+    } catch (const VanishedError&) { throw; } catch (const UserError& e) {
+      return e.what();
+    }
   return "";
 }
 

@@ -24,15 +24,18 @@ struct StepFolder {
 std::string step_name(int64_t step);                      // "step-20"
 std::optional<int64_t> step_of(const std::string& name);  // of "step-20"; nullopt for other names
 
-// The manifest of a step folder. DamagedError when there is none, UserError and DamagedError as parse_manifest.
+// The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no manifest or that of another step,
+// UserError and DamagedError as parse_manifest.
 Manifest load_manifest(Storage& storage, const std::string& step_dir);
+Manifest read_manifest_text(const std::string& text, const std::string& step_dir);  // the same of its text
 std::string load_manifest_text(Storage& storage, const std::string& step_dir);
 
 // All step folders, newest first: in the order in which they were committed, then by step. A step-N.old counts where step-N is not there.
-// Empty when `dir` does not exist.
+// Empty when `dir` does not exist. One that its run removes meanwhile is left out; a folder that changes under the look is looked at again.
 std::vector<StepFolder> scan(Storage& storage, const std::string& dir);
 
-// "" when all files of the folder are there with their sizes and headers; else the first problem. Does not read the chunks.
+// "" when all files of the folder are there with their sizes and headers; else the first problem. Does not read the chunks. VanishedError
+// when the folder went meanwhile.
 std::string structure_problem(Storage& storage, const StepFolder& folder);
 
 // The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when it is a folder, a FIFO, cannot be

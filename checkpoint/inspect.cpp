@@ -1,52 +1,85 @@
 // Looking at checkpoints without a mesh: list, verify, one tensor.
 #include <algorithm>
+#include <cerrno>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
 
 namespace lockstep {
 
 Manifest read_manifest(const std::string& step_dir, Storage& storage) { return load_manifest(storage, step_dir); }
 
+std::string structure_problem(const std::string& step_dir, Storage& storage) {
+  StepFolder folder;
+  folder.name = last_part(step_dir);
+  folder.path = step_dir;
+  try {
+    folder.manifest = std::make_shared<Manifest>(load_manifest(storage, step_dir));
+  } catch (const VanishedError&) { throw; } catch (const UserError& e) {
+    return e.what();
+  }
+  return structure_problem(storage, folder);
+}
+
+namespace {
+// Nothing for one that vanishes meanwhile.
+std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder, const std::string& latest) {
+  CheckpointSummary row;
+  row.path = folder.path;
+  row.step = folder.step;
+  row.latest = folder.name == latest;
+  try {
+    row.problem = structure_problem(storage, folder);
+  } catch (const VanishedError&) { return {}; }
+  if (const Manifest* manifest = folder.manifest.get()) {
+    for (const auto& file : manifest->files) row.bytes += file.bytes;
+    for (const auto& tensor : manifest->tensors) row.elements += numel(tensor.shape);
+    row.tensors = static_cast<int64_t>(manifest->tensors.size());
+    row.mesh = text(manifest->mesh);
+    row.state_hash = manifest->state_hash;
+    row.certificate = manifest->certificate;
+    row.producer = manifest->producer;
+  }
+  return row;
+}
+}  // namespace
+
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {
   std::vector<CheckpointSummary> out;
-  auto folders = scan(storage, dir);
-  std::string latest = folders.empty() ? "" : read_latest(storage, dir);
-  for (const auto& folder : folders) {
-    CheckpointSummary row;
-    row.path = folder.path;
-    row.step = folder.step;
-    row.latest = folder.name == latest;
-    row.problem = structure_problem(storage, folder);
-    if (const Manifest* manifest = folder.manifest.get()) {
-      for (const auto& file : manifest->files) row.bytes += file.bytes;
-      for (const auto& tensor : manifest->tensors) row.elements += numel(tensor.shape);
-      row.tensors = static_cast<int64_t>(manifest->tensors.size());
-      row.mesh = text(manifest->mesh);
-      row.state_hash = manifest->state_hash;
-      row.certificate = manifest->certificate;
-      row.producer = manifest->producer;
-    }
-    out.push_back(std::move(row));
+  for (int look = 1; out.empty() && look <= 20; ++look) {  // where all that were there vanished, others have come
+    auto folders = scan(storage, dir);
+    if (folders.empty()) break;
+    const std::string latest = read_latest(storage, dir);
+    for (const auto& folder : folders)
+      if (auto row = summary_of(storage, folder, latest)) out.push_back(std::move(*row));
   }
   std::stable_sort(out.begin(), out.end(), [](const CheckpointSummary& a, const CheckpointSummary& b) { return a.step < b.step; });
   return out;
 }
 
-std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage) {
+std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& below) {
   Manifest manifest;
+  std::unique_ptr<Storage> held;
   try {
-    manifest = load_manifest(storage, step_dir);
-  } catch (const UserError& e) { return {e.what()}; }
+    held = hold_checkpoint(step_dir, below);
+    manifest = load_manifest(*held, step_dir);
+  } catch (const VanishedError&) { throw; } catch (const UserError& e) {
+    return {e.what()};
+  }
   StateHash hash;
-  auto problems = verify_chunks(storage, step_dir, manifest, 0, 1, &hash);
+  auto problems = verify_chunks(*held, step_dir, manifest, 0, 1, &hash);
   if (problems.empty() && hash.hex() != manifest.state_hash)
     problems.push_back(
         str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash.hex()));
-  for (const auto& entry : storage.list(step_dir))
-    if (entry.name != kManifestName && !manifest.find_file(entry.name))
-      problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
+  try {
+    for (const auto& entry : below.list(step_dir))
+      if (entry.name != kManifestName && !manifest.find_file(entry.name))
+        problems.push_back(str(step_dir, "/", entry.name, " is a stray file: the manifest does not list it"));
+  } catch (const StorageError& e) {
+    if (e.code != ENOENT) problems.push_back(e.what());  // ENOENT: removed since it was opened
+  }
   return problems;
 }
 

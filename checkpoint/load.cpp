@@ -35,7 +35,7 @@ Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays,
   text = broadcast_text(world, text);  // one manifest for all, also where a file system shows a rank an older one
   Manifest manifest;
   Outcome loaded = settle(world, attempt([&] {
-                            manifest = parse_manifest(text, manifest_path);
+                            manifest = read_manifest_text(text, step_dir);
                             check_fit(manifest, step_dir, arrays);
                             if (world.rank() == 0) {
                               warn_strays(storage, step_dir, manifest);

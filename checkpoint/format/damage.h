@@ -11,4 +11,10 @@ class DamagedError : public UserError {
   using UserError::UserError;
 };
 
+// The step folder is not there, or not any more: a run removes its old checkpoints while others read. Nothing is damaged.
+class VanishedError : public DamagedError {
+ public:
+  using DamagedError::DamagedError;
+};
+
 }  // namespace lockstep

@@ -35,6 +35,7 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
     file = storage.open(path);
   } catch (const StorageError& e) {
     if (e.code != ENOENT) throw;
+    if (!storage.exists(folder)) throw VanishedError(str(folder, " was removed while it was read"));
     throw DamagedError(str(path, " is missing (", record.bytes, " bytes)", first_cut(manifest, record.name, 0)));
   }
   if (file->bytes() < record.bytes)
@@ -145,7 +146,7 @@ std::vector<std::string> verify_chunks(Storage& storage, const std::string& fold
     std::unique_ptr<InFile> file;
     try {
       file = open_shard(storage, folder, *manifest.find_file(name), manifest);
-    } catch (const UserError& e) {
+    } catch (const VanishedError&) { throw; } catch (const UserError& e) {
       problems.push_back(e.what());
       continue;
     }

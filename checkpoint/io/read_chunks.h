@@ -10,7 +10,7 @@
 namespace lockstep {
 
 // Opens a file of the checkpoint in `folder` and compares its size and header with the record. DamagedError, worded apart, when it is
-// missing, truncated, too long or its header changed.
+// missing, truncated, too long or its header changed. VanishedError when the whole folder is gone.
 std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record, const Manifest& manifest);
 
 // Where blocks of a chunk go. Both get the block in global coordinates.

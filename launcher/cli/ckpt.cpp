@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/format/damage.h"
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 
@@ -29,13 +30,26 @@ std::vector<CheckpointSummary> list(const std::string& path) {
   return found;
 }
 
-// The step folder that a path means: itself, or the newest one below it.
-std::string step_folder(const std::string& path) {
-  if (is_step(path) && fs::is_directory(path)) return path;
-  auto found = list(path);
-  for (const auto& entry : found)
-    if (entry.latest) return entry.path;
-  return found.back().path;
+// How often the list is read anew where a run removes checkpoints as fast as they are found.
+constexpr int kLooks = 100;
+
+// The step folder that a path means, opened: itself, or the newest one below it.
+struct Opened {
+  std::string path, problem;
+  std::unique_ptr<Storage> files;
+};
+Opened open_step(const std::string& path) {
+  const bool named = is_step(path) && fs::is_directory(path);
+  for (int look = 1;; ++look) try {
+      if (named) return {path, "", hold_checkpoint(path)};
+      auto found = list(path);
+      const CheckpointSummary* newest = &found.back();
+      for (const auto& entry : found)
+        if (entry.latest) newest = &entry;
+      return {newest->path, newest->problem, hold_checkpoint(newest->path)};
+    } catch (const VanishedError&) {
+      if (named || look == kLooks) throw;  // else there is a newer one
+    }
 }
 
 void cells(std::ostream& out, const std::vector<std::vector<std::string>>& rows) {
@@ -68,12 +82,9 @@ int ckpt_ls(const std::string& path, std::ostream& out) {
 }
 
 int ckpt_show(const std::string& path, std::ostream& out) {
-  std::string step = step_folder(path), problem;
-  fs::path clean = fs::path(step).lexically_normal();
-  if (!clean.has_filename()) clean = clean.parent_path();
-  for (const auto& entry : list_checkpoints(clean.has_parent_path() ? clean.parent_path().string() : "."))
-    if (fs::path(entry.path).filename() == clean.filename()) problem = entry.problem;
-  Manifest manifest = read_manifest(step);
+  auto [step, problem, files] = open_step(path);
+  Manifest manifest = read_manifest(step, *files);
+  if (problem.empty()) problem = structure_problem(step, *files);
   int64_t elements = 0, bytes = 0;
   for (const auto& tensor : manifest.tensors) elements += numel(tensor.shape);
   for (const auto& file : manifest.files) bytes += file.bytes;
@@ -96,20 +107,27 @@ int ckpt_show(const std::string& path, std::ostream& out) {
 }
 
 int ckpt_verify(const std::string& path, std::ostream& out) {
-  std::vector<std::string> folders;
-  if (is_step(path) && fs::is_directory(path))
-    folders = {path};
-  else
-    for (const auto& entry : list(path)) folders.push_back(entry.path);
+  const bool named = is_step(path) && fs::is_directory(path);
   int code = kExitOk;
-  for (const auto& folder : folders) {
-    auto problems = verify_checkpoint(folder);
-    out << folder << ": "
-        << (problems.empty() ? "whole: every checksum and the state hash agree"
-                             : str(problems.size(), problems.size() == 1 ? " problem" : " problems"))
-        << "\n";
-    for (const auto& line : problems) out << "  " << line << "\n";
-    if (!problems.empty()) code = kExitUser;
+  for (int look = 1, verified = 0; verified == 0; ++look) {
+    std::vector<std::string> folders;
+    if (named)
+      folders = {path};
+    else
+      for (const auto& entry : list(path)) folders.push_back(entry.path);
+    for (const auto& folder : folders) try {
+        auto problems = verify_checkpoint(folder);
+        ++verified;
+        out << folder << ": "
+            << (problems.empty() ? "whole: every checksum and the state hash agree"
+                                 : str(problems.size(), problems.size() == 1 ? " problem" : " problems"))
+            << "\n";
+        for (const auto& line : problems) out << "  " << line << "\n";
+        if (!problems.empty()) code = kExitUser;
+      } catch (const VanishedError&) {
+        if (named || look == kLooks) throw;
+        out << folder << ": removed by its run before it was read\n";
+      }
   }
   return code;
 }

@@ -2,11 +2,11 @@
 #include "launcher/cli/run_record.h"
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "core/base/error.h"
 #include "core/base/json_text.h"
+#include "core/base/plain_file.h"
 
 namespace lockstep::cli {
 
@@ -39,8 +39,9 @@ std::string text_of(const std::string& name, const Json& value) {
 }  // namespace
 
 RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
-  std::ifstream file(folder_ + "/metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
+  std::string text, none;  // a run without the file has no lines
+  read_plain(folder_ + "/metrics.jsonl", text, none);
+  for (const auto& line : split(text, '\n')) {
     Json row = bounded_json(line);
     if (row.is_object() && row.contains("step") && row["step"].is_number_integer()) lines_[row["step"].get<int64_t>()] = row;
   }

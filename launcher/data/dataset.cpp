@@ -2,14 +2,18 @@
 #include "launcher/data/dataset.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "launcher/data/files.h"
 #include "launcher/data/order.h"
+#include "launcher/data/records.h"
+#include "launcher/data/scan.h"
 #include "launcher/data/source.h"
 
 namespace lockstep::data {
@@ -64,7 +68,9 @@ struct Dataset::Impl {
   DataOptions options;
   std::vector<Source> sources;
   Stream train, validation;
-  std::string fingerprint;
+  int64_t taken_bytes = 0;
+  std::string fingerprint, read_as;
+  std::vector<DataFile> contents;
 
   explicit Impl(const DataOptions& o) : options(o) {
     const bool text = word_of("data.kind", o.kind, {"text", "tokens"}) == 0;
@@ -76,15 +82,20 @@ struct Dataset::Impl {
     if (o.vocab < 1) throw UserError(str("model.vocab: ", o.vocab, " is not positive"));
     if (o.context < 1) throw UserError(str("model.context: ", o.context, " is not positive"));
     open(text, width);
+    read_all();
     split(text);
   }
 
   void open(bool text, int width) {
     FileList list = find_files(options.paths, text ? "" : ".bin");
-    int64_t binary = 0, empty = 0, taken_bytes = 0, skipped_bytes = 0;
+    int64_t binary = 0, empty = 0, skipped_bytes = 0;
+    size_t records = 0;
+    std::string record_path, format;
     for (const auto& path : list.files) {
       Source source = text ? Source::text(path) : Source::stored(path, width);
-      if (text && (source.tokens == 0 || looks_binary(source.bytes.data(), source.bytes.size()))) {
+      const std::vector<std::byte> head = source.head(kRecordHead);
+      if (std::string is = text && !options.raw ? record_format(path, head) : ""; !is.empty() && records++ == 0) record_path = path, format = is;
+      if (text && (source.tokens == 0 || looks_binary(head.data(), static_cast<int64_t>(head.size())))) {
         logs::topic("data", str("skipped ", path, source.tokens ? ": binary, " : ": empty, ", source.tokens, " bytes"));
         ++(source.tokens ? binary : empty);
         skipped_bytes += source.tokens;
@@ -94,6 +105,7 @@ struct Dataset::Impl {
       taken_bytes += source.bytes.size();
       sources.push_back(std::move(source));
     }
+    if (records) throw UserError(records_error(record_path, format, records));
     std::vector<std::string> skipped;
     if (list.duplicates)
       skipped.push_back(count_text(list.duplicates, "further name of a file already taken", "further names of files already taken"));
@@ -110,15 +122,41 @@ struct Dataset::Impl {
                   skipped.empty() ? "" : str("; skipped ", join(skipped, ", "), " (", skipped_bytes, " bytes)")));
   }
 
+  // Once over the content of every file: what changed since, and tokens that the model does not have, are found before the first step.
+  void read_all() {
+    const ScanPlan plan = scan_plan(taken_bytes, options.read_whole);
+    read_as = plan.text();
+    if (plan.stride)
+      logs::info(str("data: ", bytes_text(static_cast<double>(taken_bytes)), " are more than data.fingerprint, ",
+                     bytes_text(static_cast<double>(options.read_whole)), ": files are ", read_as,
+                     "; a change or a token beyond model.vocab between the blocks is not found now"));
+    const auto began = std::chrono::steady_clock::now();
+    int64_t read = 0;
+    std::string all;
+    std::map<std::string, int> names;
+    for (const auto& source : sources) {
+      const Scan found = scan_once(source, plan, options.cache, read);
+      if (static_cast<int64_t>(found.largest) >= options.vocab) throw UserError(source.beyond_vocab(found.at, found.largest, options.vocab));
+      std::string name = source.path.substr(source.path.rfind('/') + 1);
+      if (int times = ++names[name]; times > 1) name += str(" #", times);
+      const uint64_t hash = hash64(str(name, " ", source.width, " ", source.bytes.size(), " ", found.content));
+      char hex[20];
+      std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
+      contents.push_back({name, source.tokens, hex});
+      all += str(hex, "\n");
+    }
+    fingerprint = hash_hex(all);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    if (seconds > 1)
+      logs::info(str("data: ", bytes_text(static_cast<double>(read)), " read once for the fingerprint, in ", static_cast<int64_t>(seconds + 0.5), " s"));
+  }
+
   void split(bool text) {
-    std::string hashes;
     for (size_t i = 0; i < sources.size(); ++i) {
       int64_t n = sources[i].tokens, kept = std::llround(static_cast<double>(n) * options.validation);
       train.add(static_cast<int>(i), 0, n - kept);
       validation.add(static_cast<int>(i), n - kept, kept);
-      hashes += str(sources[i].fingerprint(), "\n");
     }
-    fingerprint = hash_hex(hashes);
     const int64_t context = options.context, least = context + 1;
     const char* unit = text ? "bytes" : "tokens";
     if (train.tokens() < least)
@@ -151,16 +189,20 @@ int64_t Dataset::sequences() const { return impl_->train.sequences(impl_->option
 int64_t Dataset::tokens() const { return impl_->train.tokens(); }
 int64_t Dataset::validation_sequences() const { return impl_->validation.sequences(impl_->options.context); }
 int64_t Dataset::validation_tokens() const { return impl_->validation.tokens(); }
+const std::vector<DataFile>& Dataset::contents() const { return impl_->contents; }
 std::vector<std::string> Dataset::files() const {
   std::vector<std::string> out;
-  for (const Source& source : impl_->sources) {
-    char hash[20];
-    std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(source.fingerprint()));
-    out.push_back(str(source.path.substr(source.path.rfind('/') + 1), ", ", source.tokens, " tokens, fingerprint ", hash));
-  }
+  for (const auto& file : impl_->contents) out.push_back(str(file.name, ", ", file.tokens, " tokens, fingerprint ", file.fingerprint));
+  return out;
+}
+std::vector<std::string> Dataset::changed() const {
+  std::vector<std::string> out;
+  for (const auto& source : impl_->sources)
+    if (source.bytes.changed()) out.push_back(source.path);
   return out;
 }
 const std::string& Dataset::fingerprint() const { return impl_->fingerprint; }
+const std::string& Dataset::read_as() const { return impl_->read_as; }
 
 void Dataset::fill(int64_t step, int64_t global_batch, int64_t first, int64_t count, int32_t* ids, int32_t* targets) const {
   LS_CHECK(step >= 0 && first >= 0 && count >= 0 && first + count <= global_batch, "step ", step, ", samples ", first, " + ", count, " of ",

@@ -1,95 +1,100 @@
 // Data files: opening, header, checked reads.
 #include "launcher/data/source.h"
 
-#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <boost/interprocess/file_mapping.hpp>
-#include <boost/interprocess/mapped_region.hpp>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <vector>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
+#include "core/base/plain_file.h"
 
 namespace lockstep::data {
 
 namespace {
 
-constexpr int64_t kMapFrom = int64_t{1} << 20;
+constexpr int64_t kHoldFrom = int64_t{1} << 20;
 
 [[noreturn]] void unreadable(const std::string& path, const std::string& why) {
   throw UserError(str("data.paths: cannot read ", path, ": ", why));
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (fd_ < 0) unreadable(path, std::strerror(errno));
-  }
-  ~OpenFile() { ::close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+FileStamp stamp_of(int fd, const std::string& path) {
+  struct stat at {};
+  if (::fstat(fd, &at) != 0) unreadable(path, std::strerror(errno));
+  auto ns = [](const timespec& time) { return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec; };
+  return {at.st_dev, at.st_ino, at.st_size, ns(at.st_mtim), ns(at.st_ctim)};
+}
 
-  int64_t size() const {
-    struct stat info {};
-    if (::fstat(fd_, &info) != 0) unreadable(path_, std::strerror(errno));
-    if (!S_ISREG(info.st_mode)) unreadable(path_, "not a regular file");
-    return info.st_size;
-  }
-  void read(std::byte* out, int64_t bytes) const {
-    for (int64_t done = 0; done < bytes;) {
-      ssize_t got = ::read(fd_, out + done, static_cast<size_t>(bytes - done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) unreadable(path_, std::strerror(errno));
-      if (got == 0) unreadable(path_, str("it ended after ", done, " of ", bytes, " bytes; it became shorter while it was read"));
-      done += got;
-    }
-  }
-
- private:
-  const std::string& path_;
-  int fd_;
-};
+// A data set of many files holds as many descriptors: the limit is raised as far as the system lets this process.
+PlainFile open_of_many(const std::string& path) {
+  PlainFile file = open_plain(path);
+  rlimit limit{};
+  if (file.code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return file;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return file;
+  return open_plain(path);
+}
 
 template <class Stored>
 void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, int32_t* out) {
-  const std::byte* data = from.bytes.data() + from.header;
+  thread_local std::vector<Stored> stored;
+  stored.resize(static_cast<size_t>(count));
+  from.bytes.read(from.header + begin * static_cast<int64_t>(sizeof(Stored)), stored.data(), count * static_cast<int64_t>(sizeof(Stored)));
   for (int64_t i = 0; i < count; ++i) {
-    Stored token;
-    std::memcpy(&token, data + (begin + i) * static_cast<int64_t>(sizeof(Stored)), sizeof(Stored));
+    const Stored token = stored[static_cast<size_t>(i)];
     if (static_cast<int64_t>(token) >= vocab) [[unlikely]]
-      throw UserError(
-          str("token id ", static_cast<uint32_t>(token), " at ", from.path, ", token ", begin + i, " (byte ",
-              from.header + (begin + i) * static_cast<int64_t>(sizeof(Stored)), ") >= model.vocab ", vocab,
-              sizeof(Stored) == 1 ? "; set model.vocab to 256 for bytes" : "; set model.vocab and data.dtype to those of the file"));
+      throw UserError(from.beyond_vocab(begin + i, static_cast<uint32_t>(token), vocab));
     out[i] = static_cast<int32_t>(token);
   }
 }
 
+// Formats of others put a header like ours before their tokens, with a date as its magic: read as tokens it would be wrong without a word.
+bool looks_like_a_header(const std::vector<std::byte>& head) {
+  if (static_cast<int64_t>(head.size()) < kTokenHeaderBytes) return false;
+  std::vector<int32_t> words(static_cast<size_t>(kTokenHeaderBytes / 4));
+  std::memcpy(words.data(), head.data(), static_cast<size_t>(kTokenHeaderBytes));
+  const int32_t magic = words[0], month = magic / 100 % 100, day = magic % 100;
+  const bool date = magic >= 20150101 && magic < 21000000 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+  return date && words[1] >= 0 && words[1] < 1000 && std::all_of(words.begin() + 8, words.end(), [](int32_t word) { return word == 0; });
+}
+
 }  // namespace
 
-FileBytes::FileBytes(const std::string& path) {
-  OpenFile file(path);
-  size_ = file.size();
-  if (size_ < kMapFrom) {
-    auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size_));
-    file.read(copy->data(), size_);
-    data_ = copy->data();
-    hold_ = copy;
+FileBytes::FileBytes(const std::string& path) : path_(path) {
+  PlainFile file = open_of_many(path);
+  if (file.code == EMFILE)
+    unreadable(path, str(file.why, ": each file of 1 MiB or more is held open; give fewer, larger files, or raise the limit (ulimit -n)"));
+  if (!file.fd) unreadable(path, file.why);
+  stamp_ = stamp_of(file.fd.get(), path);
+  fd_ = std::move(file.fd);
+  if (stamp_.bytes >= kHoldFrom) return;
+  std::vector<std::byte> copy(static_cast<size_t>(stamp_.bytes));
+  read(0, copy.data(), stamp_.bytes);
+  copy_ = std::move(copy);
+  fd_.reset();
+}
+
+void FileBytes::read(int64_t offset, void* out, int64_t bytes) const {
+  LS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= stamp_.bytes, path_, ": bytes ", offset, " + ", bytes, " of ", stamp_.bytes);
+  if (!fd_) {
+    if (bytes) std::memcpy(out, copy_.data() + offset, static_cast<size_t>(bytes));
     return;
   }
-  namespace ipc = boost::interprocess;
-  try {
-    ipc::file_mapping mapping(path.c_str(), ipc::read_only);
-    auto region = std::make_shared<ipc::mapped_region>(mapping, ipc::read_only, 0, static_cast<size_t>(size_));  // outlives the mapping
-    data_ = static_cast<const std::byte*>(region->get_address());
-    hold_ = region;
-  } catch (const ipc::interprocess_exception& why) { unreadable(path, str("cannot map ", size_, " bytes: ", why.what())); }
+  const int64_t got = read_fully(fd_.get(), out, static_cast<size_t>(bytes), offset);
+  if (got == bytes) return;
+  if (got < 0) unreadable(path_, str(bytes, " bytes at offset ", offset, ": ", std::strerror(errno)));
+  const int64_t now = stamp_of(fd_.get(), path_).bytes;
+  unreadable(path_, str("it ended after ", now < stamp_.bytes ? now : offset + got, " of ", stamp_.bytes,
+                        " bytes; it became shorter while it was read: put it back and start again"));
+}
+
+bool FileBytes::changed() const {
+  if (!fd_) return false;
+  const FileStamp now = stamp_of(fd_.get(), path_);
+  return now.bytes != stamp_.bytes || now.written_ns != stamp_.written_ns;
 }
 
 bool looks_binary(const std::byte* data, int64_t size) {
@@ -116,15 +121,16 @@ Source Source::stored(const std::string& path, int width) {
   const int64_t size = out.bytes.size();
   if (size == 0) throw UserError(str("data.paths: ", path, " is empty"));
 
+  const std::vector<std::byte> head = out.head(kTokenHeaderBytes);
   int32_t magic = 0;
-  if (size >= 4) std::memcpy(&magic, out.bytes.data(), 4);
+  if (size >= 4) std::memcpy(&magic, head.data(), 4);
   if (magic == kTokenMagic) {
     if (size < kTokenHeaderBytes)
       throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its magic ", kTokenMagic, " announces a header of ",
                           kTokenHeaderBytes, "; the file is cut short"));
     int32_t version = 0, count = 0;
-    std::memcpy(&version, out.bytes.data() + 4, 4);
-    std::memcpy(&count, out.bytes.data() + 8, 4);
+    std::memcpy(&version, head.data() + 4, 4);
+    std::memcpy(&count, head.data() + 8, 4);
     if (version != 1) throw UserError(str("data.paths: ", path, " has header version ", version, "; version 1 is read (uint16 tokens)"));
     if (width != 2)
       throw UserError(
@@ -136,6 +142,9 @@ Source Source::stored(const std::string& path, int width) {
     out.tokens = count;
     return out;
   }
+  if (looks_like_a_header(head))
+    throw UserError(str("data.paths: ", path, " begins with what looks like a header of magic ", magic, "; a header of magic ", kTokenMagic,
+                        " (uint16 tokens) is read, and files without one: write the tokens anew, or cut its first ", kTokenHeaderBytes, " bytes off"));
   if (size % width)
     throw UserError(str("data.paths: ", path, " has ", size, " bytes, which is no multiple of ", width, " (data.dtype uint", 8 * width,
                         "); wrong dtype, or the file is cut short"));
@@ -150,12 +159,15 @@ void Source::read(int64_t begin, int64_t count, int64_t vocab, int32_t* out) con
   if (width == 4) read_as<uint32_t>(*this, begin, count, vocab, out);
 }
 
-uint64_t Source::fingerprint() const {
-  const int64_t block = std::min<int64_t>(bytes.size(), 64 << 10);
-  uint64_t hash = hash64(std::filesystem::path(path).filename().string());
-  hash = hash64(str(width, " ", bytes.size()), hash);
-  hash = hash64(bytes.data(), static_cast<size_t>(block), hash);
-  return hash64(bytes.data() + bytes.size() - block, static_cast<size_t>(block), hash);
+std::vector<std::byte> Source::head(int64_t most) const {
+  std::vector<std::byte> out(static_cast<size_t>(std::min(most, bytes.size())));
+  bytes.read(0, out.data(), static_cast<int64_t>(out.size()));
+  return out;
+}
+
+std::string Source::beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const {
+  return str("token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width, ") >= model.vocab ", vocab,
+             width == 1 ? "; set model.vocab to 256 for bytes" : "; set model.vocab and data.dtype to those of the file");
 }
 
 }  // namespace lockstep::data

@@ -3,23 +3,39 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <vector>
+
+#include "core/base/descriptor.h"
 
 namespace lockstep::data {
 
-// The bytes of a file, read-only. Files of 1 MiB and more are mapped (Boost.Interprocess) and never copied; smaller ones are read,
-// because a process has a limited number of mappings. Throws UserError if the system refuses to open, read or map the file.
+// Which file it is, and which content: what a cache of something about the content is kept by.
+struct FileStamp {
+  uint64_t device = 0, inode = 0;
+  int64_t bytes = 0, written_ns = 0, changed_ns = 0;  // mtime and ctime
+  bool operator==(const FileStamp&) const = default;
+};
+
+// The bytes of a plain file. It is read through its descriptor, held from here on: a file that is deleted or replaced meanwhile stays readable,
+// and one that becomes shorter is an error with its name, never a fault of memory. Files below 1 MiB are kept in memory instead, because a
+// process has a limited number of descriptors. Throws UserError if the system refuses to open or read the file, and for a FIFO, a device or a
+// folder, without waiting for one.
 class FileBytes {
  public:
   explicit FileBytes(const std::string& path);
-  const std::byte* data() const { return data_; }
-  int64_t size() const { return size_; }
+  int64_t size() const { return stamp_.bytes; }  // when it was opened
+  const FileStamp& stamp() const { return stamp_; }
+  // Bytes offset..offset+bytes-1. UserError naming the file and both sizes when it ends before.
+  void read(int64_t offset, void* out, int64_t bytes) const;
+  // Whether the file that was opened has other bytes now, as far as its size and time of writing tell. False for one that is in memory.
+  bool changed() const;
 
  private:
-  std::shared_ptr<const void> hold_;  // keeps the mapping or the copy
-  const std::byte* data_ = nullptr;
-  int64_t size_ = 0;
+  std::string path_;
+  FileStamp stamp_;
+  Descriptor fd_;
+  std::vector<std::byte> copy_;
 };
 
 // True if the first 8 KiB look like no text: a NUL byte, or more than one control byte in 20 (white space, backspace and escape are
@@ -40,13 +56,16 @@ struct Source {
   // Text, a byte a token.
   static Source text(const std::string& path);
   // Stored tokens of `width` 2 or 4 bytes; a header is recognised by its magic. Throws UserError: empty file, a size that is no multiple
-  // of width, and with a header: an unknown version, a file shorter or longer than the header's count says, width 4.
+  // of width, and with a header: an unknown version, a file shorter or longer than the header's count says, width 4; and for what looks like
+  // a header of another magic.
   static Source stored(const std::string& path, int width);
 
+  // The first bytes, at most `most`.
+  std::vector<std::byte> head(int64_t most) const;
   // out[0..count-1] = tokens begin..begin+count-1. Throws UserError naming file, token and byte offset if a token is >= vocab.
   void read(int64_t begin, int64_t count, int64_t vocab, int32_t* out) const;
-  // Hash of name, size, first and last 64 KiB. The folder plays no part, so that data can move.
-  uint64_t fingerprint() const;
+  // The text of that error.
+  std::string beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const;
 };
 
 }  // namespace lockstep::data

@@ -12,7 +12,7 @@
 
 #include "core/base/env.h"
 #include "core/base/error.h"
-#include "core/base/json.h"
+#include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 
@@ -107,7 +107,7 @@ std::string error_record_line(const ErrorRecord& record) {
 std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std::string* before) {
   size_t tag = line.find(kRecordTag);
   if (tag == std::string::npos) return {};
-  Json json = Json::parse(line.substr(tag + kRecordTag.size()), nullptr, false);
+  Json json = bounded_json(line.substr(tag + kRecordTag.size()));
   if (!json.is_object()) return {};
   try {
     ErrorRecord out = record_of(json, 0);

@@ -5,7 +5,9 @@
 #include <optional>
 #include <thread>
 
+#include "compiler/codegen/cpu/cache.h"
 #include "compiler/memory_budget.h"
+#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
@@ -28,7 +30,10 @@ data::DataOptions data_options(const RunConfig& config) {
           d.validation,
           config.model.vocab,
           config.model.context,
-          static_cast<uint64_t>(config.train.seed)};
+          static_cast<uint64_t>(config.train.seed),
+          d.raw,
+          parse_bytes(d.fingerprint).value_or(0),
+          cpu::default_cache_dir() + "/data"};
 }
 
 DType compute_dtype(const RunConfig& config) { return config.train.precision == "bf16" ? DType::bf16 : DType::f32; }

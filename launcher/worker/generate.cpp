@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <numeric>
+#include <set>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/format/damage.h"
@@ -20,8 +21,10 @@ namespace lockstep::cli {
 namespace {
 // The step folders that a run folder, its ckpt folder or a step folder names, newest first.
 std::vector<std::string> step_folders(const std::string& path) {
-  if (std::filesystem::exists(path + "/manifest.json")) return {path};
+  std::error_code unknown;  // a folder that may not be entered holds none for us
+  if (std::filesystem::exists(path + "/manifest.json", unknown)) return {path};
   for (const std::string& dir : {path + "/ckpt", path}) {
+    if (!std::filesystem::is_directory(dir, unknown)) continue;
     std::vector<std::string> out;
     for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);
     if (!out.empty()) return out;
@@ -31,7 +34,7 @@ std::vector<std::string> step_folders(const std::string& path) {
 
 // A checkpoint's config, and its model with the weights of the checkpoint.
 struct Loaded {
-  Loaded(const std::string& folder, RunConfig of)
+  Loaded(const std::string& folder, Storage& files, RunConfig of)
       : config(std::move(of)),
         state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
         model(models::model_from(state.root(), model_options(config))) {
@@ -41,7 +44,7 @@ struct Loaded {
     state.compute_dtype(compute_dtype(config));
     state.allocate();
     for (Array* array : state.arrays()) {
-      Array whole = read_tensor(folder, array->fqn);
+      Array whole = read_tensor(folder, array->fqn, files);
       if (whole.shape != array->shape || whole.dtype != array->dtype)
         throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ",
                             shape_text(array->dtype, array->shape), " in the model of its config"));
@@ -54,21 +57,39 @@ struct Loaded {
   models::Model model;
 };
 
-// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken.
+std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path, const std::vector<Override>& overrides) {
+  auto held = hold_checkpoint(folder);  // its run may remove it from here on
+  const std::string manifest = folder + "/manifest.json";
+  RunConfig config = parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides);
+  refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
+  return std::make_unique<Loaded>(folder, *held, std::move(config));
+}
+
+// How often the list is read anew where a run removes checkpoints as fast as they are found.
+constexpr int kLooks = 100;
+
+// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its run removes before it is open is
+// neither: there is a newer one then.
 std::unique_ptr<Loaded> load(const std::string& path, const std::string& device) {
   std::vector<Override> overrides;
   if (!device.empty()) overrides.push_back({"train.device", device});
-  auto folders = step_folders(path);
-  for (const auto& folder : folders) try {
-      const std::string manifest = folder + "/manifest.json";
-      RunConfig config = parse_config(read_manifest(folder).config.dump(), manifest, overrides);
-      refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
-      return std::make_unique<Loaded>(folder, std::move(config));
-    } catch (const DamagedError& error) {
-      if (folder == folders.back()) throw;
-      std::cerr << "trainrun: " << folder << " is damaged: " << error.what() << "\ntrainrun: the next older checkpoint is taken\n";
-    }
-  throw InternalError("no checkpoint");
+  std::set<std::string> told;
+  for (int look = 1;; ++look) {
+    auto folders = step_folders(path);
+    bool vanished = false;
+    for (const auto& folder : folders) try {
+        return load_one(folder, path, overrides);
+      } catch (const VanishedError&) {
+        if (folders.size() == 1 && folder == path) throw;
+        vanished = true;
+      } catch (const DamagedError& error) {
+        if (folder == folders.back() && (!vanished || look == kLooks)) throw;
+        if (told.insert(folder).second)
+          std::cerr << "trainrun: " << folder << " is damaged: " << error.what() << "\ntrainrun: the next older checkpoint is taken\n";
+      }
+    if (look == kLooks)
+      throw UserError(str(path, ": its run removed every checkpoint before it could be opened, ", kLooks, " times; raise checkpoint.keep"));
+  }
 }
 
 int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& arguments, int64_t position) {

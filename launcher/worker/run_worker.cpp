@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <set>
 
 #include "checkpoint/checkpoint.h"
 #include "compiler/first_nonfinite.h"
@@ -20,6 +21,7 @@
 #include "launcher/worker/guard.h"
 #include "launcher/worker/replica_watch.h"
 #include "launcher/worker/hosts.h"
+#include "launcher/worker/resume_changes.h"
 #include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
@@ -137,9 +139,11 @@ class Run : Training {
 
   void save(int64_t i, bool last, Step& step, const StepInput& fed) {
     enter_pace(Pace::start);
+    if (rank() == 0) tell_rewritten(data_, rewritten_);
     replicas_.compare(i, step, true);
     auto write = [&] {
-      Json extra = {{"data", data_.fingerprint()}, {"library", target_.library_version()}, {"guard", guard_.json()}};
+      Json extra = remembered(data_, target_.library_version());
+      extra["guard"] = guard_.json();
       return saving_(i, last, [&] {
         save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
                         static_cast<int>(config_.checkpoint.keep));
@@ -195,12 +199,7 @@ class Run : Training {
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
     if (loaded) {
       logs::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
-      bool lead = rank() == 0;
-      if (lead && loaded->certificate != step.certificate())
-        logs::warn(str("bits may change at step ", loaded->step + 1, ": the checkpoint was made with certificate ", loaded->certificate,
-                       ", this run has ", step.certificate(), " (other kernels, library, batch or precision)"));
-      if (lead && loaded->extra.contains("data") && loaded->extra["data"] != data_.fingerprint())
-        logs::warn("the data changed since the checkpoint: samples are not the same as before");
+      tell_changes(*loaded, config_, data_, step.certificate(), rank() == 0);
       if (loaded->extra.contains("guard")) guard_.restore(loaded->extra["guard"]);
       if (!config_.train.init_from.empty()) logs::info("train.init_from is ignored: the run folder holds a checkpoint");
       return loaded->step;
@@ -267,7 +266,8 @@ class Run : Training {
   WorkerPlace place_;
   std::string dir_;
   Saving saving_;
-  double busy_s_ = 0;  // since the last row
+  std::set<std::string> rewritten_;  // data files that it has warned of
+  double busy_s_ = 0;                // since the last row
   int64_t busy_steps_ = 0;
   std::unique_ptr<MetricsWriter> metrics_;
   StepGuard guard_{config_.train};

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -132,7 +133,7 @@ TEST(DataErrors, header) {
   EXPECT_SAYS(tokens_error(header_file(folder, 1, 9, 10)), "h.bin has 1044 bytes, but its header counts 9 tokens, which makes 1042");
   EXPECT_SAYS(tokens_error(header_file(folder, 1, -1, 10)), "its header counts -1 tokens");
   EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10), "uint32"), "which means uint16 tokens, but data.dtype is uint32");
-  EXPECT_EQ(tokens_error(header_file(folder, 1, 10, 10)), "no error");
+  EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10)), "token id 257 at ");  // the header is read, and then the tokens
   std::filesystem::resize_file(folder.path("h.bin"), 1000);
   EXPECT_SAYS(tokens_error(folder.path("h.bin")), "h.bin has 1000 bytes, but its magic 20240520 announces a header of 1024");
 }
@@ -167,9 +168,60 @@ TEST(DataErrors, token_beyond_the_vocabulary) {
 
 TEST(DataErrors, token_beyond_the_vocabulary_in_validation) {
   ScratchFolder folder;
-  Dataset data({.paths = {folder.write("t.txt", "abcdefgh\xe4\xe4\xe4\xe4")}, .validation = 0.33, .vocab = 128, .context = 3});
-  std::vector<int32_t> ids(3), targets(3);
-  EXPECT_SAYS(error_of([&] { data.fill_validation(0, 1, ids.data(), targets.data()); }), "token id 228 at ");
+  EXPECT_SAYS(error_of({.paths = {folder.write("t.txt", "abcdefgh\xe4\xe4\xe4\xe4")}, .validation = 0.33, .vocab = 128, .context = 3}),
+              "token id 228 at ");
+}
+
+// Read in blocks, as data of terabytes is: what lies between them is found when a step reads it.
+TEST(DataErrors, token_beyond_the_vocabulary_between_the_blocks) {
+  ScratchFolder folder;
+  std::vector<uint16_t> tokens(size_t{10} << 20, 1);
+  tokens[5 << 20] = 300;
+  DataOptions options{.kind = "tokens", .paths = {folder.write("x.bin", tokens)}, .order = "sequential", .vocab = 256, .context = 1 << 20};
+  EXPECT_SAYS(error_of(options), "token id 300 at ");
+  options.read_whole = 1;
+  testing::internal::CaptureStderr();
+  Dataset data(options);
+  EXPECT_SAYS(testing::internal::GetCapturedStderr(),
+              "data: 20.00 MiB are more than data.fingerprint, 1 B: files are read in blocks of 64.00 KiB every 16.00 MiB; a change or a token "
+              "beyond model.vocab between the blocks is not found now");
+  std::vector<int32_t> ids(1 << 20), targets(1 << 20);
+  EXPECT_SAYS(error_of([&] { data.fill(5, 1, 0, 1, ids.data(), targets.data()); }), "token id 300 at ");
+  tokens.back() = 301;  // the last block is always read
+  folder.write("x.bin", tokens);
+  EXPECT_SAYS(error_of(options), "token id 301 at ");
+}
+
+TEST(DataErrors, records_are_not_text) {
+  ScratchFolder folder;
+  const std::string row = "{\"text\": \"once upon a time\"}\n";
+  folder.write("d/a.jsonl", row + row);
+  folder.write("d/b.jsonl", row);
+  EXPECT_EQ(text_error(folder.path("d")),
+            str("data.paths: ", folder.path("d/a.jsonl"),
+                " (and 1 file more) is JSON lines, a record to a line, and data.kind text trains on the bytes of files as they are, names and "
+                "punctuation of the records with them: take the texts out (jq -r .text '",
+                folder.path("d/a.jsonl"),
+                "' > texts.txt), or make token files and use data.kind tokens; to train on the bytes all the same, say so with data.raw=true"));
+  EXPECT_EQ(error_of({.paths = {folder.path("d")}, .context = 4, .raw = true}), "no error");
+  EXPECT_SAYS(text_error(folder.write("renamed.txt", row + row)), "renamed.txt is JSON lines, a record to a line");
+  EXPECT_SAYS(text_error(folder.write("t.csv", "a,b\n1,2\n")), "t.csv is a table, and data.kind text");
+  EXPECT_SAYS(text_error(folder.write("T.PARQUET", std::string("PAR1\0\0\0\0", 8))), "T.PARQUET is a Parquet table");
+  EXPECT_SAYS(text_error(folder.write("t.txt.gz", "\x1f\x8b")), "t.txt.gz is compressed, and data.kind text trains on the bytes of files as they are: unpack it first");
+  for (const char* text : {"{\"text\": 1}\nand then prose", "{ a set }\n{ of braces }\n", "plain words\n{\"a\": 1}\n"})
+    EXPECT_EQ(text_error(folder.write("plain.txt", text)), "no error") << text;
+}
+
+TEST(DataErrors, a_header_of_another_format) {
+  ScratchFolder folder;
+  std::vector<int32_t> header(256, 0);
+  header[0] = 20240801, header[1] = 7, header[2] = 10;
+  std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
+  EXPECT_SAYS(tokens_error(folder.write("other.bin", bytes + std::string(40, '\1'))),
+              "other.bin begins with what looks like a header of magic 20240801; a header of magic 20240520 (uint16 tokens) is read");
+  header[100] = 5;  // no header has words there
+  bytes.assign(reinterpret_cast<const char*>(header.data()), 1024);
+  EXPECT_SAYS(tokens_error(folder.write("other.bin", bytes)), "token id ");
 }
 
 TEST(DataErrors, what_the_system_refuses) {
@@ -191,26 +243,60 @@ TEST(DataErrors, what_the_system_refuses) {
 
 TEST(DataErrors, file_that_changes_under_the_reader) {
   EXPECT_SAYS(error_of([] { FileBytes("/no/such/file"); }), "data.paths: cannot read /no/such/file: No such file or directory");
-  EXPECT_SAYS(error_of([] { FileBytes("/"); }), "data.paths: cannot read /: not a regular file");
+  EXPECT_SAYS(error_of([] { FileBytes("/"); }), "data.paths: cannot read /: it is a folder, not a plain file");
   const std::string page = "/sys/devices/system/cpu/online";  // says 4096 bytes and gives a few, as a file that was cut does
   if (!std::filesystem::is_regular_file(page)) GTEST_SKIP() << page << " is not here";
-  EXPECT_SAYS(text_error(page), " of 4096 bytes; it became shorter while it was read");
+  EXPECT_SAYS(text_error(page), " of 4096 bytes; it became shorter while it was read: put it back and start again");
 }
 
-TEST(DataErrors, file_that_cannot_be_mapped) {
+// truncate -s 0, cp over it, rm: an error with both sizes for the first, nothing for a file that has another name's place or none.
+TEST(DataErrors, file_that_shrinks_under_a_run) {
   ScratchFolder folder;
-  std::string path = folder.write("big.bin", "");
-  std::filesystem::resize_file(path, int64_t{1} << 30);  // a hole: takes no space
-  int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
+  std::vector<uint16_t> tokens(1 << 20);
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i % 50);
+  const std::string path = folder.write("big.bin", tokens);
+  Dataset data({.kind = "tokens", .paths = {path}, .order = "sequential", .vocab = 50, .context = 100});
+  std::vector<int32_t> ids(100), targets(100);
+  auto fill = [&](int64_t step) { return error_of([&] { data.fill(step, 1, 0, 1, ids.data(), targets.data()); }); };
+  EXPECT_EQ(fill(10000), "no error");
+  EXPECT_EQ(data.changed(), std::vector<std::string>{});
+  std::filesystem::resize_file(path, 1000000);
+  EXPECT_EQ(fill(0), "no error");
+  EXPECT_EQ(fill(10000), str("data.paths: cannot read ", path,
+                             ": it ended after 1000000 of 2097152 bytes; it became shorter while it was read: put it back and start again"));
+  std::filesystem::resize_file(path, 0);
+  EXPECT_SAYS(fill(0), "it ended after 0 of 2097152 bytes; it became shorter while it was read");
+  EXPECT_EQ(data.changed(), std::vector<std::string>{path});
+
+  folder.write("big.bin", tokens);
+  Dataset kept({.kind = "tokens", .paths = {path}, .order = "sequential", .vocab = 50, .context = 100});
+  std::filesystem::remove(path);
+  folder.write("big.bin", "other");
+  kept.fill(7, 1, 0, 1, ids.data(), targets.data());
+  EXPECT_EQ(ids[3], 703 % 50);
+}
+
+// More files than a process may have open: the limit is raised where the system lets it, else said.
+TEST(DataErrors, more_files_than_descriptors) {
+  ScratchFolder folder;
+  for (int i = 0; i < 60; ++i) std::filesystem::resize_file(folder.write(str("d/", i, ".bin"), ""), int64_t{1} << 20);
   rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit small = before;
-  small.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + (int64_t{256} << 20));
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
-  std::string message = tokens_error(path);
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
-  EXPECT_SAYS(message, str("data.paths: cannot read ", path, ": cannot map 1073741824 bytes: "));
+  small.rlim_cur = 40;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &small), 0);
+  EXPECT_EQ(tokens_error(folder.path("d")), "no error");
+  pid_t child = ::fork();
+  if (child == 0) {
+    small.rlim_cur = small.rlim_max = 40;
+    ::setrlimit(RLIMIT_NOFILE, &small);
+    const std::string said = tokens_error(folder.path("d"));
+    ::_exit(said.find("Too many open files: each file of 1 MiB or more is held open; give fewer, larger files, or raise the limit (ulimit -n)") == std::string::npos);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace

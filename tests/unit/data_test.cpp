@@ -1,12 +1,18 @@
 // Datasets: streams, samples, order, splits and fingerprints, all exact.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <numeric>
+#include <thread>
 
 #include "core/base/text.h"
 #include "launcher/data/dataset.h"
+#include "launcher/data/scan.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::data {
@@ -164,9 +170,9 @@ TEST(Dataset, uint32_tokens_and_the_header_format) {
   EXPECT_EQ(s.targets, (std::vector<int32_t>{8, 7, 6, 5, 4, 65535}));
 }
 
-TEST(Dataset, mapped_file_reads_like_a_small_one) {
+TEST(Dataset, file_on_disk_reads_like_one_in_memory) {
   ScratchFolder folder;
-  const int64_t tokens = 700001;  // 1.4 MB: mapped
+  const int64_t tokens = 700001;  // 1.4 MB: not kept in memory
   std::vector<uint16_t> values(static_cast<size_t>(tokens));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<uint16_t>(i * 40503u >> 3);
   Dataset data(tokens_of(folder.write("t.bin", values), 100));
@@ -190,6 +196,101 @@ TEST(Dataset, fingerprint_follows_content_and_names_but_not_the_folder) {
   EXPECT_NE(of(folder.write("two/t.txt", "some tex")), a);
   EXPECT_NE(of(folder.write("two/t.txt", "some texs")), a);
   EXPECT_NE(of(folder.write("two/t.txt", "Some text")), a);
+}
+
+TEST(Dataset, fingerprint_is_of_every_byte) {
+  ScratchFolder folder;
+  std::string text(3 << 20, 'a');
+  auto of = [&] {
+    return Dataset({.paths = {folder.write("t.txt", text)}, .context = 2});
+  };
+  const std::string before = of().fingerprint();
+  EXPECT_EQ(of().read_as(), "read whole");
+  for (size_t at : {size_t{70000}, text.size() / 2, text.size() - 70000}) {
+    text[at] = 'b';
+    EXPECT_NE(of().fingerprint(), before) << at;
+    text[at] = 'a';
+  }
+  EXPECT_EQ(of().fingerprint(), before);
+  const DataFile file = of().contents().at(0);
+  EXPECT_EQ(file.name, "t.txt");
+  EXPECT_EQ(file.tokens, 3 << 20);
+  EXPECT_EQ(of().files(), std::vector<std::string>{str("t.txt, 3145728 tokens, fingerprint ", file.fingerprint)});
+}
+
+// What was found is kept by path, inode, size and times; whatever of these is another makes the file be read again.
+TEST(Dataset, a_file_is_read_once_until_it_changes) {
+  ScratchFolder folder;
+  const std::string path = folder.write("t.bin", counting(3 << 20)), cache = folder.path("cache/data");
+  auto age = [](const std::string& file) {  // what was written just now is read again anyway, so it is made older
+    timespec times[2] = {{1000000000, 7}, {1000000000, 7}};
+    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  };
+  int64_t read = 0;
+  auto found = [&](const std::string& file, int64_t stride = 0) {
+    read = 0;
+    return scan_once(Source::stored(file, 2), {stride}, cache, read);
+  };
+  age(path);
+  const Scan first = found(path);
+  EXPECT_EQ(read, 6 << 20);
+  EXPECT_EQ(first.largest, 65535u);
+  EXPECT_EQ(first.at, 65535);
+  found(path);
+  EXPECT_EQ(read, 6 << 20) << "its inode was touched just now, so nothing was kept";
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  found(path);
+  EXPECT_EQ(read, 6 << 20);
+  const Scan again = found(path);
+  EXPECT_EQ(read, 0);
+  EXPECT_EQ(again.content, first.content);
+  EXPECT_EQ(again.at, first.at);
+  EXPECT_NE(found(path, 16 << 20).content, first.content) << "read in blocks it is another question";
+
+  for (const auto& entry : std::filesystem::directory_iterator(cache)) {
+    struct stat info {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+    EXPECT_EQ(::truncate(entry.path().c_str(), info.st_size - 3), 0);  // torn
+  }
+  EXPECT_EQ(found(path).content, first.content);
+  EXPECT_EQ(read, 6 << 20);
+  found(path);
+  EXPECT_EQ(read, 0);
+  auto changed = counting(3 << 20);
+  changed[1 << 20] ^= 1;
+  folder.write("t.bin", changed);  // the same inode and size
+  age(path);                       // and the same time of writing
+  EXPECT_NE(found(path).content, first.content);
+  std::filesystem::create_directories(folder.path("open"));
+  std::filesystem::permissions(folder.path("open"), std::filesystem::perms::all);
+  read = 0;
+  scan_once(Source::stored(path, 2), {}, folder.path("open/data"), read);
+  EXPECT_EQ(read, 6 << 20) << "a folder that others may write is done without";
+  EXPECT_FALSE(std::filesystem::exists(folder.path("open/data")));
+}
+
+TEST(Dataset, the_largest_token_of_each_width_and_behind_a_header) {
+  ScratchFolder folder;
+  const Scan text = scan(Source::text(folder.write("t.txt", "abzc")), {});
+  EXPECT_EQ(text.largest, 'z');
+  EXPECT_EQ(text.at, 2);
+  const Scan wide = scan(Source::stored(folder.write("w.bin", std::vector<uint32_t>{1, 0xfffffff0u, 7, 0xfffffff0u}), 4), {});
+  EXPECT_EQ(wide.largest, 0xfffffff0u);
+  EXPECT_EQ(wide.at, 1);
+  std::vector<int32_t> header(256, 0);
+  header[0] = 20240520, header[1] = 1, header[2] = 3;
+  std::vector<uint16_t> tokens{5, 9, 2};
+  const std::string file = std::string(reinterpret_cast<const char*>(header.data()), 1024) + std::string(reinterpret_cast<const char*>(tokens.data()), 6);
+  const Scan behind = scan(Source::stored(folder.write("h.bin", file), 2), {});
+  EXPECT_EQ(behind.largest, 9u);
+  EXPECT_EQ(behind.at, 1);
+  const Scan none = scan(Source::stored(folder.write("z.bin", std::vector<uint16_t>{0, 0}), 2), {});
+  EXPECT_EQ(none.largest, 0u);
+  EXPECT_EQ(none.at, 0);
+  EXPECT_EQ(scan_plan(int64_t{1} << 40, int64_t{16} << 30).text(), "read in blocks of 64.00 KiB every 16.00 MiB");
+  EXPECT_EQ(scan_plan(int64_t{1} << 44, int64_t{16} << 30).text(), "read in blocks of 64.00 KiB every 256.00 MiB");
+  EXPECT_EQ(scan_plan(10, 10).text(), "read whole");
 }
 
 TEST(Dataset, fortunes_are_read_once) {

@@ -1,12 +1,16 @@
 // metrics.jsonl and the progress line.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/base/log.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "tests/support/scratch_folder.h"
@@ -56,6 +60,77 @@ TEST(Metrics, LineIsThereWhenWriteReturns) {
   MetricsWriter writer(folder.path("m"), 0);
   writer.write(MetricsRow(1));
   EXPECT_EQ(read(folder.path("m")), "{\"step\": 1}\n");
+}
+
+// A disk that is full for a while, as a limit on the size of files makes it: the file ends with every row, whole and in order.
+TEST(Metrics, RowsThatDoNotFitWaitForRoom) {
+  ScratchFolder folder;
+  const std::string path = folder.path("m");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto limit = [&](rlim_t bytes) {
+    rlimit now = before;
+    now.rlim_cur = bytes;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
+  };
+  std::string expected, said;
+  logs::set_sink([&](int, const std::string& line) { said += line + "\n"; });  // not a file, which the limit would cut
+  {
+    MetricsWriter writer(path, 0);
+    for (int64_t step = 1; step <= 100; ++step) {
+      if (step == 3) limit(static_cast<rlim_t>(expected.size()) + 5);  // in the middle of a row
+      if (step == 60) limit(before.rlim_cur);
+      writer.write(MetricsRow(step));
+      expected += str("{\"step\": ", step, "}\n");
+    }
+  }
+  logs::set_sink({});
+  limit(before.rlim_cur);
+  EXPECT_EQ(read(path), expected);
+  const std::string once = "cannot write " + path + ": File too large; the run goes on, and up to 16384 rows are kept in memory and written when it takes them";
+  EXPECT_NE(said.find(once), std::string::npos) << said;
+  EXPECT_EQ(said.find(once), said.rfind(once)) << said;
+  EXPECT_NE(said.find(path + " takes rows again; none was lost"), std::string::npos) << said;
+}
+
+TEST(Metrics, RowsThatNeverFitAreCounted) {
+  ScratchFolder folder;
+  const std::string path = folder.path("m");
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{}, now{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  now = before;
+  std::string said;
+  logs::set_sink([&](int, const std::string& line) { said += line + "\n"; });
+  {
+    MetricsWriter writer(path, 0);
+    writer.write(MetricsRow(1));
+    now.rlim_cur = 14;  // the first row, and two bytes
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
+    for (int64_t step = 2; step <= 20002; ++step) writer.write(MetricsRow(step));
+    EXPECT_EQ(read(path), "{\"step\": 1}\n{\"");
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  logs::set_sink({});
+  EXPECT_NE(said.find(path + ": 20001 rows of this run could not be written and are lost"), std::string::npos) << said;
+  MetricsWriter again(path, 1);  // a torn row goes
+  EXPECT_EQ(read(path), "{\"step\": 1}\n");
+}
+
+TEST(Metrics, WhatIsNoPlainFileIsRefusedAtOnce) {
+  ScratchFolder folder;
+  auto error_of = [](const std::string& path) -> std::string {
+    try {
+      MetricsWriter writer(path, 0);
+    } catch (const UserError& e) { return e.what(); }
+    return "no error";
+  };
+  ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(error_of(folder.path("fifo")), "cannot write " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  ASSERT_EQ(::mkfifo(folder.path("m.tmp").c_str(), 0600), 0);
+  EXPECT_EQ(error_of(folder.path("m")), "cannot write " + folder.path("m.tmp") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(error_of(folder.path("none/m")), "cannot write " + folder.path("none/m.tmp") + ": No such file or directory");
 }
 
 TEST(Progress, Text) {

@@ -143,6 +143,29 @@ TEST(Cause, Stops) {
   EXPECT_EQ(diagnose(unready).cause, "ended by SIGTERM (15) before it could save");
 }
 
+TEST(Tickets, ARecordThatNoFileTakesIsALine) {
+  const ErrorRecord record{3, "PeerError", "cannot write runs/x: \"No space\"\nleft", 40, 7, 0};
+  std::string line = error_record_line(record), before;
+  ASSERT_EQ(line.back(), '\n');
+  line.pop_back();
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  auto read = parse_error_record_line("mpirun says" + line, &before);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(before, "mpirun says");
+  EXPECT_EQ(read->rank, 3);
+  EXPECT_EQ(read->kind, record.kind);
+  EXPECT_EQ(read->message, record.message);
+  EXPECT_EQ(read->step, 40);
+  EXPECT_EQ(read->time_ns, 7);
+  ErrorRecord huge = record;
+  huge.message.assign(100000, '\x01');
+  EXPECT_LE(error_record_line(huge).size(), 4096u);
+  line = error_record_line(huge);
+  EXPECT_TRUE(parse_error_record_line(line.substr(0, line.size() - 1)).has_value());
+  for (const char* other : {"", "a line", "\x1elockstep error record", "\x1elockstep error record {\"rank\": \"x\"}", "\x1elockstep error record [1]"})
+    EXPECT_FALSE(parse_error_record_line(other).has_value()) << other;
+}
+
 TEST(Console, CutsLinesAndLiveLines) {
   LineCutter cutter;
   auto all = [&](const std::string& bytes) {

@@ -1,0 +1,61 @@
+// A Storage on which one step folder stays as it was: its files are opened at once and read through their descriptors.
+#include <map>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
+
+namespace lockstep {
+
+namespace {
+// A run has a file per rank; of more than these the rest is opened when it is read, so that descriptors do not run out.
+constexpr size_t kHeldFiles = 256;
+
+class SharedFile : public InFile {
+ public:
+  explicit SharedFile(std::shared_ptr<const InFile> file) : file_(std::move(file)) {}
+  int64_t bytes() const override { return file_->bytes(); }
+  void read(int64_t offset, void* out, size_t bytes) const override { file_->read(offset, out, bytes); }
+
+ private:
+  std::shared_ptr<const InFile> file_;
+};
+
+class HeldStorage : public Storage {
+ public:
+  HeldStorage(const std::string& step_dir, Storage& below) : below_(below) {
+    hold(step_dir + "/" + kManifestName);
+    const Manifest manifest = load_manifest(*this, step_dir);
+    for (const auto& file : manifest.files)
+      if (held_.size() <= kHeldFiles) hold(step_dir + "/" + file.name);
+  }
+  std::unique_ptr<InFile> open(const std::string& path) override {
+    auto found = held_.find(path);
+    return found == held_.end() ? below_.open(path) : std::make_unique<SharedFile>(found->second);
+  }
+  std::unique_ptr<OutFile> create(const std::string& path) override { return below_.create(path); }
+  bool exists(const std::string& path) override { return below_.exists(path); }
+  std::vector<FolderEntry> list(const std::string& folder) override { return below_.list(folder); }
+  void make_folders(const std::string& path) override { below_.make_folders(path); }
+  void rename(const std::string& from, const std::string& to) override { below_.rename(from, to); }
+  void remove(const std::string& path) override { below_.remove(path); }
+  void sync_folder(const std::string& folder) override { below_.sync_folder(folder); }
+  std::shared_ptr<FolderLock> lock(const std::string& folder) override { return below_.lock(folder); }
+
+ private:
+  // What cannot be opened is left to whoever reads it, who says why.
+  void hold(const std::string& path) {
+    try {
+      held_.emplace(path, below_.open(path));
+    } catch (const StorageError&) {
+    }
+  }
+  Storage& below_;
+  std::map<std::string, std::shared_ptr<const InFile>> held_;
+};
+}  // namespace
+
+std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage) {
+  return std::make_unique<HeldStorage>(step_dir, storage);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,179 @@
+// One table: key to effect; and the comparison that reads it.
+#include "launcher/config/changes.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+const std::map<std::string, Effect>& effects() {
+  static const std::map<std::string, Effect> table = {
+      {"name", Effect::none},
+      {"placements", Effect::rounding},
+      {"model.kind", Effect::model},
+      {"model.vocab", Effect::model},
+      {"model.context", Effect::samples},
+      {"model.width", Effect::model},
+      {"model.depth", Effect::model},
+      {"model.heads", Effect::model},
+      {"model.kv_heads", Effect::model},
+      {"model.hidden", Effect::model},
+      {"model.rope_theta", Effect::model},
+      {"model.eps", Effect::model},
+      {"model.dropout", Effect::training},
+      {"mesh.shape", Effect::rounding},
+      {"mesh.dim_names", Effect::rounding},
+      {"mesh.zero", Effect::none},
+      {"mesh.gather", Effect::none},
+      {"mesh.ranks_per_node", Effect::none},
+      {"mesh.reshard_after_forward", Effect::none},
+      {"data.kind", Effect::samples},
+      {"data.paths", Effect::none},  // the files' content is compared, wherever they lie
+      {"data.tokenizer", Effect::samples},
+      {"data.dtype", Effect::samples},
+      {"data.order", Effect::samples},
+      {"data.validation", Effect::samples},
+      {"data.raw", Effect::none},
+      {"data.fingerprint", Effect::none},
+      {"batch.global", Effect::samples},
+      {"batch.micro", Effect::rounding},
+      {"batch.lanes", Effect::rounding},
+      {"train.steps", Effect::schedule},
+      {"train.seed", Effect::samples},
+      {"train.precision", Effect::rounding},
+      {"train.numerics", Effect::rounding},
+      {"train.device", Effect::rounding},
+      {"train.eval_every", Effect::none},
+      {"train.eval_batches", Effect::measures},
+      {"train.on_nonfinite", Effect::guards},
+      {"train.nonfinite_limit", Effect::none},  // when to give up
+      {"train.on_spike", Effect::guards},
+      {"train.spike_factor", Effect::guards},
+      {"train.spike_window", Effect::guards},
+      {"train.init_from", Effect::none},  // a resumed run does not read it
+      {"optim.kind", Effect::optimizer},
+      {"optim.lr", Effect::schedule},
+      {"optim.betas", Effect::optimizer},
+      {"optim.eps", Effect::optimizer},
+      {"optim.weight_decay", Effect::optimizer},
+      {"optim.momentum", Effect::optimizer},
+      {"optim.clip", Effect::optimizer},
+      {"optim.schedule.kind", Effect::schedule},
+      {"optim.schedule.warmup", Effect::schedule},
+      {"optim.schedule.min_ratio", Effect::schedule},
+      {"compile.mode", Effect::rounding},
+      {"compile.dynamic", Effect::none},
+      {"compile.fullgraph", Effect::none},
+      {"compile.backend", Effect::rounding},
+      {"compile.threads", Effect::none},
+      {"compile.bucket_bytes", Effect::none},
+      {"compile.memory_budget", Effect::none},
+      {"compile.fusion", Effect::rounding},
+      {"compile.skip_passes", Effect::rounding},
+      {"checkpoint.every", Effect::none},
+      {"checkpoint.keep", Effect::none},
+      {"checkpoint.retries", Effect::none},
+      {"checkpoint.on_failure", Effect::none},
+      {"resume.allow", Effect::none},
+      {"log.every", Effect::none},
+      {"log.hash_every", Effect::none},
+      {"watch.deadline", Effect::none},
+      {"watch.start_deadline", Effect::none},
+      {"verify.collectives", Effect::none},
+      {"verify.replicas_every", Effect::none},
+  };
+  return table;
+}
+
+// The stored value of a key; its default where the checkpoint's config does not have it.
+Json stored_value(const Json& stored, const ConfigKey& row) {
+  const Json* node = &stored;
+  for (const auto& part : split(row.path, '.')) {
+    if (!node->is_object() || !node->contains(part)) return row.fallback;
+    node = &(*node)[part];
+  }
+  return *node;
+}
+
+std::string words_of(const ConfigKey& row, const Json& was, const RunConfig& now, Effect effect, int64_t step) {
+  const std::string from = str(" from step ", step + 1, " on");
+  if (row.path == "train.seed") return str("other samples and dropout masks", from, "; the weights stay those of the checkpoint");
+  if (row.path == "batch.global" && was.is_number_integer() && was.get<int64_t>() > 0)
+    return str("other samples", from, ": that step starts at sample ", step * now.batch.global, " of the order, not at ",
+               step * was.get<int64_t>(), ", and averages over ", now.batch.global);
+  switch (effect) {
+    case Effect::none:
+      return "same bits";
+    case Effect::rounding:
+      return str("other rounding", from);
+    case Effect::measures:
+      return "same bits; validation losses are of other sequences";
+    case Effect::guards:
+      return "same bits, but for steps that are passed over";
+    case Effect::samples:
+      return str("other samples", from);
+    case Effect::training:
+      return str("other dropout masks", from);
+    case Effect::schedule:
+      return str("another learning rate", from);
+    case Effect::optimizer:
+      return str("other updates of the same gradients", from);
+    case Effect::model:
+      return "another model of the same weights";
+  }
+  return "";
+}
+}  // namespace
+
+std::optional<Effect> effect_of(const std::string& path) {
+  auto found = effects().find(path);
+  return found == effects().end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& now, int64_t step, bool other_certificate) {
+  std::vector<ConfigChange> out;
+  if (!stored.is_object() || !stored.contains("model") || !stored["model"].is_object()) return out;
+  for (const auto& row : config_keys()) {
+    auto effect = effect_of(row.path);
+    LS_CHECK(effect, "key ", row.path, " has no row in launcher/config/changes.cpp");
+    const bool constant_rate = row.path == "train.steps" && now.optim.schedule.kind == "constant";
+    if (*effect == Effect::none || constant_rate || (*effect == Effect::rounding && !other_certificate)) continue;
+    Json was = stored_value(stored, row), is = get_key(now, row);
+    if (was == is) continue;
+    out.push_back({row.path, was, is, *effect, words_of(row, was, now, *effect, step)});
+  }
+  return out;
+}
+
+std::string changes_table(const std::vector<ConfigChange>& changes) {
+  std::vector<std::vector<std::string>> rows = {{"key", "checkpoint", "now", "what it does to bits"}};
+  auto dump = [](const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); };
+  for (const auto& change : changes) rows.push_back({change.path, dump(change.was), dump(change.is), change.words});
+  if (changes.empty()) return "";
+  std::string out;
+  for (const auto& row : rows) {
+    out += "\n  ";
+    for (size_t i = 0; i < row.size(); ++i) {
+      size_t width = 0;
+      for (const auto& other : rows) width = std::max(width, other[i].size());
+      out += row[i] + (i + 1 < row.size() ? std::string(width - row[i].size() + 2, ' ') : "");
+    }
+  }
+  return out.substr(1);
+}
+
+std::string other_model_error(const std::vector<ConfigChange>& changes, const RunConfig& now, const std::string& checkpoint) {
+  std::vector<ConfigChange> of_model;
+  for (const auto& change : changes)
+    if (change.effect == Effect::model) of_model.push_back(change);
+  const auto& allowed = now.resume.allow;
+  if (of_model.empty() || std::find(allowed.begin(), allowed.end(), "model") != allowed.end()) return "";
+  return str(checkpoint, " was made by another model: its weights fit this one, but mean something else in it\n", changes_table(of_model),
+             "\n  set ", of_model.size() == 1 ? "it" : "them",
+             " back, start afresh under another --name, or, where it is meant, add --resume.allow=model");
+}
+
+}  // namespace lockstep
