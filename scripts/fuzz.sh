@@ -14,13 +14,7 @@ for target in "${targets[@]}"; do
   [[ " ${all[*]} " == *" $target "* ]] || { echo "fuzz: no target $target; there are: ${all[*]}" >&2; exit 2; }
 done
 
-# The compiler with libFuzzer: clang 14 of the distribution lacks parts of C++20.
-packages=(clang-19 libclang-rt-19-dev libomp-19-dev)
-if ! dpkg-query -W -f '${db:Status-Status}\n' "${packages[@]}" 2>/dev/null | grep -c '^installed$' | grep -qx "${#packages[@]}"; then
-  as_root=(); if ((EUID != 0)); then as_root=(sudo); fi
-  "${as_root[@]}" apt-get update -q
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${packages[@]}"
-fi
+scripts/install_clang.sh
 cmake --preset fuzz >/dev/null
 cmake --build --preset fuzz --target "${targets[@]/#/fuzz_}"
 
