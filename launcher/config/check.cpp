@@ -97,7 +97,9 @@ std::vector<int64_t> divisors(int64_t n) {
 std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor) {
   if (value < 1 || divisor < 1 || value % divisor == 0) return "";
   int64_t below = value / divisor * divisor;
-  std::string fit = below ? str(below, " and ", below + divisor, " are") : str(divisor, " is");
+  int64_t above = 0;
+  const bool counted = !__builtin_add_overflow(below, divisor, &above);
+  std::string fit = !below ? str(divisor, " is") : counted ? str(below, " and ", above, " are") : str(below, " is");
   return str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit);
 }
 
