@@ -37,7 +37,7 @@ bp::environment environment_of(const LaunchCommand& command, int64_t rank, const
     for (const auto& prefix : command.without)
       if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0)) out.erase(name);
   for (const auto& variables : {command.variables, place_variables(str(rank), command.nproc), more})
-    for (const auto& [name, value] : variables) out[name] = value;
+    for (const auto& [name, value] : variables) out.set(name, value);  // operator[] of Boost 1.74 reads past the end of short variables
   return out;
 }
 
