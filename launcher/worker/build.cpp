@@ -33,7 +33,7 @@ data::DataOptions data_options(const RunConfig& config) {
           static_cast<uint64_t>(config.train.seed),
           d.raw,
           parse_bytes(d.fingerprint).value_or(0),
-          cpu::default_cache_dir() + "/data"};
+          cpu::KernelCache::default_dir() + "/data"};
 }
 
 DType compute_dtype(const RunConfig& config) { return config.train.precision == "bf16" ? DType::bf16 : DType::f32; }

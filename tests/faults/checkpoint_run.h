@@ -36,6 +36,11 @@ class CheckpointRun : public FaultRun {
     if (!when.empty()) out["BROKEN_DISK_WHEN"] = when;
     return out;
   }
+  // Every step of the two, and the end. (Each part of a run ends with a validation of its own.)
+  static void expect_same_steps(const std::string& a, const std::string& b) {
+    for (const char* name : {"loss", "grad_norm", "lr"}) EXPECT_EQ(column(metrics(a), name), column(metrics(b), name)) << name;
+    EXPECT_EQ(final_hash(a), final_hash(b));
+  }
   static void flip(const std::string& path, int64_t at) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(at);

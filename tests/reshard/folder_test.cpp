@@ -1,74 +1,12 @@
 // The checkpoint folder over time: retention, the lock, fallback, rewinding, `latest`, and a step saved twice.
-#include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <thread>
-
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/format/damage.h"
 #include "core/mesh/nonfinite.h"
-#include "distributed/local/local_world.h"
-#include "tests/support/scratch_folder.h"
-#include "tests/support/state_arrays.h"
+#include "tests/reshard/folder_case.h"
 
 namespace lockstep {
 namespace {
-
-namespace fs = std::filesystem;
-const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}}, {"b", DType::bf16, {3}}};
-
-SavedInfo save(const std::string& dir, int64_t step, uint64_t salt, int keep = 0) {
-  auto state = solo_state(kSpecs, salt);
-  return save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state), solo_mesh(), keep);
-}
-struct Found {
-  int64_t step = -1;
-  uint64_t salt = 0;
-  bool operator==(const Found&) const = default;
-};
-std::ostream& operator<<(std::ostream& out, const Found& f) { return out << "step " << f.step << " salt " << f.salt; }
-
-// Loads, and gives step and salt (0 when the elements are of none of 1..9).
-Found load(const std::string& dir, int ranks = 1) {
-  Found out;
-  local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
-    auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) {
-      Layout l;
-      l.set(0, Shard(0));
-      return l;
-    });
-    auto loaded = load_latest(dir, writable(state), live);
-    Found mine;
-    if (loaded) mine.step = loaded->step;
-    for (uint64_t salt = 1; salt < 10; ++salt)
-      if (loaded && difference(state, salt).empty()) mine.salt = salt;
-    if (live.rank == 0) out = mine;
-  });
-  return out;
-}
-std::vector<std::string> names(const std::string& dir) {
-  std::vector<std::string> out;
-  for (const auto& entry : fs::directory_iterator(dir)) out.push_back(entry.path().filename().string());
-  std::sort(out.begin(), out.end());
-  return out;
-}
-void flip_byte(const std::string& path, int64_t at) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekg(at);
-  char byte = static_cast<char>(file.get() ^ 0x10);
-  file.seekp(at);
-  file.put(byte);
-}
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
 
 TEST(Folder, EmptyOrAbsentHoldsNothing) {
   ScratchFolder folder;
@@ -183,97 +121,6 @@ TEST(Folder, LatestThatNamesNothingIsReported) {
   EXPECT_NE(said.find("latest names step-99, which is not there"), std::string::npos) << said;
   fs::remove(dir + "/latest");
   EXPECT_EQ(load(dir), (Found{10, 1}));
-}
-
-// `latest` is a hint: whatever stands in its place, readers go on, and the next save says what it cannot write.
-TEST(Folder, LatestThatIsNoneNeverStopsAReader) {
-  for (const char* what : {"folder", "fifo", "loop", "garbage", "large"}) {
-    ScratchFolder folder;
-    std::string dir = folder.path("ckpt"), latest = dir + "/latest", kind = what;
-    save(dir, 10, 1);
-    save(dir, 20, 2);
-    fs::remove(latest);
-    if (kind == "folder") fs::create_directories(latest + "/x");
-    if (kind == "fifo") {
-      ASSERT_EQ(::mkfifo(latest.c_str(), 0600), 0);
-    }
-    if (kind == "loop") fs::create_symlink("latest", latest);
-    if (kind == "garbage") folder.write("ckpt/latest", "../../etc/passwd\n");
-    if (kind == "large") folder.write("ckpt/latest", std::string(10 << 20, 'x'));
-    testing::internal::CaptureStderr();
-    EXPECT_EQ(load(dir), (Found{20, 2})) << kind;
-    std::string said = testing::internal::GetCapturedStderr();
-    EXPECT_NE(said.find(latest), std::string::npos) << kind << ": " << said;
-    EXPECT_NE(said.find("the newest whole checkpoint is taken"), std::string::npos) << kind << ": " << said;
-    EXPECT_EQ(list_checkpoints(dir).size(), 2u) << kind;
-    testing::internal::CaptureStderr();
-    save(dir, 30, 3, 1);
-    said = testing::internal::GetCapturedStderr();
-    EXPECT_EQ(load(dir), (Found{30, 3})) << kind;
-    EXPECT_FALSE(fs::exists(dir + "/step-10")) << kind << ": old ones are removed all the same";
-    EXPECT_EQ(kind == "folder", said.find("step-30 is saved, but tidying up after it failed: cannot rename") != std::string::npos) << kind << ": " << said;
-  }
-}
-
-// A folder of another step under this name is not this step.
-TEST(Folder, AStepUnderAnotherNameIsSaid) {
-  ScratchFolder folder;
-  std::string dir = folder.path("ckpt");
-  save(dir, 10, 1);
-  save(dir, 20, 2);
-  fs::remove_all(dir + "/step-20");
-  fs::copy(dir + "/step-10", dir + "/step-20", fs::copy_options::recursive);
-  const std::string words = dir + "/step-20/manifest.json is of step 10, but the folder is named step-20";
-  EXPECT_EQ(verify_checkpoint(dir + "/step-20"), std::vector<std::string>{words});
-  testing::internal::CaptureStderr();
-  EXPECT_EQ(load(dir), (Found{10, 1}));
-  const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("step-20 is damaged: " + words), std::string::npos) << said;
-  fs::copy(dir + "/step-10", dir + "/best", fs::copy_options::recursive);  // a name of the user's own says nothing of a step
-  EXPECT_TRUE(verify_checkpoint(dir + "/best").empty());
-}
-
-// A run that keeps one checkpoint removes it under its readers: they take the next, and never call what went damaged.
-TEST(Folder, ReadersBesideASavingRun) {
-  ScratchFolder folder;
-  std::string dir = folder.path("ckpt");
-  save(dir, 1, 1, 1);
-  std::atomic<bool> done{false};
-  std::thread run([&] {
-    for (int64_t step = 2; !done; ++step) save(dir, step, static_cast<uint64_t>(step), 1);
-  });
-  int lists = 0, whole = 0, vanished = 0;
-  for (int i = 0; i < 200; ++i) {
-    auto rows = list_checkpoints(dir);
-    EXPECT_FALSE(rows.empty()) << i;
-    for (const auto& row : rows) EXPECT_EQ(row.problem, "") << i;
-    ++lists;
-    try {
-      if (rows.empty()) continue;
-      auto problems = verify_checkpoint(rows.back().path);
-      EXPECT_EQ(problems, std::vector<std::string>{}) << i;
-      ++whole;
-    } catch (const VanishedError&) { ++vanished; }
-  }
-  done = true;
-  run.join();
-  EXPECT_EQ(lists, 200);
-  EXPECT_GT(whole, 0);
-  RecordProperty("vanished", vanished);
-}
-
-// What is held stays readable after it was removed.
-TEST(Folder, AHeldCheckpointOutlivesItsFolder) {
-  ScratchFolder folder;
-  std::string dir = folder.path("ckpt"), step = dir + "/step-10";
-  save(dir, 10, 1);
-  auto held = hold_checkpoint(step);
-  const Manifest manifest = read_manifest(step);
-  fs::remove_all(step);
-  EXPECT_EQ(read_manifest(step, *held).state_hash, manifest.state_hash);
-  for (const auto& tensor : manifest.tensors) EXPECT_EQ(difference(read_tensor(step, tensor.fqn, *held), 1), "") << tensor.fqn;
-  EXPECT_THROW(hold_checkpoint(step), VanishedError);
-  EXPECT_THROW(verify_checkpoint(step), VanishedError);
 }
 
 // The same bits again: nothing is written. Other bits, or the same with a damaged file: replaced.
