@@ -8,7 +8,7 @@ class Simulate : public RealRun {
  protected:
   // Each line of metrics.jsonl as its text, without the values that are times.
   static std::vector<std::string> lines_without_times(const std::string& name) {
-    static const std::regex times(R"re("([a-z_]+_ms|tokens_per_s)": [^,}]+, )re");
+    static const std::regex times(R"re("([a-z_]+_ms(_[a-z]+)?|tokens_per_s|slowest_rank)": [^,}]+, )re");
     std::vector<std::string> out;
     std::ifstream file("runs/" + name + "/metrics.jsonl");
     for (std::string line; std::getline(file, line);) out.push_back(std::regex_replace(line, times, ""));
@@ -168,7 +168,7 @@ TEST_F(Simulate, WrongInputIsRefusedBeforeAnythingIsWritten) {
           "trainrun: --simulate 3 and --nproc 2 are both given; use --nproc N for ranks that are processes, --simulate N for ranks that are "
           "threads of this one\n");
   refused({"--simulate", "0", "c.json"}, "trainrun: --simulate is \"0\"; give a number of ranks, 1 or more, or auto (one per core)\n");
-  for (const char* device : {"cuda", "cuda:0", "plugin:./libmine.so"})
+  for (const std::string& device : {std::string("cuda"), std::string("cuda:0"), "plugin:" + scratch_.path("libmine.so")})
     refused({"--simulate", "3", "c.json", str("--train.device=", device)},
             str("trainrun: --simulate 3 runs 3 ranks in one process, and one process drives one device, but train.device is \"", device,
                 "\"; use --train.device=cpu, --simulate 1, or --nproc 3\n"));
