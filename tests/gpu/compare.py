@@ -6,11 +6,15 @@ import re
 import sys
 
 
+def is_timing(key):
+    return "_ms" in key or key in ("tokens_per_s", "slowest_rank")
+
+
 def rows(run):
     out = {}
     for line in (pathlib.Path("runs") / run / "metrics.jsonl").read_text().splitlines():
         values = dict(re.findall(r'"(\w+)": ("[^"]*"|[^,}]+)', line))
-        out[int(values.pop("step"))] = {k: v for k, v in values.items() if not k.endswith("_ms") and k != "tokens_per_s"}
+        out[int(values.pop("step"))] = {k: v for k, v in values.items() if not is_timing(k)}
     return out
 
 
