@@ -351,13 +351,13 @@ TEST_F(ProcessFaults, Row17ALinkThatIsCut) {
   ASSERT_TRUE(until(60, [&] { return last_step("run") >= 25; })) << process.output();
   ASSERT_EQ(std::system(str("nsenter -t ", process.pid(), " -n ip link set lo down").c_str()), 0);
   EXPECT_EQ(process.wait(20), kExitPeer) << process.output();
-  EXPECT_HAS(process.output(), " did not complete within 2 s on rank ");
+  EXPECT_HAS(process.output(), " did not complete within 2 s (watch.deadline), though all ranks are at it and run");
   continues_with_the_same_bits();
   row({.fault = "OMPI_MCA_btl=self,tcp in a network namespace whose loopback is taken down (by default one host uses no network)",
-       .seen = "all_reduce \"norm\" of group world did not complete within 2 s on rank 1 of 2; a peer is late, has ended, or is at another "
-               "collective",
+       .seen = "root cause: all_gather \"gather 0\" of group world did not complete within 2 s (watch.deadline), though all ranks are at it "
+               "and run: a message between them is lost, or its transport stands",
        .code = "75",
-       .detected = "the deadline",
+       .detected = "told within 2 s; ends at the deadline",
        .recovered = "same command",
        .lost = "<= checkpoint.every",
        .same_bits = "yes"});
