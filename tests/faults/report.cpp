@@ -1,5 +1,6 @@
 // Makes docs/faults.md of the records that the tests of this folder left: faults_report CATALOGUE TESTS RECORDS > docs/faults.md
 // TESTS has the name of every test, one a line; a test without a record failed or was skipped, and its row says so.
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -24,6 +25,14 @@ std::vector<std::string> lines_of(const std::string& path) {
 
 // "Row06OneRank" -> 6; 0 where the name has no number.
 int number_of(const std::string& test) { return test.rfind("Row", 0) == 0 && test.size() > 5 ? std::atoi(test.substr(3, 2).c_str()) : 0; }
+
+// "Row41NoRankListens" -> "No rank listens".
+std::string words_of(const std::string& test) {
+  std::string out;
+  for (char c : test.substr(5))
+    out += std::isupper(c) && !out.empty() ? str(" ", std::string(1, static_cast<char>(std::tolower(c)))) : std::string(1, c);
+  return out;
+}
 
 std::string cell(const Json& record, const char* key) {
   std::string out;
@@ -64,7 +73,7 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
   std::string beside;
   for (const auto& [number, tests_of] : rows)
     if (number > kCatalogue)
-      for (const auto& [test, record] : tests_of) beside += line(test, record, test);
+      for (const auto& [test, record] : tests_of) beside += line(words_of(test), record, test);
   std::cout
       << "# Faults, and what a run does about them\n\n"
       << "Made by the tests of `tests/faults` (`scripts/faults.sh`): every line is a test that made the fault in a real run, saw the words "
