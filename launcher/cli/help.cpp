@@ -20,11 +20,12 @@ std::string help_text() {
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
+  trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
   trainrun explain optim.clip                              a config key, an op, an exit code, a log topic
   trainrun env                                             versions, processor, LOCKSTEP_* variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
-                                     --grace SECONDS   --dry-run
+                                     --grace SECONDS   --deadline SECONDS   --dry-run
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";
