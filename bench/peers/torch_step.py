@@ -5,6 +5,7 @@ global norm. Prints one line of JSON, times in ms.
   python3 torch_step.py --model gpt2_124m --device cuda --compile --bf16                    one GPU
   torchrun --standalone --nproc-per-node 4 torch_step.py --model gpt2_124m ...             DDP, the same batch for each rank
   torchrun ... torch_step.py --model llama_8b --fsdp reshard ...                            FSDP2: weights sharded, gathered in bf16, block by block
+  torchrun ... torch_step.py --model llama_8b --fsdp keep --compile-head ...                last norm, head and loss as one compiled function too
   python3 torch_step.py [STEPS] [--compile] [--bf16]                                        the second model of bench-step, on the CPU"""
 import argparse
 import json
@@ -98,6 +99,7 @@ class Model(nn.Module):
         self.blocks = nn.ModuleList((GptBlock if self.gpt else LlamaBlock)(m) for _ in range(m["depth"]))
         self.norm = nn.LayerNorm(c) if self.gpt else nn.RMSNorm(c, eps=1e-5)
         self.head = nn.Linear(c, m["vocab"], bias=False)
+        self.loss_of = self.loss
         if self.gpt:
             self.head.weight = self.token.weight
 
@@ -119,6 +121,9 @@ class Model(nn.Module):
             x = x + self.position(torch.arange(ids.shape[1], device=ids.device))
         for block in self.blocks:
             x = block(x)
+        return self.loss_of(x, targets)
+
+    def loss(self, x, targets):
         logits = self.head(self.norm(x))
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
@@ -132,6 +137,7 @@ def arguments():
     parser.add_argument("--micro", type=int, help="sequences per forward and backward; default: the batch")
     parser.add_argument("--warmup", type=int, help="steps before the timed ones; 10 on a GPU, 2 on the CPU")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile-head", action="store_true", help="with --fsdp: last norm, head and loss as one compiled function")
     parser.add_argument("--bf16", action="store_true", help="autocast; else fp32 (on a GPU without TF32)")
     parser.add_argument("--fsdp", choices=["reshard", "keep"], help="FSDP2 instead of DDP; keep: weights stay whole from forward to backward")
     parser.add_argument("--deterministic", action="store_true", help="torch.use_deterministic_algorithms")
@@ -156,6 +162,8 @@ def main():
     gpu = a.device == "cuda"
     steps, warmup = a.steps or (20 if gpu else 9), a.warmup if a.warmup is not None else (10 if gpu else 2)
     rank, ranks, local = (int(os.environ.get(name, default)) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0)))
+    if a.compile_head and not a.fsdp:
+        sys.exit("torch_step: --compile-head is for --fsdp; without it --compile takes in the whole model")
     batch = a.batch or m["batch"]
     micro = a.micro or batch
     if batch % micro:
@@ -182,6 +190,8 @@ def main():
             if a.compile:
                 block.compile()
             fully_shard(block, mp_policy=policy, reshard_after_forward=a.fsdp == "reshard")
+        if a.compile_head:
+            model.loss_of = torch.compile(model.loss)
         fully_shard(model, mp_policy=policy, reshard_after_forward=a.fsdp == "reshard")
         model.to_empty(device=device)
     bare.fill(m)
@@ -268,7 +278,8 @@ def main():
     if rank == 0:
         row = {"who": "pytorch", "version": torch.__version__, "workload": a.model, "ranks": ranks, "batch_per_rank": batch, "micro": micro,
                "tokens_per_step": batch * t * ranks, "parameters": sum(p.numel() for p in bare.parameters()), "bf16": a.bf16,
-               "compile": a.compile, "deterministic": a.deterministic, "attention": a.attention, "fsdp": a.fsdp, "device": a.device,
+               "compile": a.compile, "compile_head": a.compile_head or (a.compile and not a.fsdp), "deterministic": a.deterministic,
+               "attention": a.attention, "fsdp": a.fsdp, "device": a.device,
                "step_ms": round(median, 3), "step_ms_min": round(min(times), 3), "step_ms_max": round(max(times), 3),
                "wall_ms": round(wall * 1e3, 3), "tokens_per_s": round(batch * t * ranks / median * 1e3),
                "first_step_s": round(compiled, 1), "loss_first": first_loss, "loss_last": last_loss, "timed_steps": steps}
@@ -281,4 +292,5 @@ def main():
         dist.destroy_process_group()
 
 
-main()
+if __name__ == "__main__":
+    main()
