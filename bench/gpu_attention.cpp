@@ -1,4 +1,5 @@
-// What exactness costs in attention: cuDNN's forward pass, and its backward pass deterministic and not, with time, speed and workspace.
+// What exactness costs in attention: cuDNN's forward pass, and its backward pass deterministic and not, with
+// time, speed and workspace.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -63,17 +64,21 @@ Pieces plan(CudaDevice& device, const AttentionShape& shape, bool deterministic,
   return made;
 }
 
-void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t tokens, int64_t size, bool causal) {
+void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t tokens, int64_t size,
+             bool causal) {
   AttentionShape shape;
   shape.dtype = DType::bf16, shape.causal = causal, shape.scale = 1.0 / std::sqrt(static_cast<double>(size));
-  shape.batch = batch, shape.heads = shape.kv_heads = heads, shape.queries = shape.keys = tokens, shape.size = size;
+  shape.batch = batch, shape.heads = shape.kv_heads = heads, shape.queries = shape.keys = tokens,
+  shape.size = size;
   // q, k and v as a model has them: views into one [batch, tokens, 3 heads, size].
   int64_t width = heads * size, all = batch * tokens * width;
   HeadView packed{tokens * 3 * width, 3 * width, size}, dense{tokens * width, width, size};
   shape.q = shape.k = shape.v = shape.dq = shape.dk = shape.dv = packed;
   shape.o = shape.grad = dense;
-  Buffer qkv = random_bf16(device, 3 * all), grad = random_bf16(device, all), dqkv(static_cast<size_t>(6 * all), device.memory()),
-         o(static_cast<size_t>(2 * all), device.memory()), lse(static_cast<size_t>(batch * heads * tokens * 4), device.memory());
+  Buffer qkv = random_bf16(device, 3 * all), grad = random_bf16(device, all),
+         dqkv(static_cast<size_t>(6 * all), device.memory()),
+         o(static_cast<size_t>(2 * all), device.memory()),
+         lse(static_cast<size_t>(batch * heads * tokens * 4), device.memory());
   auto part = [&](const Buffer& buffer, int64_t i) { return buffer.data() + i * width * 2; };
   AttentionPointers p{part(qkv, 0), part(qkv, 1),  part(qkv, 2),  o.data(),     lse.data(),
                       grad.data(),  part(dqkv, 0), part(dqkv, 1), part(dqkv, 2)};
@@ -98,8 +103,8 @@ void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, i
         made.plans[i]->enqueue(pointers_of_piece(shape, made.pieces[i], p), workspace.data(), stream);
     });
     std::printf("| %s | %s | %.3f | %.0f | %s | %zu | %s |\n", attention_text(shape).c_str(), v.name, ms,
-                attention_flops(shape) / ms * 1e-9, bytes_text(static_cast<double>(made.workspace)).c_str(), made.pieces.size(),
-                made.plans[0]->name().c_str());
+                attention_flops(shape) / ms * 1e-9, bytes_text(static_cast<double>(made.workspace)).c_str(),
+                made.pieces.size(), made.plans[0]->name().c_str());
     std::fflush(stdout);
   }
 }
@@ -114,8 +119,11 @@ int main() try {
   std::shared_ptr<CudaDevice> device = open_device(0);
   device->enter();
   std::unique_ptr<Stream> stream = device->make_stream();
-  std::printf("%s, %s; medians of %d rounds of %d calls\n\n", device->describe().c_str(), cudnn_version().c_str(), kRounds, kCalls);
-  std::printf("| shape | pass | ms | TFLOP/s | workspace | pieces | plan |\n| --- | --- | ---: | ---: | ---: | ---: | --- |\n");
+  std::printf("%s, %s; medians of %d rounds of %d calls\n\n", device->describe().c_str(),
+              cudnn_version().c_str(), kRounds, kCalls);
+  std::printf(
+      "| shape | pass | ms | TFLOP/s | workspace | pieces | plan |\n| --- | --- | ---: | ---: | ---: | ---: "
+      "| --- |\n");
   measure(*device, *stream, 16, 12, 1024, 64, true);
   measure(*device, *stream, 64, 12, 1024, 64, true);
   measure(*device, *stream, 2, 16, 8192, 128, true);

@@ -1,6 +1,7 @@
-// bench-gpu-contractions: every matrix product of a GPT-2 or Llama training step alone, on cuBLASLt: the floor that a step cannot go below.
-// Products: forward, gradient of the input (dx), gradient of the weight (dw); bf16, sums in fp32. With --tune also the fastest of the first
-// 8 algorithms. Then the gradient of the embedding.
+// bench-gpu-contractions: every matrix product of a GPT-2 or Llama training step alone, on cuBLASLt: the
+// floor that a step cannot go below. Products: forward, gradient of the input (dx), gradient of the weight
+// (dw); bf16, sums in fp32. With --tune also the fastest of the first 8 algorithms. Then the gradient of the
+// embedding.
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -45,12 +46,14 @@ GemmOptions product(int64_t m, int64_t n, int64_t k, bool ta, bool tb, Epilogue 
           .ld_aux = aux ? n : 0};
 }
 
-// The products of one step; `fused`: bias, gelu and their gradients as epilogues where GPT-2 has them; in a llama weights that read the same
-// rows as one product.
+// The products of one step; `fused`: bias, gelu and their gradients as epilogues where GPT-2 has them; in a
+// llama weights that read the same rows as one product.
 std::vector<Product> products(const Model& model, bool fused) {
   std::vector<Product> out;
-  auto linear = [&](const std::string& name, int64_t count, int64_t in, int64_t of, Epilogue forward, Epilogue dx, Epilogue dw) {
-    if (!fused) forward = forward == Epilogue::none ? Epilogue::none : Epilogue::bias, dx = dw = Epilogue::none;
+  auto linear = [&](const std::string& name, int64_t count, int64_t in, int64_t of, Epilogue forward,
+                    Epilogue dx, Epilogue dw) {
+    if (!fused)
+      forward = forward == Epilogue::none ? Epilogue::none : Epilogue::bias, dx = dw = Epilogue::none;
     out.push_back({name + " forward", count, product(model.tokens, of, in, false, true, forward)});
     out.push_back({name + " dx", count, product(model.tokens, in, of, false, false, dx)});
     out.push_back({name + " dw", count, product(of, in, model.tokens, true, false, dw)});
@@ -75,20 +78,26 @@ std::vector<Product> products(const Model& model, bool fused) {
   }
   linear("attention in", model.layers, c, 3 * c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
   linear("attention out", model.layers, c, c, Epilogue::bias, Epilogue::none, Epilogue::sums_a);
-  linear("mlp in", model.layers, c, 4 * c, Epilogue::gelu_bias_aux, Epilogue::none, Epilogue::none);  // its bias gradient: from mlp out dx
+  linear("mlp in", model.layers, c, 4 * c, Epilogue::gelu_bias_aux, Epilogue::none,
+         Epilogue::none);  // its bias gradient: from mlp out dx
   linear("mlp out", model.layers, 4 * c, c, Epilogue::bias, Epilogue::gelu_grad_sums, Epilogue::sums_a);
   linear("head", 1, c, model.vocabulary, Epilogue::none, Epilogue::none, Epilogue::none);
   return out;
 }
 
 double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tune) {
-  std::printf("\n%s, %lld tokens, %s\n%-22s %5s %9s %9s %9s %8s\n", model.name, static_cast<long long>(model.tokens),
-              model.hidden ? (fused ? "merged" : "product by product") : fused ? "epilogues fused" : "bias only", "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
+  std::printf("\n%s, %lld tokens, %s\n%-22s %5s %9s %9s %9s %8s\n", model.name,
+              static_cast<long long>(model.tokens),
+              model.hidden ? (fused ? "merged" : "product by product")
+              : fused      ? "epilogues fused"
+                           : "bias only",
+              "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
   double total = 0, flops = 0, tuned_total = 0;
   for (const Product& row : products(model, fused)) {
     auto gemm = cuda::make_gemm(device, row.options);
     if (!gemm) {
-      std::printf("%-22s cuBLASLt has no algorithm for %s\n", row.name.c_str(), cuda::text(row.options).c_str());
+      std::printf("%-22s cuBLASLt has no algorithm for %s\n", row.name.c_str(),
+                  cuda::text(row.options).c_str());
       continue;
     }
     double ms = cuda::time_gemm(device, *gemm, row.options), tuned = 0;
@@ -112,12 +121,14 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
     std::printf("%-22s %5lld %9.4f %9.3f %9.1f ", row.name.c_str(), static_cast<long long>(row.count), ms,
                 ms * static_cast<double>(row.count), gemm->flops() / ms * 1e-9);
     if (tune) std::printf("%8.4f", tuned);
-    // Memory of 256-byte alignment may be answered by another algorithm than the 16 bytes that a program promises.
+    // Memory of 256-byte alignment may be answered by another algorithm than the 16 bytes that a program
+    // promises.
     GemmOptions aligned = row.options;
     aligned.alignment = 256;
     auto other = cuda::make_gemm(device, aligned);
     auto tail = [](const cuda::Gemm& g) { return g.algorithm().substr(g.algorithm().find("algo=")); };
-    std::printf(" %s%s\n", tail(*gemm).c_str(), other && tail(*other) != tail(*gemm) ? "  (differs at 256-byte alignment)" : "");
+    std::printf(" %s%s\n", tail(*gemm).c_str(),
+                other && tail(*other) != tail(*gemm) ? "  (differs at 256-byte alignment)" : "");
     std::fputs(others.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -133,7 +144,8 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
     Buffer host(static_cast<size_t>(count) * 4), ids(host.bytes(), device.memory());
     std::mt19937 random(1);
     for (int64_t i = 0; i < count; ++i)
-      host.as<int32_t>()[i] = frequent && i % 20 == 0 ? 198 : static_cast<int32_t>(random() % static_cast<unsigned>(table));
+      host.as<int32_t>()[i] =
+          frequent && i % 20 == 0 ? 198 : static_cast<int32_t>(random() % static_cast<unsigned>(table));
     copy_to_device(device, ids.data(), host.data(), host.bytes());
     Node node;
     node.op = "embedding_grad";
@@ -141,7 +153,8 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
             out = dense_operand(dtype, {table, width});
     auto call = cuda::make_row_sums(device, node, {dy, rows}, {out}, {});
     Buffer from(static_cast<size_t>(count * width) * size_of(dtype), device.memory()),
-        to(static_cast<size_t>(table * width) * size_of(dtype), device.memory()), workspace(call->workspace(1), device.memory());
+        to(static_cast<size_t>(table * width) * size_of(dtype), device.memory()),
+        workspace(call->workspace(1), device.memory());
     void* args[] = {from.data(), ids.data(), to.data()};
     auto stream = device.make_stream();
     constexpr int launches = 50;
@@ -151,10 +164,12 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
       call->enqueue(args, workspace.data(), *stream, 1);
     }
     stream->synchronize();
-    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / launches;
-    std::printf("embedding gradient %lld into %lldx%lld %s, %s ids: %.4f ms, %.0f GB/s, workspace %s\n", static_cast<long long>(count),
-                static_cast<long long>(table), static_cast<long long>(width), std::string(name(dtype)).c_str(),
-                frequent ? "1 in 20 equal" : "random", ms, static_cast<double>(from.bytes() + to.bytes()) / ms * 1e-6,
+    double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() /
+                launches;
+    std::printf("embedding gradient %lld into %lldx%lld %s, %s ids: %.4f ms, %.0f GB/s, workspace %s\n",
+                static_cast<long long>(count), static_cast<long long>(table), static_cast<long long>(width),
+                std::string(name(dtype)).c_str(), frequent ? "1 in 20 equal" : "random", ms,
+                static_cast<double>(from.bytes() + to.bytes()) / ms * 1e-6,
                 bytes_text(static_cast<double>(workspace.bytes())).c_str());
   }
 }
@@ -169,12 +184,14 @@ int main(int argc, char** argv) try {
     else if (std::strcmp(argv[i], "--only") == 0 && i + 1 < argc)
       only = argv[++i];
     else
-      throw UserError(str("unknown argument ", argv[i], "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"]"));
+      throw UserError(str("unknown argument ", argv[i],
+                          "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"]"));
   }
   auto device = cuda::open_device(0);
   std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), cuda::cublaslt_version().c_str());
-  for (const Model& model : {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304},
-                             Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}})
+  for (const Model& model :
+       {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304},
+        Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}})
     for (bool fused : {false, true})
       if (only.empty() || only == model.name) measure(*device, model, fused, tune);
   std::printf("\n");

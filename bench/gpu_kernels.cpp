@@ -1,4 +1,5 @@
-// bench-gpu-kernels: GB/s of generated kernels in the sizes of GPT-2 124M with 64 x 1024 tokens, beside a copy on the device.
+// bench-gpu-kernels: GB/s of generated kernels in the sizes of GPT-2 124M with 64 x 1024 tokens, beside a
+// copy on the device.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -19,9 +20,12 @@ class Case {
  public:
   Case() { builder_->graph.mesh = Mesh{{}, {}}; }
   Tensor in(DType dtype, Shape shape) {
-    return {builder_, builder_->graph.add_input(InputKind::value, str("x", count_++), dtype, std::move(shape))};
+    return {builder_,
+            builder_->graph.add_input(InputKind::value, str("x", count_++), dtype, std::move(shape))};
   }
-  void out(const Tensor& tensor) { builder_->graph.add_output(OutputKind::value, str("y", outputs_++), tensor.id()); }
+  void out(const Tensor& tensor) {
+    builder_->graph.add_output(OutputKind::value, str("y", outputs_++), tensor.id());
+  }
   Graph take() { return fuse(decompose(builder_->graph, {})); }
 
  private:
@@ -124,10 +128,13 @@ void pointwise_and_rows(Bench& bench, int64_t tokens, int64_t width) {
   run("residual add", [&](Case& c) { c.out(c.in(half, x) + c.in(half, x)); });
   run("residual add f32", [&](Case& c) { c.out(c.in(wide, x) + c.in(wide, x)); });
   run("layer_norm", [&](Case& c) {
-    for (Tensor& y : apply("layer_norm", {c.in(half, x), c.in(wide, columns), c.in(wide, columns)}, {{"eps", 1e-5}})) c.out(y);
+    for (Tensor& y :
+         apply("layer_norm", {c.in(half, x), c.in(wide, columns), c.in(wide, columns)}, {{"eps", 1e-5}}))
+      c.out(y);
   });
   run("layer_norm_grad + residual", [&](Case& c) {
-    auto g = apply("layer_norm_grad", {c.in(half, x), c.in(half, x), c.in(wide, columns), c.in(wide, rows), c.in(wide, rows)});
+    auto g = apply("layer_norm_grad",
+                   {c.in(half, x), c.in(half, x), c.in(wide, columns), c.in(wide, rows), c.in(wide, rows)});
     c.out(g[0] + c.in(half, x));
     c.out(g[1]), c.out(g[2]);
   });
@@ -135,7 +142,8 @@ void pointwise_and_rows(Bench& bench, int64_t tokens, int64_t width) {
     for (Tensor& y : apply("rms_norm", {c.in(half, x), c.in(wide, columns)}, {{"eps", 1e-5}})) c.out(y);
   });
   run("gelu x4", [&](Case& c) { c.out(apply1("gelu", {c.in(half, up)}, tanh_form)); });
-  run("gelu_grad x4", [&](Case& c) { c.out(apply1("gelu_grad", {c.in(half, up), c.in(half, up)}, tanh_form)); });
+  run("gelu_grad x4",
+      [&](Case& c) { c.out(apply1("gelu_grad", {c.in(half, up), c.in(half, up)}, tanh_form)); });
   run("gelu_grad + bias grad x4", [&](Case& c) {
     Tensor dx = apply1("gelu_grad", {c.in(half, up), c.in(half, up)}, tanh_form);
     c.out(dx);
@@ -144,11 +152,14 @@ void pointwise_and_rows(Bench& bench, int64_t tokens, int64_t width) {
   run("bias grad", [&](Case& c) { c.out(sum(convert(c.in(half, x), wide), {0})); });
   run("bias grad x4", [&](Case& c) { c.out(sum(convert(c.in(half, up), wide), {0})); });
   run("dropout", [&](Case& c) {
-    c.out(apply1("dropout", {c.in(half, {tokens / 1024, 1024, width}), c.in(DType::i64, {}), c.in(DType::i64, {}), c.in(DType::i64, {})},
+    c.out(apply1("dropout",
+                 {c.in(half, {tokens / 1024, 1024, width}), c.in(DType::i64, {}), c.in(DType::i64, {}),
+                  c.in(DType::i64, {})},
                  {{"p", 0.1}, {"stream", int64_t{77}}}));
   });
   run("embedding + position", [&](Case& c) {
-    Tensor table = c.in(half, {50304, width}), ids = c.in(DType::i32, {tokens / 1024, 1024}), place = c.in(half, {1024, width});
+    Tensor table = c.in(half, {50304, width}), ids = c.in(DType::i32, {tokens / 1024, 1024}),
+           place = c.in(half, {1024, width});
     c.out(embedding(table, ids) + broadcast_to(place, {tokens / 1024, 1024, width}));
   });
 }
@@ -156,14 +167,14 @@ void pointwise_and_rows(Bench& bench, int64_t tokens, int64_t width) {
 void losses(Bench& bench, int64_t rows) {
   const Shape shape{rows, 50304};
   Case forward, backward;
-  for (auto& y :
-       apply("cross_entropy", {forward.in(DType::bf16, shape), forward.in(DType::i32, {rows})}, {{"ignore_index", int64_t{-100}}}))
+  for (auto& y : apply("cross_entropy", {forward.in(DType::bf16, shape), forward.in(DType::i32, {rows})},
+                       {{"ignore_index", int64_t{-100}}}))
     forward.out(y);
   bench.graph(str("cross_entropy ", shape), forward.take());
-  backward.out(apply1(
-      "cross_entropy_grad",
-      {backward.in(DType::f32, {}), backward.in(DType::bf16, shape), backward.in(DType::i32, {rows}), backward.in(DType::f32, {rows})},
-      {{"ignore_index", int64_t{-100}}}));
+  backward.out(apply1("cross_entropy_grad",
+                      {backward.in(DType::f32, {}), backward.in(DType::bf16, shape),
+                       backward.in(DType::i32, {rows}), backward.in(DType::f32, {rows})},
+                      {{"ignore_index", int64_t{-100}}}));
   bench.graph(str("cross_entropy_grad ", shape), backward.take());
 }
 
@@ -172,7 +183,8 @@ void loss_and_gradient(Bench& bench, int64_t rows) {
   const Shape shape{rows, 50304};
   const Attrs attrs{{"ignore_index", int64_t{-100}}};
   Case both;
-  Tensor logits = both.in(DType::bf16, shape), targets = both.in(DType::i32, {rows}), dsum = both.in(DType::f32, {});
+  Tensor logits = both.in(DType::bf16, shape), targets = both.in(DType::i32, {rows}),
+         dsum = both.in(DType::f32, {});
   auto loss = apply("cross_entropy", {logits, targets}, attrs);
   both.out(loss[0]), both.out(loss[1]);
   both.out(apply1("cross_entropy_grad", {dsum, logits, targets, loss[2]}, attrs));
@@ -182,9 +194,11 @@ void loss_and_gradient(Bench& bench, int64_t rows) {
 void adamw(CudaDevice& device, Bench& bench) {
   std::vector<int64_t> sizes{50304 * 768, 1024 * 768, 768, 768};
   for (int layer = 0; layer < 12; ++layer)
-    for (int64_t size : {768, 768, 2304 * 768, 2304, 768 * 768, 768, 768, 768, 3072 * 768, 3072, 768 * 3072, 768}) sizes.push_back(size);
-  KernelSource source =
-      cuda::generate_multi_tensor(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32));
+    for (int64_t size :
+         {768, 768, 2304 * 768, 2304, 768 * 768, 768, 768, 768, 3072 * 768, 3072, 768 * 3072, 768})
+      sizes.push_back(size);
+  KernelSource source = cuda::generate_multi_tensor(
+      multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32));
   auto set = compile_kernels(device, {source});
   const MultiTensorKernel& kernel = set->find_multi_tensor(source.name);
   std::vector<Buffer> buffers;
@@ -193,13 +207,16 @@ void adamw(CudaDevice& device, Bench& bench) {
   double bytes = 0;
   for (int64_t size : sizes) {
     std::vector<void*> own;
-    for (int k = 0; k < 4; ++k) buffers.push_back(random_buffer(device, DType::f32, size)), own.push_back(buffers.back().data());
+    for (int k = 0; k < 4; ++k)
+      buffers.push_back(random_buffer(device, DType::f32, size)), own.push_back(buffers.back().data());
     for (int k : {0, 1, 2, 3, 0, 2, 3}) table.push_back(own[static_cast<size_t>(k)]);
     bytes += static_cast<double>(size) * 28;
   }
-  for (int k = 0; k < 4; ++k) buffers.push_back(random_buffer(device, DType::f32, 1)), scalars.push_back(buffers.back().data());
+  for (int k = 0; k < 4; ++k)
+    buffers.push_back(random_buffer(device, DType::f32, 1)), scalars.push_back(buffers.back().data());
   bench.time(str("adamw, ", sizes.size(), " tensors, in place"), bytes, [&](Stream& stream) {
-    kernel.enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()), scalars.data(), stream, 1);
+    kernel.enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()),
+                   scalars.data(), stream, 1);
   });
 }
 
@@ -216,7 +233,8 @@ int run() {
   {
     constexpr int64_t kBytes = int64_t{1} << 30;
     Buffer from = random_buffer(*device, DType::u8, kBytes), to(kBytes, device->memory());
-    bench.time("copy", 2.0 * kBytes, [&](Stream& stream) { device->copy(to.data(), from.data(), kBytes, stream); });
+    bench.time("copy", 2.0 * kBytes,
+               [&](Stream& stream) { device->copy(to.data(), from.data(), kBytes, stream); });
   }
   pointwise_and_rows(bench, 65536, 768);
   pointwise_and_rows(bench, 16384, 1600);

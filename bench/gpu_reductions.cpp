@@ -1,4 +1,5 @@
-// bench-gpu-reductions: GB/s of the sums around the exchange of gradients, over the tensors of GPT-2 124M, beside a copy on the device.
+// bench-gpu-reductions: GB/s of the sums around the exchange of gradients, over the tensors of GPT-2 124M,
+// beside a copy on the device.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -59,8 +60,9 @@ class Bench {
     }
     std::sort(times.begin(), times.end());
     const double ms = times[times.size() / 2];
-    std::printf("%-44s %4lld nodes %9.4f ms %9.1f MB %8.1f GB/s\n", name.c_str(), static_cast<long long>(graph->nodes()), ms,
-                static_cast<double>(bytes) / 1e6, static_cast<double>(bytes) / ms / 1e6);
+    std::printf("%-44s %4lld nodes %9.4f ms %9.1f MB %8.1f GB/s\n", name.c_str(),
+                static_cast<long long>(graph->nodes()), ms, static_cast<double>(bytes) / 1e6,
+                static_cast<double>(bytes) / ms / 1e6);
     std::fflush(stdout);
   }
 
@@ -78,13 +80,13 @@ void run() {
   const std::vector<Rows> tensors = gpt2();
   int64_t elements = 0, rows = 0;
   for (const Rows& t : tensors) elements += t.rows * t.width, rows += t.rows;
-  std::printf("%s\n%zu tensors, %lld elements, %lld rows\n", device->describe().c_str(), tensors.size(), static_cast<long long>(elements),
-              static_cast<long long>(rows));
+  std::printf("%s\n%zu tensors, %lld elements, %lld rows\n", device->describe().c_str(), tensors.size(),
+              static_cast<long long>(elements), static_cast<long long>(rows));
   const auto bytes = static_cast<size_t>(elements) * sizeof(float);
   std::vector<Buffer> buffers;
   for (int b = 0; b < 5; ++b) buffers.emplace_back(bytes + 64, device->memory());
-  const Buffer squares(static_cast<size_t>(rows) * sizeof(double), device->memory()), words(64, device->memory()),
-      norm(4, device->memory());
+  const Buffer squares(static_cast<size_t>(rows) * sizeof(double), device->memory()),
+      words(64, device->memory()), norm(4, device->memory());
   auto data = [&](int b) { return buffers[static_cast<size_t>(b)].as<float>(); };
   const auto n = static_cast<int64_t>(bytes);
 
@@ -102,12 +104,14 @@ void run() {
       copies.push_back({data(1) + at, data(0) + at + shift, static_cast<size_t>(t.rows * t.width) * 4});
       at += t.rows * t.width;
     }
-    bench.time("Reductions::copy, tensor by tensor" + where, 2 * n, [&](Stream& s) { reductions->copy(copies, s); });
+    bench.time("Reductions::copy, tensor by tensor" + where, 2 * n,
+               [&](Stream& s) { reductions->copy(copies, s); });
     for (int lefts : {0, 1, 2, 3}) {
       const float* left[] = {data(1), data(2), data(3)};
       const std::span<const float* const> some(left, static_cast<size_t>(lefts));
-      bench.time(str("accumulate, ", lefts, " lefts", where), (lefts + 2) * n,
-                 [&](Stream& s) { reductions->accumulate(runs, some, lefts ? const_cast<float*>(left[lefts - 1]) : data(1), s); });
+      bench.time(str("accumulate, ", lefts, " lefts", where), (lefts + 2) * n, [&](Stream& s) {
+        reductions->accumulate(runs, some, lefts ? const_cast<float*>(left[lefts - 1]) : data(1), s);
+      });
     }
   }
   for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 0, 2}})
@@ -116,34 +120,41 @@ void run() {
       int64_t at = 0, row = 0;
       for (const Rows& t : tensors) {
         Reductions::Sum sum{{}, merges, t.rows, t.width, data(4) + at, squares.as<double>() + row};
-        for (size_t s = 0; s < merges.size(); ++s) sum.sources.push_back(data(static_cast<int>(s)) + at + shift);
+        for (size_t s = 0; s < merges.size(); ++s)
+          sum.sources.push_back(data(static_cast<int>(s)) + at + shift);
         sums.push_back(sum);
         at += t.rows * t.width, row += t.rows;
       }
       bench.time(str("sum and squares, ", merges.size(), " sources", shift ? ", off by 4 bytes" : ""),
-                 (static_cast<int64_t>(merges.size()) + 1) * n + rows * 8, [&](Stream& s) { reductions->sum(sums, s); });
+                 (static_cast<int64_t>(merges.size()) + 1) * n + rows * 8,
+                 [&](Stream& s) { reductions->sum(sums, s); });
       if (merges.size() > 1) continue;
       for (auto& sum : sums) sum.out = const_cast<float*>(static_cast<const float*>(sum.sources[0].at));
       bench.time(str("squares alone, in place", shift ? ", off by 4 bytes" : ""), n + rows * 8,
                  [&](Stream& s) { reductions->sum(sums, s); });
     }
   for (int64_t width : {2, 64, 100, 3072, 50304, 100000000}) {
-    const std::vector<Reductions::Sum> one{{{data(0)}, {0}, elements / width, width, data(4), squares.as<double>()}};
+    const std::vector<Reductions::Sum> one{
+        {{data(0)}, {0}, elements / width, width, data(4), squares.as<double>()}};
     if (elements / width > rows) {
       const Buffer many(static_cast<size_t>(elements / width) * 8, device->memory());
       auto big = one;
       big[0].row_squares = many.as<double>();
-      bench.time(str("sum and squares, rows of ", width), 2 * n + elements / width * 8, [&](Stream& s) { reductions->sum(big, s); });
+      bench.time(str("sum and squares, rows of ", width), 2 * n + elements / width * 8,
+                 [&](Stream& s) { reductions->sum(big, s); });
     } else {
-      bench.time(str("sum and squares, rows of ", width), 2 * (elements / width * width * 4) + elements / width * 8,
+      bench.time(str("sum and squares, rows of ", width),
+                 2 * (elements / width * width * 4) + elements / width * 8,
                  [&](Stream& s) { reductions->sum(one, s); });
     }
   }
   std::vector<Reductions::Doubles> addends;
   int64_t row = 0;
   for (const Rows& t : tensors) addends.push_back({squares.as<double>() + row, t.rows}), row += t.rows;
-  bench.time("limbs of every row", rows * 8, [&](Stream& s) { reductions->limbs(addends, words.as<int64_t>(), s); });
-  bench.time("norm of limbs", 64, [&](Stream& s) { reductions->norm_of_limbs(words.as<int64_t>(), norm.as<float>(), s); });
+  bench.time("limbs of every row", rows * 8,
+             [&](Stream& s) { reductions->limbs(addends, words.as<int64_t>(), s); });
+  bench.time("norm of limbs", 64,
+             [&](Stream& s) { reductions->norm_of_limbs(words.as<int64_t>(), norm.as<float>(), s); });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// bench-gpu-step CONFIG [--a.b=VALUE ...]: the training step of a config on its device, with random tokens: time of the step, memory, and
-// where the time goes, call by call. Under mpirun: one rank per GPU. STEPS=N measured steps (20), CALLS=N rows of the table (40).
+// bench-gpu-step CONFIG [--a.b=VALUE ...]: the training step of a config on its device, with random tokens:
+// time of the step, memory, and where the time goes, call by call. Under mpirun: one rank per GPU. STEPS=N
+// measured steps (20), CALLS=N rows of the table (40).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -18,9 +19,15 @@
 using namespace lockstep;
 
 namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-int number(const char* name, int otherwise) { return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise; }
-const char* human(int64_t bytes, std::string& keep) { return (keep = bytes_text(static_cast<double>(bytes))).c_str(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+int number(const char* name, int otherwise) {
+  return std::getenv(name) ? std::atoi(std::getenv(name)) : otherwise;
+}
+const char* human(int64_t bytes, std::string& keep) {
+  return (keep = bytes_text(static_cast<double>(bytes))).c_str();
+}
 
 // Calls of one kind and name together: milliseconds per step, calls per step, GB/s or TFLOP/s.
 struct Row {
@@ -40,18 +47,21 @@ void print_calls(const std::vector<CallTime>& calls, int steps, int rows) {
     row.calls += call.runs / steps;
     by_kind[call.kind] += call.seconds / steps;
   }
-  for (const auto& [kind, seconds] : by_kind) std::printf("  %-12s %9.3f ms (each call alone, with the host's wait)\n", kind.c_str(), seconds * 1e3);
+  for (const auto& [kind, seconds] : by_kind)
+    std::printf("  %-12s %9.3f ms (each call alone, with the host's wait)\n", kind.c_str(), seconds * 1e3);
   std::vector<std::pair<double, std::string>> lines;
   for (const auto& [key, row] : by_name) {
     char text[512];
-    std::snprintf(text, sizeof text, "%9.3f ms %4lld x %8.4f ms  %7.1f %s  %s %.150s", row.seconds * 1e3, static_cast<long long>(row.calls),
+    std::snprintf(text, sizeof text, "%9.3f ms %4lld x %8.4f ms  %7.1f %s  %s %.150s", row.seconds * 1e3,
+                  static_cast<long long>(row.calls),
                   row.seconds * 1e3 / static_cast<double>(std::max<int64_t>(1, row.calls)),
-                  row.flops > 0 ? row.flops / row.seconds / 1e12 : row.bytes / row.seconds / 1e9, row.flops > 0 ? "TFLOP/s" : "GB/s   ",
-                  key.first.c_str(), key.second.c_str());
+                  row.flops > 0 ? row.flops / row.seconds / 1e12 : row.bytes / row.seconds / 1e9,
+                  row.flops > 0 ? "TFLOP/s" : "GB/s   ", key.first.c_str(), key.second.c_str());
     lines.emplace_back(row.seconds, text);
   }
   std::sort(lines.rbegin(), lines.rend());
-  for (size_t i = 0; i < lines.size() && i < static_cast<size_t>(rows); ++i) std::printf("%s\n", lines[i].second.c_str());
+  for (size_t i = 0; i < lines.size() && i < static_cast<size_t>(rows); ++i)
+    std::printf("%s\n", lines[i].second.c_str());
 }
 
 int bench(int argc, char** argv) {
@@ -73,7 +83,8 @@ int bench(int argc, char** argv) {
   auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
     for (int64_t i = 0; i < count * context; ++i) {
       auto token = [&](int64_t at) {
-        return static_cast<int32_t>(philox::bits(3, 4, 0, static_cast<uint64_t>(first * context + at)) % static_cast<uint32_t>(config.model.vocab));
+        return static_cast<int32_t>(philox::bits(3, 4, 0, static_cast<uint64_t>(first * context + at)) %
+                                    static_cast<uint32_t>(config.model.vocab));
       };
       static_cast<int32_t*>(fields[0])[i] = token(i);
       static_cast<int32_t*>(fields[1])[i] = token(i + 1);
@@ -101,22 +112,27 @@ int bench(int argc, char** argv) {
   const double seconds = times[times.size() / 2];
   if (lead) {
     std::string a, b, c, d;
-    std::printf("%s on %s, %d rank(s): %.3f ms per step (fastest %.3f, slowest %.3f), %.0f tokens/s; loss %.5f after %lld steps\n", config.name.c_str(),
-                target.device().describe().c_str(), mesh.world->size(), seconds * 1e3, times.front() * 1e3, times.back() * 1e3,
-                static_cast<double>(config.batch.global * context) / seconds, loss, static_cast<long long>(done));
-    std::printf("  compiled in %.1f s; arena %s, reduction %s, state %s, device memory taken %s\n", compiled, human(step.arena_bytes(), a),
-                human(step.reduction_bytes(), b), human(state.bytes_per_rank(), c), human(before - target.device().memory_info().free, d));
+    std::printf(
+        "%s on %s, %d rank(s): %.3f ms per step (fastest %.3f, slowest %.3f), %.0f tokens/s; loss %.5f after "
+        "%lld steps\n",
+        config.name.c_str(), target.device().describe().c_str(), mesh.world->size(), seconds * 1e3,
+        times.front() * 1e3, times.back() * 1e3, static_cast<double>(config.batch.global * context) / seconds,
+        loss, static_cast<long long>(done));
+    std::printf("  compiled in %.1f s; arena %s, reduction %s, state %s, device memory taken %s\n", compiled,
+                human(step.arena_bytes(), a), human(step.reduction_bytes(), b),
+                human(state.bytes_per_rank(), c), human(before - target.device().memory_info().free, d));
     for (auto& [dim, waits] : exposed) {
       std::sort(waits.begin(), waits.end());
-      std::printf("  exposed communication %s: %.3f ms per step (least %.3f, most %.3f)\n", dim.c_str(), waits[waits.size() / 2] * 1e3,
-                  waits.front() * 1e3, waits.back() * 1e3);
+      std::printf("  exposed communication %s: %.3f ms per step (least %.3f, most %.3f)\n", dim.c_str(),
+                  waits[waits.size() / 2] * 1e3, waits.front() * 1e3, waits.back() * 1e3);
     }
   }
   if (lead && !exposed.empty()) {  // of the last step, the longest first
     auto waits = step.waits();
     std::sort(waits.begin(), waits.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     std::printf("  %zu waits, the longest:", waits.size());
-    for (size_t i = 0; i < std::min<size_t>(waits.size(), 12); ++i) std::printf("%s %s %.3f ms", i ? "," : "", waits[i].first.c_str(), waits[i].second * 1e3);
+    for (size_t i = 0; i < std::min<size_t>(waits.size(), 12); ++i)
+      std::printf("%s %s %.3f ms", i ? "," : "", waits[i].first.c_str(), waits[i].second * 1e3);
     std::printf("\n");
   }
   if (const int rows = number("CALLS", 40); rows > 0) {

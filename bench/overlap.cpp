@@ -1,5 +1,6 @@
-// bench-overlap [RANKS]: what of communication a step hides, on the CPU. Ranks are threads; every collective takes a latency and the time of its
-// bytes on a link that it shares with the others of its group, as on a network, and nothing of the processor.
+// bench-overlap [RANKS]: what of communication a step hides, on the CPU. Ranks are threads; every collective
+// takes a latency and the time of its bytes on a link that it shares with the others of its group, as on a
+// network, and nothing of the processor.
 //   LATENCY_MS=2 MB_PER_S=400 STEPS=5 bench-overlap 2
 #include <algorithm>
 #include <chrono>
@@ -20,7 +21,9 @@ using namespace lockstep;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-double number(const char* name, double otherwise) { return std::getenv(name) ? std::atof(std::getenv(name)) : otherwise; }
+double number(const char* name, double otherwise) {
+  return std::getenv(name) ? std::atof(std::getenv(name)) : otherwise;
+}
 
 struct Link {
   double latency = 0, bytes_per_s = 0;  // 0: at once
@@ -52,7 +55,8 @@ class SlowGroup : public Group {
     double seconds = link_.latency;
     if (link_.bytes_per_s > 0) seconds += static_cast<double>(sent_bytes(what)) / link_.bytes_per_s;
     auto begin = std::max(Clock::now(), link_.busy_until);
-    link_.busy_until = begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    link_.busy_until =
+        begin + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     return std::make_shared<SlowWork>(inner_->start(what, label, stream), link_.busy_until);
   }
 
@@ -98,7 +102,8 @@ double measure(int ranks, const Case& one, Link link, int steps) {
     auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
       for (auto* field : fields)
         for (int64_t i = 0; i < count * 128; ++i)
-          static_cast<int32_t*>(field)[i] = static_cast<int32_t>(philox::bits(5, 6, 7, static_cast<uint64_t>(first * 128 + i)) % 256);
+          static_cast<int32_t*>(field)[i] =
+              static_cast<int32_t>(philox::bits(5, 6, 7, static_cast<uint64_t>(first * 128 + i)) % 256);
     };
     std::vector<double> times;
     for (int i = 1; i <= steps + 2; ++i) {
@@ -117,8 +122,8 @@ double measure(int ranks, const Case& one, Link link, int steps) {
 int main(int argc, char** argv) {
   const int ranks = argc > 1 ? std::atoi(argv[1]) : 2, steps = static_cast<int>(number("STEPS", 5));
   const Link link{number("LATENCY_MS", 2) / 1e3, number("MB_PER_S", 400) * 1e6};
-  std::printf("GPT 6 x 256, 4 x 128 tokens per rank, %d ranks as threads, links of %.1f ms and %.0f MB/s\n", ranks, link.latency * 1e3,
-              link.bytes_per_s / 1e6);
+  std::printf("GPT 6 x 256, 4 x 128 tokens per rank, %d ranks as threads, links of %.1f ms and %.0f MB/s\n",
+              ranks, link.latency * 1e3, link.bytes_per_s / 1e6);
   const int64_t kAll = int64_t{1} << 40;
   const Case cases[] = {{"DDP, links at once", "dp_replicate", 1 << 20, false},
                         {"DDP, one bucket: nothing overlaps", "dp_replicate", kAll, true},
@@ -132,7 +137,8 @@ int main(int argc, char** argv) {
     if (!one.slow) at_once = ms;
     std::printf("  %-36s %8.1f ms", one.name, ms);
     if (one.slow) std::printf("   exposed %7.1f ms", ms - at_once);
-    if (one.slow && one.bucket_bytes != kAll && exposed > 0) std::printf("   %.2f of it is hidden", 1 - (ms - at_once) / exposed);
+    if (one.slow && one.bucket_bytes != kAll && exposed > 0)
+      std::printf("   %.2f of it is hidden", 1 - (ms - at_once) / exposed);
     if (one.slow && one.bucket_bytes == kAll) exposed = ms - at_once;
     std::printf("\n");
     std::fflush(stdout);

@@ -1,7 +1,8 @@
 // bench-step: one training step of two GPTs on this machine, beside its floor.
 //
-// The floor is what no arrangement of the same arithmetic can beat here: every contraction at the rate that oneDNN reaches for its shape
-// when it is run alone with all threads, plus the bytes of every other kernel and of the optimizer at the speed of a large copy.
+// The floor is what no arrangement of the same arithmetic can beat here: every contraction at the rate that
+// oneDNN reaches for its shape when it is run alone with all threads, plus the bytes of every other kernel
+// and of the optimizer at the speed of a large copy.
 #include <omp.h>
 
 #include <algorithm>
@@ -23,7 +24,9 @@
 using namespace lockstep;
 
 namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // Median seconds of `runs` calls.
 template <class F>
@@ -48,14 +51,16 @@ double copy_rate(int threads) {
     best = std::min(best, median(1, [&] {
 #pragma omp parallel for num_threads(threads) schedule(static)
                       for (int64_t part = 0; part < 64; ++part)
-                        std::memcpy(to.data() + part * (kBytes / 64), from.data() + part * (kBytes / 64), kBytes / 64);
+                        std::memcpy(to.data() + part * (kBytes / 64), from.data() + part * (kBytes / 64),
+                                    kBytes / 64);
                     }));
   return 2.0 * kBytes / best;
 }
 
 // Seconds of oneDNN's own product of this shape, all threads, random inputs.
 double product_seconds(int64_t m, int64_t n, int64_t k, int threads) {
-  std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)), c(static_cast<size_t>(m * n));
+  std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)),
+      c(static_cast<size_t>(m * n));
   for (size_t i = 0; i < a.size(); ++i) a[i] = philox::uniform(philox::bits(1, 1, 0, i)) - 0.5f;
   for (size_t i = 0; i < b.size(); ++i) b[i] = philox::uniform(philox::bits(1, 2, 0, i)) - 0.5f;
   omp_set_num_threads(threads);
@@ -93,8 +98,9 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
     for (int64_t i = 0; i < count * c.model.context; ++i) {
       auto token = [&](int64_t at) {
-        return static_cast<int32_t>(philox::bits(3, 4, 0, static_cast<uint64_t>(first * c.model.context + at)) %
-                                    static_cast<uint32_t>(c.model.vocab));
+        return static_cast<int32_t>(
+            philox::bits(3, 4, 0, static_cast<uint64_t>(first * c.model.context + at)) %
+            static_cast<uint32_t>(c.model.vocab));
       };
       static_cast<int32_t*>(fields[0])[i] = token(i);
       static_cast<int32_t*>(fields[1])[i] = token(i + 1);
@@ -122,7 +128,8 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
     share[calls[n].kind] += spent;
     long long m = 0, cols = 0, k = 0, batch = 1;
     if (calls[n].kind == "contraction" &&
-        std::sscanf(calls[n].what.c_str(), "sgemm m=%lld n=%lld k=%lld batch=%lld", &m, &cols, &k, &batch) == 4) {
+        std::sscanf(calls[n].what.c_str(), "sgemm m=%lld n=%lld k=%lld batch=%lld", &m, &cols, &k, &batch) ==
+            4) {
       std::string key = str(m, "x", cols, "x", k);
       if (!floor_of.count(key)) floor_of[key] = product_seconds(m, cols, k, threads);
       products += floor_of[key] * static_cast<double>(batch * bodies);
@@ -141,21 +148,25 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   int64_t parameters = 0;
   for (const auto& spec : state.specs())
     if (spec.role == Role::parameter) parameters += numel(spec.shape);
-  // Optimizer: gradient, weight and two moments read, three written; one pass over the gradients of each micro-batch into the sums.
+  // Optimizer: gradient, weight and two moments read, three written; one pass over the gradients of each
+  // micro-batch into the sums.
   bytes += 4.0 * static_cast<double>(parameters) * (7 + 2.0 * static_cast<double>(bodies));
   double floor_s = products + bytes / copy;
   double tokens = static_cast<double>(c.global * c.model.context);
-  std::printf("%s: %lld parameters, %lld x %lld tokens in %lld micro-batch%s, %d threads\n", c.name, static_cast<long long>(parameters),
-              static_cast<long long>(c.global), static_cast<long long>(c.model.context), static_cast<long long>(bodies),
+  std::printf("%s: %lld parameters, %lld x %lld tokens in %lld micro-batch%s, %d threads\n", c.name,
+              static_cast<long long>(parameters), static_cast<long long>(c.global),
+              static_cast<long long>(c.model.context), static_cast<long long>(bodies),
               bodies == 1 ? "" : "es", threads);
-  std::printf("  step            %8.1f ms   %.0f tokens/s   (body %.1f, tail %.1f)\n", seconds * 1e3, tokens / seconds, parts.body_s * 1e3,
-              parts.tail_s * 1e3);
-  std::printf("  contractions    %8.1f ms   %.0f %% of the step (attention included)\n", products_s * 1e3, 100 * products_s / seconds);
+  std::printf("  step            %8.1f ms   %.0f tokens/s   (body %.1f, tail %.1f)\n", seconds * 1e3,
+              tokens / seconds, parts.body_s * 1e3, parts.tail_s * 1e3);
+  std::printf("  contractions    %8.1f ms   %.0f %% of the step (attention included)\n", products_s * 1e3,
+              100 * products_s / seconds);
   for (const auto& [kind, spent] : share) std::printf("    %-12s  %8.1f ms\n", kind.c_str(), spent * 1e3);
-  std::printf("  floor           %8.1f ms   = contractions alone %.1f ms + %.0f MB at %.1f GB/s %.1f ms\n", floor_s * 1e3, products * 1e3,
-              bytes / 1e6, copy / 1e9, bytes / copy * 1e3);
+  std::printf("  floor           %8.1f ms   = contractions alone %.1f ms + %.0f MB at %.1f GB/s %.1f ms\n",
+              floor_s * 1e3, products * 1e3, bytes / 1e6, copy / 1e9, bytes / copy * 1e3);
   std::printf("  floor/measured  %8.2f\n", floor_s / seconds);
-  std::printf("  arena %s, sums and buckets %s\n", bytes_text(static_cast<double>(step.arena_bytes())).c_str(),
+  std::printf("  arena %s, sums and buckets %s\n",
+              bytes_text(static_cast<double>(step.arena_bytes())).c_str(),
               bytes_text(static_cast<double>(step.reduction_bytes())).c_str());
   std::printf("  computed again  %s\n", text(step.plan().recompute).c_str());
   if (std::getenv("LOCKSTEP_BENCH_CALLS")) {
@@ -163,15 +174,17 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
     for (size_t n = 0; n < calls.size(); ++n) {
       double spent = (calls[n].seconds - before[n].seconds) / static_cast<double>(timed);
       rows.emplace_back(
-          spent,
-          str(calls[n].kind, " ", calls[n].what, "  ", number_text(static_cast<float>(static_cast<double>(calls[n].bytes) / 1e6)), " MB  ",
-              number_text(static_cast<float>(calls[n].kind == "kernel"
-                                                 ? static_cast<double>(calls[n].bytes) * static_cast<double>(bodies) / spent / 1e9
-                                                 : calls[n].flops * static_cast<double>(bodies) / spent / 1e9)),
-              " G/s"));
+          spent, str(calls[n].kind, " ", calls[n].what, "  ",
+                     number_text(static_cast<float>(static_cast<double>(calls[n].bytes) / 1e6)), " MB  ",
+                     number_text(static_cast<float>(
+                         calls[n].kind == "kernel"
+                             ? static_cast<double>(calls[n].bytes) * static_cast<double>(bodies) / spent / 1e9
+                             : calls[n].flops * static_cast<double>(bodies) / spent / 1e9)),
+                     " G/s"));
     }
     std::sort(rows.rbegin(), rows.rend());
-    for (size_t n = 0; n < rows.size() && n < 40; ++n) std::printf("  %8.2f ms  %s\n", rows[n].first * 1e3, rows[n].second.c_str());
+    for (size_t n = 0; n < rows.size() && n < 40; ++n)
+      std::printf("  %8.2f ms  %s\n", rows[n].first * 1e3, rows[n].second.c_str());
   }
   std::printf("\n");
 }
@@ -184,9 +197,18 @@ int main(int argc, char** argv) {
     // A second argument is compile.memory_budget: none, full, or bytes.
     int64_t budget = parse_memory_budget(argc > 2 ? argv[2] : "none");
     double copy = copy_rate(threads);
-    bench({"quickstart (4 layers, 128 wide)", {.vocab = 256, .context = 128, .width = 128, .depth = 4, .heads = 4}, 32, 4, steps * 3},
+    bench({"quickstart (4 layers, 128 wide)",
+           {.vocab = 256, .context = 128, .width = 128, .depth = 4, .heads = 4},
+           32,
+           4,
+           steps * 3},
           threads, copy, budget);
-    bench({"6 layers, 384 wide", {.vocab = 256, .context = 256, .width = 384, .depth = 6, .heads = 6}, 16, 16, steps}, threads, copy, budget);
+    bench({"6 layers, 384 wide",
+           {.vocab = 256, .context = 256, .width = 384, .depth = 6, .heads = 6},
+           16,
+           16,
+           steps},
+          threads, copy, budget);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();

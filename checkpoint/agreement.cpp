@@ -39,7 +39,8 @@ Outcome settle(Group& world, const Outcome& mine) {
   if (worst == 0) return {};
   Verdict verdict = static_cast<Verdict>(worst);
   auto texts = all_gather_text(world, mine.verdict == verdict ? mine.text : "");
-  bool same = std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return text == texts[0]; });
+  bool same =
+      std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return text == texts[0]; });
   if (same && !texts[0].empty()) return {verdict, texts[0]};
   for (int rank = 0; rank < world.size(); ++rank)
     if (!texts[rank].empty()) return {verdict, str("rank ", rank, ": ", texts[rank])};

@@ -1,4 +1,5 @@
-// Agreement: what happened on each rank becomes one outcome that all ranks know, so that they go on, fall back or stop together.
+// Agreement: what happened on each rank becomes one outcome that all ranks know, so that they go on, fall
+// back or stop together.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,14 @@ struct Outcome {
   std::string text;
 };
 
-// Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the others waiting.
+// Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the
+// others waiting.
 Outcome attempt(const std::function<void()>& work);
-// The same for work that saves: a failure of the storage is no damage but `unwritten`. A folder that another process holds stays refused.
+// The same for work that saves: a failure of the storage is no damage but `unwritten`. A folder that another
+// process holds stays refused.
 Outcome attempt_save(const std::function<void()>& work);
-// The worst outcome over the ranks, the same on each: the text of the first rank that has it, which it names unless all say the same. Collective.
+// The worst outcome over the ranks, the same on each: the text of the first rank that has it, which it names
+// unless all say the same. Collective.
 Outcome settle(Group& world, const Outcome& mine);
 // Nothing when ok; else DamagedError, NotSaved, UserError or InternalError.
 void raise(const Outcome& outcome);

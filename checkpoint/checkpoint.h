@@ -1,4 +1,5 @@
-// Checkpoints: the public front. A checkpoint is whole or invisible; any rank count and layout loads what any other saved.
+// Checkpoints: the public front. A checkpoint is whole or invisible; any rank count and layout loads what any
+// other saved.
 #pragma once
 
 #include <memory>
@@ -14,10 +15,10 @@
 namespace lockstep {
 
 struct SaveInfo {
-  int64_t step = 0;         // >= 0
-  Json config;              // the resolved config of the run
-  std::string certificate;  // numerics certificate
-  Json extra;               // scalars that the run wants back (finite numbers: JSON has no NaN)
+  int64_t step = 0;              // >= 0
+  Json config;                   // the resolved config of the run
+  std::string certificate;       // numerics certificate
+  Json extra;                    // scalars that the run wants back (finite numbers: JSON has no NaN)
   bool allow_nonfinite = false;  // save NaN and infinity too
 };
 
@@ -34,19 +35,22 @@ struct SavedInfo {
   bool kept = false;  // step-N was there already, whole and with these bits, and was left as it is
 };
 
-// Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and removes all but the newest `keep`
-// checkpoints (keep < 1 keeps all). Collective over mesh.world: every rank passes its own parts of the same arrays in the same order,
-// Replicate or Shard. Returns on all ranks when the checkpoint is on the device; until then the older ones are whole. UserError on all
-// ranks when the folder is in use by another process. NotSaved on all ranks when a write fails (with file, byte and cause); the unfinished
-// folder is removed, and the save may be tried again.
-// NonFiniteError on all ranks, before anything is touched, when a value of the arrays is NaN or infinite, naming the first.
-// PeerError on all ranks, before anything is touched, when they are at different steps or have different certificates, or when one of them
-// has started other collectives than the others.
-SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
-                          int keep, Storage& storage = file_storage());
+// Saves the arrays as DIR/step-N by the protocol at the head of commit.cpp, makes `latest` name it, and
+// removes all but the newest `keep` checkpoints (keep < 1 keeps all). Collective over mesh.world: every rank
+// passes its own parts of the same arrays in the same order, Replicate or Shard. Returns on all ranks when
+// the checkpoint is on the device; until then the older ones are whole. UserError on all ranks when the
+// folder is in use by another process. NotSaved on all ranks when a write fails (with file, byte and cause);
+// the unfinished folder is removed, and the save may be tried again. NonFiniteError on all ranks, before
+// anything is touched, when a value of the arrays is NaN or infinite, naming the first. PeerError on all
+// ranks, before anything is touched, when they are at different steps or have different certificates, or when
+// one of them has started other collectives than the others.
+SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
+                          const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
+                          Storage& storage = file_storage());
 
-// Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a UserError that names the first.
-// A save takes the same lock for its own duration, so a run that holds this one on rank 0 keeps others out between its saves too.
+// Takes the folder (made when needed) for this process, until the lock goes: a second job is refused with a
+// UserError that names the first. A save takes the same lock for its own duration, so a run that holds this
+// one on rank 0 keeps others out between its saves too.
 std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& storage = file_storage());
 
 struct LoadedInfo {
@@ -58,21 +62,24 @@ struct LoadedInfo {
   std::string path;
 };
 
-// Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds none. All ranks take the same
-// one. A damaged one, and one with NaN or infinity in it, is named in a warning and the next older one is tried; UserError naming each with its reason when none is whole.
-// UserError, without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors are listed. Nothing
-// in DIR is changed.
-std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                                      Storage& storage = file_storage());
+// Loads the newest whole checkpoint of DIR into the arrays (allocated, of any layout). nullopt when DIR holds
+// none. All ranks take the same one. A damaged one, and one with NaN or infinity in it, is named in a warning
+// and the next older one is tried; UserError naming each with its reason when none is whole. UserError,
+// without falling back, when the newest does not fit the arrays: all missing, extra and mis-shaped tensors
+// are listed. Nothing in DIR is changed.
+std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
+                                      const LiveMesh& mesh, Storage& storage = file_storage());
 
-// Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file, tensor and offset. Values that are not
-// finite are loaded, with a warning that names the first.
-LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                           Storage& storage = file_storage());
+// Loads exactly this step folder. UserError (DamagedError when bytes are missing or wrong) naming file,
+// tensor and offset. Values that are not finite are loaded, with a warning that names the first.
+LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,
+                           const LiveMesh& mesh, Storage& storage = file_storage());
 
-// Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every missing, extra and mis-shaped tensor
-// at once, or the first value that is NaN or infinite. Narrower floats are widened exactly (bf16 in the file, f32 in the model).
-void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage = file_storage());
+// Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every
+// missing, extra and mis-shaped tensor at once, or the first value that is NaN or infinite. Narrower floats
+// are widened exactly (bf16 in the file, f32 in the model).
+void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                      Storage& storage = file_storage());
 
 // The rest needs no mesh and is called on one rank.
 
@@ -85,28 +92,32 @@ struct CheckpointSummary {
   std::string mesh;  // of the run that wrote it
   std::string state_hash, certificate, producer;
   bool latest = false;  // `latest` names it
-  std::string problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
+  std::string
+      problem;  // "" when the manifest and the files' sizes and headers are sound; chunks are not read
 };
-// All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes meanwhile is left out.
+// All step folders of DIR by ascending step. Empty when DIR does not exist. One that its run removes
+// meanwhile is left out.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
 
-// A storage on which the files of a step folder stay readable though its run removes it: they are opened now (up to 256 of them). Pass it to
-// the functions below. VanishedError when the folder is not there, DamagedError and UserError as read_manifest.
+// A storage on which the files of a step folder stay readable though its run removes it: they are opened now
+// (up to 256 of them). Pass it to the functions below. VanishedError when the folder is not there,
+// DamagedError and UserError as read_manifest.
 std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
 
-// Every problem of a step folder: manifest, files, headers, each chunk's checksum, the state hash, stray files. Empty when whole. Streams.
-// VanishedError when the folder was removed before its files were open.
+// Every problem of a step folder: manifest, files, headers, each chunk's checksum, the state hash, stray
+// files. Empty when whole. Streams. VanishedError when the folder was removed before its files were open.
 std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage& storage = file_storage());
 
-// The first problem of a step folder's manifest, of its files' sizes or of their headers; "" when they are sound. Chunks are not read.
-// VanishedError when the folder is not there.
+// The first problem of a step folder's manifest, of its files' sizes or of their headers; "" when they are
+// sound. Chunks are not read. VanishedError when the folder is not there.
 std::string structure_problem(const std::string& step_dir, Storage& storage = file_storage());
 
-// The manifest of a step folder; VanishedError when there is no folder, DamagedError when there is no manifest or it is damaged, UserError when a newer Lockstep wrote it.
+// The manifest of a step folder; VanishedError when there is no folder, DamagedError when there is no
+// manifest or it is damaged, UserError when a newer Lockstep wrote it.
 Manifest read_manifest(const std::string& step_dir, Storage& storage = file_storage());
 
-// One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none; DamagedError as in
-// load_checkpoint.
+// One whole tensor, as an array of a mesh of one rank. UserError naming the nearest FQN when there is none;
+// DamagedError as in load_checkpoint.
 Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage = file_storage());
 
 }  // namespace lockstep

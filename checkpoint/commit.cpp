@@ -1,18 +1,21 @@
 // Saving: the commit protocol.
 //
-//   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h). Rank 0 takes the folder's lock
-//   and removes what an interrupted save left. A step-N that is whole and holds the same bits is kept, and only 7 follows.
+//   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h).
+//   Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
+//   holds the same bits is kept, and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors.
 //   2. Every rank syncs its file.
-//   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is removed, everyone throws.
+//   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is
+//   removed, everyone throws.
 //   4. Rank 0 writes step-N.tmp/manifest.json, syncs it, and syncs the folder step-N.tmp.
-//   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which readers take while step-N is
-//   not there.
+//   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which
+//   readers take while step-N is not there.
 //   6. Rank 0 syncs the parent folder. From here on the checkpoint is there.
-//   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. Trouble here is a warning: readers do not need either.
+//   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. Trouble here is a warning: readers do
+//   not need either.
 //
-// A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two operations leaves the older
-// checkpoints, or these and the new one.
+// A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two
+// operations leaves the older checkpoints, or these and the new one.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -42,11 +45,12 @@ std::string receipt_text(const ShardReceipt& receipt) {
 }
 ShardReceipt parse_receipt(const std::string& text) {
   Json json = Json::parse(text);
-  return {json.at("bytes"), json.at("header_bytes"), json.at("header_xxh3"), json.at("offsets"), json.at("checksums")};
+  return {json.at("bytes"), json.at("header_bytes"), json.at("header_xxh3"), json.at("offsets"),
+          json.at("checksums")};
 }
 
-Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMesh& mesh, const std::string& hash, int64_t serial,
-                       const std::vector<ShardReceipt>& receipts) {
+Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMesh& mesh,
+                       const std::string& hash, int64_t serial, const std::vector<ShardReceipt>& receipts) {
   Manifest out;
   out.step = info.step;
   out.serial = serial;
@@ -60,26 +64,29 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
   for (size_t rank = 0; rank < plan.by_rank.size(); ++rank) {
     const auto& chunks = plan.by_rank[rank];
     const auto& receipt = receipts[rank];
-    LS_CHECK(receipt.checksums.size() == chunks.size() && receipt.offsets.size() == chunks.size(), "rank ", rank, " wrote ",
-             receipt.checksums.size(), " of ", chunks.size(), " chunks");
+    LS_CHECK(receipt.checksums.size() == chunks.size() && receipt.offsets.size() == chunks.size(), "rank ",
+             rank, " wrote ", receipt.checksums.size(), " of ", chunks.size(), " chunks");
     if (chunks.empty()) continue;
     std::string file = shard_name(static_cast<int64_t>(rank));
     out.files.push_back({file, receipt.bytes, receipt.header_bytes, receipt.header_xxh3});
     for (size_t i = 0; i < chunks.size(); ++i) {
       TensorRecord& tensor = out.tensors[chunks[i].tensor];
-      tensor.chunks.push_back({file, receipt.offsets[i], numel(chunks[i].box) * static_cast<int64_t>(size_of(tensor.dtype)), chunks[i].box,
-                               receipt.checksums[i]});
+      tensor.chunks.push_back({file, receipt.offsets[i],
+                               numel(chunks[i].box) * static_cast<int64_t>(size_of(tensor.dtype)),
+                               chunks[i].box, receipt.checksums[i]});
     }
   }
   return out;
 }
 
-// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to what is there.
+// Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to
+// what is there.
 void raise_of(int64_t step, Outcome outcome) {
   if (outcome.verdict == Verdict::ok) return;
   if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
   if (outcome.verdict == Verdict::unwritten)
-    outcome.text = str("checkpoint of step ", step, " was not saved (older ones are untouched): ", outcome.text);
+    outcome.text =
+        str("checkpoint of step ", step, " was not saved (older ones are untouched): ", outcome.text);
   raise(outcome);
 }
 
@@ -89,7 +96,8 @@ void on_lead(Group& world, int64_t step, const std::function<void()>& work) {
 }
 
 // Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
-bool already_saved(Storage& storage, const std::string& path, const std::string& hash, Group& world, int64_t& bytes) {
+bool already_saved(Storage& storage, const std::string& path, const std::string& hash, Group& world,
+                   int64_t& bytes) {
   std::string text;
   Outcome found;
   if (world.rank() == 0)
@@ -118,7 +126,8 @@ bool already_saved(Storage& storage, const std::string& path, const std::string&
   return true;
 }
 
-void commit_folder(Storage& storage, const std::string& dir, const std::string& name, const std::string& manifest_text) {
+void commit_folder(Storage& storage, const std::string& dir, const std::string& name,
+                   const std::string& manifest_text) {
   std::string path = dir + "/" + name, temporary = path + ".tmp", aside = path + ".old";
   write_text(storage, temporary + "/" + kManifestName, manifest_text);  // 4
   storage.sync_folder(temporary);
@@ -136,7 +145,9 @@ void finish(Storage& storage, const std::string& dir, const std::string& name, i
   auto tidied = [&](const std::function<void()>& work) {
     try {
       work();
-    } catch (const std::exception& e) { logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what())); }
+    } catch (const std::exception& e) {
+      logs::warn(str(dir, "/", name, " is saved, but tidying up after it failed: ", e.what()));
+    }
   };
   tidied([&] { write_latest(storage, dir, name); });
   tidied([&] { retain(storage, dir, keep); });
@@ -148,25 +159,30 @@ std::shared_ptr<FolderLock> lock_checkpoints(const std::string& dir, Storage& st
   return storage.lock(dir);
 }
 
-SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const std::vector<const Array*>& arrays, const LiveMesh& mesh,
-                          int keep, Storage& storage) {
+SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
+                          const std::vector<const Array*>& arrays, const LiveMesh& mesh, int keep,
+                          Storage& storage) {
   Group& world = *mesh.world;
   LS_CHECK(info.step >= 0 && world.size() == mesh.words.size() && world.rank() == mesh.rank);
   const bool lead = mesh.rank == 0;
   const std::string name = step_name(info.step), path = dir + "/" + name, temporary = path + ".tmp";
   if (world.size() > 1)
     compare(world, str("at the checkpoint of step ", info.step),
-            {{"numerics certificate", {{"", info.certificate}}, "the run cannot go on; start it again from its last checkpoint", false},
+            {{"numerics certificate",
+              {{"", info.certificate}},
+              "the run cannot go on; start it again from its last checkpoint",
+              false},
              issued_part(mesh)});
   SavePlan plan;
   raise(settle(world, attempt([&] { plan = plan_save(specs_of(arrays), mesh.words); })));
   auto prints = all_gather_text(world, plan.fingerprint);
   for (size_t rank = 1; rank < prints.size(); ++rank)
-    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ", prints[0], " and ",
-             prints[rank]);
+    LS_CHECK(prints[rank] == prints[0], "ranks 0 and ", rank, " hold different states: their save plans are ",
+             prints[0], " and ", prints[rank]);
   if (!info.allow_nonfinite)
     if (auto bad = find_nonfinite(arrays, mesh))
-      throw NonFiniteError(str("the state after step ", info.step, " is not saved: ", bad->text(), "; the checkpoints in ", dir, " are untouched"));
+      throw NonFiniteError(str("the state after step ", info.step, " is not saved: ", bad->text(),
+                               "; the checkpoints in ", dir, " are untouched"));
   SavedInfo out{path, state_hash(arrays, mesh), 0, false};
 
   std::shared_ptr<FolderLock> lock;  // 0
@@ -175,7 +191,8 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
     lock = lock_checkpoints(dir, storage);
     tidy(storage, dir);
     for (const auto& folder : scan(storage, dir))
-      if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max()) serial = std::max(serial, folder.serial + 1);
+      if (folder.manifest && folder.serial < std::numeric_limits<int64_t>::max())
+        serial = std::max(serial, folder.serial + 1);
   });
   if (already_saved(storage, path, out.state_hash, world, out.bytes)) {
     out.kept = true;
@@ -188,8 +205,10 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   ShardReceipt receipt;  // 1, 2
   std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
-  Outcome written =
-      attempt_save([&] { receipt = write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata); });
+  Outcome written = attempt_save([&] {
+    receipt =
+        write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata);
+  });
   written = settle(world, written);  // 3
   if (written.verdict == Verdict::ok) {
     auto receipts = all_gather_text(world, receipt_text(receipt));
@@ -198,7 +217,8 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
       for (const auto& text : receipts) all.push_back(parse_receipt(text));
       for (const auto& one : all) out.bytes += one.bytes;
       std::string text = to_text(make_manifest(info, plan, mesh, out.state_hash, serial, all));
-      parse_manifest(text, temporary + "/" + kManifestName);  // nothing is committed that a reader would refuse
+      parse_manifest(text,
+                     temporary + "/" + kManifestName);  // nothing is committed that a reader would refuse
       commit_folder(storage, dir, name, text);
     })
                    : Outcome{};
@@ -215,8 +235,8 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info, const st
   int64_t bytes = out.bytes;
   broadcast(world, {&bytes, 1, DType::i64, 0}, "checkpoint committed");
   out.bytes = bytes;
-  logs::topic("checkpoint",
-              str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ", out.bytes, " in all, state ", out.state_hash));
+  logs::topic("checkpoint", str("saved ", path, ": ", plan.bytes_of(mesh.rank), " bytes of this rank, ",
+                                out.bytes, " in all, state ", out.state_hash));
   return out;
 }
 

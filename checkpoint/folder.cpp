@@ -39,7 +39,8 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
   } catch (const StorageError& e) {
     if (e.code == ENOENT || e.code == ENOTDIR) {
       if (!storage.exists(step_dir)) throw VanishedError(str(step_dir, " does not exist"));
-      throw DamagedError(str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed"));
+      throw DamagedError(
+          str(step_dir, " has no ", kManifestName, ": not a checkpoint, or one whose manifest was removed"));
     }
     if (e.code == EFBIG) throw DamagedError(e.what());
     throw;
@@ -48,9 +49,11 @@ std::string load_manifest_text(Storage& storage, const std::string& step_dir) {
 
 Manifest read_manifest_text(const std::string& text, const std::string& step_dir) {
   Manifest out = parse_manifest(text, step_dir + "/" + kManifestName);
-  std::string name = last_part(step_dir), plain = ends_with(name, ".old") ? name.substr(0, name.size() - 4) : name;
+  std::string name = last_part(step_dir),
+              plain = ends_with(name, ".old") ? name.substr(0, name.size() - 4) : name;
   if (auto step = step_of(plain); step && *step != out.step)
-    throw DamagedError(str(step_dir, "/", kManifestName, " is of step ", out.step, ", but the folder is named ", plain));
+    throw DamagedError(
+        str(step_dir, "/", kManifestName, " is of step ", out.step, ", but the folder is named ", plain));
   return out;
 }
 Manifest load_manifest(Storage& storage, const std::string& step_dir) {
@@ -58,7 +61,8 @@ Manifest load_manifest(Storage& storage, const std::string& step_dir) {
 }
 
 namespace {
-// One look at the folder. `moving`: it changed under the look, or holds traces of checkpoints that the look did not meet.
+// One look at the folder. `moving`: it changed under the look, or holds traces of checkpoints that the look
+// did not meet.
 std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool& moving) {
   std::vector<StepFolder> out;
   moving = false;
@@ -67,9 +71,12 @@ std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool&
   std::set<std::string> names;
   for (const auto& entry : entries) names.insert(entry.name);
   for (const auto& entry : entries) {
-    std::string plain = ends_with(entry.name, ".old") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
+    std::string plain =
+        ends_with(entry.name, ".old") ? entry.name.substr(0, entry.name.size() - 4) : entry.name;
     auto step = step_of(plain);
-    if (entry.name == "latest" || (ends_with(entry.name, ".tmp") && step_of(entry.name.substr(0, entry.name.size() - 4)))) moving = true;
+    if (entry.name == "latest" ||
+        (ends_with(entry.name, ".tmp") && step_of(entry.name.substr(0, entry.name.size() - 4))))
+      moving = true;
     if (!step || !entry.folder || (plain != entry.name && names.count(plain))) continue;
     StepFolder folder;
     folder.name = entry.name;
@@ -91,8 +98,9 @@ std::vector<StepFolder> scan_now(Storage& storage, const std::string& dir, bool&
     }
     out.push_back(std::move(folder));
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const StepFolder& a, const StepFolder& b) { return a.serial != b.serial ? a.serial > b.serial : a.step > b.step; });
+  std::stable_sort(out.begin(), out.end(), [](const StepFolder& a, const StepFolder& b) {
+    return a.serial != b.serial ? a.serial > b.serial : a.step > b.step;
+  });
   return out;
 }
 }  // namespace
@@ -142,7 +150,8 @@ void tidy(Storage& storage, const std::string& dir) {
   std::set<std::string> names;
   for (const auto& entry : entries) names.insert(entry.name);
   for (const auto& entry : entries) {
-    std::string path = dir + "/" + entry.name, plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
+    std::string path = dir + "/" + entry.name,
+                plain = entry.name.substr(0, entry.name.size() - std::min<size_t>(4, entry.name.size()));
     bool ours = step_of(plain) || plain == "latest";
     if (ends_with(entry.name, ".old") && step_of(plain) && entry.folder && !names.count(plain)) {
       storage.rename(path, dir + "/" + plain);

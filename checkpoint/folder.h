@@ -1,4 +1,5 @@
-// The checkpoint folder: step-N, step-N.tmp (being written), step-N.old (set aside while its successor takes the name), latest, .lock.
+// The checkpoint folder: step-N, step-N.tmp (being written), step-N.old (set aside while its successor takes
+// the name), latest, .lock.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,8 @@ inline constexpr int64_t kMaxManifestBytes = int64_t{1} << 30;
 struct StepFolder {
   std::string name, path;
   int64_t step = 0;
-  int64_t serial = 0;  // of the manifest; the largest number when it cannot be read, so that readers meet it first and say so
+  int64_t serial = 0;  // of the manifest; the largest number when it cannot be read, so that readers meet it
+                       // first and say so
   std::shared_ptr<const Manifest> manifest;  // null when it cannot be read
   std::string problem;
   bool refused = false;  // the manifest is of a newer format, or may not be read
@@ -24,31 +26,33 @@ struct StepFolder {
 std::string step_name(int64_t step);                      // "step-20"
 std::optional<int64_t> step_of(const std::string& name);  // of "step-20"; nullopt for other names
 
-// The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no manifest or that of another step,
-// UserError and DamagedError as parse_manifest.
+// The manifest of a step folder. VanishedError when the folder is not there, DamagedError when it has no
+// manifest or that of another step, UserError and DamagedError as parse_manifest.
 Manifest load_manifest(Storage& storage, const std::string& step_dir);
 Manifest read_manifest_text(const std::string& text, const std::string& step_dir);  // the same of its text
 std::string load_manifest_text(Storage& storage, const std::string& step_dir);
 
-// All step folders, newest first: in the order in which they were committed, then by step. A step-N.old counts where step-N is not there.
-// Empty when `dir` does not exist. One that its run removes meanwhile is left out; a folder that changes under the look is looked at again.
+// All step folders, newest first: in the order in which they were committed, then by step. A step-N.old
+// counts where step-N is not there. Empty when `dir` does not exist. One that its run removes meanwhile is
+// left out; a folder that changes under the look is looked at again.
 std::vector<StepFolder> scan(Storage& storage, const std::string& dir);
 
-// "" when all files of the folder are there with their sizes and headers; else the first problem. Does not read the chunks. VanishedError
-// when the folder went meanwhile.
+// "" when all files of the folder are there with their sizes and headers; else the first problem. Does not
+// read the chunks. VanishedError when the folder went meanwhile.
 std::string structure_problem(Storage& storage, const StepFolder& folder);
 
-// The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when it is a folder, a FIFO, cannot be
-// read or names no step; `problem` then says so.
+// The step folder that `latest` names, a hint that no reader needs: "" when there is no such file, and when
+// it is a folder, a FIFO, cannot be read or names no step; `problem` then says so.
 std::string read_latest(Storage& storage, const std::string& dir, std::string* problem = nullptr);
 void write_latest(Storage& storage, const std::string& dir, const std::string& step_folder_name);
 
-// For the holder of the lock: removes what an interrupted save left (*.tmp), and gives a step-N.old its name back where step-N is not
-// there.
+// For the holder of the lock: removes what an interrupted save left (*.tmp), and gives a step-N.old its name
+// back where step-N is not there.
 void tidy(Storage& storage, const std::string& dir);
 
-// For the holder of the lock: removes all but the newest `keep` folders of sound structure. Folders with a problem are neither counted nor
-// touched. A folder first becomes step-N.tmp, so that no reader sees it half removed. keep < 1 removes nothing.
+// For the holder of the lock: removes all but the newest `keep` folders of sound structure. Folders with a
+// problem are neither counted nor touched. A folder first becomes step-N.tmp, so that no reader sees it half
+// removed. keep < 1 removes nothing.
 void retain(Storage& storage, const std::string& dir, int keep);
 
 }  // namespace lockstep

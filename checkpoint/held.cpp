@@ -1,4 +1,5 @@
-// A Storage on which one step folder stays as it was: its files are opened at once and read through their descriptors.
+// A Storage on which one step folder stays as it was: its files are opened at once and read through their
+// descriptors.
 #include <map>
 
 #include "checkpoint/checkpoint.h"
@@ -7,7 +8,8 @@
 namespace lockstep {
 
 namespace {
-// A run has a file per rank; of more than these the rest is opened when it is read, so that descriptors do not run out.
+// A run has a file per rank; of more than these the rest is opened when it is read, so that descriptors do
+// not run out.
 constexpr size_t kHeldFiles = 256;
 
 class SharedFile : public InFile {
@@ -46,8 +48,7 @@ class HeldStorage : public Storage {
   void hold(const std::string& path) {
     try {
       held_.emplace(path, below_.open(path));
-    } catch (const StorageError&) {
-    }
+    } catch (const StorageError&) {}
   }
   Storage& below_;
   std::map<std::string, std::shared_ptr<const InFile>> held_;

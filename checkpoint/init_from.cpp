@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-void load_safetensors(const std::string& path, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage) {
+void load_safetensors(const std::string& path, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                      Storage& storage) {
   raise(settle(*mesh.world, attempt([&] {
     auto file = storage.open(path);
     SafeTensorsHeader header = read_safetensors_header(*file, path);

@@ -9,7 +9,9 @@
 
 namespace lockstep {
 
-Manifest read_manifest(const std::string& step_dir, Storage& storage) { return load_manifest(storage, step_dir); }
+Manifest read_manifest(const std::string& step_dir, Storage& storage) {
+  return load_manifest(storage, step_dir);
+}
 
 std::string structure_problem(const std::string& step_dir, Storage& storage) {
   StepFolder folder;
@@ -25,7 +27,8 @@ std::string structure_problem(const std::string& step_dir, Storage& storage) {
 
 namespace {
 // Nothing for one that vanishes meanwhile.
-std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder, const std::string& latest) {
+std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& folder,
+                                            const std::string& latest) {
   CheckpointSummary row;
   row.path = folder.path;
   row.step = folder.step;
@@ -48,14 +51,16 @@ std::optional<CheckpointSummary> summary_of(Storage& storage, const StepFolder& 
 
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage) {
   std::vector<CheckpointSummary> out;
-  for (int look = 1; out.empty() && look <= 20; ++look) {  // where all that were there vanished, others have come
+  for (int look = 1; out.empty() && look <= 20;
+       ++look) {  // where all that were there vanished, others have come
     auto folders = scan(storage, dir);
     if (folders.empty()) break;
     const std::string latest = read_latest(storage, dir);
     for (const auto& folder : folders)
       if (auto row = summary_of(storage, folder, latest)) out.push_back(std::move(*row));
   }
-  std::stable_sort(out.begin(), out.end(), [](const CheckpointSummary& a, const CheckpointSummary& b) { return a.step < b.step; });
+  std::stable_sort(out.begin(), out.end(),
+                   [](const CheckpointSummary& a, const CheckpointSummary& b) { return a.step < b.step; });
   return out;
 }
 
@@ -71,8 +76,8 @@ std::vector<std::string> verify_checkpoint(const std::string& step_dir, Storage&
   StateHash hash;
   auto problems = verify_chunks(*held, step_dir, manifest, 0, 1, &hash);
   if (problems.empty() && hash.hex() != manifest.state_hash)
-    problems.push_back(
-        str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash.hex()));
+    problems.push_back(str(step_dir, "/", kManifestName, ": the state hash is ", manifest.state_hash,
+                           ", but the tensors give ", hash.hex()));
   try {
     for (const auto& entry : below.list(step_dir))
       if (entry.name != kManifestName && !manifest.find_file(entry.name))
@@ -90,8 +95,8 @@ Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& 
     std::vector<std::string> names;
     for (const auto& tensor : manifest.tensors) names.push_back(tensor.fqn);
     std::string near = nearest(fqn, names);
-    throw UserError(
-        str(step_dir, " has no tensor \"", fqn, "\"", near.empty() ? str("; it has ", names.size(), " others") : str("; nearest: ", near)));
+    throw UserError(str(step_dir, " has no tensor \"", fqn, "\"",
+                        near.empty() ? str("; it has ", names.size(), " others") : str("; nearest: ", near)));
   }
   Array out = make_array(fqn, record->dtype, record->shape, Layout{}, Mesh{}, 0);
   read_arrays(storage, step_dir, manifest, {&out});

@@ -16,7 +16,9 @@ void check_fit(const Manifest& manifest, const std::string& step_dir, const std:
   for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
   if (!text.empty())
-    throw UserError(text + "\n  the model of this run differs from the one that was saved: use its config, or another --name");
+    throw UserError(
+        text +
+        "\n  the model of this run differs from the one that was saved: use its config, or another --name");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
@@ -26,34 +28,39 @@ void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& 
 }
 
 // The outcome is the same on all ranks; `out` is filled when it is ok.
-Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage, LoadedInfo& out) {
+Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                 Storage& storage, LoadedInfo& out) {
   Group& world = *mesh.world;
   const std::string manifest_path = step_dir + "/" + kManifestName;
   std::string text;
-  Outcome read = settle(world, world.rank() == 0 ? attempt([&] { text = load_manifest_text(storage, step_dir); }) : Outcome{});
+  Outcome read = settle(
+      world, world.rank() == 0 ? attempt([&] { text = load_manifest_text(storage, step_dir); }) : Outcome{});
   if (read.verdict != Verdict::ok) return read;
-  text = broadcast_text(world, text);  // one manifest for all, also where a file system shows a rank an older one
+  text = broadcast_text(world,
+                        text);  // one manifest for all, also where a file system shows a rank an older one
   Manifest manifest;
   Outcome loaded = settle(world, attempt([&] {
                             manifest = read_manifest_text(text, step_dir);
                             check_fit(manifest, step_dir, arrays);
                             if (world.rank() == 0) {
                               warn_strays(storage, step_dir, manifest);
-                              for (const auto& file : manifest.files) open_shard(storage, step_dir, file, manifest);
+                              for (const auto& file : manifest.files)
+                                open_shard(storage, step_dir, file, manifest);
                             }
                             read_arrays(storage, step_dir, manifest, arrays);
                           }));
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
   if (hash != manifest.state_hash)
-    return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash, ", but the tensors give ", hash,
-                                  ": they are not those that were saved")};
+    return {Verdict::damaged, str(manifest_path, ": the state hash is ", manifest.state_hash,
+                                  ", but the tensors give ", hash, ": they are not those that were saved")};
   out = {manifest.step, manifest.config, manifest.certificate, manifest.extra, hash, step_dir};
   return {};
 }
 
 // Earlier versions saved what they had. Collective.
-std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh) {
+std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*>& arrays,
+                           const LiveMesh& mesh) {
   auto bad = find_nonfinite({arrays.begin(), arrays.end()}, mesh);
   return bad ? str(step_dir, " holds values that are not finite: ", bad->text()) : "";
 }
@@ -70,20 +77,24 @@ std::vector<std::string> candidates(const std::string& dir, Group& world, Storag
                  if (!problem.empty()) logs::warn(str(problem, "; the newest whole checkpoint is taken"));
                  for (const auto& folder : folders) found = found || folder.name == latest;
                  if (!found)
-                   logs::warn(str(dir, "/latest names ", latest, ", which is not there; the newest whole checkpoint is taken instead"));
+                   logs::warn(str(dir, "/latest names ", latest,
+                                  ", which is not there; the newest whole checkpoint is taken instead"));
                })));
   return Json::parse(broadcast_text(world, paths.dump())).get<std::vector<std::string>>();
 }
 }  // namespace
 
-LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage) {
+LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,
+                           const LiveMesh& mesh, Storage& storage) {
   LoadedInfo out;
   raise(try_load(step_dir, arrays, mesh, storage, out));
-  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0) logs::warn(bad);
+  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0)
+    logs::warn(bad);
   return out;
 }
 
-std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays, const LiveMesh& mesh, Storage& storage) {
+std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,
+                                      const LiveMesh& mesh, Storage& storage) {
   Group& world = *mesh.world;
   auto paths = candidates(dir, world, storage);
   if (paths.empty()) return std::nullopt;
@@ -95,7 +106,8 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
       if (std::string bad = nonfinite_text(path, arrays, mesh); !bad.empty()) tried = {Verdict::damaged, bad};
     if (tried.verdict == Verdict::ok) {
       if (!reasons.empty() && world.rank() == 0) {
-        for (size_t i = 0; i < reasons.size(); ++i) logs::warn(str(last_part(paths[i]), " is damaged: ", reasons[i]));
+        for (size_t i = 0; i < reasons.size(); ++i)
+          logs::warn(str(last_part(paths[i]), " is damaged: ", reasons[i]));
         logs::warn(str("resuming from ", path, ", the newest whole checkpoint (step ", out.step, ")"));
       }
       return out;

@@ -5,9 +5,9 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/distribute_kernels.h"
+#include "compiler/fingerprint.h"
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
-#include "compiler/fingerprint.h"
 #include "compiler/pipeline.h"
 #include "compiler/run/update.h"
 #include "core/base/error.h"
@@ -27,7 +27,8 @@ Backend parse_backend(const std::string& word) {
 
 namespace {
 // The plan of a typed program: its phases, lowered for the backend. `streamed_dim`: see cut_phases.
-StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_dim, const PassContext& context) {
+StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_dim,
+                 const PassContext& context) {
   plan.phases = cut_phases(whole, streamed_dim);
   auto lower = [&](const Graph& graph) {
     return context.options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
@@ -49,34 +50,40 @@ Mesh with_data_dim(Mesh mesh) {
 }
 }  // namespace
 
-StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
-                   const StepFunction& function, const CompileOptions& options) {
+StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options) {
   if (shape.micro < 1 || shape.global < 1 || shape.global % shape.micro)
-    throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro, "; choose a divisor"));
+    throw UserError(str("batch.global ", shape.global, " is no multiple of batch.micro ", shape.micro,
+                        "; choose a divisor"));
   StepPlan plan;
   plan.options = options;
   plan.micro_batches = shape.global / shape.micro;
   plan.lanes = shape.lanes ? shape.lanes : default_lanes(plan.micro_batches);
   if (plan.micro_batches % plan.lanes)
-    throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches, " micro-batches (batch.global ",
-                        shape.global, " / batch.micro ", shape.micro, "); choose a divisor"));
+    throw UserError(str("batch.lanes ", plan.lanes, " does not divide the ", plan.micro_batches,
+                        " micro-batches (batch.global ", shape.global, " / batch.micro ", shape.micro,
+                        "); choose a divisor"));
   need_split_on_tp(state, mesh);
   plan.order = lane_order(mesh, state.zero());
   for (const auto& field : batch) {
-    LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name, " is not a micro-batch of ",
-             shape.micro);
+    LS_CHECK(field.shape.size() >= 1 && field.shape[0] == shape.micro, "batch field ", field.name,
+             " is not a micro-batch of ", shape.micro);
     plan.fields.push_back({field.name, field.dtype, field.shape});
   }
-  PassContext context{with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
-                      [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
+  PassContext context{
+      with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
+      [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
   context.gradients_travel_as_they_are = plan.order == LaneOrder::interleaved && options.invariant;
   Graph traced = trace(batch, function);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   const auto rows = step_passes();
   const auto again = static_cast<size_t>(
-      std::find_if(rows.begin(), rows.end(), [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) - rows.begin());
-  // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads whole values.
+      std::find_if(rows.begin(), rows.end(),
+                   [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) -
+      rows.begin());
+  // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
+  // whole values.
   const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather != GatherWhen::step &&
                        options.backend != Backend::reference;
   const Graph joint = run_passes(std::move(traced), rows.first(again), context);
@@ -103,18 +110,22 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
 }
 }  // namespace
 
-Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function,
-             const CompileOptions& options) {
+Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
+             const StepFunction& function, const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
   Group& world = *mesh.world;
-  if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty()) logs::info(whole);
-  StepPlan plan = together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
+  if (const std::string whole = state.allocated() ? "" : whole_on_tp(state, mesh.words); !whole.empty())
+    logs::info(whole);
+  StepPlan plan =
+      together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
   if (options.backend != Backend::reference) {
-    const auto sources = together(world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });
+    const auto sources = together(
+        world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });
     plan.kernels = distribute_kernels(world, plan.options, sources);
   }
-  // Memory that is out or a library that is missing on one rank must not leave the others waiting for it below.
+  // Memory that is out or a library that is missing on one rank must not leave the others waiting for it
+  // below.
   Step step = together(world, [&] {
     state.allocate();
     return Step(

@@ -1,4 +1,5 @@
-// compile(): from the user's step function to a step that runs. Traced once, compiled on rank 0, machine code sent to the other ranks.
+// compile(): from the user's step function to a step that runs. Traced once, compiled on rank 0, machine code
+// sent to the other ranks.
 #pragma once
 
 #include "compiler/run/step.h"
@@ -13,13 +14,14 @@ struct BatchShape {
   int64_t lanes = 0;   // 0: default_lanes(global / micro)
 };
 
-// What the compiler knows of a step before any kernel is built: enough to plan, print and check it. Needs no peers.
-StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch, const BatchShape& shape,
-                   const StepFunction& function, const CompileOptions& options);
+// What the compiler knows of a step before any kernel is built: enough to plan, print and check it. Needs no
+// peers.
+StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<BatchField>& batch,
+                   const BatchShape& shape, const StepFunction& function, const CompileOptions& options);
 
-// plan_step, then kernels: rank 0 of the state's mesh compiles (or finds them in the cache), the others load its machine code. Collective
-// over the mesh. UserError, on every rank, when something does not compile.
-Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape, const StepFunction& function,
-             const CompileOptions& options);
+// plan_step, then kernels: rank 0 of the state's mesh compiles (or finds them in the cache), the others load
+// its machine code. Collective over the mesh. UserError, on every rank, when something does not compile.
+Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
+             const StepFunction& function, const CompileOptions& options);
 
 }  // namespace lockstep

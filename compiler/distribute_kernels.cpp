@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileOptions& options, const std::vector<KernelSource>& sources) {
+std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileOptions& options,
+                                                    const std::vector<KernelSource>& sources) {
   std::shared_ptr<const KernelSet> kernels;
   std::string binary;
   together(world, [&] {
@@ -17,8 +18,8 @@ std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileO
     auto start = std::chrono::steady_clock::now();
     kernels = target_of(options).compile(sources, target_options(options));
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    logs::topic("cache",
-                str(kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ", seconds, " s, library ", kernels->hash()));
+    logs::topic("cache", str(kernels->from_cache() ? "kernels from the cache, " : "kernels compiled, ",
+                             seconds, " s, library ", kernels->hash()));
     if (world.size() > 1) binary = kernels->binary();
   });
   if (world.size() == 1) return kernels;

@@ -35,7 +35,8 @@ std::vector<std::string> parameters_of(const Phases& phases) {
     while (made && made->op == "wait") {  // gathered rows of the new weight
       const int index = whole[output.value].index;
       const Node* start = producer(made->inputs[0]);
-      made = start && start->op == "all_gather_start" ? producer(start->inputs[static_cast<size_t>(index)]) : nullptr;
+      made = start && start->op == "all_gather_start" ? producer(start->inputs[static_cast<size_t>(index)])
+                                                      : nullptr;
     }
     if (!made || made->inputs.size() < 2 || whole[output.value].shape.empty()) continue;
     const Node* sum = producer(made->inputs[1]);
@@ -54,7 +55,8 @@ OpenBody open_body(const StepPlan& plan, const CompileOptions& options, const St
   OpenBody out;
   out.graph = plan.phases.body.graph;
   if (options.backend != Backend::reference) {
-    PassContext context{plan.phases.whole.mesh, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
+    PassContext context{plan.phases.whole.mesh,
+                        [&state](const std::string& fqn) { return state.layout(fqn); }, options};
     out.graph = run_passes(std::move(out.graph), phase_passes(), context);
   }
   std::map<ValueId, std::string> named;
@@ -69,7 +71,8 @@ OpenBody open_body(const StepPlan& plan, const CompileOptions& options, const St
       const Value& value = out.graph[v];
       if (!is_float(value.dtype)) continue;
       if (!evaluated)
-        if (const Place& place = places[static_cast<size_t>(v)]; place.root != v || !is_dense({value.dtype, value.shape, place.strides}))
+        if (const Place& place = places[static_cast<size_t>(v)];
+            place.root != v || !is_dense({value.dtype, value.shape, place.strides}))
           continue;
       if (auto found = named.find(v); found != named.end() && !found->second.empty())
         out.gradient[out.graph.outputs.size()] = found->second;
@@ -113,7 +116,8 @@ class Look {
       const Node& node = *body_.made_by[at];
       const auto gradient = body_.gradient.find(at);
       return str(node.body ? fused_text(*node.body) : node.op, " at ", node.at.text(), " gives ",
-                 value_text(get_double(value.dtype, data, i)), place_text(value.shape, i), " of ", shape_text(value.dtype, value.shape),
+                 value_text(get_double(value.dtype, data, i)), place_text(value.shape, i), " of ",
+                 shape_text(value.dtype, value.shape),
                  gradient == body_.gradient.end() ? "" : str(", the gradient of ", gradient->second));
     };
     for (int64_t i = first_nonfinite(value.dtype, data, count); i >= 0 && i < count; ++i) {
@@ -142,7 +146,8 @@ class Look {
 
 // One sentence of what all ranks saw.
 std::string settled(const Seen& mine, Group& world) {
-  const Json own = {mine.micro_batch, mine.output, mine.text, mine.minus, number_text(mine.largest), mine.largest_of};
+  const Json own = {mine.micro_batch,          mine.output,    mine.text, mine.minus,
+                    number_text(mine.largest), mine.largest_of};
   std::vector<Json> all;
   for (const auto& text : all_gather_text(world, own.dump(-1, ' ', false, Json::error_handler_t::replace)))
     all.push_back(Json::parse(text));
@@ -150,15 +155,16 @@ std::string settled(const Seen& mine, Group& world) {
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
     if (all[static_cast<size_t>(r)][0] < 0) continue;
     auto place = [&](int of) {
-      return std::pair(all[static_cast<size_t>(of)][0].get<int64_t>(), all[static_cast<size_t>(of)][1].get<int64_t>());
+      return std::pair(all[static_cast<size_t>(of)][0].get<int64_t>(),
+                       all[static_cast<size_t>(of)][1].get<int64_t>());
     };
     if (best < 0 || place(r) < place(best)) best = r;
   }
   if (best >= 0) {
     const Json& first = all[static_cast<size_t>(best)];
     const std::string minus = first[3];
-    return str("the first value that is not finite: in micro-batch ", first[0].get<int64_t>(), " (rank ", best, "), ",
-               first[2].get<std::string>(), minus.empty() ? "" : str("; before it, ", minus));
+    return str("the first value that is not finite: in micro-batch ", first[0].get<int64_t>(), " (rank ",
+               best, "), ", first[2].get<std::string>(), minus.empty() ? "" : str("; before it, ", minus));
   }
   double largest = 0;
   std::string of, minus;
@@ -169,7 +175,8 @@ std::string settled(const Seen& mine, Group& world) {
   }
   if (!minus.empty()) return str("the first value that is not finite: ", minus);
   return str(
-      "every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is not; the largest gradient of one "
+      "every value of its micro-batches is finite, and the sum of the gradients, or of their squares, is "
+      "not; the largest gradient of one "
       "micro-batch is ",
       number_text(static_cast<float>(largest)), ", of ", of);
 }
@@ -177,25 +184,29 @@ std::string settled(const Seen& mine, Group& world) {
 
 std::string first_nonfinite(Step& step, const StepInput& input, const State& state) {
   const LiveMesh& mesh = state.mesh();
-  if (auto bad = find_nonfinite(state.arrays(), mesh)) return str("the state was not finite before the step: ", bad->text());
+  if (auto bad = find_nonfinite(state.arrays(), mesh))
+    return str("the state was not finite before the step: ", bad->text());
   const StepPlan& plan = step.plan();
   CompileOptions options = plan.options;
   options.fusion = false;
-  if (options.backend == Backend::eager) options.backend = Backend::native;  // the same op by op, and values share memory
+  if (options.backend == Backend::eager)
+    options.backend = Backend::native;  // the same op by op, and values share memory
   try {
     const OpenBody body = open_body(plan, options, state);
     std::shared_ptr<const KernelSet> kernels;
     if (options.backend != Backend::reference) {
       std::vector<KernelSource> sources;
       for (auto& source : kernels_of(body.graph, options))
-        if (std::none_of(sources.begin(), sources.end(), [&](const auto& have) { return have.name == source.name; }))
+        if (std::none_of(sources.begin(), sources.end(),
+                         [&](const auto& have) { return have.name == source.name; }))
           sources.push_back(std::move(source));
       kernels = distribute_kernels(*mesh.world, options, sources);
     }
     Device& device = options.backend == Backend::reference ? cpu_device() : target_of(options).device();
     Look look(body, device);
-    step.inspect(input, body.graph, kernels, options,
-                 [&](int64_t micro_batch, int output, const Executable& run) { look(micro_batch, output, run); });
+    step.inspect(
+        input, body.graph, kernels, options,
+        [&](int64_t micro_batch, int output, const Executable& run) { look(micro_batch, output, run); });
     return settled(look.seen(), *mesh.world);
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
     return str("the first value that is not finite could not be looked for: ", error.what());

@@ -1,4 +1,5 @@
-// Where a step stops being finite: the first value of its micro-batches that is NaN or infinite, with op, layer and the user's line.
+// Where a step stops being finite: the first value of its micro-batches that is NaN or infinite, with op,
+// layer and the user's line.
 #pragma once
 
 #include <string>
@@ -8,9 +9,10 @@
 
 namespace lockstep {
 
-// Looks at the state, then runs the micro-batches of `input` again, op by op, from the state as it is; nothing is written. For a step whose
-// update was not made (StepResult::applied). One sentence, the same on all ranks: that of the lowest micro-batch, whatever rank runs it.
-// Compiles kernels of single ops. Collective over the state's mesh.
+// Looks at the state, then runs the micro-batches of `input` again, op by op, from the state as it is;
+// nothing is written. For a step whose update was not made (StepResult::applied). One sentence, the same on
+// all ranks: that of the lowest micro-batch, whatever rank runs it. Compiles kernels of single ops.
+// Collective over the state's mesh.
 std::string first_nonfinite(Step& step, const StepInput& input, const State& state);
 
 }  // namespace lockstep

@@ -9,21 +9,26 @@
 
 namespace lockstep {
 
-Forward::Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function,
+Forward::Forward(State& state, const std::vector<BatchField>& batch,
+                 const std::function<Tensor(const std::vector<Tensor>&)>& function,
                  const CompileOptions& options, Here at)
     : state_(state), target_(options.backend == Backend::reference ? cpu_target() : target_of(options)) {
   if (const Mesh& mesh = state.mesh().words; mesh.size() != 1)
-    throw UserError(str("[forward] ", SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(), ": a Forward runs on one rank, and the state is on the mesh ",
-                        text(mesh), "; load the checkpoint into a state of one rank, or compile() a step whose metric is what you look for"));
+    throw UserError(str("[forward] ", SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(),
+                        ": a Forward runs on one rank, and the state is on the mesh ", text(mesh),
+                        "; load the checkpoint into a state of one rank, or compile() a step whose metric is "
+                        "what you look for"));
   stream_ = target_.device().make_stream();
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> inputs;
   for (const auto& field : batch)
-    inputs.emplace_back(builder, builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
+    inputs.emplace_back(builder,
+                        builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
   Tensor result = function(inputs);
   shape_ = result.shape();
   builder->graph.add_output(OutputKind::value, "result", result.id());
-  PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); }, options};
+  PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
+                      options};
   graph_ = simplify(decompose(simplify(std::move(builder->graph), context), context), context);
   if (options.backend == Backend::reference) {
     executable_ = make_reference({graph_, {}});
@@ -41,7 +46,8 @@ const void* Forward::run(const std::vector<void*>& batch) {
   std::vector<void*> inputs;
   size_t next = 0;
   for (const auto& input : graph_.inputs) {
-    LS_CHECK(input.kind == InputKind::batch || input.kind == InputKind::state, "a forward function reads ", input.name);
+    LS_CHECK(input.kind == InputKind::batch || input.kind == InputKind::state, "a forward function reads ",
+             input.name);
     if (input.kind == InputKind::state) {
       inputs.push_back(state_.array(input.name).on(device));
     } else if (device.addressable()) {
@@ -57,7 +63,8 @@ const void* Forward::run(const std::vector<void*>& batch) {
   executable_->run(inputs, *stream_);
   if (device.addressable()) return executable_->output(0);
   const Value& value = graph_[graph_.outputs[0].value];
-  if (!result_) result_ = Buffer(static_cast<size_t>(numel(value.shape)) * size_of(value.dtype), device.staging());
+  if (!result_)
+    result_ = Buffer(static_cast<size_t>(numel(value.shape)) * size_of(value.dtype), device.staging());
   device.copy(result_.data(), executable_->output(0), result_.bytes(), *stream_);
   stream_->synchronize();
   return result_.data();

@@ -1,4 +1,5 @@
-// A compiled function without a loss: tokens in, logits out. For generation and for tests; one rank, no communication.
+// A compiled function without a loss: tokens in, logits out. For generation and for tests; one rank, no
+// communication.
 #pragma once
 
 #include <memory>
@@ -11,10 +12,11 @@ namespace lockstep {
 
 class Forward {
  public:
-  // Traces `function` on one batch of these types and compiles it for the state's rank. The state is materialised or loaded before run().
-  // UserError on a mesh of several ranks.
-  Forward(State& state, const std::vector<BatchField>& batch, const std::function<Tensor(const std::vector<Tensor>&)>& function,
-          const CompileOptions& options, Here at = Here::current());
+  // Traces `function` on one batch of these types and compiles it for the state's rank. The state is
+  // materialised or loaded before run(). UserError on a mesh of several ranks.
+  Forward(State& state, const std::vector<BatchField>& batch,
+          const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options,
+          Here at = Here::current());
   ~Forward();
   // One pointer per batch field; the result is dense, of result_shape(), valid until the next run.
   const void* run(const std::vector<void*>& batch);

@@ -16,36 +16,46 @@
 namespace lockstep {
 
 namespace {
-constexpr size_t kFloors = 4;  // levels at the end of the frontier among which the smallest arena is looked for
+constexpr size_t kFloors =
+    4;  // levels at the end of the frontier among which the smallest arena is looked for
 
-std::string exact(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
+std::string exact(int64_t bytes) {
+  return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")");
+}
 
 class Search {
  public:
-  Search(const Graph& joint, const CompileOptions& options, const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with)
+  Search(const Graph& joint, const CompileOptions& options,
+         const std::function<StepPlan(const std::vector<ValueId>&)>& plan_with)
       : options_(options), plan_with_(plan_with), choices_(remat_choices(joint)) {
     for (size_t k : choices_.frontier)
-      logs::topic("remat", str("level ", k, ": ", choices_.values[k], " values again, estimated peak ", choices_.peak[k], " bytes, cost ",
-                               100 * choices_.cost[k] / choices_.step_cost, " % of the step"));
+      logs::topic("remat", str("level ", k, ": ", choices_.values[k], " values again, estimated peak ",
+                               choices_.peak[k], " bytes, cost ", 100 * choices_.cost[k] / choices_.step_cost,
+                               " % of the step"));
     if (logs::enabled("remat"))
       for (size_t k = 0; k < choices_.order.size(); ++k) {
         const Value& value = joint[choices_.order[k]];
         const Node& node = joint.nodes[static_cast<size_t>(value.producer)];
-        logs::topic("remat", str("choice ", k + 1, ": ", node.op, " ", shape_text(value.dtype, value.shape), " @ ", node.at.text()));
+        logs::topic("remat", str("choice ", k + 1, ": ", node.op, " ", shape_text(value.dtype, value.shape),
+                                 " @ ", node.at.text()));
       }
   }
 
   StepPlan run() {
     const auto& frontier = choices_.frontier;
-    if (options_.memory_budget == kRecomputeFull) return take(options_.backend == Backend::native ? smallest() : frontier.back());
+    if (options_.memory_budget == kRecomputeFull)
+      return take(options_.backend == Backend::native ? smallest() : frontier.back());
     if (arena(0) <= options_.memory_budget) return take(0);
     if (arena(frontier.back()) > options_.memory_budget) {
       size_t least = smallest();
       if (arena(least) <= options_.memory_budget) return take(least);
-      throw UserError(str("compile.memory_budget ", exact(options_.memory_budget), ": the arena of the step needs at least ",
-                          exact(arena(least)), " even with everything computed again that makes it smaller (", exact(arena(0)),
+      throw UserError(str("compile.memory_budget ", exact(options_.memory_budget),
+                          ": the arena of the step needs at least ", exact(arena(least)),
+                          " even with everything computed again that makes it smaller (", exact(arena(0)),
                           " without); give that, or a smaller batch.micro or model.context",
-                          options_.gather == GatherWhen::layers ? ", or mesh.gather micro_batch, which keeps the activations of one micro-batch" : ""));
+                          options_.gather == GatherWhen::layers
+                              ? ", or mesh.gather micro_batch, which keeps the activations of one micro-batch"
+                              : ""));
     }
     return take(frontier[first_that_fits()]);
   }
@@ -59,7 +69,8 @@ class Search {
     return least;
   }
 
-  // The place in the frontier, as if arenas fell along it: first where the estimates put it, then the middle, in turns.
+  // The place in the frontier, as if arenas fell along it: first where the estimates put it, then the middle,
+  // in turns.
   size_t first_that_fits() {
     const auto& frontier = choices_.frontier;
     size_t low = 0, high = frontier.size() - 1;
@@ -69,7 +80,8 @@ class Search {
         auto estimate = [&](size_t i) { return static_cast<double>(choices_.peak[frontier[i]]); };
         auto planned = [&](size_t i) { return static_cast<double>(arena(frontier[i])); };
         const double wanted = estimate(high) + (static_cast<double>(options_.memory_budget) - planned(high)) *
-                                                   (estimate(low) - estimate(high)) / std::max(planned(low) - planned(high), 1.0);
+                                                   (estimate(low) - estimate(high)) /
+                                                   std::max(planned(low) - planned(high), 1.0);
         for (next = low + 1; next + 1 < high && estimate(next) > wanted;) ++next;
       }
       (arena(frontier[next]) <= options_.memory_budget ? high : low) = next;
@@ -86,7 +98,8 @@ class Search {
     auto [found, fresh] = tried_.try_emplace(level);
     if (!fresh) return found->second;
     Tried& made = found->second;
-    made.plan = plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
+    made.plan =
+        plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
     if (options_.backend != Backend::reference) target_of(options_).device().enter();
     StepExecutables executables = make_executables(made.plan);
     made.arena = executables.arena_bytes();
@@ -98,7 +111,8 @@ class Search {
   StepPlan take(size_t level) {
     const double flops = tried(0).flops;
     StepPlan plan = tried(level).plan;
-    plan.recompute = {choices_.values[level], flops > 0 ? tried(level).flops / flops - 1 : 0, arena(level), arena(0)};
+    plan.recompute = {choices_.values[level], flops > 0 ? tried(level).flops / flops - 1 : 0, arena(level),
+                      arena(0)};
     if (level) plan.plain_body = std::make_shared<const Graph>(tried(0).plan.body);
     return plan;
   }
@@ -114,14 +128,17 @@ int64_t parse_memory_budget(const std::string& word) {
   if (word == "none") return kRecomputeNothing;
   if (word == "full") return kRecomputeFull;
   if (auto bytes = parse_bytes(word)) return *bytes;
-  throw UserError(str("compile.memory_budget is \"", word, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+  throw UserError(
+      str("compile.memory_budget is \"", word, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
 }
 
-StepPlan plan_within_budget(const Graph& joint, const CompileOptions& options,
-                            const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with) {
+StepPlan plan_within_budget(
+    const Graph& joint, const CompileOptions& options,
+    const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with) {
   if (options.memory_budget == kRecomputeNothing) return plan_with({});
   if (options.memory_budget < 0)
-    throw UserError(str("compile.memory_budget is ", options.memory_budget, " bytes; give none, full, or at least 1 byte"));
+    throw UserError(str("compile.memory_budget is ", options.memory_budget,
+                        " bytes; give none, full, or at least 1 byte"));
   Search search(joint, options, plan_with);
   return search.run();
 }
@@ -130,8 +147,9 @@ std::string text(const Recompute& recompute) {
   if (!recompute.values) return "nothing";
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f", 100 * recompute.extra_flops);
-  return str(recompute.values, " values, +", percent, " % of the step's flops, arena ", bytes_text(static_cast<double>(recompute.arena)),
-             " instead of ", bytes_text(static_cast<double>(recompute.arena_without)));
+  return str(recompute.values, " values, +", percent, " % of the step's flops, arena ",
+             bytes_text(static_cast<double>(recompute.arena)), " instead of ",
+             bytes_text(static_cast<double>(recompute.arena_without)));
 }
 
 }  // namespace lockstep

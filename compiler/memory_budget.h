@@ -1,4 +1,5 @@
-// The memory budget of a step: how much the backward pass computes again, so that the planned arena keeps within it.
+// The memory budget of a step: how much the backward pass computes again, so that the planned arena keeps
+// within it.
 #pragma once
 
 #include <functional>
@@ -9,15 +10,17 @@
 
 namespace lockstep {
 
-// "none", "full", or bytes as parse_bytes (core/base/bytes.h) reads them: the value of CompileOptions::memory_budget. UserError for another
-// word.
+// "none", "full", or bytes as parse_bytes (core/base/bytes.h) reads them: the value of
+// CompileOptions::memory_budget. UserError for another word.
 int64_t parse_memory_budget(const std::string& word);
 
-// The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these values given up. Arenas are
-// those of whole plans, to the byte:
+// The plan of a training step from its joint graph (after simplify). `plan_with` plans the step with these
+// values given up. Arenas are those of whole plans, to the byte:
 // - kRecomputeNothing, and a graph without a backward pass: nothing is given up;
-// - bytes: the cheapest choice whose arena keeps within them; UserError naming the smallest arena there is when none does;
-// - kRecomputeFull: the choice with the smallest arena (backends other than native: with the smallest estimate).
+// - bytes: the cheapest choice whose arena keeps within them; UserError naming the smallest arena there is
+// when none does;
+// - kRecomputeFull: the choice with the smallest arena (backends other than native: with the smallest
+// estimate).
 StepPlan plan_within_budget(const Graph& joint, const CompileOptions& options,
                             const std::function<StepPlan(const std::vector<ValueId>& recomputed)>& plan_with);
 

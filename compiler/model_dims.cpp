@@ -30,8 +30,11 @@ void need_split_on_tp(const State& state, const Mesh& mesh) {
   if (tp < 2) return;
   const auto known = parameters_of(state);
   if (known.empty() || state.whole_on("tp").size() < known.size()) return;
-  throw UserError(str("the mesh ", text(mesh), " has ", tp, " ranks on tp, but no parameter is split on it: each of them would compute all of the step; say what tp splits, as in ",
-                      "state.place({{\"tp\", \"", known.front(), "\", Shard(0)}}) or \"placements\": [{\"dim\": \"tp\", \"params\": \"", known.front(),
+  throw UserError(str("the mesh ", text(mesh), " has ", tp,
+                      " ranks on tp, but no parameter is split on it: each of them would compute all of the "
+                      "step; say what tp splits, as in ",
+                      "state.place({{\"tp\", \"", known.front(),
+                      "\", Shard(0)}}) or \"placements\": [{\"dim\": \"tp\", \"params\": \"", known.front(),
                       "\", \"place\": \"shard(0)\"}], or name the dim dp_replicate or dp_shard"));
 }
 
@@ -43,10 +46,13 @@ std::string whole_on_tp(const State& state, const Mesh& mesh) {
   constexpr size_t kShown = 6;
   std::vector<std::string> names;
   for (const auto& fqn : whole)
-    if (const std::string name = without_numbers(fqn); std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (const std::string name = without_numbers(fqn);
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
   const size_t more = names.size() > kShown ? names.size() - kShown : 0;
   names.resize(names.size() - more);
-  return str("on tp, ", whole.size(), " of ", all.size(), " parameters stay whole: ", join(names, ", "), more ? str(" and ", more, " more") : "");
+  return str("on tp, ", whole.size(), " of ", all.size(), " parameters stay whole: ", join(names, ", "),
+             more ? str(" and ", more, " more") : "");
 }
 
 }  // namespace lockstep

@@ -7,10 +7,12 @@
 
 namespace lockstep {
 
-// UserError where `mesh` has several ranks on tp and no parameter of the state is split on it: each of them would compute the whole step.
+// UserError where `mesh` has several ranks on tp and no parameter of the state is split on it: each of them
+// would compute the whole step.
 void need_split_on_tp(const State& state, const Mesh& mesh);
 
-// "on tp, 7 of 28 parameters stay whole: token.weight, blocks.*.norm1.weight, ..."; "" without several ranks on tp, and where all are split.
+// "on tp, 7 of 28 parameters stay whole: token.weight, blocks.*.norm1.weight, ..."; "" without several ranks
+// on tp, and where all are split.
 std::string whole_on_tp(const State& state, const Mesh& mesh);
 
 }  // namespace lockstep

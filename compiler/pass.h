@@ -27,10 +27,12 @@ Backend parse_backend(const std::string& word);  // UserError listing the choice
 class Target;
 
 // Values of CompileOptions::memory_budget that are no bytes.
-inline constexpr int64_t kRecomputeNothing = std::numeric_limits<int64_t>::max();  // the arena may be as large as it is
-inline constexpr int64_t kRecomputeFull = 0;                                       // whatever makes the arena smallest is computed again
+inline constexpr int64_t kRecomputeNothing =
+    std::numeric_limits<int64_t>::max();      // the arena may be as large as it is
+inline constexpr int64_t kRecomputeFull = 0;  // whatever makes the arena smallest is computed again
 
-// Threads of options that name none: 1, or what a Session has set (the cores of its host over the ranks on it).
+// Threads of options that name none: 1, or what a Session has set (the cores of its host over the ranks on
+// it).
 int default_threads();
 void set_default_threads(int threads);
 
@@ -39,29 +41,36 @@ struct CompileOptions {
   bool fusion = true;
   int threads = default_threads();          // per rank; no bit depends on it
   int64_t bucket_bytes = int64_t{4} << 20;  // gradients travel in buckets of about this size
-  int64_t gather_bytes = 0;                 // weights that bodies gather travel in buckets of about this size; 0: bucket_bytes
+  int64_t gather_bytes =
+      0;  // weights that bodies gather travel in buckets of about this size; 0: bucket_bytes
   GatherWhen gather = GatherWhen::micro_batch;
-  bool reshard_after_forward = true;        // of GatherWhen::micro_batch and layers: gathered again for backward; false: kept from forward on
-  bool invariant = true;                    // sums by the tree over lanes; false ("free"): the library's own reductions
-  const Target* target = nullptr;           // of the device; null: the Session's, else the CPU's. The reference backend always runs on the CPU
-  bool capture = true;                      // the step becomes one captured program where the device can (CUDA graphs)
-  std::vector<std::string> skip_passes;     // by name; only rows of the pipeline that allow it
-  std::string cache_dir;                    // of kernels; "" = the default folder
-  // Bytes that the arena of a training step may take on each rank: activations and workspaces, without state, gradients' sums and their
-  // exchange. What does not fit is not kept for the backward pass, which computes it again. No bit depends on it.
+  bool reshard_after_forward = true;  // of GatherWhen::micro_batch and layers: gathered again for backward;
+                                      // false: kept from forward on
+  bool invariant = true;  // sums by the tree over lanes; false ("free"): the library's own reductions
+  const Target* target = nullptr;  // of the device; null: the Session's, else the CPU's. The reference
+                                   // backend always runs on the CPU
+  bool capture = true;             // the step becomes one captured program where the device can (CUDA graphs)
+  std::vector<std::string> skip_passes;  // by name; only rows of the pipeline that allow it
+  std::string cache_dir;                 // of kernels; "" = the default folder
+  // Bytes that the arena of a training step may take on each rank: activations and workspaces, without state,
+  // gradients' sums and their exchange. What does not fit is not kept for the backward pass, which computes
+  // it again. No bit depends on it.
   int64_t memory_budget = kRecomputeNothing;
-  bool sequence_parallel = true;            // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
-  std::string precision = "fp32";           // fp32, tf32, bf16: of compute; named in the numerics certificate
+  bool sequence_parallel =
+      true;  // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
+  std::string precision = "fp32";  // fp32, tf32, bf16: of compute; named in the numerics certificate
 };
 
 struct PassContext {
   Mesh mesh;
   std::function<Layout(const std::string&)> layout_of;  // of state, by FQN
   CompileOptions options;
-  // The row of placements that says where a tensor lies on a mesh dim, as text; "" for none. Names a wrong row in errors; may be empty.
+  // The row of placements that says where a tensor lies on a mesh dim, as text; "" for none. Names a wrong
+  // row in errors; may be empty.
   std::function<std::string(const std::string& fqn, const std::string& mesh_dim)> row_of = {};
   std::vector<ValueId> recomputed = {};  // what `rematerialize` gives up: chosen by plan_step
-  bool gradients_travel_as_they_are = false;  // in rounds, and invariant numerics; else in f32, as partial sums
+  bool gradients_travel_as_they_are =
+      false;  // in rounds, and invariant numerics; else in f32, as partial sums
 };
 
 using Pass = std::function<Graph(Graph, const PassContext&)>;

@@ -31,19 +31,25 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 }
 
 const PassRow kStepPasses[] = {
-    {"differentiate", differentiate, false, Typed::lanes, "autodiff", "first: composites are whole, so that their hand-written gradients apply"},
-    {"simplify", simplify, true, Typed::lanes, "simplify", "before expansion, so that equal composites expand once"},
+    {"differentiate", differentiate, false, Typed::lanes, "autodiff",
+     "first: composites are whole, so that their hand-written gradients apply"},
+    {"simplify", simplify, true, Typed::lanes, "simplify",
+     "before expansion, so that equal composites expand once"},
     {"partition_model", partition_model, false, Typed::lanes, "partition",
      "while composites are whole and have a rule each; what follows sees one rank's shapes"},
     {"rematerialize", rematerialize, false, Typed::lanes, "lower",
-     "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are one"},
+     "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are "
+     "one"},
     {"decompose", decompose, false, Typed::lanes, "lower", "after differentiation; claimed composites stay"},
-    {"simplify_primitives", simplify, true, Typed::lanes, "simplify", "expansions repeat work, such as converts and broadcasts of constants"},
+    {"simplify_primitives", simplify, true, Typed::lanes, "simplify",
+     "expansions repeat work, such as converts and broadcasts of constants"},
     {"join_pads", join_pads, true, Typed::lanes, "lower", "gradients of splits are now sums of pads"},
     {"partition_data", partition_data, false, Typed::placements, "partition",
-     "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, whatever is inserted behind "
+     "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, "
+     "whatever is inserted behind "
      "it"},
-    {"bucket", bucket, false, Typed::placements, "overlap", "after partition, which makes the collectives; before phases are cut at them"},
+    {"bucket", bucket, false, Typed::placements, "overlap",
+     "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
@@ -63,18 +69,21 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
     for (const auto& row : table) known.push_back(row.name);
   for (const auto& name : skips) {
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known), "; passes: ", join(known, ", ")));
+      throw UserError(str("compile.skip_passes: no pass \"", name, "\"; nearest: ", nearest(name, known),
+                          "; passes: ", join(known, ", ")));
     for (auto table : {step_passes(), phase_passes()})
       for (const auto& row : table)
         if (row.name == name && !row.may_skip)
-          throw UserError(str("compile.skip_passes: pass \"", name, "\" may not be skipped: the program would be incomplete"));
+          throw UserError(str("compile.skip_passes: pass \"", name,
+                              "\" may not be skipped: the program would be incomplete"));
   }
 #ifdef NDEBUG
   bool check = env_flag("LOCKSTEP_VERIFY");
 #else
   bool check = true;
 #endif
-  // Once the model is partitioned, its values and the state have the shapes of one rank: they are whole on the model dims.
+  // Once the model is partitioned, its values and the state have the shapes of one rank: they are whole on
+  // the model dims.
   PassContext local = context;
   local.layout_of = [&context](const std::string& fqn) {
     Layout layout = context.layout_of(fqn);
@@ -89,7 +98,8 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
     if (row.typed == Typed::lanes) check_lanes(graph);
     if (row.typed == Typed::placements) place_values(graph, local);
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    if (logs::enabled("passes")) logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
+    if (logs::enabled("passes"))
+      logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
     if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", row.name, ":\n", print(graph)));
     if (check) verify(graph, row.name);
   }

@@ -17,14 +17,16 @@ enum class Typed {
 struct PassRow {
   const char* name;
   Pass pass;
-  bool may_skip;      // LOCKSTEP_SKIP_PASSES, compile.skip_passes
+  bool may_skip;  // LOCKSTEP_SKIP_PASSES, compile.skip_passes
   Typed typed;
   const char* topic;  // log topic that shows the graph after it
   const char* why_here;
 };
 
-std::span<const PassRow> step_passes();   // on the whole step, from the traced graph to the typed, ordered program
-std::span<const PassRow> phase_passes();  // on each phase that runs on one device, down to kernels and library calls
+std::span<const PassRow>
+step_passes();  // on the whole step, from the traced graph to the typed, ordered program
+std::span<const PassRow>
+phase_passes();  // on each phase that runs on one device, down to kernels and library calls
 
 // Runs the rows in order. Under LOCKSTEP_VERIFY=1 (and in Debug builds) the graph is verified after each.
 // UserError for a pass in skip_passes that does not exist or may not be skipped.

@@ -33,7 +33,9 @@ constexpr int64_t kWords = sizeof(Slip) / sizeof(uint64_t);
 const std::byte* at(const void* data, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
-int64_t before(const std::vector<int64_t>& counts, int rank) { return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}); }
+int64_t before(const std::vector<int64_t>& counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
 
 Slip slip_of(int64_t number, const void* data, int64_t count, DType dtype) {
   const int64_t bytes = count * static_cast<int64_t>(size_of(dtype));
@@ -46,8 +48,8 @@ uint64_t linear_as(const void* data, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     T value;
     std::memcpy(&value, static_cast<const std::byte*>(data) + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    sum +=
-        static_cast<uint64_t>(value) * ((static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ull) | 1);  // odd: a change of one bit always shows
+    sum += static_cast<uint64_t>(value) *
+           ((static_cast<uint64_t>(i) * 0x9E3779B97F4A7C15ull) | 1);  // odd: a change of one bit always shows
   }
   return static_cast<T>(sum);  // sums of T wrap, and so do their checksums
 }
@@ -80,13 +82,16 @@ void fold_as(const std::byte* parts, int ranks, int64_t count, ReduceOp op, void
         held = value;
       } else if (op == ReduceOp::sum) {
         if constexpr (std::is_integral_v<T>)
-          held = static_cast<T>(static_cast<std::make_unsigned_t<T>>(held) + static_cast<std::make_unsigned_t<T>>(value));
+          held = static_cast<T>(static_cast<std::make_unsigned_t<T>>(held) +
+                                static_cast<std::make_unsigned_t<T>>(value));
       } else {
         if constexpr (std::is_arithmetic_v<T>)
           held = op == ReduceOp::max ? std::max(held, value) : std::min(held, value);
         else
-          held = (static_cast<float>(op == ReduceOp::max ? held : value) < static_cast<float>(op == ReduceOp::max ? value : held)) ? value
-                                                                                                                                   : held;
+          held = (static_cast<float>(op == ReduceOp::max ? held : value) <
+                  static_cast<float>(op == ReduceOp::max ? value : held))
+                     ? value
+                     : held;
       }
     }
     std::memcpy(static_cast<std::byte*>(out) + i * static_cast<int64_t>(sizeof(T)), &held, sizeof(T));
@@ -131,7 +136,8 @@ class ChecksummedWork : public Work {
  public:
   explicit ChecksummedWork(std::shared_ptr<Flight> flight) : flight_(std::move(flight)) {}
   bool done() override {
-    return std::all_of(flight_->works.begin(), flight_->works.end(), [](const auto& work) { return work->done(); });
+    return std::all_of(flight_->works.begin(), flight_->works.end(),
+                       [](const auto& work) { return work->done(); });
   }
   void wait(Stream& stream) override {
     for (const auto& work : flight_->works) work->wait(stream);
@@ -162,29 +168,35 @@ class ChecksummedGroup : public Group {
  private:
   using FlightPointer = std::shared_ptr<Flight>;
 
-  std::shared_ptr<Work> begin(const Barrier& c, const std::string& label, Stream& stream) { return group_->start(c, label, stream); }
+  std::shared_ptr<Work> begin(const Barrier& c, const std::string& label, Stream& stream) {
+    return group_->start(c, label, stream);
+  }
 
   std::shared_ptr<Work> begin(const AllGather& c, const std::string& label, Stream& stream) {
-    auto flight =
-        sent(1, stream, [this, c, number = number_++](Flight& f) { f.mine[0] = slip_of(number, c.in, c.counts[rank()], c.dtype); });
+    auto flight = sent(1, stream, [this, c, number = number_++](Flight& f) {
+      f.mine[0] = slip_of(number, c.in, c.counts[rank()], c.dtype);
+    });
     flight->works = {group_->start(c, label, stream), exchange_all(flight, label, stream)};
     flight->check = [this, c, label, f = flight.get()] {
       for (int r = 0; r < size(); ++r)
         if (r != rank())
-          compare(c, label, r, f->mine[0].number, f->theirs[r], at(c.out, before(c.counts, r), c.dtype), c.counts[r], c.dtype);
+          compare(c, label, r, f->mine[0].number, f->theirs[r], at(c.out, before(c.counts, r), c.dtype),
+                  c.counts[r], c.dtype);
     };
     return std::make_shared<ChecksummedWork>(flight);
   }
 
   std::shared_ptr<Work> begin(const AllToAll& c, const std::string& label, Stream& stream) {
     auto flight = sent(size(), stream, [this, c, number = number_++](Flight& f) {
-      for (int r = 0; r < size(); ++r) f.mine[r] = slip_of(number, at(c.in, before(c.send_counts, r), c.dtype), c.send_counts[r], c.dtype);
+      for (int r = 0; r < size(); ++r)
+        f.mine[r] = slip_of(number, at(c.in, before(c.send_counts, r), c.dtype), c.send_counts[r], c.dtype);
     });
     flight->works = {group_->start(c, label, stream), exchange_pairs(flight, label, stream)};
     flight->check = [this, c, label, f = flight.get()] {
       for (int r = 0; r < size(); ++r)
         if (r != rank())
-          compare(c, label, r, f->mine[0].number, f->theirs[r], at(c.out, before(c.recv_counts, r), c.dtype), c.recv_counts[r], c.dtype);
+          compare(c, label, r, f->mine[0].number, f->theirs[r], at(c.out, before(c.recv_counts, r), c.dtype),
+                  c.recv_counts[r], c.dtype);
     };
     return std::make_shared<ChecksummedWork>(flight);
   }
@@ -194,8 +206,9 @@ class ChecksummedGroup : public Group {
     auto flight = sent(1, stream, [this, c, number](Flight& f) {
       if (rank() == c.root) f.mine[0] = slip_of(number, c.data, c.count, c.dtype);
     });
-    flight->works = {group_->start(c, label, stream),
-                     group_->start(Broadcast{flight->mine.data(), kWords, DType::u64, c.root}, behind(label), stream)};
+    flight->works = {
+        group_->start(c, label, stream),
+        group_->start(Broadcast{flight->mine.data(), kWords, DType::u64, c.root}, behind(label), stream)};
     flight->check = [this, c, label, number, f = flight.get()] {
       if (rank() != c.root) compare(c, label, c.root, number, f->mine[0], c.data, c.count, c.dtype);
     };
@@ -203,18 +216,21 @@ class ChecksummedGroup : public Group {
   }
 
   std::shared_ptr<Work> begin(const Send& c, const std::string& label, Stream& stream) {
-    auto flight =
-        sent(1, stream, [c, number = next_of(c.to, c.tag, true)](Flight& f) { f.mine[0] = slip_of(number, c.data, c.count, c.dtype); });
-    flight->works = {group_->start(c, label, stream),
-                     group_->start(Send{flight->mine.data(), kWords, DType::u64, c.to, c.tag}, behind(label), stream)};
+    auto flight = sent(1, stream, [c, number = next_of(c.to, c.tag, true)](Flight& f) {
+      f.mine[0] = slip_of(number, c.data, c.count, c.dtype);
+    });
+    flight->works = {
+        group_->start(c, label, stream),
+        group_->start(Send{flight->mine.data(), kWords, DType::u64, c.to, c.tag}, behind(label), stream)};
     flight->check = [] {};
     return std::make_shared<ChecksummedWork>(flight);
   }
 
   std::shared_ptr<Work> begin(const Recv& c, const std::string& label, Stream& stream) {
     auto flight = sent(1, stream, [](Flight&) {});
-    flight->works = {group_->start(c, label, stream),
-                     group_->start(Recv{flight->mine.data(), kWords, DType::u64, c.from, c.tag}, behind(label), stream)};
+    flight->works = {
+        group_->start(c, label, stream),
+        group_->start(Recv{flight->mine.data(), kWords, DType::u64, c.from, c.tag}, behind(label), stream)};
     flight->check = [this, c, label, number = next_of(c.from, c.tag, false), f = flight.get()] {
       compare(c, label, c.from, number, f->mine[0], c.data, c.count, c.dtype);
     };
@@ -226,25 +242,32 @@ class ChecksummedGroup : public Group {
     if (summed && is_float(c.dtype)) return group_->start(c, label, stream);
     const int64_t bytes = c.count * static_cast<int64_t>(size_of(c.dtype)), number = number_++;
     if (!summed || bytes <= kGathered) {
-      auto flight = sent(1, stream, [this, c, number](Flight& f) { f.mine[0] = slip_of(number, c.in, c.count, c.dtype); });
+      auto flight = sent(
+          1, stream, [this, c, number](Flight& f) { f.mine[0] = slip_of(number, c.in, c.count, c.dtype); });
       flight->parts.resize(static_cast<size_t>(bytes * size()));
       const AllGather gather{c.in, flight->parts.data(), std::vector<int64_t>(size(), c.count), c.dtype};
       flight->works = {group_->start(gather, label, stream), exchange_all(flight, label, stream)};
       flight->check = [this, c, label, number, bytes, f = flight.get()] {
         for (int r = 0; r < size(); ++r)
-          if (r != rank()) compare(c, label, r, number, f->theirs[r], f->parts.data() + r * bytes, c.count, c.dtype);
+          if (r != rank())
+            compare(c, label, r, number, f->theirs[r], f->parts.data() + r * bytes, c.count, c.dtype);
         fold(f->parts.data(), size(), c.count, c.dtype, c.op, c.out);
       };
       return std::make_shared<ChecksummedWork>(flight);
     }
-    auto flight = sent(1, stream, [c, number, bytes](Flight& f) { f.mine[0] = {number, bytes, linear(c.in, c.count, c.dtype)}; });
+    auto flight = sent(1, stream, [c, number, bytes](Flight& f) {
+      f.mine[0] = {number, bytes, linear(c.in, c.count, c.dtype)};
+    });
     flight->works = {group_->start(c, label, stream), exchange_all(flight, label, stream)};
-    flight->check = [this, c, label, number, f = flight.get()] { compare_sum(c, label, number, *f, c.out, c.count, c.dtype); };
+    flight->check = [this, c, label, number, f = flight.get()] {
+      compare_sum(c, label, number, *f, c.out, c.count, c.dtype);
+    };
     return std::make_shared<ChecksummedWork>(flight);
   }
 
   std::shared_ptr<Work> begin(const ReduceScatter& c, const std::string& label, Stream& stream) {
-    if (c.op != ReduceOp::sum || is_float(c.dtype) || c.dtype == DType::boolean) return group_->start(c, label, stream);
+    if (c.op != ReduceOp::sum || is_float(c.dtype) || c.dtype == DType::boolean)
+      return group_->start(c, label, stream);
     const int64_t number = number_++;
     auto flight = sent(size(), stream, [this, c, number](Flight& f) {
       for (int r = 0; r < size(); ++r)
@@ -252,11 +275,14 @@ class ChecksummedGroup : public Group {
                      linear(at(c.in, before(c.counts, r), c.dtype), c.counts[r], c.dtype)};
     });
     flight->works = {group_->start(c, label, stream), exchange_pairs(flight, label, stream)};
-    flight->check = [this, c, label, number, f = flight.get()] { compare_sum(c, label, number, *f, c.out, c.counts[rank()], c.dtype); };
+    flight->check = [this, c, label, number, f = flight.get()] {
+      compare_sum(c, label, number, *f, c.out, c.counts[rank()], c.dtype);
+    };
     return std::make_shared<ChecksummedWork>(flight);
   }
 
-  // A flight with room for `slips` of this rank, which `write` fills when the stream has come to it: the data is there then.
+  // A flight with room for `slips` of this rank, which `write` fills when the stream has come to it: the data
+  // is there then.
   template <class Write>
   FlightPointer sent(int slips, Stream& stream, Write write) {
     auto flight = std::make_shared<Flight>();
@@ -267,12 +293,15 @@ class ChecksummedGroup : public Group {
   }
   static std::string behind(const std::string& label) { return "checksum of " + label; }
   std::shared_ptr<Work> exchange_all(const FlightPointer& flight, const std::string& label, Stream& stream) {
-    return group_->start(AllGather{flight->mine.data(), flight->theirs.data(), std::vector<int64_t>(size(), kWords), DType::u64},
+    return group_->start(AllGather{flight->mine.data(), flight->theirs.data(),
+                                   std::vector<int64_t>(size(), kWords), DType::u64},
                          behind(label), stream);
   }
-  std::shared_ptr<Work> exchange_pairs(const FlightPointer& flight, const std::string& label, Stream& stream) {
+  std::shared_ptr<Work> exchange_pairs(const FlightPointer& flight, const std::string& label,
+                                       Stream& stream) {
     const std::vector<int64_t> words(static_cast<size_t>(size()), kWords);
-    return group_->start(AllToAll{flight->mine.data(), flight->theirs.data(), words, words, DType::u64}, behind(label), stream);
+    return group_->start(AllToAll{flight->mine.data(), flight->theirs.data(), words, words, DType::u64},
+                         behind(label), stream);
   }
   int64_t next_of(int peer, int tag, bool sends) {
     std::lock_guard lock(mutex_);
@@ -285,36 +314,40 @@ class ChecksummedGroup : public Group {
     return out;
   }
   static constexpr const char* kWhy =
-      "; a link, an adapter or memory between them changes what it carries; the same command continues from the last checkpoint";
+      "; a link, an adapter or memory between them changes what it carries; the same command continues from "
+      "the last checkpoint";
   [[noreturn]] void refuse(const Collective& what, const std::string& label, const std::string& words) const {
     throw PeerError(str("group \"", name(), "\": ", site_text(what, label), ": ", words, kWhy));
   }
-  void compare(const Collective& what, const std::string& label, int from, int64_t number, const Slip& slip, const void* data,
-               int64_t count, DType dtype) const {
+  void compare(const Collective& what, const std::string& label, int from, int64_t number, const Slip& slip,
+               const void* data, int64_t count, DType dtype) const {
     const Slip got = slip_of(number, data, count, dtype);
     if (got.checksum == slip.checksum && got.bytes == slip.bytes && got.number == slip.number) return;
     const bool place = got.number != slip.number;
     refuse(what, label,
            str("what rank ", rank(), " received from rank ", from, " is not what was sent: ",
-               place ? str("number ", got.number, " was expected, and the checksum is that of number ", slip.number, "; ") : "", got.bytes,
-               " bytes with checksum ", hex(got.checksum), " arrived, ", slip.bytes, " bytes with checksum ", hex(slip.checksum),
-               " were sent"));
+               place ? str("number ", got.number, " was expected, and the checksum is that of number ",
+                           slip.number, "; ")
+                     : "",
+               got.bytes, " bytes with checksum ", hex(got.checksum), " arrived, ", slip.bytes,
+               " bytes with checksum ", hex(slip.checksum), " were sent"));
   }
-  void compare_sum(const Collective& what, const std::string& label, int64_t number, const Flight& flight, const void* data, int64_t count,
-                   DType dtype) const {
+  void compare_sum(const Collective& what, const std::string& label, int64_t number, const Flight& flight,
+                   const void* data, int64_t count, DType dtype) const {
     uint64_t sum = 0;
     for (int r = 0; r < size(); ++r) {
       sum += flight.theirs[r].checksum;
       if (flight.theirs[r].number != number)
         refuse(what, label,
-               str("rank ", rank(), " expected number ", number, " from rank ", r, ", and its checksum is that of number ",
-                   flight.theirs[r].number));
+               str("rank ", rank(), " expected number ", number, " from rank ", r,
+                   ", and its checksum is that of number ", flight.theirs[r].number));
     }
     const uint64_t got = linear(data, count, dtype);
     if (got != wrapped(sum, dtype))
       refuse(what, label,
-             str("the sum that arrived on rank ", rank(), " is not that of what the ", size(), " ranks sent: checksum ", hex(got),
-                 ", the ranks' checksums add up to ", hex(wrapped(sum, dtype))));
+             str("the sum that arrived on rank ", rank(), " is not that of what the ", size(),
+                 " ranks sent: checksum ", hex(got), ", the ranks' checksums add up to ",
+                 hex(wrapped(sum, dtype))));
   }
 
   std::shared_ptr<Group> group_;

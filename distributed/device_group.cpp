@@ -16,8 +16,8 @@ std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>
   return staged_group(device, host);
 }
 
-std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>& host,
-                                          int color, int key) {
+std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent,
+                                          const std::shared_ptr<Group>& host, int color, int key) {
   if (device.addressable()) return host;
   if (host->size() == 1) return solo_device_group(device, host->name());
   if (host->size() == parent->size()) return parent;

@@ -1,4 +1,5 @@
-// Groups whose buffers are in a device's memory, made from groups whose buffers are in the host's. Compiles without CUDA.
+// Groups whose buffers are in a device's memory, made from groups whose buffers are in the host's. Compiles
+// without CUDA.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +14,24 @@ namespace lockstep {
 // The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`.
 // - the host addresses the device's memory: `host` itself;
 // - one rank: copies on the device's streams, no communicator;
-// - CUDA: NCCL (distributed/nccl/nccl_group.h). UserError on all ranks when one of them cannot open NCCL, PeerError when no communicator
+// - CUDA: NCCL (distributed/nccl/nccl_group.h). UserError on all ranks when one of them cannot open NCCL,
+// PeerError when no communicator
 //   could be made within the deadline;
 // - else, a device from a plugin: staged_group.
 // The device outlives the group; captured work that holds its collectives does not.
 std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>& host);
-// The ranks of `parent`, a group that device_group gave, that give the same color, ordered by (key, rank in parent). `host` is the host
-// group of the same ranks. Collective over `parent`, except that no call is made of groups of one rank: all ranks must then be in such a
-// group.
-std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent, const std::shared_ptr<Group>& host,
-                                          int color, int key);
+// The ranks of `parent`, a group that device_group gave, that give the same color, ordered by (key, rank in
+// parent). `host` is the host group of the same ranks. Collective over `parent`, except that no call is made
+// of groups of one rank: all ranks must then be in such a group.
+std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent,
+                                          const std::shared_ptr<Group>& host, int color, int key);
 
-// A group that copies to the host, runs the collective of `host` there, and copies back: for any device, at the speed of its copies. The
-// host part of a collective runs as host work of the stream that it was started on, and of the one that waits for it. Not capturable.
+// A group that copies to the host, runs the collective of `host` there, and copies back: for any device, at
+// the speed of its copies. The host part of a collective runs as host work of the stream that it was started
+// on, and of the one that waits for it. Not capturable.
 std::shared_ptr<Group> staged_group(Device& device, std::shared_ptr<Group> host);
-// The group of one rank on a device: a collective is a copy on the stream it was started on. Capturable where the device can capture.
+// The group of one rank on a device: a collective is a copy on the stream it was started on. Capturable where
+// the device can capture.
 std::shared_ptr<Group> solo_device_group(Device& device, const std::string& name = "world");
 
 }  // namespace lockstep

@@ -10,10 +10,18 @@ size_t bytes(int64_t count, DType dtype) { return static_cast<size_t>(count) * s
 size_t bytes(const std::vector<int64_t>& counts, DType dtype) {
   return bytes(std::accumulate(counts.begin(), counts.end(), int64_t{0}), dtype);
 }
-Regions regions(const AllReduce& c, int) { return {c.in, bytes(c.count, c.dtype), c.out, bytes(c.count, c.dtype)}; }
-Regions regions(const AllGather& c, int rank) { return {c.in, bytes(c.counts[rank], c.dtype), c.out, bytes(c.counts, c.dtype)}; }
-Regions regions(const ReduceScatter& c, int rank) { return {c.in, bytes(c.counts, c.dtype), c.out, bytes(c.counts[rank], c.dtype)}; }
-Regions regions(const AllToAll& c, int) { return {c.in, bytes(c.send_counts, c.dtype), c.out, bytes(c.recv_counts, c.dtype)}; }
+Regions regions(const AllReduce& c, int) {
+  return {c.in, bytes(c.count, c.dtype), c.out, bytes(c.count, c.dtype)};
+}
+Regions regions(const AllGather& c, int rank) {
+  return {c.in, bytes(c.counts[rank], c.dtype), c.out, bytes(c.counts, c.dtype)};
+}
+Regions regions(const ReduceScatter& c, int rank) {
+  return {c.in, bytes(c.counts, c.dtype), c.out, bytes(c.counts[rank], c.dtype)};
+}
+Regions regions(const AllToAll& c, int) {
+  return {c.in, bytes(c.send_counts, c.dtype), c.out, bytes(c.recv_counts, c.dtype)};
+}
 Regions regions(const Broadcast& c, int rank) {
   size_t all = bytes(c.count, c.dtype);
   return rank == c.root ? Regions{c.data, all, nullptr, 0} : Regions{nullptr, 0, c.data, all};
@@ -26,7 +34,9 @@ template <class C>
 void place(C& c, int, const void* in, void* out) {
   c.in = in, c.out = out;
 }
-void place(Broadcast& c, int rank, const void* in, void* out) { c.data = rank == c.root ? const_cast<void*>(in) : out; }
+void place(Broadcast& c, int rank, const void* in, void* out) {
+  c.data = rank == c.root ? const_cast<void*>(in) : out;
+}
 void place(Send& c, int, const void* in, void*) { c.data = in; }
 void place(Recv& c, int, const void*, void* out) { c.data = out; }
 void place(Barrier&, int, const void*, void*) {}

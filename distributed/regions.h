@@ -1,4 +1,5 @@
-// The memory of a collective as two regions, what it reads and what it writes, and the same collective over other memory.
+// The memory of a collective as two regions, what it reads and what it writes, and the same collective over
+// other memory.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ struct Regions {
   void* out = nullptr;
   size_t out_bytes = 0;
 };
-// The regions of a collective that has passed check_collective, seen from `rank`. A broadcast reads on its root and writes elsewhere.
+// The regions of a collective that has passed check_collective, seen from `rank`. A broadcast reads on its
+// root and writes elsewhere.
 Regions regions_of(const Collective& what, int rank);
 // The same collective, reading from `in` and writing to `out`.
 Collective over_regions(Collective what, int rank, const void* in, void* out);

@@ -44,7 +44,8 @@ class StagedWork : public Work {
     stream.wait(enqueued_);
     stream.run([flight = flight_] {
       auto work = flight->started();
-      LS_CHECK(work, "the host part of \"", flight->label, "\" was not started; the stream it was started on has failed");
+      LS_CHECK(work, "the host part of \"", flight->label,
+               "\" was not started; the stream it was started on has failed");
       auto here = inline_stream();
       work->wait(*here);
     });
@@ -71,7 +72,8 @@ class StagedGroup : public Group {
     check_collective(what, rank(), size());
     device_.enter();
     auto flight = std::make_shared<StagedFlight>();
-    flight->host = host_, flight->label = label, flight->what = what, flight->remote = regions_of(what, rank());
+    flight->host = host_, flight->label = label, flight->what = what,
+    flight->remote = regions_of(what, rank());
     flight->in = Buffer(flight->remote.in_bytes, device_.staging());
     flight->out = Buffer(flight->remote.out_bytes, device_.staging());
     device_.copy(flight->in.data(), flight->remote.in, flight->remote.in_bytes, stream);
@@ -103,14 +105,15 @@ class SoloDeviceGroup : public Group {
   bool capturable() const override { return true; }
   std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) override {
     check_collective(what, 0, 1);
-    LS_CHECK(!std::holds_alternative<Send>(what) && !std::holds_alternative<Recv>(what), lockstep::name(what), " \"", label,
-             "\" in a group of one rank");
+    LS_CHECK(!std::holds_alternative<Send>(what) && !std::holds_alternative<Recv>(what), lockstep::name(what),
+             " \"", label, "\" in a group of one rank");
     device_.enter();
     Regions regions = regions_of(what, 0);
     if (!std::holds_alternative<Broadcast>(what)) {
-      LS_CHECK(regions.in_bytes == regions.out_bytes, lockstep::name(what), " \"", label, "\" reads ", regions.in_bytes,
-               " bytes and writes ", regions.out_bytes, " in a group of one rank");
-      if (regions.out != regions.in && regions.in_bytes > 0) device_.copy(regions.out, regions.in, regions.in_bytes, stream);
+      LS_CHECK(regions.in_bytes == regions.out_bytes, lockstep::name(what), " \"", label, "\" reads ",
+               regions.in_bytes, " bytes and writes ", regions.out_bytes, " in a group of one rank");
+      if (regions.out != regions.in && regions.in_bytes > 0)
+        device_.copy(regions.out, regions.in, regions.in_bytes, stream);
     }
     return std::make_shared<CopiedWork>(stream.record());
   }

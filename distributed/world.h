@@ -18,13 +18,15 @@ class World {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::shared_ptr<Group> group() = 0;  // all ranks, named "world"
-  // Collective over the world: ranks that give the same color form a group, ordered by (key, world rank). Throws PeerError.
+  // Collective over the world: ranks that give the same color form a group, ordered by (key, world rank).
+  // Throws PeerError.
   virtual std::shared_ptr<Group> split(int color, int key, const std::string& name) = 0;
-  // The normal end, collective: all ranks meet, then the machinery is taken down. Groups must not be used afterwards. Without it, the
-  // destructor leaves the world as after an error: nothing is waited for.
+  // The normal end, collective: all ranks meet, then the machinery is taken down. Groups must not be used
+  // afterwards. Without it, the destructor leaves the world as after an error: nothing is waited for.
   virtual void finish() = 0;
-  // The end after an error: flushes standard streams and ends the process at once with `exit_code`, without waiting for any peer. After a
-  // PeerError this is the only safe way out, since a collective that is under way cannot be cancelled.
+  // The end after an error: flushes standard streams and ends the process at once with `exit_code`, without
+  // waiting for any peer. After a PeerError this is the only safe way out, since a collective that is under
+  // way cannot be cancelled.
   [[noreturn]] static void leave(int exit_code) {
     std::cout.flush();
     std::cerr.flush();
@@ -33,10 +35,11 @@ class World {
   }
 };
 
-// The world that this process was launched into: MPI's where the environment says so (OMPI_COMM_WORLD_SIZE, PMI_SIZE or PMIX_RANK is set),
-// else a world of one that never touches MPI. At most one per process is open under MPI. UserError when the MPI library has no
-// MPI_THREAD_MULTIPLE, and where RANK and WORLD_SIZE or Slurm's variables speak of several ranks that have no way to talk (no PMI or MPI);
-// PeerError when it cannot start.
+// The world that this process was launched into: MPI's where the environment says so (OMPI_COMM_WORLD_SIZE,
+// PMI_SIZE or PMIX_RANK is set), else a world of one that never touches MPI. At most one per process is open
+// under MPI. UserError when the MPI library has no MPI_THREAD_MULTIPLE, and where RANK and WORLD_SIZE or
+// Slurm's variables speak of several ranks that have no way to talk (no PMI or MPI); PeerError when it cannot
+// start.
 std::shared_ptr<World> open_world();
 std::shared_ptr<World> solo_world();
 // The library that carries the messages of open_world(), with its version; "none" for a world of one.

@@ -25,7 +25,8 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
-std::string checksum_text(uint64_t value);                      // 16 hex digits
-std::optional<uint64_t> parse_checksum(std::string_view text);  // nullopt for anything but 16 lower-case hex digits
+std::string checksum_text(uint64_t value);  // 16 hex digits
+std::optional<uint64_t> parse_checksum(
+    std::string_view text);  // nullopt for anything but 16 lower-case hex digits
 
 }  // namespace lockstep

@@ -1,17 +1,20 @@
-// DamagedError: a checkpoint is not what was written (against a UserError, which says that it is whole but does not fit).
+// DamagedError: a checkpoint is not what was written (against a UserError, which says that it is whole but
+// does not fit).
 #pragma once
 
 #include "core/base/error.h"
 
 namespace lockstep {
 
-// Bytes are missing, changed or contradict each other. load_latest falls back to an older checkpoint on this error, and on no other.
+// Bytes are missing, changed or contradict each other. load_latest falls back to an older checkpoint on this
+// error, and on no other.
 class DamagedError : public UserError {
  public:
   using UserError::UserError;
 };
 
-// The step folder is not there, or not any more: a run removes its old checkpoints while others read. Nothing is damaged.
+// The step folder is not there, or not any more: a run removes its old checkpoints while others read. Nothing
+// is damaged.
 class VanishedError : public DamagedError {
  public:
   using DamagedError::DamagedError;

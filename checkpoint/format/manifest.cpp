@@ -46,7 +46,8 @@ std::string to_text(const Manifest& manifest) {
   json["extra"] = manifest.extra;
   Json files = Json::object(), tensors = Json::object();
   for (const auto& file : manifest.files)
-    files[file.name] = {{"bytes", file.bytes}, {"header_bytes", file.header_bytes}, {"xxh3", checksum_text(file.xxh3)}};
+    files[file.name] = {
+        {"bytes", file.bytes}, {"header_bytes", file.header_bytes}, {"xxh3", checksum_text(file.xxh3)}};
   for (const auto& tensor : manifest.tensors) {
     Json chunks = Json::array();
     for (const auto& chunk : tensor.chunks)
@@ -55,7 +56,8 @@ std::string to_text(const Manifest& manifest) {
                         {"bytes", chunk.bytes},
                         {"box", {{"offset", chunk.box.offset}, {"size", chunk.box.size}}},
                         {"xxh3", checksum_text(chunk.xxh3)}});
-    tensors[tensor.fqn] = {{"dtype", name(tensor.dtype)}, {"shape", tensor.shape}, {"chunks", std::move(chunks)}};
+    tensors[tensor.fqn] = {
+        {"dtype", name(tensor.dtype)}, {"shape", tensor.shape}, {"chunks", std::move(chunks)}};
   }
   json["files"] = std::move(files);
   json["tensors"] = std::move(tensors);

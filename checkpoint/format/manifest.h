@@ -31,7 +31,8 @@ struct TensorRecord {
   std::vector<Chunk> chunks;
 };
 
-// A safetensors file of the folder. The chunks cover [header_bytes, bytes); xxh3 is of the header, so every byte has a checksum.
+// A safetensors file of the folder. The chunks cover [header_bytes, bytes); xxh3 is of the header, so every
+// byte has a checksum.
 struct FileRecord {
   std::string name;
   int64_t bytes = 0;
@@ -41,7 +42,8 @@ struct FileRecord {
 
 struct Manifest {
   int64_t step = 0;
-  int64_t serial = 0;       // place in the order of commits to the folder: 1, 2, ... A rewound run commits small steps with large serials
+  int64_t serial = 0;  // place in the order of commits to the folder: 1, 2, ... A rewound run commits small
+                       // steps with large serials
   std::string state_hash;   // of all tensors, on any layout
   std::string certificate;  // numerics certificate of the run that wrote it
   std::string producer;
@@ -57,9 +59,10 @@ struct Manifest {
 // JSON, one tensor per line, ending in a checksum of itself.
 std::string to_text(const Manifest& manifest);
 
-// Checks everything that can be checked without the data files: types, ranges (no negative, no 2^63), file names that stay in the folder,
-// chunks that tile their tensor exactly and their file without overlap, hole or overrun, its own checksum. DamagedError naming `path` and
-// the place; UserError when a newer Lockstep wrote it or the byte order differs.
+// Checks everything that can be checked without the data files: types, ranges (no negative, no 2^63), file
+// names that stay in the folder, chunks that tile their tensor exactly and their file without overlap, hole
+// or overrun, its own checksum. DamagedError naming `path` and the place; UserError when a newer Lockstep
+// wrote it or the byte order differs.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
 }  // namespace lockstep

@@ -14,23 +14,29 @@ constexpr int64_t kAlign = 64;
 constexpr int64_t kMaxHeader = 100'000'000;  // the format's own bound
 }  // namespace
 
-std::string make_safetensors_header(std::vector<SafeTensor>& tensors, const std::map<std::string, std::string>& metadata) {
+std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string> names;
   int64_t at = 0;
   for (auto& tensor : tensors) {
-    if (tensor.name == "__metadata__") throw UserError("a tensor cannot be named \"__metadata__\": safetensors keeps that name for itself");
-    if (!names.insert(tensor.name).second) throw UserError(str("two tensors are named \"", tensor.name, "\" in one safetensors file"));
+    if (tensor.name == "__metadata__")
+      throw UserError("a tensor cannot be named \"__metadata__\": safetensors keeps that name for itself");
+    if (!names.insert(tensor.name).second)
+      throw UserError(str("two tensors are named \"", tensor.name, "\" in one safetensors file"));
     tensor.bytes = numel(tensor.shape) * static_cast<int64_t>(size_of(tensor.dtype));
     tensor.offset = at;
-    header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {at, at + tensor.bytes}}};
+    header[tensor.name] = {{"dtype", safetensors_name(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {at, at + tensor.bytes}}};
     at += tensor.bytes;
   }
   std::string json = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   json.resize((json.size() + 8 + kAlign - 1) / kAlign * kAlign - 8, ' ');
   std::string out(8, '\0');
-  for (int i = 0; i < 8; ++i) out[i] = static_cast<char>(static_cast<uint64_t>(json.size()) >> (8 * i) & 0xff);
+  for (int i = 0; i < 8; ++i)
+    out[i] = static_cast<char>(static_cast<uint64_t>(json.size()) >> (8 * i) & 0xff);
   out += json;
   for (auto& tensor : tensors) tensor.offset += static_cast<int64_t>(out.size());
   return out;
@@ -38,27 +44,34 @@ std::string make_safetensors_header(std::vector<SafeTensor>& tensors, const std:
 
 int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, const std::string& path) {
   if (first_8.size() < 8 || file_bytes < 8)
-    throw DamagedError(str(path, " is not a safetensors file: it has ", file_bytes, " bytes, and 8 hold the header's length"));
+    throw DamagedError(str(path, " is not a safetensors file: it has ", file_bytes,
+                           " bytes, and 8 hold the header's length"));
   uint64_t length = 0;
-  for (int i = 0; i < 8; ++i) length |= static_cast<uint64_t>(static_cast<unsigned char>(first_8[i])) << (8 * i);
+  for (int i = 0; i < 8; ++i)
+    length |= static_cast<uint64_t>(static_cast<unsigned char>(first_8[i])) << (8 * i);
   if (length > static_cast<uint64_t>(file_bytes - 8))
-    throw DamagedError(
-        str(path, ": the header's length is ", length, " bytes, but only ", file_bytes - 8, " follow; truncated, or not safetensors"));
+    throw DamagedError(str(path, ": the header's length is ", length, " bytes, but only ", file_bytes - 8,
+                           " follow; truncated, or not safetensors"));
   if (length > static_cast<uint64_t>(kMaxHeader))
-    throw DamagedError(str(path, ": the header's length is ", length, " bytes; the format allows ", kMaxHeader));
+    throw DamagedError(
+        str(path, ": the header's length is ", length, " bytes; the format allows ", kMaxHeader));
   return static_cast<int64_t>(length);
 }
 
-SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes, const std::string& path) {
-  if (json.empty() || json[0] != '{') throw DamagedError(str(path, ": the header does not begin with '{'; not a safetensors file"));
+SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
+                                           const std::string& path) {
+  if (json.empty() || json[0] != '{')
+    throw DamagedError(str(path, ": the header does not begin with '{'; not a safetensors file"));
   Json header = strict::parse(json, str(path, ": header"));
   SafeTensorsHeader out;
   out.data_start = 8 + static_cast<int64_t>(json.size());
   for (const auto& [key, value] : header.items()) {
     std::string where = str(path, ": ", key);
     if (key == "__metadata__") {
-      if (!value.is_object()) throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));
-      for (const auto& [name, item] : value.items()) out.metadata[name] = strict::text(value, name.c_str(), where);
+      if (!value.is_object())
+        throw DamagedError(str(where, " is a ", value.type_name(), "; an object of strings belongs there"));
+      for (const auto& [name, item] : value.items())
+        out.metadata[name] = strict::text(value, name.c_str(), where);
       continue;
     }
     SafeTensor tensor;
@@ -69,31 +82,40 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
     } catch (const UserError& e) { throw DamagedError(str(where, ": ", e.what())); }
     tensor.shape = strict::naturals(value, "shape", where);
     auto range = strict::naturals(value, "data_offsets", where);
-    if (range.size() != 2) throw DamagedError(str(where, ": \"data_offsets\" has ", range.size(), " numbers; begin and end belong there"));
-    if (range[1] < range[0]) throw DamagedError(str(where, ": \"data_offsets\" ends at ", range[1], ", before its begin ", range[0]));
+    if (range.size() != 2)
+      throw DamagedError(
+          str(where, ": \"data_offsets\" has ", range.size(), " numbers; begin and end belong there"));
+    if (range[1] < range[0])
+      throw DamagedError(
+          str(where, ": \"data_offsets\" ends at ", range[1], ", before its begin ", range[0]));
     if (range[1] > file_bytes - out.data_start)
-      throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ", file_bytes - out.data_start,
-                             "; truncated, or a wrong offset"));
-    tensor.bytes = strict::multiply(strict::elements(tensor.shape, where), static_cast<int64_t>(size_of(tensor.dtype)), where);
+      throw DamagedError(str(where, ": bytes ", range[0], "..", range[1], " of the data, but the file holds ",
+                             file_bytes - out.data_start, "; truncated, or a wrong offset"));
+    tensor.bytes = strict::multiply(strict::elements(tensor.shape, where),
+                                    static_cast<int64_t>(size_of(tensor.dtype)), where);
     if (tensor.bytes != range[1] - range[0])
       throw DamagedError(str(where, ": ", shape_text(tensor.dtype, tensor.shape), " takes ", tensor.bytes,
                              " bytes, but \"data_offsets\" spans ", range[1] - range[0]));
     tensor.offset = out.data_start + range[0];
     out.tensors.push_back(std::move(tensor));
   }
-  std::stable_sort(out.tensors.begin(), out.tensors.end(),
-                   [](const SafeTensor& a, const SafeTensor& b) { return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes; });
+  std::stable_sort(out.tensors.begin(), out.tensors.end(), [](const SafeTensor& a, const SafeTensor& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.bytes < b.bytes;
+  });
   int64_t at = out.data_start;
   std::string before = "the header";
   for (const auto& tensor : out.tensors) {
     if (tensor.offset < at)
-      throw DamagedError(str(path, ": ", tensor.name, " begins at byte ", tensor.offset, ", inside ", before, " which ends at ", at));
+      throw DamagedError(str(path, ": ", tensor.name, " begins at byte ", tensor.offset, ", inside ", before,
+                             " which ends at ", at));
     if (tensor.offset > at)
-      throw DamagedError(str(path, ": bytes ", at, "..", tensor.offset, " between ", before, " and ", tensor.name, " belong to no tensor"));
+      throw DamagedError(str(path, ": bytes ", at, "..", tensor.offset, " between ", before, " and ",
+                             tensor.name, " belong to no tensor"));
     at = tensor.offset + tensor.bytes;
     before = tensor.name;
   }
-  if (at != file_bytes) throw DamagedError(str(path, ": ", file_bytes - at, " bytes after ", before, " belong to no tensor"));
+  if (at != file_bytes)
+    throw DamagedError(str(path, ": ", file_bytes - at, " bytes after ", before, " belong to no tensor"));
   return out;
 }
 

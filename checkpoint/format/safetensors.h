@@ -1,5 +1,6 @@
-// safetensors: the header of a file of tensors that any reader opens. 8-byte little-endian length, JSON, then the bytes of all tensors
-// without holes. Source: the format's own description (github.com/huggingface/safetensors, README, "Format").
+// safetensors: the header of a file of tensors that any reader opens. 8-byte little-endian length, JSON, then
+// the bytes of all tensors without holes. Source: the format's own description
+// (github.com/huggingface/safetensors, README, "Format").
 #pragma once
 
 #include <cstdint>
@@ -26,16 +27,20 @@ struct SafeTensorsHeader {
   int64_t data_start = 0;                       // bytes before the data: 8 + length of the JSON text
 };
 
-// The first bytes of a file that holds `tensors` in this order: length, JSON, spaces up to a multiple of 64 bytes. Fills offset and bytes
-// of each. UserError for two tensors of one name and for the reserved name "__metadata__".
-std::string make_safetensors_header(std::vector<SafeTensor>& tensors, const std::map<std::string, std::string>& metadata);
+// The first bytes of a file that holds `tensors` in this order: length, JSON, spaces up to a multiple of 64
+// bytes. Fills offset and bytes of each. UserError for two tensors of one name and for the reserved name
+// "__metadata__".
+std::string make_safetensors_header(std::vector<SafeTensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata);
 
-// Length of the JSON text from the first 8 bytes. DamagedError when the file of `file_bytes` cannot hold it, or it passes the format's 100
-// MB.
+// Length of the JSON text from the first 8 bytes. DamagedError when the file of `file_bytes` cannot hold it,
+// or it passes the format's 100 MB.
 int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, const std::string& path);
 
-// The header from its JSON text. Everything is checked before a byte of data is read: dtype, shape and range agree, ranges tile the data of
-// a file of `file_bytes` without overlap, hole or overrun. DamagedError naming path and tensor.
-SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes, const std::string& path);
+// The header from its JSON text. Everything is checked before a byte of data is read: dtype, shape and range
+// agree, ranges tile the data of a file of `file_bytes` without overlap, hole or overrun. DamagedError naming
+// path and tensor.
+SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
+                                           const std::string& path);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Strict JSON: no duplicate keys, no deep nesting, and typed reads whose errors say where. For bytes that may be damaged or hostile.
+// Strict JSON: no duplicate keys, no deep nesting, and typed reads whose errors say where. For bytes that may
+// be damaged or hostile.
 #pragma once
 
 #include <cstdint>

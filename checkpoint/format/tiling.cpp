@@ -37,19 +37,23 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
   int64_t total = strict::elements(shape, where), covered = 0;
   for (const Box& box : boxes) {
     if (box.offset.size() != shape.size() || box.size.size() != shape.size())
-      throw DamagedError(
-          str(where, ": a box has ", box.offset.size(), " offsets and ", box.size.size(), " sizes, the tensor ", shape.size(), " dims"));
+      throw DamagedError(str(where, ": a box has ", box.offset.size(), " offsets and ", box.size.size(),
+                             " sizes, the tensor ", shape.size(), " dims"));
     for (size_t d = 0; d < shape.size(); ++d)
-      if (box.offset[d] < 0 || box.size[d] < 0 || box.offset[d] > shape[d] || box.size[d] > shape[d] - box.offset[d])
-        throw DamagedError(str(where, ": a box at offset ", box.offset, " of size ", box.size, " leaves the tensor of shape ", shape));
+      if (box.offset[d] < 0 || box.size[d] < 0 || box.offset[d] > shape[d] ||
+          box.size[d] > shape[d] - box.offset[d])
+        throw DamagedError(str(where, ": a box at offset ", box.offset, " of size ", box.size,
+                               " leaves the tensor of shape ", shape));
     int64_t n = numel(box);
     if (n == 0 && total > 0) throw DamagedError(str(where, ": box ", text(box), " holds no element"));
     if (n > total - covered)
-      throw DamagedError(str(where, ": boxes overlap: with ", text(box), " they hold more than the tensor's ", total, " elements"));
+      throw DamagedError(str(where, ": boxes overlap: with ", text(box), " they hold more than the tensor's ",
+                             total, " elements"));
     covered += n;
   }
   if (total == 0) {
-    if (boxes.size() > 1) throw DamagedError(str(where, ": ", boxes.size(), " boxes for a tensor without elements"));
+    if (boxes.size() > 1)
+      throw DamagedError(str(where, ": ", boxes.size(), " boxes for a tensor without elements"));
     return;
   }
   std::vector<size_t> order(boxes.size());
@@ -60,7 +64,8 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
     const Box& a = boxes[order[i]];
     int64_t end = shape.empty() ? 1 : a.offset[0] + a.size[0];
     for (size_t j = i + 1; j < order.size() && first(order[j]) < end; ++j)
-      if (overlap(a, boxes[order[j]])) throw DamagedError(str(where, ": boxes ", text(a), " and ", text(boxes[order[j]]), " overlap"));
+      if (overlap(a, boxes[order[j]]))
+        throw DamagedError(str(where, ": boxes ", text(a), " and ", text(boxes[order[j]]), " overlap"));
   }
   if (covered == total) return;
   std::vector<Box> missing{whole(shape)};
@@ -75,7 +80,8 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
     }
     missing = std::move(still);
   }
-  throw DamagedError(str(where, ": boxes hold ", covered, " of ", total, " elements; ", text(missing.at(0)), " is missing"));
+  throw DamagedError(
+      str(where, ": boxes hold ", covered, " of ", total, " elements; ", text(missing.at(0)), " is missing"));
 }
 
 }  // namespace lockstep

@@ -21,14 +21,16 @@ std::string first_cut(const Manifest& manifest, const std::string& file, int64_t
   int64_t offset = 0;
   for (const auto& tensor : manifest.tensors)
     for (const auto& chunk : tensor.chunks)
-      if (chunk.file == file && chunk.offset + chunk.bytes > end && (!best || chunk.offset < offset)) best = &tensor, offset = chunk.offset;
+      if (chunk.file == file && chunk.offset + chunk.bytes > end && (!best || chunk.offset < offset))
+        best = &tensor, offset = chunk.offset;
   return best ? str("; the first tensor concerned is ", best->fqn, " at offset ", offset) : "";
 }
 
 constexpr int64_t kMaxHeader = 100'000'008;
 }  // namespace
 
-std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record, const Manifest& manifest) {
+std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record,
+                                   const Manifest& manifest) {
   std::string path = folder + "/" + record.name;
   std::unique_ptr<InFile> file;
   try {
@@ -36,24 +38,27 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
   } catch (const StorageError& e) {
     if (e.code != ENOENT) throw;
     if (!storage.exists(folder)) throw VanishedError(str(folder, " was removed while it was read"));
-    throw DamagedError(str(path, " is missing (", record.bytes, " bytes)", first_cut(manifest, record.name, 0)));
+    throw DamagedError(
+        str(path, " is missing (", record.bytes, " bytes)", first_cut(manifest, record.name, 0)));
   }
   if (file->bytes() < record.bytes)
-    throw DamagedError(
-        str(path, " is truncated: ", file->bytes(), " of ", record.bytes, " bytes", first_cut(manifest, record.name, file->bytes())));
-  if (file->bytes() > record.bytes) throw DamagedError(str(path, " has grown: ", file->bytes(), " bytes, ", record.bytes, " were written"));
+    throw DamagedError(str(path, " is truncated: ", file->bytes(), " of ", record.bytes, " bytes",
+                           first_cut(manifest, record.name, file->bytes())));
+  if (file->bytes() > record.bytes)
+    throw DamagedError(str(path, " has grown: ", file->bytes(), " bytes, ", record.bytes, " were written"));
   if (record.header_bytes > kMaxHeader)
-    throw DamagedError(str(path, ": a header of ", record.header_bytes, " bytes; the format allows ", kMaxHeader));
+    throw DamagedError(
+        str(path, ": a header of ", record.header_bytes, " bytes; the format allows ", kMaxHeader));
   std::string header(static_cast<size_t>(record.header_bytes), '\0');
   file->read(0, header.data(), header.size());
   if (hash64(header) != record.xxh3)
-    throw DamagedError(str(path, ": the header (bytes 0..", record.header_bytes, ") is damaged: checksum ", checksum_text(hash64(header)),
-                           ", written ", checksum_text(record.xxh3)));
+    throw DamagedError(str(path, ": the header (bytes 0..", record.header_bytes, ") is damaged: checksum ",
+                           checksum_text(hash64(header)), ", written ", checksum_text(record.xxh3)));
   return file;
 }
 
-void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor, const Chunk& chunk, const ChunkSink& sink,
-                  std::vector<std::byte>& buffer) {
+void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor,
+                  const Chunk& chunk, const ChunkSink& sink, std::vector<std::byte>& buffer) {
   Checksum checksum;
   int64_t element = static_cast<int64_t>(size_of(tensor.dtype));
   for_each_block(chunk.box, kBlockBytes / element, [&](const Box& block, int64_t at) {
@@ -69,15 +74,17 @@ void stream_chunk(const InFile& file, const std::string& folder, const TensorRec
     if (!in_place && sink.take) sink.take(block, into);
   });
   if (checksum.value() != chunk.xxh3)
-    throw DamagedError(str(folder, "/", chunk.file, ": tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset,
-                           "..", chunk.offset + chunk.bytes, " are damaged: checksum ", checksum_text(checksum.value()), ", written ",
+    throw DamagedError(str(folder, "/", chunk.file, ": tensor ", tensor.fqn, ", box ", text(chunk.box),
+                           ", bytes at offset ", chunk.offset, "..", chunk.offset + chunk.bytes,
+                           " are damaged: checksum ", checksum_text(checksum.value()), ", written ",
                            checksum_text(chunk.xxh3)));
 }
 
-void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest, const std::vector<Array*>& arrays) {
+void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest,
+                 const std::vector<Array*>& arrays) {
   for (const Array* array : arrays)
-    LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(), " of ", array->local_bytes(),
-             " bytes");
+    LS_CHECK(array->data.bytes() >= array->local_bytes(), array->fqn, " has room for ", array->data.bytes(),
+             " of ", array->local_bytes(), " bytes");
   for (Array* array : arrays) array->host_wrote();
   std::unique_ptr<InFile> file;
   std::string open_name;
@@ -105,9 +112,11 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
         const Piece& piece = array.pieces[target.piece];
         auto part = intersect(block, piece.global);
         if (!part) continue;
-        for_each_run(*part, block, piece.frame(array.local_shape), [&](int64_t from, int64_t to, int64_t count) {
-          std::memcpy(array.data.data() + to * element, data + from * element, static_cast<size_t>(count * element));
-        });
+        for_each_run(*part, block, piece.frame(array.local_shape),
+                     [&](int64_t from, int64_t to, int64_t count) {
+                       std::memcpy(array.data.data() + to * element, data + from * element,
+                                   static_cast<size_t>(count * element));
+                     });
       }
     };
     stream_chunk(*file, folder, *read.tensor, *read.chunk, sink, buffer);
@@ -129,8 +138,8 @@ StateHash hash_block(const TensorRecord& tensor, const Box& block, const std::by
 }
 }  // namespace
 
-std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest, int64_t part, int64_t parts,
-                                       StateHash* hash) {
+std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,
+                                       int64_t part, int64_t parts, StateHash* hash) {
   struct Item {
     const TensorRecord* tensor;
     const Chunk* chunk;
@@ -152,7 +161,10 @@ std::vector<std::string> verify_chunks(Storage& storage, const std::string& fold
     }
     for (const auto& item : items) try {
         ChunkSink sink;
-        if (hash) sink.take = [&](const Box& block, const std::byte* data) { hash->add(hash_block(*item.tensor, block, data)); };
+        if (hash)
+          sink.take = [&](const Box& block, const std::byte* data) {
+            hash->add(hash_block(*item.tensor, block, data));
+          };
         stream_chunk(*file, folder, *item.tensor, *item.chunk, sink, buffer);
       } catch (const UserError& e) { problems.push_back(e.what()); }
   }

@@ -1,4 +1,5 @@
-// Reading chunks: every chunk passes once, in blocks, under its checksum, straight into place where it is one run there.
+// Reading chunks: every chunk passes once, in blocks, under its checksum, straight into place where it is one
+// run there.
 #pragma once
 
 #include <functional>
@@ -9,26 +10,33 @@
 
 namespace lockstep {
 
-// Opens a file of the checkpoint in `folder` and compares its size and header with the record. DamagedError, worded apart, when it is
-// missing, truncated, too long or its header changed. VanishedError when the whole folder is gone.
-std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record, const Manifest& manifest);
+// Opens a file of the checkpoint in `folder` and compares its size and header with the record. DamagedError,
+// worded apart, when it is missing, truncated, too long or its header changed. VanishedError when the whole
+// folder is gone.
+std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, const FileRecord& record,
+                                   const Manifest& manifest);
 
 // Where blocks of a chunk go. Both get the block in global coordinates.
 struct ChunkSink {
-  std::function<std::byte*(const Box& block)> direct;                 // memory to read the block into, or nullptr; may be empty
-  std::function<void(const Box& block, const std::byte* data)> take;  // called for blocks that were not read directly; may be empty
+  std::function<std::byte*(const Box& block)>
+      direct;  // memory to read the block into, or nullptr; may be empty
+  std::function<void(const Box& block, const std::byte* data)>
+      take;  // called for blocks that were not read directly; may be empty
 };
-// Streams one chunk through a buffer of at most kBlockBytes and compares its checksum at the end. DamagedError naming file, tensor and
-// bytes.
-void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor, const Chunk& chunk, const ChunkSink& sink,
-                  std::vector<std::byte>& buffer);
+// Streams one chunk through a buffer of at most kBlockBytes and compares its checksum at the end.
+// DamagedError naming file, tensor and bytes.
+void stream_chunk(const InFile& file, const std::string& folder, const TensorRecord& tensor,
+                  const Chunk& chunk, const ChunkSink& sink, std::vector<std::byte>& buffer);
 
-// Fills the pieces of `arrays` (allocated; of the types in the manifest). On DamagedError their contents are unspecified.
-void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest, const std::vector<Array*>& arrays);
+// Fills the pieces of `arrays` (allocated; of the types in the manifest). On DamagedError their contents are
+// unspecified.
+void read_arrays(Storage& storage, const std::string& folder, const Manifest& manifest,
+                 const std::vector<Array*>& arrays);
 
-// Checks part `part` of `parts` of a checkpoint's chunks (all, for 0 of 1) without arrays: files, headers, checksums. Returns every problem
-// found; empty when whole. Adds the content hash of the elements it read to `hash` when given.
-std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest, int64_t part, int64_t parts,
-                                       StateHash* hash = nullptr);
+// Checks part `part` of `parts` of a checkpoint's chunks (all, for 0 of 1) without arrays: files, headers,
+// checksums. Returns every problem found; empty when whole. Adds the content hash of the elements it read to
+// `hash` when given.
+std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,
+                                       int64_t part, int64_t parts, StateHash* hash = nullptr);
 
 }  // namespace lockstep

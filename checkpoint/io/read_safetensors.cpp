@@ -19,10 +19,12 @@ SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string&
 }
 
 void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array) {
-  LS_CHECK(tensor.shape == array.shape && (tensor.dtype == array.dtype || widens(tensor.dtype, array.dtype)), tensor.name);
-  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " has room for ", array.data.bytes(), " of ", array.local_bytes(),
-           " bytes");
-  int64_t from_size = static_cast<int64_t>(size_of(tensor.dtype)), to_size = static_cast<int64_t>(size_of(array.dtype));
+  LS_CHECK(tensor.shape == array.shape && (tensor.dtype == array.dtype || widens(tensor.dtype, array.dtype)),
+           tensor.name);
+  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " has room for ", array.data.bytes(), " of ",
+           array.local_bytes(), " bytes");
+  int64_t from_size = static_cast<int64_t>(size_of(tensor.dtype)),
+          to_size = static_cast<int64_t>(size_of(array.dtype));
   Box stored = whole(tensor.shape);
   array.fetch();
   array.host_wrote();
@@ -44,7 +46,8 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
         if (tensor.dtype == array.dtype)
           std::memcpy(into, source, static_cast<size_t>(count * to_size));
         else
-          for (int64_t i = 0; i < count; ++i) set_double(array.dtype, into, i, get_double(tensor.dtype, source, i));
+          for (int64_t i = 0; i < count; ++i)
+            set_double(array.dtype, into, i, get_double(tensor.dtype, source, i));
       });
     });
   }

@@ -14,13 +14,15 @@ namespace {
 const Piece& piece_of(const Array& array, const Box& box) {
   for (const auto& piece : array.pieces)
     if (piece.global == box) return piece;
-  throw InternalError(str(array.fqn, ": the save plan gives this rank box ", text(box), ", which it does not hold"));
+  throw InternalError(
+      str(array.fqn, ": the save plan gives this rank box ", text(box), ", which it does not hold"));
 }
 
 uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vector<std::byte>& buffer) {
   Checksum checksum;
   if (numel(box) == 0) return checksum.value();
-  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " holds ", array.data.bytes(), " of ", array.local_bytes(), " bytes");
+  LS_CHECK(array.data.bytes() >= array.local_bytes(), array.fqn, " holds ", array.data.bytes(), " of ",
+           array.local_bytes(), " bytes");
   int64_t element = static_cast<int64_t>(size_of(array.dtype));
   Box frame = piece_of(array, box).frame(array.local_shape);
   array.fetch();
@@ -33,7 +35,8 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
     } else {
       buffer.resize(bytes);
       for_each_run(block, frame, block, [&](int64_t from, int64_t to, int64_t count) {
-        std::memcpy(buffer.data() + to * element, data + from * element, static_cast<size_t>(count * element));
+        std::memcpy(buffer.data() + to * element, data + from * element,
+                    static_cast<size_t>(count * element));
       });
       source = buffer.data();
     }
@@ -45,7 +48,8 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
 }  // namespace
 
 ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
-                         const std::vector<const Array*>& arrays, const std::map<std::string, std::string>& metadata) {
+                         const std::vector<const Array*>& arrays,
+                         const std::map<std::string, std::string>& metadata) {
   const auto& chunks = plan.by_rank[static_cast<size_t>(rank)];
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;
@@ -61,7 +65,8 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePl
   receipt.header_xxh3 = hash64(header);
   std::vector<std::byte> buffer;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    LS_CHECK(file->bytes() == tensors[i].offset, path, ": ", tensors[i].name, " at byte ", file->bytes(), ", planned ", tensors[i].offset);
+    LS_CHECK(file->bytes() == tensors[i].offset, path, ": ", tensors[i].name, " at byte ", file->bytes(),
+             ", planned ", tensors[i].offset);
     receipt.offsets.push_back(tensors[i].offset);
     receipt.checksums.push_back(write_chunk(*file, *arrays[chunks[i].tensor], chunks[i].box, buffer));
   }

@@ -19,9 +19,10 @@ struct ShardReceipt {
   std::vector<uint64_t> checksums;  // per planned chunk, XXH3-64
 };
 
-// Writes plan.by_rank[rank] as a safetensors file, synced and closed. `arrays` are this rank's, in the order of plan.tensors. A rank
-// without chunks writes no file (bytes 0). StorageError as the storage gives it.
+// Writes plan.by_rank[rank] as a safetensors file, synced and closed. `arrays` are this rank's, in the order
+// of plan.tensors. A rank without chunks writes no file (bytes 0). StorageError as the storage gives it.
 ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
-                         const std::vector<const Array*>& arrays, const std::map<std::string, std::string>& metadata);
+                         const std::vector<const Array*>& arrays,
+                         const std::map<std::string, std::string>& metadata);
 
 }  // namespace lockstep

@@ -16,14 +16,16 @@ std::vector<NamedType> types_of(const std::vector<Array*>& arrays) {
 
 bool widens(DType from, DType to) { return is_float(from) && is_float(to) && size_of(from) < size_of(to); }
 
-std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where, const std::vector<NamedType>& wanted,
-                        const std::string& wanted_where, bool widening) {
+std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where,
+                        const std::vector<NamedType>& wanted, const std::string& wanted_where,
+                        bool widening) {
   std::unordered_map<std::string, const NamedType*> have, want;
   std::vector<std::string> have_names, want_names;
   for (const auto& t : stored) have[t.fqn] = &t, have_names.push_back(t.fqn);
   for (const auto& t : wanted) want[t.fqn] = &t, want_names.push_back(t.fqn);
   std::vector<std::string> lines;
-  constexpr size_t kMaxHints = 64;  // a hint compares with every known name; the first ones suffice to see what went wrong
+  constexpr size_t kMaxHints =
+      64;  // a hint compares with every known name; the first ones suffice to see what went wrong
   auto hint = [&](const std::string& name, const std::vector<std::string>& known, const std::string& where) {
     if (lines.size() >= kMaxHints) return std::string();
     std::string near = nearest(name, known);
@@ -32,22 +34,24 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
   size_t missing = 0, extra = 0, differ = 0;
   for (const auto& t : wanted)
     if (!have.count(t.fqn))
-      ++missing, lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, have_names, stored_where)));
+      ++missing, lines.push_back(str("  missing: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
+                                     hint(t.fqn, have_names, stored_where)));
   for (const auto& t : stored)
     if (!want.count(t.fqn))
-      ++extra, lines.push_back(str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape), hint(t.fqn, want_names, wanted_where)));
+      ++extra, lines.push_back(str("  extra: ", t.fqn, ' ', shape_text(t.dtype, t.shape),
+                                   hint(t.fqn, want_names, wanted_where)));
   for (const auto& t : wanted) {
     auto found = have.find(t.fqn);
     if (found == have.end()) continue;
     const NamedType& s = *found->second;
     if (s.shape == t.shape && (s.dtype == t.dtype || (widening && widens(s.dtype, t.dtype)))) continue;
     ++differ;
-    lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where, " and ",
-                        shape_text(t.dtype, t.shape), " in ", wanted_where));
+    lines.push_back(str("  differs: ", t.fqn, " is ", shape_text(s.dtype, s.shape), " in ", stored_where,
+                        " and ", shape_text(t.dtype, t.shape), " in ", wanted_where));
   }
   if (lines.empty()) return "";
-  return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ", differ,
-             " of another shape or dtype\n", join(lines, "\n"));
+  return str(stored_where, " does not fit ", wanted_where, ": ", missing, " missing, ", extra, " extra, ",
+             differ, " of another shape or dtype\n", join(lines, "\n"));
 }
 
 }  // namespace lockstep

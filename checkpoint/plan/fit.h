@@ -15,13 +15,14 @@ struct NamedType {
 };
 std::vector<NamedType> types_of(const std::vector<Array*>& arrays);
 
-// "" when they agree; else the text of a UserError: one line per missing, extra and mis-shaped tensor with both types and the nearest known
-// name. `stored_where` and `wanted_where` name the two sides ("init.safetensors", "the model"). With `widening`, a stored float may be
-// narrower.
-std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where, const std::vector<NamedType>& wanted,
-                        const std::string& wanted_where, bool widening);
+// "" when they agree; else the text of a UserError: one line per missing, extra and mis-shaped tensor with
+// both types and the nearest known name. `stored_where` and `wanted_where` name the two sides
+// ("init.safetensors", "the model"). With `widening`, a stored float may be narrower.
+std::string misfit_text(const std::vector<NamedType>& stored, const std::string& stored_where,
+                        const std::vector<NamedType>& wanted, const std::string& wanted_where, bool widening);
 
-// True when every value of `from` is exactly a value of `to`, both floats, and they differ: bf16 or f16 to f32 or f64, f32 to f64.
+// True when every value of `from` is exactly a value of `to`, both floats, and they differ: bf16 or f16 to
+// f32 or f64, f32 to f64.
 bool widens(DType from, DType to);
 
 }  // namespace lockstep

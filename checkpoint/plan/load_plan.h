@@ -1,4 +1,5 @@
-// LoadPlan: boxes needed x boxes stored. Which stored chunks a rank reads, and into which pieces of its arrays they go.
+// LoadPlan: boxes needed x boxes stored. Which stored chunks a rank reads, and into which pieces of its
+// arrays they go.
 #pragma once
 
 #include <vector>
@@ -20,8 +21,8 @@ struct PlannedRead {
   std::vector<Target> targets;  // pieces that share elements with the chunk
 };
 
-// The reads of the rank that holds `arrays`, ordered by file and offset. Arrays that the manifest does not have are left out (see fit.h).
-// The manifest must outlive the plan.
+// The reads of the rank that holds `arrays`, ordered by file and offset. Arrays that the manifest does not
+// have are left out (see fit.h). The manifest must outlive the plan.
 std::vector<PlannedRead> plan_load(const Manifest& manifest, const std::vector<Array*>& arrays);
 
 }  // namespace lockstep

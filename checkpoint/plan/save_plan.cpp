@@ -19,13 +19,16 @@ struct Held {
   std::vector<int64_t> holders;
 };
 
-// Distinct boxes of one tensor. Ranks that agree on the coordinates of all splitting mesh dims hold the same boxes.
-void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mesh& mesh, std::vector<Held>& out) {
+// Distinct boxes of one tensor. Ranks that agree on the coordinates of all splitting mesh dims hold the same
+// boxes.
+void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mesh& mesh,
+                 std::vector<Held>& out) {
   const TensorSpec& spec = tensors[index];
   int64_t element = static_cast<int64_t>(size_of(spec.dtype));
   std::vector<bool> splits(static_cast<size_t>(mesh.ndim()), false);
   for (const auto& [dim, placement] : spec.layout.splits) {
-    LS_CHECK(placement.kind == Placement::Kind::shard, spec.fqn, " is ", text(placement), "; only Replicate and Shard are state");
+    LS_CHECK(placement.kind == Placement::Kind::shard, spec.fqn, " is ", text(placement),
+             "; only Replicate and Shard are state");
     splits[static_cast<size_t>(dim)] = true;
   }
   std::map<std::vector<int64_t>, std::vector<int64_t>> holders;  // by coordinate, replicated dims at 0
@@ -70,7 +73,8 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     LS_CHECK(names.insert(tensors[i].fqn).second, "two tensors of the state are named ", tensors[i].fqn);
     append_held(tensors, i, mesh, held);
-    words += str('\n', tensors[i].fqn, ' ', shape_text(tensors[i].dtype, tensors[i].shape), ' ', text(tensors[i].layout, mesh));
+    words += str('\n', tensors[i].fqn, ' ', shape_text(tensors[i].dtype, tensors[i].shape), ' ',
+                 text(tensors[i].layout, mesh));
   }
   plan.fingerprint = hash_hex(words);
   // Boxes with one holder are given; the others follow, largest first.
@@ -84,7 +88,8 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
   std::vector<int64_t> load(plan.by_rank.size(), 0);
   for (size_t i : order) {
     const auto& ranks = held[i].holders;
-    int64_t best = *std::min_element(ranks.begin(), ranks.end(), [&](int64_t a, int64_t b) { return load[a] < load[b]; });
+    int64_t best = *std::min_element(ranks.begin(), ranks.end(),
+                                     [&](int64_t a, int64_t b) { return load[a] < load[b]; });
     load[best] += held[i].bytes;
     plan.by_rank[best].push_back({held[i].tensor, held[i].box});
   }
@@ -98,7 +103,9 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
   return plan;
 }
 
-std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box) { return box.size == shape ? fqn : fqn + text(box); }
+std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box) {
+  return box.size == shape ? fqn : fqn + text(box);
+}
 std::string shard_name(int64_t rank) { return str("rank-", rank, ".safetensors"); }
 
 }  // namespace lockstep

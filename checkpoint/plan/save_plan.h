@@ -1,4 +1,5 @@
-// SavePlan: which rank writes which box. A pure function of the layouts, so every rank knows the whole plan without a word to another.
+// SavePlan: which rank writes which box. A pure function of the layouts, so every rank knows the whole plan
+// without a word to another.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +25,20 @@ struct PlannedChunk {
 
 struct SavePlan {
   std::vector<TensorSpec> tensors;
-  std::vector<std::vector<PlannedChunk>> by_rank;  // in file order: larger element sizes first, then tensors in order
-  std::string fingerprint;                         // equal on ranks that hold the same plan
+  std::vector<std::vector<PlannedChunk>>
+      by_rank;              // in file order: larger element sizes first, then tensors in order
+  std::string fingerprint;  // equal on ranks that hold the same plan
   int64_t bytes_of(int64_t rank) const;
 };
 
-// Every distinct box of every tensor is written exactly once, by one of the ranks that hold it; boxes with several holders go, largest
-// first, to the holder with the fewest bytes so far. A tensor without elements is one empty chunk, so that every reader sees it.
-// InternalError for Partial and PerLane (not state) and for two tensors of one FQN.
+// Every distinct box of every tensor is written exactly once, by one of the ranks that hold it; boxes with
+// several holders go, largest first, to the holder with the fewest bytes so far. A tensor without elements is
+// one empty chunk, so that every reader sees it. InternalError for Partial and PerLane (not state) and for
+// two tensors of one FQN.
 SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh);
 
-// Name of a chunk in its safetensors file: the FQN when the box is the whole tensor, else the FQN and the box, "w[0:4,8:16]".
+// Name of a chunk in its safetensors file: the FQN when the box is the whole tensor, else the FQN and the
+// box, "w[0:4,8:16]".
 std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box);
 std::string shard_name(int64_t rank);  // "rank-3.safetensors"
 

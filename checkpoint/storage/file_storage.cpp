@@ -35,12 +35,14 @@ std::string free_text(const std::string& path) {
 
 void sync_descriptor(int fd, const std::string& path) {
   int code = sync_fully(fd);
-  if (code != 0 && code != EINVAL) fail(str("cannot sync ", path), path, code);  // EINVAL: nothing to sync there (some folders)
+  if (code != 0 && code != EINVAL)
+    fail(str("cannot sync ", path), path, code);  // EINVAL: nothing to sync there (some folders)
 }
 
 class PosixOutFile : public OutFile {
  public:
-  PosixOutFile(FileStorage& storage, std::string path, Descriptor fd) : storage_(storage), path_(std::move(path)), fd_(std::move(fd)) {}
+  PosixOutFile(FileStorage& storage, std::string path, Descriptor fd)
+      : storage_(storage), path_(std::move(path)), fd_(std::move(fd)) {}
 
   void write(const void* data, size_t bytes) override {
     const char* at = static_cast<const char*>(data);
@@ -51,8 +53,8 @@ class PosixOutFile : public OutFile {
       if (n <= 0) {
         int code = n == 0 ? ENOSPC : errno;
         bool full = code == ENOSPC || code == EDQUOT || code == EFBIG;
-        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (", left,
-                               " bytes of this piece left)", full ? free_text(path_) : ""),
+        throw StorageError(str("cannot write ", path_, ": ", std::strerror(code), " at byte ", written_, " (",
+                               left, " bytes of this piece left)", full ? free_text(path_) : ""),
                            path_, code);
       }
       at += n;
@@ -62,7 +64,8 @@ class PosixOutFile : public OutFile {
   }
   void sync() override { sync_descriptor(fd_.get(), path_); }
   void close() override {
-    if (::close(fd_.take()) != 0 && errno != EINTR) fail(str("cannot close ", path_, " after ", written_, " bytes"), path_, errno);
+    if (::close(fd_.take()) != 0 && errno != EINTR)
+      fail(str("cannot close ", path_, " after ", written_, " bytes"), path_, errno);
   }
   int64_t bytes() const override { return written_; }
 
@@ -86,7 +89,9 @@ class PosixInFile : public InFile {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail(str("cannot read ", path_, ", ", left, " bytes at offset ", offset), path_, errno);
       if (n == 0)
-        throw StorageError(str("cannot read ", path_, ", ", left, " bytes at offset ", offset, ": the file ends there"), path_, EIO);
+        throw StorageError(
+            str("cannot read ", path_, ", ", left, " bytes at offset ", offset, ": the file ends there"),
+            path_, EIO);
       at += n;
       offset += n;
       left -= static_cast<size_t>(n);
@@ -116,7 +121,9 @@ std::string holder_text(int fd) {
 }  // namespace
 
 int64_t FileStorage::write_some(int fd, const void* data, size_t bytes) { return ::write(fd, data, bytes); }
-int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) { return ::pread(fd, out, bytes, offset); }
+int64_t FileStorage::read_some(int fd, void* out, size_t bytes, int64_t offset) {
+  return ::pread(fd, out, bytes, offset);
+}
 
 std::unique_ptr<OutFile> FileStorage::create(const std::string& path) {
   PlainFile file = create_plain(path);
@@ -154,7 +161,8 @@ std::vector<FolderEntry> FileStorage::list(const std::string& folder) {
     bool is_folder = ::lstat((folder + "/" + name).c_str(), &at) == 0 && S_ISDIR(at.st_mode);
     out.push_back({name, is_folder});
   }
-  std::sort(out.begin(), out.end(), [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+  std::sort(out.begin(), out.end(),
+            [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
   return out;
 }
 
@@ -167,7 +175,9 @@ void FileStorage::make_folders(const std::string& path) {
   int code = errno;
   struct stat at;
   if (code == EEXIST && ::stat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode)) return;
-  if (code == EEXIST) throw StorageError(str("cannot make folder ", path, ": something that is no folder has its name"), path, code);
+  if (code == EEXIST)
+    throw StorageError(str("cannot make folder ", path, ": something that is no folder has its name"), path,
+                       code);
   fail(str("cannot make folder ", path), path, code);
 }
 
@@ -187,7 +197,8 @@ void FileStorage::sync_folder(const std::string& folder) {
 
 std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   static std::mutex guard;
-  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>> held;  // by identity of the lock file, so that spelling plays no part
+  static std::map<std::pair<dev_t, ino_t>, std::weak_ptr<FolderLock>>
+      held;  // by identity of the lock file, so that spelling plays no part
   std::lock_guard<std::mutex> hold(guard);
   std::string path = folder + "/.lock";
   Descriptor fd = open_private(path, O_RDWR);
@@ -201,9 +212,10 @@ std::shared_ptr<FolderLock> FileStorage::lock(const std::string& folder) {
   do status = ::flock(fd.get(), LOCK_EX | LOCK_NB);
   while (status != 0 && errno == EINTR);
   if (status != 0 && errno == EWOULDBLOCK)
-    throw StorageError(str("checkpoint folder ", folder, " is in use by ", holder_text(fd.get()),
-                           "; two jobs never write one folder: wait for it, stop it, or choose another --name"),
-                       path, EWOULDBLOCK);
+    throw StorageError(
+        str("checkpoint folder ", folder, " is in use by ", holder_text(fd.get()),
+            "; two jobs never write one folder: wait for it, stop it, or choose another --name"),
+        path, EWOULDBLOCK);
   if (status != 0) fail(str("cannot lock ", path), path, errno);
   char host[128] = "";
   ::gethostname(host, sizeof host - 1);

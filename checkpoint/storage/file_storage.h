@@ -5,8 +5,9 @@
 
 namespace lockstep {
 
-// Interrupted calls are repeated and short reads and writes are continued; any other failure is reported at once. A failed sync is never
-// repeated: the kernel may have dropped the bytes. The lock is an advisory flock on FOLDER/.lock, whose text says who holds it.
+// Interrupted calls are repeated and short reads and writes are continued; any other failure is reported at
+// once. A failed sync is never repeated: the kernel may have dropped the bytes. The lock is an advisory flock
+// on FOLDER/.lock, whose text says who holds it.
 class FileStorage : public Storage {
  public:
   std::unique_ptr<OutFile> create(const std::string& path) override;

@@ -6,7 +6,8 @@
 namespace lockstep {
 
 bool StorageError::access_denied() const {
-  return code == EACCES || code == EPERM || code == EROFS || code == EMFILE || code == ENFILE || code == ENOMEM;
+  return code == EACCES || code == EPERM || code == EROFS || code == EMFILE || code == ENFILE ||
+         code == ENOMEM;
 }
 
 namespace {
@@ -31,7 +32,9 @@ std::string last_part(const std::string& path) {
 
 std::string read_text(Storage& storage, const std::string& path, int64_t limit) {
   auto file = storage.open(path);
-  if (file->bytes() > limit) throw StorageError(str(path, " has ", file->bytes(), " bytes; at most ", limit, " are read"), path, EFBIG);
+  if (file->bytes() > limit)
+    throw StorageError(str(path, " has ", file->bytes(), " bytes; at most ", limit, " are read"), path,
+                       EFBIG);
   std::string text(static_cast<size_t>(file->bytes()), '\0');
   file->read(0, text.data(), text.size());
   return text;

@@ -1,5 +1,5 @@
-// Storage: where checkpoints lie, as few verbs as the commit protocol needs. A local or shared file system, or another place behind the
-// same verbs.
+// Storage: where checkpoints lie, as few verbs as the commit protocol needs. A local or shared file system,
+// or another place behind the same verbs.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,21 @@
 
 namespace lockstep {
 
-// A verb of Storage failed. `code` is the errno of the cause; the message names the path and, for reads and writes, the bytes.
+// A verb of Storage failed. `code` is the errno of the cause; the message names the path and, for reads and
+// writes, the bytes.
 class StorageError : public UserError {
  public:
-  StorageError(const std::string& message, std::string path, int code) : UserError(message), path(std::move(path)), code(code) {}
+  StorageError(const std::string& message, std::string path, int code)
+      : UserError(message), path(std::move(path)), code(code) {}
   std::string path;
   int code;
-  // True when the bytes may be fine but this process is not let at them (permissions, open-file limit, read-only mount).
+  // True when the bytes may be fine but this process is not let at them (permissions, open-file limit,
+  // read-only mount).
   bool access_denied() const;
 };
 
-// The storage did not take a checkpoint: it is full, failing, read-only or gone. What was saved before is untouched, and the same save may go
-// well later.
+// The storage did not take a checkpoint: it is full, failing, read-only or gone. What was saved before is
+// untouched, and the same save may go well later.
 class NotSaved : public PeerError {
  public:
   using PeerError::PeerError;
@@ -33,18 +36,21 @@ class NotSaved : public PeerError {
 class OutFile {
  public:
   virtual ~OutFile() = default;
-  virtual void write(const void* data, size_t bytes) = 0;  // all of it, or StorageError naming the file and how many bytes were written
-  virtual void sync() = 0;                                 // the bytes are on the device when it returns
-  virtual void close() = 0;                                // StorageError when the system reports a late write error
-  virtual int64_t bytes() const = 0;                       // written so far
+  virtual void write(
+      const void* data,
+      size_t bytes) = 0;     // all of it, or StorageError naming the file and how many bytes were written
+  virtual void sync() = 0;   // the bytes are on the device when it returns
+  virtual void close() = 0;  // StorageError when the system reports a late write error
+  virtual int64_t bytes() const = 0;  // written so far
 };
 
 // A file being read at any offset.
 class InFile {
  public:
   virtual ~InFile() = default;
-  virtual int64_t bytes() const = 0;                                     // size when it was opened
-  virtual void read(int64_t offset, void* out, size_t bytes) const = 0;  // all of it, or StorageError naming file, offset and bytes
+  virtual int64_t bytes() const = 0;  // size when it was opened
+  virtual void read(int64_t offset, void* out,
+                    size_t bytes) const = 0;  // all of it, or StorageError naming file, offset and bytes
 };
 
 // Held while it lives; released when it goes or when the process dies.
@@ -65,21 +71,26 @@ class Storage {
   virtual std::unique_ptr<OutFile> create(const std::string& path) = 0;  // makes the file, or empties it
   virtual std::unique_ptr<InFile> open(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
-  virtual std::vector<FolderEntry> list(const std::string& folder) = 0;     // sorted by name
-  virtual void make_folders(const std::string& path) = 0;                   // with its parents; those that exist stay
-  virtual void rename(const std::string& from, const std::string& to) = 0;  // atomic; replaces a file, never a non-empty folder
-  virtual void remove(const std::string& path) = 0;                         // a file or an empty folder
-  virtual void sync_folder(const std::string& folder) = 0;                  // its entries (creations, renames) are on the device
-  // One writer per folder: StorageError naming the holder when another process has it. Within one process the same lock is shared.
+  virtual std::vector<FolderEntry> list(const std::string& folder) = 0;  // sorted by name
+  virtual void make_folders(const std::string& path) = 0;  // with its parents; those that exist stay
+  virtual void rename(const std::string& from,
+                      const std::string& to) = 0;    // atomic; replaces a file, never a non-empty folder
+  virtual void remove(const std::string& path) = 0;  // a file or an empty folder
+  virtual void sync_folder(
+      const std::string& folder) = 0;  // its entries (creations, renames) are on the device
+  // One writer per folder: StorageError naming the holder when another process has it. Within one process the
+  // same lock is shared.
   virtual std::shared_ptr<FolderLock> lock(const std::string& folder) = 0;
 };
 Storage& file_storage();  // the file system
 
 // Words over the verbs.
-std::string parent_folder(const std::string& path);                                   // "a/b" -> "a"; "b" -> "."
-std::string last_part(const std::string& path);                                       // "a/b/" -> "b"
-std::string read_text(Storage& storage, const std::string& path, int64_t limit);      // StorageError for a file over `limit` bytes
-void write_text(Storage& storage, const std::string& path, const std::string& text);  // written, synced, closed
-void remove_folder(Storage& storage, const std::string& folder);                      // with everything in it
+std::string parent_folder(const std::string& path);  // "a/b" -> "a"; "b" -> "."
+std::string last_part(const std::string& path);      // "a/b/" -> "b"
+std::string read_text(Storage& storage, const std::string& path,
+                      int64_t limit);  // StorageError for a file over `limit` bytes
+void write_text(Storage& storage, const std::string& path,
+                const std::string& text);                         // written, synced, closed
+void remove_folder(Storage& storage, const std::string& folder);  // with everything in it
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Reverse mode over the op table. Gradients of a value with several readers are added in reverse order of the readers: a fixed order.
+// Reverse mode over the op table. Gradients of a value with several readers are added in reverse order of the
+// readers: a fixed order.
 #include "compiler/autodiff/autodiff.h"
 
 #include <algorithm>
@@ -9,7 +10,8 @@
 
 namespace lockstep {
 
-std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed, const std::vector<ValueId>& roots) {
+std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
+                              const std::vector<ValueId>& roots) {
   Graph& graph = builder->graph;
   auto reached = depends_on(graph, roots);  // values computed from a root
   std::vector<Tensor> gradient(graph.values.size());
@@ -30,18 +32,20 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
     if (!any || !wanted) continue;
     const Op& row = op_row(node.op);
     if (!row.vjp)
-      throw UserError(str("[", node.op, "] ", node.at.text(), ": this op has no gradient; a parameter reaches the loss through it"));
+      throw UserError(str("[", node.op, "] ", node.at.text(),
+                          ": this op has no gradient; a parameter reaches the loss through it"));
     for (ValueId v : node.inputs) in.emplace_back(builder, v);
     for (ValueId v : node.outputs) out.emplace_back(builder, v);
     AtLine line(node.at);
     auto made = row.vjp({in, out, grads, wants, node.attrs});
-    LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(), " gradients for ", node.inputs.size(),
-             " inputs");
+    LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(),
+             " gradients for ", node.inputs.size(), " inputs");
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].defined() || !wants[i]) continue;
       const Value& input = graph[node.inputs[i]];
-      LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ", node.at.text(), ": gradient of input ", i,
-               " is ", made[i].text(), ", the input is ", shape_text(input.dtype, input.shape));
+      LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ",
+               node.at.text(), ": gradient of input ", i, " is ", made[i].text(), ", the input is ",
+               shape_text(input.dtype, input.shape));
       Tensor& slot = gradient[static_cast<size_t>(node.inputs[i])];
       slot = slot.defined() ? apply1("add", {slot, made[i]}) : made[i];
     }
@@ -57,7 +61,8 @@ Graph differentiate(Graph graph, const PassContext&) {
   builder->graph = std::move(rewriter.graph());
   // The rewriter maps old ids; the builder's graph is where nodes are appended.
   std::vector<ValueId> map(graph.values.size(), kNoValue);
-  for (size_t i = 0; i < graph.inputs.size(); ++i) map[static_cast<size_t>(graph.inputs[i].value)] = builder->graph.inputs[i].value;
+  for (size_t i = 0; i < graph.inputs.size(); ++i)
+    map[static_cast<size_t>(graph.inputs[i].value)] = builder->graph.inputs[i].value;
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) inputs.push_back(map[static_cast<size_t>(v)]);
@@ -80,7 +85,8 @@ Graph differentiate(Graph graph, const PassContext&) {
       map[static_cast<size_t>(node.outputs[i])] = apply1("sum_lanes", {mine}).id();
     }
   }
-  for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs)
+    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
   return prune(builder->graph);
 }
 

@@ -7,11 +7,12 @@
 
 namespace lockstep {
 
-// Work runs on the stream it is given, `threads` wide; tables are copied before a call returns. No bit depends on `threads`. Scratch is the
-// object's own: use it on one stream at a time. InternalError where a Sum's merges do not make one tree of its sources, or an addend of
-// limbs() is negative.
+// Work runs on the stream it is given, `threads` wide; tables are copied before a call returns. No bit
+// depends on `threads`. Scratch is the object's own: use it on one stream at a time. InternalError where a
+// Sum's merges do not make one tree of its sources, or an addend of limbs() is negative.
 //
-// The sum of squares of a row: blocks of 2048 elements added left to right, each as LaneKernels::squares adds.
+// The sum of squares of a row: blocks of 2048 elements added left to right, each as LaneKernels::squares
+// adds.
 std::unique_ptr<Reductions> make_cpu_reductions(int threads);
 
 }  // namespace lockstep

@@ -21,8 +21,8 @@ class CpuKernel : public Kernel {
 class CpuMultiTensor : public MultiTensorKernel {
  public:
   explicit CpuMultiTensor(MultiTensorFn fn) : fn_(fn) {}
-  void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars, Stream&,
-               int threads) const override {
+  void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors,
+               void* const* scalars, Stream&, int threads) const override {
     fn_(table, numels, per_tensor, tensors, scalars, threads);
   }
 
@@ -64,10 +64,15 @@ class CpuTarget : public Target {
     return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
   }
   bool is_library_op(const std::string& op) const override { return lockstep::is_library_op(op); }
-  bool accepts_strides(const std::string& op, size_t index) const override { return lockstep::accepts_strides(op, index); }
+  bool accepts_strides(const std::string& op, size_t index) const override {
+    return lockstep::accepts_strides(op, index);
+  }
   KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
-  KernelSource generate_multi_tensor(const Graph& body) const override { return lockstep::generate_multi_tensor(body); }
-  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const override {
+  KernelSource generate_multi_tensor(const Graph& body) const override {
+    return lockstep::generate_multi_tensor(body);
+  }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
+                                           const TargetOptions& options) const override {
     KernelOptions kernel_options;
     kernel_options.cache_dir = options.cache_dir;
     return std::make_shared<CpuKernelSet>(compile_kernels(std::move(sources), kernel_options));
@@ -75,11 +80,14 @@ class CpuTarget : public Target {
   std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
     return std::make_shared<CpuKernelSet>(KernelLibrary::from_binary(binary));
   }
-  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                                 const std::vector<Operand>& out,
                                                  const TargetOptions&) const override {
     return lockstep::make_library_call(node, in, out);
   }
-  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override { return make_cpu_reductions(options.threads); }
+  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
+    return make_cpu_reductions(options.threads);
+  }
   std::string library_version() const override { return lockstep::library_version(); }
 };
 }  // namespace
@@ -100,7 +108,9 @@ std::atomic<int> g_threads{1};
 int default_threads() { return g_threads; }
 void set_default_threads(int threads) { g_threads = threads; }
 
-const Target& target_of(const CompileOptions& options) { return options.target ? *options.target : g_default ? *g_default : cpu_target(); }
+const Target& target_of(const CompileOptions& options) {
+  return options.target ? *options.target : g_default ? *g_default : cpu_target();
+}
 TargetOptions target_options(const CompileOptions& options) {
   TargetOptions out;
   out.threads = options.threads;

@@ -80,7 +80,8 @@ double Limbs::total() const {
   int top = kDigits - 1;
   while (top > 0 && sum.words[top] == 0) --top;
   auto digit = [&](int i) { return i >= 0 ? static_cast<Wide>(sum.words[i]) : Wide{0}; };
-  // Three digits have at least 81 significant bits; what is below them matters only for ties, so one bit stands for it.
+  // Three digits have at least 81 significant bits; what is below them matters only for ties, so one bit
+  // stands for it.
   Wide value = digit(top) << (2 * kDigitBits) | digit(top - 1) << kDigitBits | digit(top - 2);
   for (int i = 0; i < top - 2; ++i)
     if (sum.words[i]) value |= 1;

@@ -17,8 +17,9 @@ Graph normalised_body(const Graph& body) {
   out.mesh = Mesh{{}, {}};
   for (auto& value : out.values) value.layout = {};
   for (auto& input : out.inputs)
-    input.name.clear(),
-        input.kind = out[input.value].shape.empty() && input.kind == InputKind::scalar ? InputKind::scalar : InputKind::value;
+    input.name.clear(), input.kind = out[input.value].shape.empty() && input.kind == InputKind::scalar
+                                         ? InputKind::scalar
+                                         : InputKind::value;
   for (auto& output : out.outputs) output.name.clear(), output.kind = OutputKind::value;
   return out;
 }
@@ -60,10 +61,12 @@ bool can_alias(const Graph& body, int output, int input) {
   for (const auto& store : plan.stores) {
     if (store.output != output) continue;
     for (const auto& item : plan.items)
-      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level == cpu::Level::column || !(item.index == store.index)))
+      if (item.kind == cpu::ItemKind::load && item.input == input &&
+          (store.level == cpu::Level::column || !(item.index == store.index)))
         return false;
     for (const auto& item : plan.combine_items)
-      if (item.kind == cpu::ItemKind::load && item.input == input && (store.level != cpu::Level::column || !(item.index == store.index)))
+      if (item.kind == cpu::ItemKind::load && item.input == input &&
+          (store.level != cpu::Level::column || !(item.index == store.index)))
         return false;
   }
   return true;

@@ -9,14 +9,16 @@
 
 namespace lockstep {
 
-// A kernel over dense row-major buffers: args are the body's inputs in order, then its outputs. No bit depends on `threads`.
+// A kernel over dense row-major buffers: args are the body's inputs in order, then its outputs. No bit
+// depends on `threads`.
 using KernelFn = void (*)(void* const* args, int threads);
 
-// One launch updates many tensors of one dtype. `table` has, per tensor, the pointers of the per-element inputs and then of the outputs, in
-// body order; `numels` the elements per tensor; `per_tensor` the per-tensor scalars (f32), as many per tensor as the body has; `scalars`
-// points to the shared rank-0 inputs, in body order.
-using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars,
-                               int threads);
+// One launch updates many tensors of one dtype. `table` has, per tensor, the pointers of the per-element
+// inputs and then of the outputs, in body order; `numels` the elements per tensor; `per_tensor` the
+// per-tensor scalars (f32), as many per tensor as the body has; `scalars` points to the shared rank-0 inputs,
+// in body order.
+using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const float* per_tensor,
+                               int64_t tensors, void* const* scalars, int threads);
 
 struct KernelSource {
   std::string name;  // "k_" and a hash of the normalised body: equal structure, equal name
@@ -26,18 +28,20 @@ struct KernelSource {
   size_t workspace = 0;  // bytes of device memory that a run needs beside its arguments
 };
 
-// Source of a body of primitives: pointwise, creation, random, reduce, view, take. Reductions must agree on one space: the same rows and
-// columns, over trailing dims, over leading dims, or both; everything else follows by index. InternalError naming the reason otherwise.
+// Source of a body of primitives: pointwise, creation, random, reduce, view, take. Reductions must agree on
+// one space: the same rows and columns, over trailing dims, over leading dims, or both; everything else
+// follows by index. InternalError naming the reason otherwise.
 KernelSource generate_kernel(const Graph& body);
 
-// The body without what plays no part in what a kernel computes: names, placements, unused nodes, the mesh. Its printed text, without
-// source lines, names the kernel.
+// The body without what plays no part in what a kernel computes: names, placements, unused nodes, the mesh.
+// Its printed text, without source lines, names the kernel.
 Graph normalised_body(const Graph& body);
 
 // Whether one kernel can hold the body; `reason` says why not.
 bool fits_one_kernel(const Graph& body, std::string* reason = nullptr);
 
-// What a body costs, for fusion: about vector instructions in all, and loads that are gathered lane by lane (per vector of columns).
+// What a body costs, for fusion: about vector instructions in all, and loads that are gathered lane by lane
+// (per vector of columns).
 struct KernelCost {
   bool fits = false;
   double work = 0, dear = 0;  // dear: the part in exp, tanh and the like
@@ -46,19 +50,21 @@ struct KernelCost {
 KernelCost kernel_cost(const Graph& body);
 int kernel_cost_of(std::string_view scalar);  // of one application of a row's scalar code to a vector
 
-// True when output `output` may lie in the buffer of input `input` (positions in the body): same type and size, and every element is read
-// at the index at which it is written, before it is written.
+// True when output `output` may lie in the buffer of input `input` (positions in the body): same type and
+// size, and every element is read at the index at which it is written, before it is written.
 bool can_alias(const Graph& body, int output, int input);
 
-// The body of an update row (adamw, sgd) for one tensor: per-element inputs and outputs f32[n], shared scalars as InputKind::scalar, and
-// "weight_decay" as InputKind::value of rank 0, whatever attrs say: it differs from tensor to tensor.
+// The body of an update row (adamw, sgd) for one tensor: per-element inputs and outputs f32[n], shared
+// scalars as InputKind::scalar, and "weight_decay" as InputKind::value of rank 0, whatever attrs say: it
+// differs from tensor to tensor.
 Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype);
-// An update's body that keeps what it would replace unless |gate k| <= limit k for every k; a NaN is within no limit. Output o replaces the
-// o-th per-element input that is not the gradient (the second). Shared scalars gate0, limit0, gate1, ... are appended: gates of these dtypes,
-// limits f32. Bits of an update that is made are those of `body`.
+// An update's body that keeps what it would replace unless |gate k| <= limit k for every k; a NaN is within
+// no limit. Output o replaces the o-th per-element input that is not the gradient (the second). Shared
+// scalars gate0, limit0, gate1, ... are appended: gates of these dtypes, limits f32. Bits of an update that
+// is made are those of `body`.
 Graph gated_body(Graph body, const std::vector<DType>& gates);
-// Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are shared, of kind value per
-// tensor. The body is pointwise.
+// Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are
+// shared, of kind value per tensor. The body is pointwise.
 KernelSource generate_multi_tensor(const Graph& body);
 
 }  // namespace lockstep

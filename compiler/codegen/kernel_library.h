@@ -1,4 +1,5 @@
-// Compiled kernels: source to machine code by the system compiler, cached on disk by content, loaded from memory.
+// Compiled kernels: source to machine code by the system compiler, cached on disk by content, loaded from
+// memory.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,9 @@ namespace lockstep {
 
 // Instruction sets of generated kernels. All give the same bits.
 enum class Isa { avx512, avx2, plain };
-Isa probe_isa();                         // the best of this machine
-Isa parse_isa(const std::string& word);  // "auto" probes; UserError for an unknown word or a set this machine lacks
+Isa probe_isa();  // the best of this machine
+Isa parse_isa(
+    const std::string& word);  // "auto" probes; UserError for an unknown word or a set this machine lacks
 std::string_view name(Isa isa);
 std::string compile_flags(Isa isa);  // as given to the compiler
 
@@ -26,8 +28,8 @@ struct KernelOptions {
 class KernelLibrary {
  public:
   KernelLibrary() = default;
-  // Loads the bytes of `binary()`, on this rank or another. UserError when it was compiled for an instruction set this machine lacks;
-  // InternalError when the bytes are damaged.
+  // Loads the bytes of `binary()`, on this rank or another. UserError when it was compiled for an instruction
+  // set this machine lacks; InternalError when the bytes are damaged.
   static KernelLibrary from_binary(const std::string& bytes);
 
   KernelFn find(const std::string& name) const;  // InternalError when there is no such kernel
@@ -44,10 +46,12 @@ class KernelLibrary {
   bool from_cache_ = false;
 };
 
-// Compiles each kernel once (equal names are one kernel) or takes the result from the cache. Safe with any number of concurrent callers,
-// on a folder that is read-only, full, damaged or absent (with a warning, kernels then live in memory only). An entry's name is made of
-// sources, flags, compiler version and instruction set; where the compiler is gone, of the version that last filled the cache, so that
-// kernels that are all there need none. UserError with the compiler's first lines when it is needed and missing, or fails.
+// Compiles each kernel once (equal names are one kernel) or takes the result from the cache. Safe with any
+// number of concurrent callers, on a folder that is read-only, full, damaged or absent (with a warning,
+// kernels then live in memory only). An entry's name is made of sources, flags, compiler version and
+// instruction set; where the compiler is gone, of the version that last filled the cache, so that kernels
+// that are all there need none. UserError with the compiler's first lines when it is needed and missing, or
+// fails.
 KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOptions& options = {});
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// One body per loop, compiled for several instruction sets: vectors change the speed, never the order of additions.
+// One body per loop, compiled for several instruction sets: vectors change the speed, never the order of
+// additions.
 #include "compiler/codegen/lane_kernels.h"
 
 #if defined(__x86_64__)
@@ -8,13 +9,14 @@
 namespace lockstep {
 
 namespace {
-inline __attribute__((always_inline)) void add_body(float* sum, const float* left, const float* right, int64_t count) {
+inline __attribute__((always_inline)) void add_body(float* sum, const float* left, const float* right,
+                                                    int64_t count) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) sum[i] = left[i] + right[i];
 }
 
-// The last count mod 16 elements, and the tree over the accumulators. Inlined, so that it has its caller's instruction set: a mix of them
-// stalls.
+// The last count mod 16 elements, and the tree over the accumulators. Inlined, so that it has its caller's
+// instruction set: a mix of them stalls.
 inline __attribute__((always_inline)) double finish(double (&sums)[16], const float* x, int64_t count) {
   const float* rest = x + count / 16 * 16;
   for (int j = 0; j < count % 16; ++j) sums[j] += static_cast<double>(rest[j]) * static_cast<double>(rest[j]);
@@ -25,7 +27,9 @@ inline __attribute__((always_inline)) double finish(double (&sums)[16], const fl
   return sums[0];
 }
 
-void add_baseline(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
+void add_baseline(float* sum, const float* left, const float* right, int64_t count) {
+  add_body(sum, left, right, count);
+}
 double squares_baseline(const float* x, int64_t count) {
   double sums[16] = {};
   for (int64_t i = 0; i + 16 <= count; i += 16)
@@ -38,10 +42,15 @@ double squares_baseline(const float* x, int64_t count) {
 #define LS_AVX2 __attribute__((target("avx2")))
 #define LS_AVX512 __attribute__((target("avx512f")))
 
-LS_AVX2 void add_avx2(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
-LS_AVX512 void add_avx512(float* sum, const float* left, const float* right, int64_t count) { add_body(sum, left, right, count); }
+LS_AVX2 void add_avx2(float* sum, const float* left, const float* right, int64_t count) {
+  add_body(sum, left, right, count);
+}
+LS_AVX512 void add_avx512(float* sum, const float* left, const float* right, int64_t count) {
+  add_body(sum, left, right, count);
+}
 
-// The product is exact in f64, so that a multiply-add would give the same bits; it is written as two operations all the same.
+// The product is exact in f64, so that a multiply-add would give the same bits; it is written as two
+// operations all the same.
 LS_AVX2 double squares_avx2(const float* x, int64_t count) {
   __m256d a = _mm256_setzero_pd(), b = a, c = a, d = a;
   for (int64_t i = 0; i + 16 <= count; i += 16) {
@@ -63,7 +72,8 @@ LS_AVX2 double squares_avx2(const float* x, int64_t count) {
 LS_AVX512 double squares_avx512(const float* x, int64_t count) {
   __m512d a = _mm512_setzero_pd(), b = a;
   for (int64_t i = 0; i + 16 <= count; i += 16) {
-    const __m512d p = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i)), q = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i + 8));
+    const __m512d p = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i)),
+                  q = _mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(x + i + 8));
     a = _mm512_add_pd(a, _mm512_mul_pd(p, p));
     b = _mm512_add_pd(b, _mm512_mul_pd(q, q));
   }

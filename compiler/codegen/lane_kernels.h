@@ -1,4 +1,5 @@
-// The two loops of the reduction over lanes, for the vectors of this processor. Every version gives the same bits.
+// The two loops of the reduction over lanes, for the vectors of this processor. Every version gives the same
+// bits.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,10 @@
 namespace lockstep {
 
 struct LaneKernels {
-  void (*add)(float* sum, const float* left, const float* right, int64_t count);  // sum[i] = left[i] + right[i]; sum may be left or right
-  // The sum of squares in f64: element i goes to accumulator i mod 16, in order; then accumulators j and j + 8, j + 4, j + 2, j + 1 are
-  // added.
+  void (*add)(float* sum, const float* left, const float* right,
+              int64_t count);  // sum[i] = left[i] + right[i]; sum may be left or right
+  // The sum of squares in f64: element i goes to accumulator i mod 16, in order; then accumulators j and j +
+  // 8, j + 4, j + 2, j + 1 are added.
   double (*squares)(const float* x, int64_t count);
 };
 // The versions that this processor can run, the widest vectors first.

@@ -24,8 +24,9 @@ struct Opened {
 Opened open_library(const std::string& path) {
   if (path.find('/') == std::string::npos)
     throw UserError(str("train.device plugin:", path,
-                        " names no place, and a library's owner is checked before it is opened; write a path, as in plugin:./", path,
-                        " or plugin:/usr/lib/", path));
+                        " names no place, and a library's owner is checked before it is opened; write a "
+                        "path, as in plugin:./",
+                        path, " or plugin:/usr/lib/", path));
   TrustedOpen opened = open_trusted_file(path);
   if (opened.distrusted())
     throw UserError(str("train.device plugin:", path, " is not opened: ", opened.why,
@@ -45,20 +46,23 @@ const Plugin& plugin_in(void* library, const std::string& path) {
   using Entry = const Plugin* (*)();
   auto entry = reinterpret_cast<Entry>(dlsym(library, "lockstep_backend"));
   if (!entry)
-    throw UserError(str("train.device plugin:", path,
-                        ": it has no entry \"lockstep_backend\"; is it a Lockstep backend? (LOCKSTEP_BACKEND in "
-                        "lockstep_backend.h defines it)"));
+    throw UserError(
+        str("train.device plugin:", path,
+            ": it has no entry \"lockstep_backend\"; is it a Lockstep backend? (LOCKSTEP_BACKEND in "
+            "lockstep_backend.h defines it)"));
   const Plugin* plugin = entry();
   if (!plugin || !plugin->abi || std::strcmp(plugin->abi, LOCKSTEP_PLUGIN_VERSION) != 0)
-    throw UserError(str("train.device plugin:", path, " was built against \"", plugin && plugin->abi ? plugin->abi : "",
-                        "\", this program is \"", LOCKSTEP_PLUGIN_VERSION, "\"; rebuild it with this version's headers and compiler"));
+    throw UserError(str("train.device plugin:", path, " was built against \"",
+                        plugin && plugin->abi ? plugin->abi : "", "\", this program is \"",
+                        LOCKSTEP_PLUGIN_VERSION, "\"; rebuild it with this version's headers and compiler"));
   if (!plugin->open) throw UserError(str("train.device plugin:", path, ": its `open` is null"));
   return *plugin;
 }
 }  // namespace
 
 const Plugin& load_plugin(const std::string& path) {
-  if (path.empty()) throw UserError("train.device \"plugin:\" names no library; write plugin:PATH, as in plugin:./libfoo.so");
+  if (path.empty())
+    throw UserError("train.device \"plugin:\" names no library; write plugin:PATH, as in plugin:./libfoo.so");
   static std::mutex mutex;
   static std::map<std::string, std::pair<Opened, const Plugin*>> known;  // for the life of the process
   std::lock_guard lock(mutex);

@@ -1,5 +1,6 @@
-// Target: what a kind of device gives to the compiler. Kernels from fused bodies, library calls for claimed ops, and the sums and copies of
-// the reduction over lanes. compiler/run knows devices through this and core/device/device.h only.
+// Target: what a kind of device gives to the compiler. Kernels from fused bodies, library calls for claimed
+// ops, and the sums and copies of the reduction over lanes. compiler/run knows devices through this and
+// core/device/device.h only.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 
 namespace lockstep {
 
-// A kernel ready to launch. args: pointers of the device, the body's inputs in order, then its outputs. The pointers are read before
-// enqueue returns. No bit depends on `threads`.
+// A kernel ready to launch. args: pointers of the device, the body's inputs in order, then its outputs. The
+// pointers are read before enqueue returns. No bit depends on `threads`.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -24,44 +25,47 @@ class Kernel {
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
 };
 
-// One launch updates many tensors of one dtype (see MultiTensorFn in kernel.h for the arguments). Tables are host memory, read before
-// enqueue returns; the pointers in `table` and `scalars` are the device's.
+// One launch updates many tensors of one dtype (see MultiTensorFn in kernel.h for the arguments). Tables are
+// host memory, read before enqueue returns; the pointers in `table` and `scalars` are the device's.
 class MultiTensorKernel {
  public:
   virtual ~MultiTensorKernel() = default;
-  virtual void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars,
-                       Stream& stream, int threads) const = 0;
+  virtual void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors,
+                       void* const* scalars, Stream& stream, int threads) const = 0;
 };
 
 // The compiled kernels of a program, loaded on this rank's device.
 class KernelSet {
  public:
   virtual ~KernelSet() = default;
-  virtual const Kernel& find(const std::string& name) const = 0;  // InternalError when there is none; lives as long as the set
+  virtual const Kernel& find(
+      const std::string& name) const = 0;  // InternalError when there is none; lives as long as the set
   virtual const MultiTensorKernel& find_multi_tensor(const std::string& name) const = 0;
-  virtual const std::string& binary() const = 0;  // machine code and launch sizes with a checksum, for a file or a broadcast
-  virtual std::string hash() const = 0;           // of the binary: enters the log
+  virtual const std::string& binary()
+      const = 0;  // machine code and launch sizes with a checksum, for a file or a broadcast
+  virtual std::string hash() const = 0;  // of the binary: enters the log
   virtual bool from_cache() const = 0;
 };
 
-// Sums and copies around the exchange of gradients, all fp32 or integers, in an order that is a function of the arguments alone. Gradients
-// may be bf16: they are widened, which is exact, before they are added.
+// Sums and copies around the exchange of gradients, all fp32 or integers, in an order that is a function of
+// the arguments alone. Gradients may be bf16: they are widened, which is exact, before they are added.
 class Reductions {
  public:
   virtual ~Reductions() = default;
 
-  struct Run {  // elements that are contiguous in a tensor's gradient and in a partial
+  struct Run {       // elements that are contiguous in a tensor's gradient and in a partial
     int64_t at = 0;  // in the partial, in elements
     const void* from = nullptr;
     int64_t count = 0;
     DType dtype = DType::f32;  // of `from`: f32 or bf16
   };
-  // For every run and element: to[at + i] = lefts[n-1][at + i] + (... + (lefts[0][at + i] + from[i])); with no lefts a copy. `to` may be
-  // lefts[n-1]. Runs do not overlap and are in order of `at`.
-  virtual void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) = 0;
+  // For every run and element: to[at + i] = lefts[n-1][at + i] + (... + (lefts[0][at + i] + from[i])); with
+  // no lefts a copy. `to` may be lefts[n-1]. Runs do not overlap and are in order of `at`.
+  virtual void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to,
+                          Stream& stream) = 0;
 
-  // The last additions of one tensor's rows: out = the tree over sources, and per row the sum of squares in f64. After source s was
-  // pushed, merges[s] times the topmost two partials are added (left + right).
+  // The last additions of one tensor's rows: out = the tree over sources, and per row the sum of squares in
+  // f64. After source s was pushed, merges[s] times the topmost two partials are added (left + right).
   struct Source {
     const void* at = nullptr;
     DType dtype = DType::f32;  // f32 or bf16
@@ -81,8 +85,8 @@ class Reductions {
   virtual size_t most_sources() const { return SIZE_MAX; }
   virtual size_t most_lefts() const { return SIZE_MAX; }
 
-  // words[8] (int64, see Limbs in compiler/codegen/exact_norm.h) = the exact sum of all non-negative doubles, normalised, so that words of
-  // ranks can be added as integers.
+  // words[8] (int64, see Limbs in compiler/codegen/exact_norm.h) = the exact sum of all non-negative doubles,
+  // normalised, so that words of ranks can be added as integers.
   struct Doubles {
     const double* from = nullptr;
     int64_t count = 0;
@@ -96,13 +100,16 @@ class Reductions {
     const void* from = nullptr;
     size_t bytes = 0;
   };
-  virtual void copy(std::span<const Copy> copies, Stream& stream) = 0;  // regions do not overlap, except where to == from
+  virtual void copy(std::span<const Copy> copies,
+                    Stream& stream) = 0;  // regions do not overlap, except where to == from
   struct Bytes {
     const void* from = nullptr;  // at a multiple of 8
     size_t bytes = 0;
   };
-  // Where *wanted is not 0: sums[i] = the sum of part i's 64-bit words (the last filled up with zero bytes), wrapping. Else sums are 0.
-  virtual void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) = 0;
+  // Where *wanted is not 0: sums[i] = the sum of part i's 64-bit words (the last filled up with zero bytes),
+  // wrapping. Else sums are 0.
+  virtual void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted,
+                         Stream& stream) = 0;
   // totals[i] += addend[i] (int64).
   virtual void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) = 0;
 };
@@ -110,7 +117,7 @@ class Reductions {
 struct TargetOptions {
   int threads = 1;
   std::string cache_dir;  // of kernels; "" = the default folder
-  bool tf32 = false;      // contractions of f32 may round their operands to TF32 (only where the device has it)
+  bool tf32 = false;  // contractions of f32 may round their operands to TF32 (only where the device has it)
 };
 
 class Target {
@@ -122,20 +129,27 @@ class Target {
   virtual bool is_library_op(const std::string& op) const = 0;
   // Whether argument `index` of the op (inputs, then outputs) may be strided with a dense last dim.
   virtual bool accepts_strides(const std::string& op, size_t index) const = 0;
-  virtual KernelSource generate(const Graph& body) const = 0;               // as generate_kernel; any body that fits_one_kernel
-  virtual KernelSource generate_multi_tensor(const Graph& body) const = 0;  // as lockstep::generate_multi_tensor
+  virtual KernelSource generate(
+      const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
+  virtual KernelSource generate_multi_tensor(
+      const Graph& body) const = 0;  // as lockstep::generate_multi_tensor
   // Kernels compiled (or from the cache) and loaded. UserError with the compiler's first lines.
-  virtual std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const = 0;
+  virtual std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
+                                                   const TargetOptions& options) const = 0;
   virtual std::shared_ptr<const KernelSet> load(const std::string& binary) const = 0;
-  virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+  virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                                         const std::vector<Operand>& out,
                                                          const TargetOptions& options) const = 0;
-  virtual std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const = 0;  // with scratch of its own: one per step
-  virtual std::string library_version() const = 0;  // of what decides bits beside our own kernels: "oneDNN 2.6.3 (avx512_core)"
+  virtual std::unique_ptr<Reductions> make_reductions(
+      const TargetOptions& options) const = 0;  // with scratch of its own: one per step
+  virtual std::string library_version()
+      const = 0;  // of what decides bits beside our own kernels: "oneDNN 2.6.3 (avx512_core)"
 };
 
 // The CPU: generated C++, oneDNN.
 const Target& cpu_target();
-// The target that options without one mean: the CPU's, until a Session chose its device. Set before anything is compiled.
+// The target that options without one mean: the CPU's, until a Session chose its device. Set before anything
+// is compiled.
 void set_default_target(const Target& target);
 // The target of a compilation, and what it is asked with.
 const Target& target_of(const CompileOptions& options);

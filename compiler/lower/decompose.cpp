@@ -9,11 +9,12 @@
 namespace lockstep {
 
 namespace {
-// global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64 is for tests of gradients: it
-// expands, and its contractions run as any other.
+// global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64
+// is for tests of gradients: it expands, and its contractions run as any other.
 bool stays(const Op& row, const std::vector<Tensor>& inputs, const PassContext& context) {
   if (row.name.starts_with("sdpa") && inputs[0].dtype() == DType::f64) return false;
-  return row.kind == OpKind::update || row.name == "global_norm" || target_of(context.options).claims(std::string(row.name));
+  return row.kind == OpKind::update || row.name == "global_norm" ||
+         target_of(context.options).claims(std::string(row.name));
 }
 }  // namespace
 
@@ -33,20 +34,21 @@ Graph decompose(Graph graph, const PassContext& context) {
     if (row.expand && !stays(row, inputs, context)) {
       AtLine line(node.at);
       made = row.expand({inputs, node.attrs, builder});
-      LS_CHECK(made.size() == node.outputs.size(), node.op, ": the expansion gives ", made.size(), " values for ", node.outputs.size(),
-               " outputs");
+      LS_CHECK(made.size() == node.outputs.size(), node.op, ": the expansion gives ", made.size(),
+               " values for ", node.outputs.size(), " outputs");
       again = true;
     } else {
       made = apply_at(node.op, inputs, node.attrs, node.at, builder);
     }
     for (size_t i = 0; i < made.size(); ++i) {
       const Value& old = graph[node.outputs[i]];
-      LS_CHECK(made[i].dtype() == old.dtype && made[i].shape() == old.shape, node.op, " at ", node.at.text(), ": its expansion gives ",
-               made[i].text(), " for ", shape_text(old.dtype, old.shape));
+      LS_CHECK(made[i].dtype() == old.dtype && made[i].shape() == old.shape, node.op, " at ", node.at.text(),
+               ": its expansion gives ", made[i].text(), " for ", shape_text(old.dtype, old.shape));
       map[static_cast<size_t>(node.outputs[i])] = made[i].id();
     }
   }
-  for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs)
+    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
   return again ? decompose(std::move(builder->graph), context) : prune(builder->graph);
 }
 

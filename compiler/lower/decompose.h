@@ -1,4 +1,5 @@
-// Decompose: composites become primitives, except those that the target claims for a library kernel or a kernel of its own.
+// Decompose: composites become primitives, except those that the target claims for a library kernel or a
+// kernel of its own.
 #pragma once
 
 #include "compiler/pass.h"

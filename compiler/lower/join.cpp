@@ -23,7 +23,8 @@ class Joiner {
   bool collect(ValueId v, bool root, int& dim, std::vector<Part>& parts) const {
     if (graph_[v].producer < 0 || (!root && users_[static_cast<size_t>(v)].size() != 1)) return false;
     const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
-    if (node.op == "add") return collect(node.inputs[0], false, dim, parts) && collect(node.inputs[1], false, dim, parts);
+    if (node.op == "add")
+      return collect(node.inputs[0], false, dim, parts) && collect(node.inputs[1], false, dim, parts);
     if (node.op != "pad" || node.attrs.number("value") != 0) return false;
     const auto& lo = node.attrs.list("lo");
     const auto& hi = node.attrs.list("hi");
@@ -71,8 +72,8 @@ Graph join_pads(Graph graph, const PassContext&) {
     std::vector<ValueId> inputs;
     for (const auto& part : tiled->second) inputs.push_back(rewriter.at(part.value));
     const Value& out = graph[node.outputs[0]];
-    auto made =
-        rewriter.graph().append("concat", inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}}, {{out.dtype, out.shape}}, node.at);
+    auto made = rewriter.graph().append("concat", inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}},
+                                        {{out.dtype, out.shape}}, node.at);
     rewriter.graph()[made[0]].layout = out.layout;
     rewriter.map(node.outputs[0], made[0]);
   }

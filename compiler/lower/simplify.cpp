@@ -1,4 +1,5 @@
-// Common subexpressions by structure, and a table of laws. Only laws that are exact for every input bit pattern stand here.
+// Common subexpressions by structure, and a table of laws. Only laws that are exact for every input bit
+// pattern stand here.
 #include "compiler/lower/simplify.h"
 
 #include <map>
@@ -27,7 +28,9 @@ bool is_full(const Graph& graph, ValueId id, double value) {
   if (node && node->op == "broadcast") return is_full(graph, node->inputs[0], value);
   return node && node->op == "full" && node->attrs.number("value") == value;
 }
-bool same_type(const Graph& graph, ValueId a, ValueId b) { return graph[a].dtype == graph[b].dtype && graph[a].shape == graph[b].shape; }
+bool same_type(const Graph& graph, ValueId a, ValueId b) {
+  return graph[a].dtype == graph[b].dtype && graph[a].shape == graph[b].shape;
+}
 
 const Law kLaws[] = {
     {"convert to the same dtype",
@@ -35,10 +38,12 @@ const Law kLaws[] = {
        if (n.op == "convert" && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
-    {"reshape, broadcast to the same shape",  // but for barriers of rematerialize, which keep copies from being merged with originals
+    {"reshape, broadcast to the same shape",  // but for barriers of rematerialize, which keep copies from
+                                              // being merged with originals
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.attrs.has("again")) return {};
-       if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
+       if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0]))
+         return n.inputs[0];
        return {};
      }},
     {"permute in order",
@@ -103,7 +108,8 @@ Graph simplify(Graph graph, const PassContext&) {
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) inputs.push_back(rewriter.at(v));
     // Collectives, updates and fused nodes are never merged; sum_lanes is a pure function.
-    bool pure = kind != OpKind::collective && kind != OpKind::update && kind != OpKind::structural && !node.body;
+    bool pure =
+        kind != OpKind::collective && kind != OpKind::update && kind != OpKind::structural && !node.body;
     std::string key = pure ? key_of(node, inputs) : "";
     if (pure) {
       if (auto found = seen.find(key); found != seen.end()) {

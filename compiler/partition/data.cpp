@@ -11,8 +11,9 @@
 namespace lockstep {
 
 namespace {
-// What is known of an old value in the new graph. Its forms are levels: 0 whole on every rank, 1 split over the first of the data dims that
-// the mesh has, in the order of splits (dp_shard, then dp_replicate), and so on. At the last level each rank holds the rows that it updates.
+// What is known of an old value in the new graph. Its forms are levels: 0 whole on every rank, 1 split over
+// the first of the data dims that the mesh has, in the order of splits (dp_shard, then dp_replicate), and so
+// on. At the last level each rank holds the rows that it updates.
 struct Forms {
   ValueId level[3] = {kNoValue, kNoValue, kNoValue};
   ValueId row_squares = kNoValue;
@@ -21,12 +22,14 @@ struct Forms {
 
 class Partitioner {
  public:
-  Partitioner(const Graph& old, const PassContext& context) : old_(old), context_(context), forms_(old.values.size()) {
+  Partitioner(const Graph& old, const PassContext& context)
+      : old_(old), context_(context), forms_(old.values.size()) {
     made_ = std::make_shared<Builder>();
     made_->graph.mesh = context.mesh;
     Mesh& mesh = made_->graph.mesh;
     // A mesh without data dims has one data rank.
-    if (mesh.find("dp_shard") < 0 && mesh.find("dp_replicate") < 0) mesh.shape.push_back(1), mesh.dim_names.emplace_back("dp_replicate");
+    if (mesh.find("dp_shard") < 0 && mesh.find("dp_replicate") < 0)
+      mesh.shape.push_back(1), mesh.dim_names.emplace_back("dp_replicate");
     for (const char* name : {"dp_shard", "dp_replicate"})
       if (int dim = mesh.find(name); dim >= 0) dims_.push_back(dim);
   }
@@ -34,9 +37,11 @@ class Partitioner {
   Graph run() {
     const Mesh& mesh = made_->graph.mesh;
     for (int dim = 0; dim < mesh.ndim(); ++dim)
-      if (!is_data_dim(mesh.dim_names[dim]) && mesh.dim_names[dim] != "tp" && mesh.shape[dim] > 1)  // partition_model saw to tp
+      if (!is_data_dim(mesh.dim_names[dim]) && mesh.dim_names[dim] != "tp" &&
+          mesh.shape[dim] > 1)  // partition_model saw to tp
         throw UserError(str("mesh dim ", mesh.dim_names[dim], " has size ", mesh.shape[dim],
-                            ": this version splits work over dp_replicate, dp_shard and tp; give it size 1, or leave it out"));
+                            ": this version splits work over dp_replicate, dp_shard and tp; give it size 1, "
+                            "or leave it out"));
     Graph& graph = made_->graph;
     for (const auto& input : old_.inputs) {
       ValueId v = graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
@@ -54,7 +59,8 @@ class Partitioner {
     of_data_ = depends_on(old_, data);
     for (const Node& node : old_.nodes) rewrite(node);
     for (const auto& output : old_.outputs) {
-      const int level = output.kind == OutputKind::state ? level_of(output.name, context_.layout_of(output.name)) : 0;
+      const int level =
+          output.kind == OutputKind::state ? level_of(output.name, context_.layout_of(output.name)) : 0;
       graph.add_output(output.kind, output.name, get(output.value, level, {}));
     }
     return prune(graph);
@@ -66,12 +72,15 @@ class Partitioner {
   int rows() const { return static_cast<int>(dims_.size()); }  // the last level
   const std::string& dim_name(int dim) const { return made_->graph.mesh.dim_names[dim]; }
   // All data dims together, as a collective names them.
-  Attrs on_data() const { return {{"mesh_dim", Attr(rows() == 1 ? dim_name(dims_[0]) : std::string(kDataDims))}}; }
+  Attrs on_data() const {
+    return {{"mesh_dim", Attr(rows() == 1 ? dim_name(dims_[0]) : std::string(kDataDims))}};
+  }
   static Attrs alone(Attrs attrs) {
     attrs.set("bucket", int64_t{0});  // the bucket pass merges
     return attrs;
   }
-  std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at) {
+  std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                           const SourceLine& at) {
     return apply_at(op, inputs, attrs, at, made_);
   }
   Tensor wait(Tensor handle, const std::string& types, const SourceLine& at) {
@@ -85,16 +94,19 @@ class Partitioner {
       Placement place = layout.on(dims_[d]);
       if (place == Replicate()) continue;
       if (!(place == Shard(0)))
-        throw UserError(str("[place] \"", name, "\" is ", text(place), " on ", dim_name(dims_[d]), "; data dims split rows: use shard(0) or replicate"));
+        throw UserError(str("[place] \"", name, "\" is ", text(place), " on ", dim_name(dims_[d]),
+                            "; data dims split rows: use shard(0) or replicate"));
       if (level != static_cast<int>(d))
-        throw UserError(str("[place] \"", name, "\" is Shard(0) on ", dim_name(dims_[d]), " and Replicate on ", dim_name(dims_[0]),
+        throw UserError(str("[place] \"", name, "\" is Shard(0) on ", dim_name(dims_[d]),
+                            " and Replicate on ", dim_name(dims_[0]),
                             ": dp_shard is split first; make it shard(0) on ", dim_name(dims_[0]), " too"));
       ++level;
     }
     return level;
   }
 
-  // The value at a level: a slice of what is held, if a level before it is; else gathered, one dim after another.
+  // The value at a level: a slice of what is held, if a level before it is; else gathered, one dim after
+  // another.
   ValueId get(ValueId old, int level, const SourceLine& asked) {
     Forms& f = forms(old);
     if (f.level[level] != kNoValue) return f.level[level];
@@ -102,15 +114,18 @@ class Partitioner {
     for (int held = level - 1; held >= 0; --held) {
       if (f.level[held] == kNoValue) continue;
       if (old_[old].shape.empty())
-        throw UserError(str("[update] ", at.text(), ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
-      Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(held)]))}} : on_data();
+        throw UserError(str("[update] ", at.text(),
+                            ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
+      Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(held)]))}}
+                                      : on_data();
       return f.level[level] = emit("local_rows", {tensor(f.level[held])}, attrs, at)[0].id();
     }
     LS_CHECK(level < rows(), "value %", old, " has no form");
     Tensor more = tensor(get(old, level + 1, asked));
     Attrs attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(level)]))}};
     Tensor result = wait(emit("all_gather_start", {more}, alone(attrs), at)[0], more.text(), at);
-    if (level == 0 && forms(old).scalar) result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
+    if (level == 0 && forms(old).scalar)
+      result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
     return forms(old).level[level] = result.id();
   }
   ValueId whole(ValueId old, const SourceLine& asked) { return get(old, 0, asked); }
@@ -126,18 +141,22 @@ class Partitioner {
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
         node.op == "convert" && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
-    if (const Forms& held = forms(node.inputs.empty() ? 0 : node.inputs[0]); smaller && held.level[0] == kNoValue && !held.scalar) {
+    if (const Forms& held = forms(node.inputs.empty() ? 0 : node.inputs[0]);
+        smaller && held.level[0] == kNoValue && !held.scalar) {
       int level = rows();
       while (held.level[level] == kNoValue) --level;
-      forms(node.outputs[0]).level[level] = emit("convert", {tensor(held.level[level])}, node.attrs, node.at)[0].id();
+      forms(node.outputs[0]).level[level] =
+          emit("convert", {tensor(held.level[level])}, node.attrs, node.at)[0].id();
       return;
     }
     std::vector<Tensor> inputs;
     const bool update = op_row(node.op).kind == OpKind::update;
     if (update && old_[node.inputs[0]].shape.empty()) refuse_scalar(node);
-    for (ValueId v : node.inputs) inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
+    for (ValueId v : node.inputs)
+      inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
     auto outputs = emit(node.op, inputs, node.attrs, node.at);
-    for (size_t i = 0; i < outputs.size(); ++i) forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
+    for (size_t i = 0; i < outputs.size(); ++i)
+      forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
   }
 
   // Updates work on rows, which belong to ranks.
@@ -146,21 +165,26 @@ class Partitioner {
     for (const auto& input : old_.inputs)
       if (input.value == update.inputs[0]) name = str(" \"", input.name, "\"");
     throw UserError(str("[", update.op, "] ", update.at.text(), ": the parameter", name,
-                        " has rank 0, and an update is made by rows, each by one rank; give it the shape [1], which broadcasts alike"));
+                        " has rank 0, and an update is made by rows, each by one rank; give it the shape "
+                        "[1], which broadcasts alike"));
   }
 
   void sum_lanes(const Node& node) {
-    // A gradient that was rounded travels as what it was rounded to: widening it is the first part of its sum.
+    // A gradient that was rounded travels as what it was rounded to: widening it is the first part of its
+    // sum.
     ValueId source = node.inputs[0];
     if (const NodeId made = old_[source].producer; made >= 0)
-      if (const Node& wide = old_.nodes[static_cast<size_t>(made)]; wide.op == "convert" && old_[wide.inputs[0]].dtype == DType::bf16)
+      if (const Node& wide = old_.nodes[static_cast<size_t>(made)];
+          wide.op == "convert" && old_[wide.inputs[0]].dtype == DType::bf16)
         source = wide.inputs[0];
     Tensor x = tensor(whole(source, node.at));
     if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
       if (x.dtype() != DType::i64 || !x.shape().empty())
-        throw UserError(str("[sum_lanes] ", node.at.text(), ": ", x.text(), " is summed over micro-batches; integers are summed as i64[], so reduce and convert it first, or convert it "
+        throw UserError(str("[sum_lanes] ", node.at.text(), ": ", x.text(),
+                            " is summed over micro-batches; integers are summed as i64[], so reduce and "
+                            "convert it first, or convert it "
                             "to f32"));
       Tensor count = emit("lane_count", {x}, on_data(), node.at)[0];
       f.level[0] = all_reduce(count, node.at).id();
@@ -178,8 +202,8 @@ class Partitioner {
     f.row_squares = sums[1].id();
   }
 
-  // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone) counts once per micro-batch:
-  // plus a zero that is of the micro-batch, since nothing is less than itself.
+  // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone)
+  // counts once per micro-batch: plus a zero that is of the micro-batch, since nothing is less than itself.
   Tensor of_micro_batch(Tensor x, const SourceLine& at) {
     AtLine line(at);
     for (const auto& input : old_.inputs)
@@ -198,12 +222,15 @@ class Partitioner {
     for (ValueId v : node.inputs) {
       if (forms(v).row_squares == kNoValue)
         throw UserError(
-            str("[global_norm] ", node.at.text(), ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
+            str("[global_norm] ", node.at.text(),
+                ": reads a value that is no gradient summed over micro-batches; pass what grad() gave"));
       squares.push_back(tensor(forms(v).row_squares));
     }
     Attrs attrs = on_data();
     for (const char* attr : {"model_dim", "once"})
-      if (node.attrs.has(attr)) attrs.set(attr, attr == std::string("once") ? Attr(node.attrs.list(attr)) : Attr(node.attrs.word(attr)));
+      if (node.attrs.has(attr))
+        attrs.set(attr,
+                  attr == std::string("once") ? Attr(node.attrs.list(attr)) : Attr(node.attrs.word(attr)));
     Tensor limbs = all_reduce(emit("norm_limbs", squares, attrs, node.at)[0], node.at);
     if (node.attrs.has("model_dim")) {
       Attrs on_model{{"mesh_dim", Attr(node.attrs.word("model_dim"))}, {"op", Attr(std::string("sum"))}};
@@ -223,7 +250,7 @@ class Partitioner {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   std::vector<Forms> forms_;
-  std::vector<int> dims_;  // data dims of the mesh in the order of splits
+  std::vector<int> dims_;      // data dims of the mesh in the order of splits
   std::vector<bool> of_data_;  // per old value: computed from a micro-batch
 };
 }  // namespace

@@ -24,7 +24,11 @@ constexpr int kStartsBetween = 2;
 class Localizer {
  public:
   Localizer(const Graph& old, const PassContext& context, int dim)
-      : old_(old), context_(context), dim_(dim), ranks_(context.mesh.shape[u(dim)]), name_(context.mesh.dim_names[u(dim)]) {
+      : old_(old),
+        context_(context),
+        dim_(dim),
+        ranks_(context.mesh.shape[u(dim)]),
+        name_(context.mesh.dim_names[u(dim)]) {
     made_ = std::make_shared<Builder>();
     made_->graph.mesh = context.mesh;
     map_.resize(old.values.size());
@@ -32,8 +36,8 @@ class Localizer {
 
   Graph run() {
     for (const auto& input : old_.inputs)
-      map_[u(input.value)] = {made_,
-                              made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, local_shape(input.value))};
+      map_[u(input.value)] = {made_, made_->graph.add_input(input.kind, input.name, old_[input.value].dtype,
+                                                            local_shape(input.value))};
     const auto users = users_of(old_);
     for (const Node& node : old_.nodes) {
       AtLine line(node.at);
@@ -46,22 +50,28 @@ class Localizer {
         continue;
       }
       const bool travels = node.op == "redistribute" && node.attrs.word("from") != "Replicate";
-      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[u(v)].defined(); })) flush_small();
+      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId v) { return !map_[u(v)].defined(); }))
+        flush_small();
       if (node.op == "redistribute") {
         // What a wider value was made of travels in its place: the same terms in fewer bytes.
-        map_[u(node.outputs[0])] = moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
-                                         parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
+        map_[u(node.outputs[0])] =
+            moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
+                  parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
         continue;
       }
       copy(node);
     }
     flush_small();
-    for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, map_[u(output.value)].id());
+    for (const auto& output : old_.outputs)
+      made_->graph.add_output(output.kind, output.name, map_[u(output.value)].id());
     return starts_early_waits_late(prune(made_->graph));
   }
 
  private:
-  static bool is_start(const Node& node) { return node.op == "model_gather_start" || node.op == "model_exchange_start"; }
+  static bool is_start(const Node& node) {
+    return node.op == "model_gather_start" || node.op == "model_exchange_start";
+  }
   Placement placement(ValueId v) const { return old_[v].layout.on(dim_); }
   Shape local_shape(ValueId v) const { return shard_shape(old_[v].shape, placement(v), ranks_); }
 
@@ -70,18 +80,21 @@ class Localizer {
     for (ValueId v : node.inputs) in.push_back(map_[u(v)]);
     auto out = apply_at(node.op, in, local_attrs(node), node.at, made_);
     for (size_t i = 0; i < out.size(); ++i) {
-      LS_CHECK(out[i].shape() == local_shape(node.outputs[i]), node.op, " at ", node.at.text(), " on one rank makes ", out[i].text(),
-               ", its part is ", local_shape(node.outputs[i]));
+      LS_CHECK(out[i].shape() == local_shape(node.outputs[i]), node.op, " at ", node.at.text(),
+               " on one rank makes ", out[i].text(), ", its part is ", local_shape(node.outputs[i]));
       map_[u(node.outputs[i])] = out[i];
     }
   }
 
   // Terms of small gradients travel together, once the next collective is due.
   bool small_gradient(const Node& node, const std::vector<std::vector<NodeId>>& users) const {
-    if (node.op != "redistribute" || node.attrs.word("from") != "Partial(sum)" || node.attrs.word("to") != "Replicate") return false;
+    if (node.op != "redistribute" || node.attrs.word("from") != "Partial(sum)" ||
+        node.attrs.word("to") != "Replicate")
+      return false;
     const Value& value = old_[node.outputs[0]];
     const auto& readers = users[u(node.outputs[0])];
-    return numel(value.shape) < kFew && value.dtype == DType::f32 && !narrow_source(node.inputs[0]).defined() && readers.size() == 1 &&
+    return numel(value.shape) < kFew && value.dtype == DType::f32 &&
+           !narrow_source(node.inputs[0]).defined() && readers.size() == 1 &&
            old_.nodes[u(readers[0])].op == "sum_lanes";
   }
   bool is_small(ValueId v) const {
@@ -91,7 +104,8 @@ class Localizer {
     if (small_.empty()) return;
     AtLine line(small_[0]->at);
     std::vector<Tensor> flat;
-    for (const Node* node : small_) flat.push_back(reshape(map_[u(node->inputs[0])], {numel(old_[node->inputs[0]].shape)}));
+    for (const Node* node : small_)
+      flat.push_back(reshape(map_[u(node->inputs[0])], {numel(old_[node->inputs[0]].shape)}));
     Tensor whole = moved(flat.size() == 1 ? flat[0] : concat(flat, 0), Partial(), Replicate(), {});
     int64_t at = 0;
     for (const Node* node : small_) {
@@ -134,19 +148,22 @@ class Localizer {
     std::vector<Shape> local;
     for (ValueId v : node.outputs) local.push_back(local_shape(v));
     const bool sized = attrs.has("shape") || attrs.has("rows");
-    return sized && op_row(node.op).kind != OpKind::random ? localize_attrs(op_row(node.op), attrs, local) : attrs;
+    return sized && op_row(node.op).kind != OpKind::random ? localize_attrs(op_row(node.op), attrs, local)
+                                                           : attrs;
   }
 
   Tensor narrow_source(ValueId v) const {
     const NodeId producer = old_[v].producer;
     if (producer < 0) return {};
     const Node& node = old_.nodes[u(producer)];
-    if (node.op != "convert" || !is_float(old_[node.inputs[0]].dtype) || size_of(old_[node.inputs[0]].dtype) >= size_of(old_[v].dtype))
+    if (node.op != "convert" || !is_float(old_[node.inputs[0]].dtype) ||
+        size_of(old_[node.inputs[0]].dtype) >= size_of(old_[v].dtype))
       return {};
     return map_[u(node.inputs[0])];
   }
 
-  // A dim of `shape` as (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest, after]; and back.
+  // A dim of `shape` as (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest, after];
+  // and back.
   Tensor ranks_first(Tensor x, const Placement& shard) const {
     Shape apart = x.shape();
     const int64_t size = apart[u(shard.dim)];
@@ -183,7 +200,9 @@ class Localizer {
     stacked.insert(stacked.begin(), ranks_);
     return collective("model_gather_start", x, stacked);
   }
-  Tensor exchanged(Tensor stacked) const { return collective("model_exchange_start", stacked, stacked.shape()); }
+  Tensor exchanged(Tensor stacked) const {
+    return collective("model_exchange_start", stacked, stacked.shape());
+  }
   // The sum over ranks, in their order; halves are added in f32 and rounded once.
   Tensor added(Tensor stacked, DType to) const {
     const bool halves = is_float(stacked.dtype()) && size_of(stacked.dtype()) < 4;
@@ -207,15 +226,16 @@ class Localizer {
     }
     if (to == Replicate()) return put_together(gathered(x), from);
     if (from.dim == to.dim) return moved(put_together(gathered(x), from), Replicate(), to, {});
-    Tensor parts = exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
+    Tensor parts =
+        exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
     Shape each = x.shape();
     each[u(to.dim)] /= ranks_;
     each.insert(each.begin(), ranks_);
     return put_together(reshape(parts, each), from);
   }
 
-  // A start stands right behind what makes its input, a wait right before the first reader of what it brings: what is independent of it runs
-  // while it travels.
+  // A start stands right behind what makes its input, a wait right before the first reader of what it brings:
+  // what is independent of it runs while it travels.
   Graph starts_early_waits_late(const Graph& graph) const {
     std::vector<NodeId> order;
     std::vector<bool> placed(graph.nodes.size()), late(graph.values.size());
@@ -223,7 +243,8 @@ class Localizer {
     for (size_t n = 0; n < graph.nodes.size(); ++n) {
       if (!is_start(graph.nodes[n])) continue;
       NodeId made = graph[graph.nodes[n].inputs[0]].producer;
-      while (made >= 0 && op_row(graph.nodes[u(made)].op).kind == OpKind::view && graph.nodes[u(made)].inputs.size() == 1)
+      while (made >= 0 && op_row(graph.nodes[u(made)].op).kind == OpKind::view &&
+             graph.nodes[u(made)].inputs.size() == 1)
         made = graph[graph.nodes[u(made)].inputs[0]].producer;
       if (made >= 0) starts_behind[made].push_back(static_cast<NodeId>(n));
     }
@@ -251,7 +272,8 @@ class Localizer {
       bool of_wait = node.op == "model_wait";
       for (ValueId v : node.inputs) of_wait = of_wait || late[u(v)];
       // Waits, and what only puts their result into shape.
-      if (of_wait && (node.op == "model_wait" || node.op == "convert" || node.op == "sum" || kind == OpKind::view)) {
+      if (of_wait &&
+          (node.op == "model_wait" || node.op == "convert" || node.op == "sum" || kind == OpKind::view)) {
         for (ValueId v : node.outputs) late[u(v)] = true;
         continue;
       }
@@ -271,10 +293,13 @@ class Localizer {
   const std::string name_;
   std::shared_ptr<Builder> made_;
   std::vector<Tensor> map_;
-  std::vector<const Node*> small_, sums_;  // terms that wait for company, and the sums over micro-batches that read them
+  std::vector<const Node*> small_,
+      sums_;  // terms that wait for company, and the sums over micro-batches that read them
 };
 }  // namespace
 
-Graph localize_model(const Graph& graph, const PassContext& context, int mesh_dim) { return Localizer(graph, context, mesh_dim).run(); }
+Graph localize_model(const Graph& graph, const PassContext& context, int mesh_dim) {
+  return Localizer(graph, context, mesh_dim).run();
+}
 
 }  // namespace lockstep

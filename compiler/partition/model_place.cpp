@@ -34,14 +34,17 @@ class ModelPlacer {
     made_.mesh = context_.mesh;
     for (const auto& input : old_.inputs) {
       const Value& value = old_[input.value];
-      if (input.kind == InputKind::batch && value.shape.size() >= 2 && tokens_.empty()) tokens_ = {value.shape[0], value.shape[1]};
+      if (input.kind == InputKind::batch && value.shape.size() >= 2 && tokens_.empty())
+        tokens_ = {value.shape[0], value.shape[1]};
       ValueId v = made_.add_input(input.kind, input.name, value.dtype, value.shape);
-      Placement place = input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
+      Placement place =
+          input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
       made_[v].layout.set(dim_, place);
       forms_[u(input.value)].push_back({place, v});
       if (input.kind == InputKind::state && place.kind == Kind::shard) weight_[u(input.value)] = input.name;
     }
-    bool sharded = std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
+    bool sharded =
+        std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
     parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
     if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
     find_wanted();
@@ -52,10 +55,12 @@ class ModelPlacer {
       // A gradient is complete where it is made: its sum over ranks travels while backward goes on.
       for (ValueId v : old_.nodes[n].outputs)
         for (NodeId reader : users_[u(v)])
-          if (!done[u(reader)] && old_.nodes[u(reader)].op == "sum_lanes") done[u(reader)] = true, place(old_.nodes[u(reader)]);
+          if (!done[u(reader)] && old_.nodes[u(reader)].op == "sum_lanes")
+            done[u(reader)] = true, place(old_.nodes[u(reader)]);
     }
     for (const auto& output : old_.outputs) {
-      Placement wanted = output.kind == OutputKind::state ? context_.layout_of(output.name).on(dim_) : Replicate();
+      Placement wanted =
+          output.kind == OutputKind::state ? context_.layout_of(output.name).on(dim_) : Replicate();
       made_.add_output(output.kind, output.name, form(output.value, wanted));
     }
     refusals_.end();
@@ -68,11 +73,14 @@ class ModelPlacer {
     ValueId value;  // of the new graph
   };
 
-  double bytes(ValueId old) const { return static_cast<double>(numel(old_[old].shape)) * static_cast<double>(size_of(old_[old].dtype)); }
+  double bytes(ValueId old) const {
+    return static_cast<double>(numel(old_[old].shape)) * static_cast<double>(size_of(old_[old].dtype));
+  }
   // [sequences, tokens, ...]: what sequence parallelism cuts at dim 1.
   bool of_tokens(ValueId old) const {
     const Shape& shape = old_[old].shape;
-    return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] && tokens_[1] % ranks_ == 0;
+    return parallel_ && shape.size() >= 3 && shape[0] == tokens_[0] && shape[1] == tokens_[1] &&
+           tokens_[1] % ranks_ == 0;
   }
   // Bytes that a rank receives.
   double cost(ValueId old, const Placement& from, const Placement& to) const {
@@ -105,21 +113,26 @@ class ModelPlacer {
       const Form have = *nearest_form(old, to).second;
       const Value& value = old_[old];
       SourceLine at = value.producer >= 0 ? old_.nodes[u(value.producer)].at : SourceLine{};
-      Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[u(dim_)])}, {"from", Attr(text(have.place))}, {"to", Attr(text(to))}};
-      made = made_.append("redistribute", {have.value}, attrs, {{value.dtype, value.shape}}, reader_.file.empty() ? at : reader_)[0];
+      Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[u(dim_)])},
+                  {"from", Attr(text(have.place))},
+                  {"to", Attr(text(to))}};
+      made = made_.append("redistribute", {have.value}, attrs, {{value.dtype, value.shape}},
+                          reader_.file.empty() ? at : reader_)[0];
       made_[made].layout.set(dim_, to);
     }
     forms_[u(old)].push_back({to, made});
     return made;
   }
-  // Constants, broadcasts, and arithmetic on them: each rank makes its part, rather than all and then taking a part.
+  // Constants, broadcasts, and arithmetic on them: each rank makes its part, rather than all and then taking
+  // a part.
   ValueId remade(ValueId old, const Placement& to, int depth) {
     const NodeId producer = old_[old].producer;
     if (producer < 0 || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate())) return kNoValue;
     const Node& node = old_.nodes[u(producer)];
     const OpKind kind = op_row(node.op).kind;
     if (kind != OpKind::creation && node.op != "broadcast" && kind != OpKind::pointwise) return kNoValue;
-    if (kind == OpKind::pointwise && !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth); }))
+    if (kind == OpKind::pointwise &&
+        !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth); }))
       return kNoValue;
     for (const auto& way : shard_ways(old_, node, ranks_, {to.groups})) {
       if (!(way.out[0] == to)) continue;
@@ -140,11 +153,12 @@ class ModelPlacer {
     const Node& node = old_.nodes[u(producer)];
     const OpKind kind = op_row(node.op).kind;
     if (kind == OpKind::creation || kind == OpKind::random || node.op == "broadcast") return true;
-    return kind == OpKind::pointwise &&
-           std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth - 1); });
+    return kind == OpKind::pointwise && std::all_of(node.inputs.begin(), node.inputs.end(),
+                                                    [&](ValueId v) { return light(v, depth - 1); });
   }
 
-  std::vector<ValueId> emit(const Node& node, const std::vector<ValueId>& inputs, const std::vector<Placement>& places) {
+  std::vector<ValueId> emit(const Node& node, const std::vector<ValueId>& inputs,
+                            const std::vector<Placement>& places) {
     std::vector<std::pair<DType, Shape>> types;
     for (ValueId v : node.outputs) types.emplace_back(old_[v].dtype, old_[v].shape);
     auto made = made_.append(node.op, inputs, node.attrs, types, node.at);
@@ -158,16 +172,19 @@ class ModelPlacer {
     for (size_t n = old_.nodes.size(); n-- > 0;) {
       const Node& node = old_.nodes[n];
       // Counts are of whole data, from the batch on.
-      if (node.op == "sum_lanes" && !is_float(old_[node.outputs[0]].dtype)) counted_[u(node.inputs[0])] = true;
+      if (node.op == "sum_lanes" && !is_float(old_[node.outputs[0]].dtype))
+        counted_[u(node.inputs[0])] = true;
       if (node.outputs.size() == 1 && counted_[u(node.outputs[0])])
         for (ValueId v : node.inputs)
           if (!is_float(old_[v].dtype)) counted_[u(v)] = true;
       if (op_row(node.op).kind == OpKind::update) {
         for (const auto& input : old_.inputs)
-          if (input.value == node.inputs[0]) wanted_[u(node.inputs[1])] = context_.layout_of(input.name).on(dim_);
+          if (input.value == node.inputs[0])
+            wanted_[u(node.inputs[1])] = context_.layout_of(input.name).on(dim_);
       } else if (op_row(node.op).kind == OpKind::pointwise && wanted_[u(node.outputs[0])]) {
         for (ValueId v : node.inputs)
-          if (!wanted_[u(v)] && old_[v].shape == old_[node.outputs[0]].shape) wanted_[u(v)] = wanted_[u(node.outputs[0])];
+          if (!wanted_[u(v)] && old_[v].shape == old_[node.outputs[0]].shape)
+            wanted_[u(v)] = wanted_[u(node.outputs[0])];
       }
     }
   }
@@ -191,7 +208,8 @@ class ModelPlacer {
     // Where a parameter is whole its new value is, whatever parts of it other nodes read.
     if (op_row(node.op).kind == OpKind::update)
       for (const auto& input : old_.inputs)
-        if (input.value == node.inputs[0] && input.kind == InputKind::state && context_.layout_of(input.name).on(dim_) == Replicate())
+        if (input.value == node.inputs[0] && input.kind == InputKind::state &&
+            context_.layout_of(input.name).on(dim_) == Replicate())
           return run_way(node, shard_ways(old_, node, ranks_, {})[0]);
     run_way(node, choose(node));
   }
@@ -224,16 +242,19 @@ class ModelPlacer {
       bool terms = false, parts = false;
       for (size_t o = 0; o < way.out.size(); ++o) {
         const bool read = way.out[o].kind == Kind::partial;
-        if (read && !joins_terms(node.outputs[o])) total += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
+        if (read && !joins_terms(node.outputs[o]))
+          total += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
         terms = terms || read;
         parts = parts || way.out[o].kind == Kind::shard;
       }
       if (begins && way.out[0] == Shard(1) && total < kNever) total = -1;
-      // Equal bytes: the weight's own letter, then parts, then whole values, then terms. Products are not done by every rank alike.
+      // Equal bytes: the weight's own letter, then parts, then whole values, then terms. Products are not
+      // done by every rank alike.
       int rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
       if (heavy && way.in == ways[0].in && ways.size() > 1) rank = -1;
       const bool better = !best || (best_rank < 0 && rank >= 0 && total < kNever) ||
-                          (!(rank < 0 && best_rank >= 0 && least < kNever) && (total < least || (total == least && rank > best_rank)));
+                          (!(rank < 0 && best_rank >= 0 && least < kNever) &&
+                           (total < least || (total == least && rank > best_rank)));
       if (better) best = &way, least = total, best_rank = rank;
     }
     if (!best || least >= kNever) {
@@ -248,8 +269,9 @@ class ModelPlacer {
     const auto& readers = users_[u(old)];
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
       const Node& reader = old_.nodes[u(n)];
-      return reader.op == "add" && std::any_of(reader.inputs.begin(), reader.inputs.end(),
-                                               [&](ValueId v) { return v != old && find_form(v, Partial()) && forms_[u(v)].size() == 1; });
+      return reader.op == "add" && std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](ValueId v) {
+               return v != old && find_form(v, Partial()) && forms_[u(v)].size() == 1;
+             });
     });
   }
   // Letters on which an input is cut, or will be: terms become a shard of the tokens.
@@ -260,7 +282,8 @@ class ModelPlacer {
       if (way.in[i] == Replicate()) continue;
       whole = false;
       for (const Form& have : forms_[u(node.inputs[i])])
-        any = any || have.place == way.in[i] || (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
+        any = any || have.place == way.in[i] ||
+              (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
     }
     return any || whole;
   }
@@ -278,18 +301,20 @@ class ModelPlacer {
   const int dim_;
   const int64_t ranks_;
   Graph made_;
-  std::vector<std::vector<Form>> forms_;            // per old value
-  std::vector<std::string> weight_;                 // per old value: the FQN of a sharded parameter that it is
-  std::vector<bool> counted_;                       // per old value: only counts of tokens, and the data they are of
+  std::vector<std::vector<Form>> forms_;  // per old value
+  std::vector<std::string> weight_;       // per old value: the FQN of a sharded parameter that it is
+  std::vector<bool> counted_;             // per old value: only counts of tokens, and the data they are of
   std::vector<std::vector<NodeId>> users_;
-  std::vector<std::optional<Placement>> wanted_;    // per old value
-  Shape tokens_;                                    // [sequences, tokens] of the batch
-  bool parallel_ = false;                           // sequence parallelism
+  std::vector<std::optional<Placement>> wanted_;  // per old value
+  Shape tokens_;                                  // [sequences, tokens] of the batch
+  bool parallel_ = false;                         // sequence parallelism
   SourceLine reader_;
   ModelRefusals refusals_;
 };
 }  // namespace
 
-Graph place_model(const Graph& graph, const PassContext& context, int mesh_dim) { return ModelPlacer(graph, context, mesh_dim).run(); }
+Graph place_model(const Graph& graph, const PassContext& context, int mesh_dim) {
+  return ModelPlacer(graph, context, mesh_dim).run();
+}
 
 }  // namespace lockstep

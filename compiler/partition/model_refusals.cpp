@@ -42,10 +42,12 @@ void ModelRefusals::check_sizes(int64_t tokens) {
 }
 
 void ModelRefusals::add_weight(const std::string& fqn, const Node& node) {
-  std::string row = context_.row_of ? context_.row_of(fqn, context_.mesh.dim_names[static_cast<size_t>(mesh_dim_)]) : "";
-  reasons_.push_back(str("\"", fqn, "\" is ", text(context_.layout_of(fqn).on(mesh_dim_)), row.empty() ? "" : " by the row " + row, ", and [",
-                         node.op, "] ", node.at.text(),
-                         " cannot run on its parts: weights are never gathered on tp; give it replicate, or shard a dim that the op may split"));
+  std::string row =
+      context_.row_of ? context_.row_of(fqn, context_.mesh.dim_names[static_cast<size_t>(mesh_dim_)]) : "";
+  reasons_.push_back(str("\"", fqn, "\" is ", text(context_.layout_of(fqn).on(mesh_dim_)),
+                         row.empty() ? "" : " by the row " + row, ", and [", node.op, "] ", node.at.text(),
+                         " cannot run on its parts: weights are never gathered on tp; give it replicate, or "
+                         "shard a dim that the op may split"));
   rows_ = true;
 }
 
@@ -53,14 +55,16 @@ void ModelRefusals::end() const {
   if (reasons_.empty()) return;
   const int64_t ranks = context_.mesh.shape[static_cast<size_t>(mesh_dim_)];
   auto works = [&](int64_t n) {
-    return std::all_of(sizes_.begin(), sizes_.end(), [&](auto size) { return size.first % (size.second * n) == 0; });
+    return std::all_of(sizes_.begin(), sizes_.end(),
+                       [&](auto size) { return size.first % (size.second * n) == 0; });
   };
   std::string advice;
   for (int64_t away = 1; away < ranks && advice.empty() && !rows_; ++away)
     for (int64_t n : {ranks - away, ranks + away})
       if (advice.empty() && works(n)) advice = str("; the nearest tp that works: ", n);
   throw UserError(str("[tp] the model cannot be split over ", ranks, " ranks of mesh dim ",
-                      context_.mesh.dim_names[static_cast<size_t>(mesh_dim_)], ":\n  ", join(reasons_, "\n  "), advice));
+                      context_.mesh.dim_names[static_cast<size_t>(mesh_dim_)], ":\n  ",
+                      join(reasons_, "\n  "), advice));
 }
 
 }  // namespace lockstep

@@ -10,8 +10,10 @@ namespace lockstep {
 
 class ModelRefusals {
  public:
-  ModelRefusals(const Graph& graph, const PassContext& context, int mesh_dim) : graph_(graph), context_(context), mesh_dim_(mesh_dim) {}
-  // Sizes that the dim must divide: sharded dims of the state, heads of attention that reads them, and `tokens` (0: not cut).
+  ModelRefusals(const Graph& graph, const PassContext& context, int mesh_dim)
+      : graph_(graph), context_(context), mesh_dim_(mesh_dim) {}
+  // Sizes that the dim must divide: sharded dims of the state, heads of attention that reads them, and
+  // `tokens` (0: not cut).
   void check_sizes(int64_t tokens);
   // A sharded weight that `node` has no way for where it lies.
   void add_weight(const std::string& fqn, const Node& node);

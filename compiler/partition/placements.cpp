@@ -13,7 +13,9 @@ namespace lockstep {
 namespace {
 using Kind = Placement::Kind;
 
-bool is_start(const Node& node) { return node.op.size() > 6 && node.op.compare(node.op.size() - 6, 6, "_start") == 0; }
+bool is_start(const Node& node) {
+  return node.op.size() > 6 && node.op.compare(node.op.size() - 6, 6, "_start") == 0;
+}
 
 bool is_wait(const Node& node) { return node.op == "wait" || node.op == "model_wait"; }
 // Collectives of model dims, between values of one micro-batch: they leave the data dims as they are.
@@ -21,7 +23,8 @@ bool of_model(const Node& node) { return node.op.rfind("model_", 0) == 0; }
 
 class Placer {
  public:
-  Placer(Graph& graph, const PassContext& context, bool partitioned = true) : graph_(graph), context_(context), partitioned_(partitioned) {}
+  Placer(Graph& graph, const PassContext& context, bool partitioned = true)
+      : graph_(graph), context_(context), partitioned_(partitioned) {}
 
   void run() {
     check_flight();
@@ -40,8 +43,8 @@ class Placer {
     throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what));
   }
   std::string described(ValueId v, int dim) const {
-    return str("%", v, " ", shape_text(graph_[v].dtype, graph_[v].shape), " which is ", text(graph_[v].layout.on(dim)), " on ",
-               graph_.mesh.dim_names[dim]);
+    return str("%", v, " ", shape_text(graph_[v].dtype, graph_[v].shape), " which is ",
+               text(graph_[v].layout.on(dim)), " on ", graph_.mesh.dim_names[dim]);
   }
 
   // A handle is read by one wait and by nothing else; a wait reads a handle.
@@ -53,11 +56,14 @@ class Placer {
         const auto& readers = users[static_cast<size_t>(node.outputs[0])];
         for (NodeId reader : readers)
           if (!is_wait(graph_.nodes[static_cast<size_t>(reader)]))
-            fail(graph_.nodes[static_cast<size_t>(reader)],
-                 str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
-        if (readers.size() != 1) fail(node, str("is waited for ", readers.size(), " times; each start has one wait"));
+            fail(
+                graph_.nodes[static_cast<size_t>(reader)],
+                str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
+        if (readers.size() != 1)
+          fail(node, str("is waited for ", readers.size(), " times; each start has one wait"));
         for (const auto& output : graph_.outputs)
-          if (output.value == node.outputs[0]) fail(node, str("output \"", output.name, "\" is still in flight"));
+          if (output.value == node.outputs[0])
+            fail(node, str("output \"", output.name, "\" is still in flight"));
       }
       if (is_wait(node)) {
         NodeId from = graph_[node.inputs[0]].producer;
@@ -78,18 +84,24 @@ class Placer {
     for (ValueId v : node.inputs) in.push_back(graph_[v].layout.on(dim));
     auto all = [&](Placement result) { return std::vector<Placement>(node.outputs.size(), result); };
     auto want = [&](size_t i, Placement wanted, const char* why) {
-      if (!(in[i] == wanted)) fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
+      if (!(in[i] == wanted))
+        fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
     };
     // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
-    if (of_model(node) || (node.op == "all_reduce_start" && in[0] == Partial() && !acts_on(node, mesh_dim))) return all(in[0]);
-    if (node.op == "norm_limbs" && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim) return all(Partial());
-    const bool lane_kind = op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
+    if (of_model(node) || (node.op == "all_reduce_start" && in[0] == Partial() && !acts_on(node, mesh_dim)))
+      return all(in[0]);
+    if (node.op == "norm_limbs" && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
+      return all(Partial());
+    const bool lane_kind =
+        op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
     if (lane_kind && node.op != "wait" && node.op != "sum_lanes" && !acts_on(node, mesh_dim)) {
-      // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is whole on other dims.
-      const bool inner = (node.op == "all_gather_start" || node.op == "local_rows") && mesh_dim == "dp_shard" &&
-                         node.attrs.word("mesh_dim") == "dp_replicate";
+      // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is
+      // whole on other dims.
+      const bool inner = (node.op == "all_gather_start" || node.op == "local_rows") &&
+                         mesh_dim == "dp_shard" && node.attrs.word("mesh_dim") == "dp_replicate";
       if (inner && !in.empty() && (in[0] == Shard(0) || in[0] == Replicate())) {
-        for (size_t i = 0; i < in.size(); ++i) want(i, in[0], "values that travel together are split in the same way");
+        for (size_t i = 0; i < in.size(); ++i)
+          want(i, in[0], "values that travel together are split in the same way");
         return all(in[0]);
       }
       for (size_t i = 0; i < in.size(); ++i) want(i, Replicate(), "the collective acts on another mesh dim");
@@ -98,7 +110,8 @@ class Placer {
     if (!partitioned_ && node.op == "sum_lanes") return all(Replicate());
     if (node.op == "wait") return all(in[0]);
     if (node.op == "lane_exchange_start") {
-      for (size_t i = 0; i < in.size(); ++i) want(i, PerLane(), "an exchange takes what still belongs to micro-batches");
+      for (size_t i = 0; i < in.size(); ++i)
+        want(i, PerLane(), "an exchange takes what still belongs to micro-batches");
       return all(PerLane(0));
     }
     if (node.op == "lane_sum") {
@@ -146,27 +159,32 @@ class Placer {
     if (row.kind == OpKind::update) {
       for (size_t i = 0; i < in.size(); ++i) {
         if (in[i].kind == Kind::per_lane)
-          fail(node,
-               str("reads ", described(node.inputs[i], dim), ": it still belongs to a micro-batch; the reduction over lanes is missing"));
+          fail(node, str("reads ", described(node.inputs[i], dim),
+                         ": it still belongs to a micro-batch; the reduction over lanes is missing"));
         if (in[i].kind == Kind::partial)
-          fail(node, str("reads ", described(node.inputs[i], dim), ": a term of a sum; the reduction is missing"));
+          fail(node,
+               str("reads ", described(node.inputs[i], dim), ": a term of a sum; the reduction is missing"));
       }
     }
     if (lane && (partial || shard))
-      fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ", graph_.mesh.dim_names[dim]));
+      fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ",
+                     graph_.mesh.dim_names[dim]));
     if (lane) return std::vector<Placement>(node.outputs.size(), PerLane());
     if (!partial && !shard) return out;
     if (partial) {
       bool only = row.linear.size() > 0;
       for (size_t i = 0; i < in.size(); ++i)
-        if (in[i].kind == Kind::partial && std::find(row.linear.begin(), row.linear.end(), static_cast<int>(i)) == row.linear.end())
+        if (in[i].kind == Kind::partial &&
+            std::find(row.linear.begin(), row.linear.end(), static_cast<int>(i)) == row.linear.end())
           only = false;
-      auto count = std::count_if(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::partial; });
+      auto count =
+          std::count_if(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::partial; });
       bool sum_like = node.op == "add" || node.op == "sub";
       if (!only || (count > 1 && !sum_like) || (sum_like && count != 2) || shard)
         for (size_t i = 0; i < in.size(); ++i)
           if (in[i].kind == Kind::partial)
-            fail(node, str("reads ", described(node.inputs[i], dim), "; it wants a whole value: reduce it first"));
+            fail(node,
+                 str("reads ", described(node.inputs[i], dim), "; it wants a whole value: reduce it first"));
       return std::vector<Placement>(node.outputs.size(), Partial());
     }
     std::vector<TypedShape> in_types, out_types;
@@ -182,13 +200,15 @@ class Placer {
       char mine = text_rule.empty() ? 0 : rule.in[i][static_cast<size_t>(in[i].dim)];
       bool fixed = mine == 0 || rule.fixed.find(mine) != std::string::npos;
       if (fixed || (letter && letter != mine) || (letter && groups != in[i].groups))
-        fail(node, str("reads ", described(node.inputs[i], dim), "; its rule \"", text_rule, "\" does not allow that"));
+        fail(node, str("reads ", described(node.inputs[i], dim), "; its rule \"", text_rule,
+                       "\" does not allow that"));
       letter = mine;
       groups = in[i].groups;
     }
     for (size_t i = 0; i < in.size(); ++i)
       if (in[i].kind == Kind::replicate && rule.in[i].find(letter) != std::string::npos)
-        fail(node, str("reads ", described(node.inputs[i], dim), "; beside a shard it must be split the same way"));
+        fail(node,
+             str("reads ", described(node.inputs[i], dim), "; beside a shard it must be split the same way"));
     for (size_t i = 0; i < out.size(); ++i) {
       size_t at = rule.out[i].find(letter);
       out[i] = at == std::string::npos ? Partial() : Shard(static_cast<int>(at), groups);
@@ -202,12 +222,16 @@ class Placer {
       if (input.kind == InputKind::state) state[input.name] = graph_[input.value].layout;
     for (const auto& output : graph_.outputs) {
       const Value& value = graph_[output.value];
-      SourceLine at = value.producer >= 0 ? graph_.nodes[static_cast<size_t>(value.producer)].at : SourceLine{};
+      SourceLine at =
+          value.producer >= 0 ? graph_.nodes[static_cast<size_t>(value.producer)].at : SourceLine{};
       for (int dim = 0; dim < graph_.mesh.ndim(); ++dim) {
-        Placement wanted = output.kind == OutputKind::state && state.count(output.name) ? state[output.name].on(dim) : Replicate();
+        Placement wanted = output.kind == OutputKind::state && state.count(output.name)
+                               ? state[output.name].on(dim)
+                               : Replicate();
         if (output.kind == OutputKind::value || value.layout.on(dim) == wanted) continue;
-        throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ", text(value.layout.on(dim)),
-                            " on ", graph_.mesh.dim_names[dim], "; it must be ", text(wanted),
+        throw UserError(str("[output] ", at.text(), ": ", name(output.kind), " \"", output.name, "\" is ",
+                            text(value.layout.on(dim)), " on ", graph_.mesh.dim_names[dim], "; it must be ",
+                            text(wanted),
                             wanted == Replicate() ? ": a gather or a reduction is missing" : ""));
       }
     }
@@ -224,7 +248,8 @@ void check_lanes(const Graph& graph) {
   one.mesh = {{1}, {"dp_replicate"}};
   for (const auto& input : one.inputs) {
     one[input.value].layout = {};
-    if (input.kind == InputKind::batch || input.name == "rng.sample") one[input.value].layout.set(0, PerLane());
+    if (input.kind == InputKind::batch || input.name == "rng.sample")
+      one[input.value].layout.set(0, PerLane());
   }
   PassContext context;
   Placer(one, context, false).run();

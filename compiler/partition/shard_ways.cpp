@@ -25,10 +25,13 @@ class Ways {
     add(std::vector<Placement>(in_.size(), Replicate()), std::vector<Placement>(out_.size(), Replicate()));
     const Op& row = op_row(node_.op);
     if (node_.op == "sum_lanes") {
-      for (size_t d = 0; d < in_[0].shape.size(); ++d) each_group([&](int g) { dims(static_cast<int>(d), g, static_cast<int>(d), g); });
+      for (size_t d = 0; d < in_[0].shape.size(); ++d)
+        each_group([&](int g) { dims(static_cast<int>(d), g, static_cast<int>(d), g); });
       return ways_;
     }
-    if (row.kind == OpKind::lanes || row.kind == OpKind::collective || row.kind == OpKind::structural || node_.body) return ways_;
+    if (row.kind == OpKind::lanes || row.kind == OpKind::collective || row.kind == OpKind::structural ||
+        node_.body)
+      return ways_;
     if (node_.op == "reshape") {
       reshapes();
     } else {
@@ -70,13 +73,16 @@ class Ways {
     for (const auto* side : {&rule.in, &rule.out})
       for (const std::string& tensor : *side)
         for (char letter : tensor)
-          if (rule.fixed.find(letter) == std::string::npos && letters.find(letter) == std::string::npos) letters += letter;
+          if (rule.fixed.find(letter) == std::string::npos && letters.find(letter) == std::string::npos)
+            letters += letter;
     for (char letter : letters)
       each_group([&](int g) {
         std::vector<Placement> in, out;
         for (const auto& tensor : rule.in) in.push_back(placed(tensor, letter, g, Replicate()));
-        bool read = std::any_of(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::shard; });
-        for (const auto& tensor : rule.out) out.push_back(placed(tensor, letter, g, read ? Partial() : Replicate()));
+        bool read =
+            std::any_of(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::shard; });
+        for (const auto& tensor : rule.out)
+          out.push_back(placed(tensor, letter, g, read ? Partial() : Replicate()));
         add(in, out, !read);  // a letter of outputs alone: each rank makes its own part of whole inputs
       });
   }
@@ -96,7 +102,8 @@ class Ways {
           if (letter == 'H' || letter == 'G') letter = 'h';
   }
 
-  // The smallest runs of dims with equal products. The leading dim of a run, cut evenly on both sides, is the same cut.
+  // The smallest runs of dims with equal products. The leading dim of a run, cut evenly on both sides, is the
+  // same cut.
   void reshapes() {
     const Shape &from = in_[0].shape, &to = out_[0].shape;
     if (numel(from) == 0) return;
@@ -123,11 +130,13 @@ class Ways {
 
   // A dim in groups, of which whole ones are taken.
   void slices() {
-    const auto &start = node_.attrs.list("start"), &limit = node_.attrs.list("limit"), &step = node_.attrs.list("step");
+    const auto &start = node_.attrs.list("start"), &limit = node_.attrs.list("limit"),
+               &step = node_.attrs.list("step");
     for (size_t d = 0; d < start.size(); ++d)
       each_group([&](int g) {
         int64_t unit = in_[0].shape[d] / g;
-        if (step[d] == 1 && unit > 0 && unit * g == in_[0].shape[d] && start[d] % unit == 0 && limit[d] % unit == 0 && limit[d] > start[d])
+        if (step[d] == 1 && unit > 0 && unit * g == in_[0].shape[d] && start[d] % unit == 0 &&
+            limit[d] % unit == 0 && limit[d] > start[d])
           dims(static_cast<int>(d), g, static_cast<int>(d), static_cast<int>((limit[d] - start[d]) / unit));
       });
   }
@@ -150,7 +159,9 @@ class Ways {
 
   void partials(const Op& row) {
     std::vector<int> linear = row.linear;
-    if (node_.op == "convert" && is_float(in_[0].dtype) && size_of(out_[0].dtype) >= size_of(in_[0].dtype) && is_float(out_[0].dtype)) linear = {0};
+    if (node_.op == "convert" && is_float(in_[0].dtype) && size_of(out_[0].dtype) >= size_of(in_[0].dtype) &&
+        is_float(out_[0].dtype))
+      linear = {0};
     if (node_.op == "pad" && node_.attrs.number("value") == 0) linear = {0};
     if (linear.empty()) return;
     const std::vector<Placement> out(out_.size(), Partial());
@@ -173,7 +184,8 @@ class Ways {
 };
 }  // namespace
 
-std::vector<ShardWay> shard_ways(const Graph& graph, const Node& node, int64_t ranks, const std::set<int>& groups) {
+std::vector<ShardWay> shard_ways(const Graph& graph, const Node& node, int64_t ranks,
+                                 const std::set<int>& groups) {
   return Ways(graph, node, ranks, groups).find();
 }
 

@@ -15,7 +15,8 @@ constexpr int kNever = std::numeric_limits<int>::max();
 
 class Chooser {
  public:
-  explicit Chooser(const Graph& graph) : graph_(graph), joint_(joint_of(graph)), kept_(graph.values.size()), repeated_(graph.nodes.size()) {
+  explicit Chooser(const Graph& graph)
+      : graph_(graph), joint_(joint_of(graph)), kept_(graph.values.size()), repeated_(graph.nodes.size()) {
     for (ValueId v : joint_.saved) kept_[u(v)] = true;
   }
 
@@ -49,16 +50,18 @@ class Chooser {
   }
 
  private:
-  // The buffer that a backward or repeated node reads for v: that of the forward pass, or (numbered behind those) of the repetition.
+  // The buffer that a backward or repeated node reads for v: that of the forward pass, or (numbered behind
+  // those) of the repetition.
   size_t buffer(ValueId v) const {
     ValueId root = joint_.root[u(v)];
     NodeId producer = graph_[root].producer;
-    bool forward = producer >= 0 && joint_.varying[u(root)] && joint_.roles[u(producer)] == JointRole::forward;
+    bool forward =
+        producer >= 0 && joint_.varying[u(root)] && joint_.roles[u(producer)] == JointRole::forward;
     return u(root) + (forward && !kept_[u(root)] ? graph_.values.size() : 0);
   }
 
-  // Forward nodes that v is computed from, back to what is kept; `leaving` counts as not kept. Nodes that are repeated anyway are left out.
-  // False where one of them may not be repeated.
+  // Forward nodes that v is computed from, back to what is kept; `leaving` counts as not kept. Nodes that are
+  // repeated anyway are left out. False where one of them may not be repeated.
   bool reach(ValueId v, ValueId leaving, std::vector<NodeId>& chain) {
     ++visit_;
     seen_.resize(graph_.nodes.size(), 0);
@@ -67,7 +70,9 @@ class Chooser {
       ValueId w = open.back();
       open.pop_back();
       NodeId n = graph_[w].producer;
-      if (n < 0 || !joint_.varying[u(w)] || (kept_[u(w)] && w != leaving) || repeated_[u(n)] || seen_[u(n)] == visit_) continue;
+      if (n < 0 || !joint_.varying[u(w)] || (kept_[u(w)] && w != leaving) || repeated_[u(n)] ||
+          seen_[u(n)] == visit_)
+        continue;
       if (!joint_.may_repeat[u(n)]) return false;
       seen_[u(n)] = visit_;
       chain.push_back(n);
@@ -147,7 +152,9 @@ class Chooser {
     ValueId chosen = kNoValue;
     double most = 0;
     for (ValueId v : joint_.saved) {
-      if (!kept_[u(v)] || last_forward_[u(v)] >= peak_at_ || first_[u(v)] >= peak_at_ || first_backward_[u(v)] <= peak_at_) continue;
+      if (!kept_[u(v)] || last_forward_[u(v)] >= peak_at_ || first_[u(v)] >= peak_at_ ||
+          first_backward_[u(v)] <= peak_at_)
+        continue;
       std::vector<NodeId> chain;
       if (!reach(v, v, chain)) continue;
       auto bytes = static_cast<double>(joint_.bytes[u(v)]);

@@ -15,7 +15,9 @@ size_t u(int64_t i) { return static_cast<size_t>(i); }
 // Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
 constexpr double kFlopsPerByte = 32;
 
-int64_t size_in_bytes(const Value& value) { return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)); }
+int64_t size_in_bytes(const Value& value) {
+  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+}
 
 double cost_of(const Graph& graph, const Node& node) {
   const OpKind kind = op_row(node.op).kind;
@@ -27,14 +29,17 @@ double cost_of(const Graph& graph, const Node& node) {
   if (node.op == "linear") work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
   if (node.op == "dot") {
     double inner = 1;
-    for (int64_t d : node.attrs.list("lhs_contract")) inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
+    for (int64_t d : node.attrs.list("lhs_contract"))
+      inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
     work += 2 * out * inner;
   }
-  if (node.op == "sdpa") work += (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
+  if (node.op == "sdpa")
+    work += (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
   return work;
 }
 
-// Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and values of one product.
+// Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and
+// values of one product.
 std::vector<ValueId> roots_of(const Graph& graph) {
   std::vector<int64_t> sliced(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
@@ -68,12 +73,16 @@ Joint joint_of(const Graph& graph) {
   const auto after_sum = depends_on(graph, summed);
   for (const Node& node : graph.nodes) {
     const OpKind kind = op_row(node.op).kind;
-    bool wanted = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; });
-    bool after = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return after_sum[u(v)]; });
-    JointRole role = kind == OpKind::lanes || !wanted ? JointRole::other : after ? JointRole::backward : JointRole::forward;
+    bool wanted =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; });
+    bool after =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return after_sum[u(v)]; });
+    JointRole role = kind == OpKind::lanes || !wanted ? JointRole::other
+                     : after                          ? JointRole::backward
+                                                      : JointRole::forward;
     out.roles.push_back(role);
-    out.may_repeat.push_back(role == JointRole::forward && kind != OpKind::collective && kind != OpKind::update &&
-                             kind != OpKind::structural);
+    out.may_repeat.push_back(role == JointRole::forward && kind != OpKind::collective &&
+                             kind != OpKind::update && kind != OpKind::structural);
     out.cost.push_back(cost_of(graph, node));
   }
   out.root = roots_of(graph);
@@ -87,7 +96,8 @@ Joint joint_of(const Graph& graph) {
       for (ValueId v : graph.nodes[n].inputs) {
         ValueId root = out.root[u(v)];
         NodeId producer = graph[root].producer;
-        if (out.varying[u(root)] && producer >= 0 && out.roles[u(producer)] == JointRole::forward) saved.insert(root);
+        if (out.varying[u(root)] && producer >= 0 && out.roles[u(producer)] == JointRole::forward)
+          saved.insert(root);
       }
   out.saved.assign(saved.begin(), saved.end());
   return out;

@@ -16,7 +16,11 @@ size_t u(int64_t i) { return static_cast<size_t>(i); }
 class Repeater {
  public:
   Repeater(const Graph& graph, const std::vector<ValueId>& given_up)
-      : graph_(graph), joint_(joint_of(graph)), kept_(graph.values.size()), again_(graph.values.size(), kNoValue), rewriter_(graph) {
+      : graph_(graph),
+        joint_(joint_of(graph)),
+        kept_(graph.values.size()),
+        again_(graph.values.size(), kNoValue),
+        rewriter_(graph) {
     for (ValueId v : joint_.saved) kept_[u(v)] = true;
     for (ValueId v : given_up) {
       LS_CHECK(kept_[u(v)], "value %", v, " is not saved for the backward pass");
@@ -48,8 +52,8 @@ class Repeater {
     return producer < 0 || joint_.roles[u(producer)] == JointRole::forward;
   }
 
-  // What copies read of values that are there: their barriers stand between forward and backward. Sample numbers are always among them, so
-  // that the numbers of a dropout are drawn again rather than saved.
+  // What copies read of values that are there: their barriers stand between forward and backward. Sample
+  // numbers are always among them, so that the numbers of a dropout are drawn again rather than saved.
   void find_barriers() {
     std::vector<bool> seen(graph_.nodes.size());
     std::vector<ValueId> open;
@@ -69,7 +73,8 @@ class Repeater {
       seen[u(n)] = true;
       for (ValueId input : graph_.nodes[u(n)].inputs) open.push_back(input);
     }
-    if (ValueId sample = graph_.find_input("rng.sample"); sample != kNoValue && !barriers_.empty()) barriers_.insert(sample);
+    if (ValueId sample = graph_.find_input("rng.sample"); sample != kNoValue && !barriers_.empty())
+      barriers_.insert(sample);
   }
 
   std::vector<ValueId> append(const Node& node, const std::vector<ValueId>& inputs) {
@@ -77,7 +82,8 @@ class Repeater {
     for (ValueId v : node.outputs) types.emplace_back(graph_[v].dtype, graph_[v].shape);
     auto made = rewriter_.graph().append(node.op, inputs, node.attrs, types, node.at);
     rewriter_.graph().nodes.back().body = node.body;
-    for (size_t i = 0; i < made.size(); ++i) rewriter_.graph()[made[i]].layout = graph_[node.outputs[i]].layout;
+    for (size_t i = 0; i < made.size(); ++i)
+      rewriter_.graph()[made[i]].layout = graph_[node.outputs[i]].layout;
     return made;
   }
 
@@ -85,12 +91,14 @@ class Repeater {
   ValueId for_backward(ValueId v) {
     if (!of_forward(v) || !joint_.varying[u(v)]) return rewriter_.at(v);
     const ValueId root = joint_.root[u(v)];
-    if (!is_there(v) && is_there(root) && !barriers_.count(root)) return rewriter_.at(v);  // a view of what is kept
+    if (!is_there(v) && is_there(root) && !barriers_.count(root))
+      return rewriter_.at(v);  // a view of what is kept
     if (again_[u(v)] != kNoValue) return again_[u(v)];
     if (is_there(v)) {
       if (!barriers_.count(v)) return rewriter_.at(v);
       const Value& value = graph_[v];
-      ValueId made = rewriter_.graph().append("reshape", {rewriter_.at(v)}, {{"shape", Attr(value.shape)}, {"again", Attr(true)}},
+      ValueId made = rewriter_.graph().append("reshape", {rewriter_.at(v)},
+                                              {{"shape", Attr(value.shape)}, {"again", Attr(true)}},
                                               {{value.dtype, value.shape}}, line_of(v))[0];
       rewriter_.graph()[made].layout = value.layout;
       return again_[u(v)] = made;
@@ -105,7 +113,8 @@ class Repeater {
       for (ValueId input : graph_.nodes[u(graph_[w].producer)].inputs) open.push_back(input);
     }
     for (NodeId n : missing) {
-      LS_CHECK(joint_.may_repeat[u(n)], graph_.nodes[u(n)].op, " at ", graph_.nodes[u(n)].at.text(), " may not be computed again");
+      LS_CHECK(joint_.may_repeat[u(n)], graph_.nodes[u(n)].op, " at ", graph_.nodes[u(n)].at.text(),
+               " may not be computed again");
       std::vector<ValueId> inputs;
       for (ValueId input : graph_.nodes[u(n)].inputs) inputs.push_back(for_backward(input));
       auto made = append(graph_.nodes[u(n)], inputs);
@@ -114,7 +123,9 @@ class Repeater {
     return again_[u(v)];
   }
 
-  SourceLine line_of(ValueId v) const { return graph_[v].producer < 0 ? SourceLine{} : graph_.nodes[u(graph_[v].producer)].at; }
+  SourceLine line_of(ValueId v) const {
+    return graph_[v].producer < 0 ? SourceLine{} : graph_.nodes[u(graph_[v].producer)].at;
+  }
 
   const Graph& graph_;
   Joint joint_;

@@ -23,7 +23,8 @@ std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blo
 
 BlockExchange::BlockExchange(std::vector<std::vector<LaneBlock>> blocks, std::vector<int64_t> chunks, int me)
     : blocks_(std::move(blocks)), chunks_(std::move(chunks)), me_(static_cast<size_t>(me)) {
-  LS_CHECK(blocks_.size() == chunks_.size() && me_ < blocks_.size(), "member ", me, " of ", blocks_.size(), " with ", chunks_.size(), " chunks");
+  LS_CHECK(blocks_.size() == chunks_.size() && me_ < blocks_.size(), "member ", me, " of ", blocks_.size(),
+           " with ", chunks_.size(), " chunks");
   for (size_t r = 0; r < chunks_.size(); ++r) own_at_ += r == me_ ? 0 : chunks_[r];
   for (const auto& of : blocks_) rounds_ = std::max(rounds_, of.size());
   // Received chunks lie as the rounds bring them: of round b, that of each other member that has a block b.
@@ -38,15 +39,19 @@ BlockExchange::BlockExchange(std::vector<std::vector<LaneBlock>> blocks, std::ve
 
 int64_t BlockExchange::sent() const { return static_cast<int64_t>(blocks_[me_].size()) * own_at_; }
 
-void BlockExchange::start(Group& group, const std::vector<const float*>& mine, float* into, const std::string& label, Stream& stream) {
-  LS_CHECK(group.size() == static_cast<int>(blocks_.size()) && group.rank() == static_cast<int>(me_), "the exchange is for member ", me_, " of ",
-           blocks_.size(), ", the group has rank ", group.rank(), " of ", group.size());
-  LS_CHECK(works_.empty() && mine.size() == blocks_[me_].size(), mine.size(), " subtrees for ", blocks_[me_].size());
+void BlockExchange::start(Group& group, const std::vector<const float*>& mine, float* into,
+                          const std::string& label, Stream& stream) {
+  LS_CHECK(group.size() == static_cast<int>(blocks_.size()) && group.rank() == static_cast<int>(me_),
+           "the exchange is for member ", me_, " of ", blocks_.size(), ", the group has rank ", group.rank(),
+           " of ", group.size());
+  LS_CHECK(works_.empty() && mine.size() == blocks_[me_].size(), mine.size(), " subtrees for ",
+           blocks_[me_].size());
   mine_ = mine, into_ = into;
   if (blocks_.size() == 1) return;
   int64_t at = 0;
   for (size_t b = 0; b < rounds_; ++b) {
-    // Round b carries the b-th subtree of every member that has one. A member's own chunk is last in its subtree and stays there.
+    // Round b carries the b-th subtree of every member that has one. A member's own chunk is last in its
+    // subtree and stays there.
     std::vector<int64_t> send(chunks_.size(), 0), receive(chunks_.size(), 0);
     const bool has = b < blocks_[me_].size();
     int64_t receives = 0;
@@ -56,7 +61,8 @@ void BlockExchange::start(Group& group, const std::vector<const float*>& mine, f
       if (b < blocks_[r].size()) receive[r] = chunks_[me_], receives += chunks_[me_];
     }
     const float* in = has ? mine[b] : into;
-    works_.push_back(group.start(AllToAll{in, into + at, send, receive, DType::f32}, rounds_ == 1 ? label : str(label, " part ", b), stream));
+    works_.push_back(group.start(AllToAll{in, into + at, send, receive, DType::f32},
+                                 rounds_ == 1 ? label : str(label, " part ", b), stream));
     at += receives;
   }
 }

@@ -1,4 +1,5 @@
-// BlockExchange: subtrees over lanes on their way to the owners of their rows, and how what arrives is added on.
+// BlockExchange: subtrees over lanes on their way to the owners of their rows, and how what arrives is added
+// on.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace lockstep {
 
-// The additions that end in one subtree: sources are pushed in order, after the i-th the topmost two are added merges[i] times, as
-// Reductions::Sum reads them.
+// The additions that end in one subtree: sources are pushed in order, after the i-th the topmost two are
+// added merges[i] times, as Reductions::Sum reads them.
 struct BlockTree {
   struct Source {
     int member = 0, block = 0;  // the block-th subtree of that member
@@ -21,7 +22,8 @@ struct BlockTree {
   std::vector<int> merges;
   LaneBlock block;  // what they end in; of a whole sum: the last one that was added
 };
-// Makes one of the last two trees: the sum that the right one ends in is added to that of the left one. A tree has sources and merges.
+// Makes one of the last two trees: the sum that the right one ends in is added to that of the left one. A
+// tree has sources and merges.
 template <class Tree>
 void merge_last(std::vector<Tree>& trees) {
   Tree right = std::move(trees.back());
@@ -36,13 +38,15 @@ std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blo
 
 class BlockExchange {
  public:
-  // Per member of a group its subtrees, and the elements that it receives of each. A member's own chunk is the last of its subtrees, the
-  // others' stand before it in the order of members.
+  // Per member of a group its subtrees, and the elements that it receives of each. A member's own chunk is
+  // the last of its subtrees, the others' stand before it in the order of members.
   BlockExchange(std::vector<std::vector<LaneBlock>> blocks, std::vector<int64_t> chunks, int me);
   int64_t received() const { return received_; }  // elements
   int64_t sent() const;
-  // `mine`: this member's subtrees; `into`: received() elements. Both stay until wait() is through. The same call on every member.
-  void start(Group& group, const std::vector<const float*>& mine, float* into, const std::string& label, Stream& stream);
+  // `mine`: this member's subtrees; `into`: received() elements. Both stay until wait() is through. The same
+  // call on every member.
+  void start(Group& group, const std::vector<const float*>& mine, float* into, const std::string& label,
+             Stream& stream);
   void wait(Stream& stream);
   bool under_way() const { return !works_.empty(); }
   // Where this member's chunk of a subtree is after the wait.

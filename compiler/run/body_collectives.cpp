@@ -6,7 +6,9 @@
 
 namespace lockstep {
 
-bool is_body_start(const Node& node) { return node.op == "model_gather_start" || node.op == "model_exchange_start"; }
+bool is_body_start(const Node& node) {
+  return node.op == "model_gather_start" || node.op == "model_exchange_start";
+}
 bool is_body_wait(const Node& node) { return node.op == "model_wait"; }
 
 ValueId result_of_start(const Graph& graph, const Node& start) {
@@ -15,7 +17,8 @@ ValueId result_of_start(const Graph& graph, const Node& start) {
   throw InternalError(str(start.op, " at ", start.at.text(), " is never waited for"));
 }
 
-void BodyCollectives::start(const Graph& graph, const Node& start, const void* in, void* out, Stream& stream) {
+void BodyCollectives::start(const Graph& graph, const Node& start, const void* in, void* out,
+                            Stream& stream) {
   const std::string& dim = start.attrs.word("mesh_dim");
   Group* group = group_of_ ? group_of_(dim) : nullptr;
   LS_CHECK(group, start.op, " at ", start.at.text(), ": there is no group of ", dim);
@@ -24,9 +27,11 @@ void BodyCollectives::start(const Graph& graph, const Node& start, const void* i
   const bool gather = start.op == "model_gather_start";
   LS_CHECK(gather || count % ranks == 0, count, " elements for ", ranks, " ranks");
   const std::vector<int64_t> each(static_cast<size_t>(ranks), gather ? count : count / ranks);
-  const std::string label = str(dim, gather ? " gather " : " exchange ", start.at.scope.empty() ? start.at.text() : start.at.scope);
-  flights_[start.outputs[0]] = gather ? group->start(AllGather{in, out, each, value.dtype}, label, stream)
-                                      : group->start(AllToAll{in, out, each, each, value.dtype}, label, stream);
+  const std::string label =
+      str(dim, gather ? " gather " : " exchange ", start.at.scope.empty() ? start.at.text() : start.at.scope);
+  flights_[start.outputs[0]] = gather
+                                   ? group->start(AllGather{in, out, each, value.dtype}, label, stream)
+                                   : group->start(AllToAll{in, out, each, each, value.dtype}, label, stream);
 }
 
 void BodyCollectives::wait(const Node& wait, Stream& stream) {

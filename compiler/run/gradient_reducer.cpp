@@ -13,9 +13,10 @@ namespace {
 // A reducer and the buffers that it takes turns in with others.
 class OfRounds : public RoundReducer {
  public:
-  OfRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-           bool invariant, std::shared_ptr<RoundBuffers> buffers, DType dtype)
-      : RoundReducer(shapes, plan, owners, device, reductions, invariant, *buffers, dtype), buffers_(std::move(buffers)) {}
+  OfRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
+           Reductions& reductions, bool invariant, std::shared_ptr<RoundBuffers> buffers, DType dtype)
+      : RoundReducer(shapes, plan, owners, device, reductions, invariant, *buffers, dtype),
+        buffers_(std::move(buffers)) {}
 
  private:
   std::shared_ptr<RoundBuffers> buffers_;
@@ -57,27 +58,34 @@ std::vector<int> DataNodes::order(int data_ranks, int rank) const {
   return out;
 }
 
-GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, const LanePlan& plan, const RowOwners& owners, Device& device,
-                               Reductions& reductions, bool invariant, const DataNodes& nodes, const std::vector<DType>& dtypes) {
+GradientReducers make_reducers(const std::vector<std::vector<Shape>>& buckets, const LanePlan& plan,
+                               const RowOwners& owners, Device& device, Reductions& reductions,
+                               bool invariant, const DataNodes& nodes, const std::vector<DType>& dtypes) {
   GradientReducers out;
   plan.check();
-  LS_CHECK(dtypes.empty() || dtypes.size() == buckets.size(), dtypes.size(), " dtypes of ", buckets.size(), " buckets");
+  LS_CHECK(dtypes.empty() || dtypes.size() == buckets.size(), dtypes.size(), " dtypes of ", buckets.size(),
+           " buckets");
   LanePlan own = plan;
   if (plan.ranks == 1) own.order = LaneOrder::contiguous;  // the same micro-batches, and nothing to send
-  const bool by_host = exchanges_by_host(own, invariant, nodes.ranks), rounds = own.order == LaneOrder::interleaved;
+  const bool by_host = exchanges_by_host(own, invariant, nodes.ranks),
+             rounds = own.order == LaneOrder::interleaved;
   auto turn = std::make_shared<NodeTurn>();
   auto buffers = std::make_shared<RoundBuffers>();
   for (size_t b = 0; b < buckets.size(); ++b) {
     const auto& shapes = buckets[b];
     const DType dtype = dtypes.empty() ? DType::f32 : dtypes[b];
     if (rounds && by_host)
-      out.buckets.push_back(std::make_unique<NodeRounds>(shapes, own, owners, device, reductions, buffers, nodes, turn, dtype));
+      out.buckets.push_back(
+          std::make_unique<NodeRounds>(shapes, own, owners, device, reductions, buffers, nodes, turn, dtype));
     else if (rounds)
-      out.buckets.push_back(std::make_unique<OfRounds>(shapes, own, owners, device, reductions, invariant, buffers, dtype));
+      out.buckets.push_back(
+          std::make_unique<OfRounds>(shapes, own, owners, device, reductions, invariant, buffers, dtype));
     else if (by_host)
-      out.buckets.push_back(std::make_unique<NodeReducer>(shapes, own, owners, device, reductions, nodes, turn, dtype));
+      out.buckets.push_back(
+          std::make_unique<NodeReducer>(shapes, own, owners, device, reductions, nodes, turn, dtype));
     else
-      out.buckets.push_back(std::make_unique<LaneReducer>(shapes, own, device, reductions, invariant, owners, dtype));
+      out.buckets.push_back(
+          std::make_unique<LaneReducer>(shapes, own, device, reductions, invariant, owners, dtype));
   }
   out.shared_bytes = buffers->bytes();
   return out;

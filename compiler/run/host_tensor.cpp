@@ -15,14 +15,16 @@ HostTensor make_tensor(DType dtype, const Shape& shape) {
 
 HostTensor from_values(DType dtype, const Shape& shape, const std::vector<double>& values) {
   HostTensor made = make_tensor(dtype, shape);
-  LS_CHECK(static_cast<int64_t>(values.size()) == made.size(), shape_text(dtype, shape), " from ", values.size(), " values");
+  LS_CHECK(static_cast<int64_t>(values.size()) == made.size(), shape_text(dtype, shape), " from ",
+           values.size(), " values");
   for (size_t i = 0; i < values.size(); ++i) made.set(static_cast<int64_t>(i), values[i]);
   return made;
 }
 
 HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values) {
   HostTensor made = make_tensor(dtype, shape);
-  LS_CHECK(static_cast<int64_t>(values.size()) == made.size(), shape_text(dtype, shape), " from ", values.size(), " values");
+  LS_CHECK(static_cast<int64_t>(values.size()) == made.size(), shape_text(dtype, shape), " from ",
+           values.size(), " values");
   for (size_t i = 0; i < values.size(); ++i) made.set_int_at(static_cast<int64_t>(i), values[i]);
   return made;
 }
@@ -40,7 +42,8 @@ std::vector<int64_t> to_ints(const HostTensor& tensor) {
 }
 
 bool same_bytes(const HostTensor& a, const HostTensor& b) {
-  return a.dtype == b.dtype && a.shape == b.shape && (a.bytes() == 0 || std::memcmp(a.data.data(), b.data.data(), a.bytes()) == 0);
+  return a.dtype == b.dtype && a.shape == b.shape &&
+         (a.bytes() == 0 || std::memcmp(a.data.data(), b.data.data(), a.bytes()) == 0);
 }
 
 }  // namespace lockstep

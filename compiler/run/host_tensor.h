@@ -1,4 +1,5 @@
-// HostTensor: a dense row-major tensor in host memory, with element access. What the evaluator takes and gives.
+// HostTensor: a dense row-major tensor in host memory, with element access. What the evaluator takes and
+// gives.
 #pragma once
 
 #include <vector>
@@ -23,9 +24,11 @@ struct HostTensor {
 };
 
 HostTensor make_tensor(DType dtype, const Shape& shape);  // zeroed
-HostTensor from_values(DType dtype, const Shape& shape,
-                       const std::vector<double>& values);  // rounded to dtype; InternalError when the count is not numel(shape)
-HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>& values);  // wrapped to dtype
+HostTensor from_values(
+    DType dtype, const Shape& shape,
+    const std::vector<double>& values);  // rounded to dtype; InternalError when the count is not numel(shape)
+HostTensor from_ints(DType dtype, const Shape& shape,
+                     const std::vector<int64_t>& values);  // wrapped to dtype
 std::vector<double> to_doubles(const HostTensor& tensor);
 std::vector<int64_t> to_ints(const HostTensor& tensor);
 bool same_bytes(const HostTensor& a, const HostTensor& b);  // dtype, shape and every bit

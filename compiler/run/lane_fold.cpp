@@ -8,7 +8,8 @@
 namespace lockstep {
 
 std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t per_lane) {
-  LS_CHECK(first % per_lane == 0 && count % per_lane == 0, "micro-batches ", first, " to ", first + count, " are no whole lanes of ", per_lane);
+  LS_CHECK(first % per_lane == 0 && count % per_lane == 0, "micro-batches ", first, " to ", first + count,
+           " are no whole lanes of ", per_lane);
   std::vector<std::vector<LaneBlock>> lanes;
   for (int64_t i = 0; i < count; i += per_lane) lanes.push_back({{(first + i) / per_lane, 1}});
   auto trees = trees_over(lanes, false);
@@ -34,21 +35,26 @@ size_t LaneFold::depth_of(int64_t lanes) {
   return depth;
 }
 
-LaneFold::LaneFold(const LanePlan& plan, int64_t elements, int64_t at_once, const Device& device, Reductions& reductions, bool invariant)
+LaneFold::LaneFold(const LanePlan& plan, int64_t elements, int64_t at_once, const Device& device,
+                   Reductions& reductions, bool invariant)
     : plan_(plan), elements_(elements), reductions_(&reductions), invariant_(invariant) {
   plan_.check();
   if (!invariant_) return;
   const size_t depth = depth_of(plan_.lanes);
   if (depth + 1 > reductions_->most_sources())
-    throw UserError(str("batch.lanes ", plan_.lanes, " adds ", depth + 1, " partial sums of one gradient at once, and ", device.describe(),
-                        " adds at most ", reductions_->most_sources(), "; set batch.lanes to a smaller divisor of the ", plan_.micro_batches,
-                        " micro-batches, or set train.numerics to \"free\""));
+    throw UserError(str("batch.lanes ", plan_.lanes, " adds ", depth + 1,
+                        " partial sums of one gradient at once, and ", device.describe(), " adds at most ",
+                        reductions_->most_sources(), "; set batch.lanes to a smaller divisor of the ",
+                        plan_.micro_batches, " micro-batches, or set train.numerics to \"free\""));
   most_ = std::min(static_cast<size_t>(at_once), reductions_->most_sources() - depth);
   LaneCounter counter;
   int64_t added = 0;
   while (added < plan_.micro_batches) {
     const int64_t left_in_group = at_once - added % at_once;
-    slots_ = std::max(slots_, depth_after(std::min({left_in_group, static_cast<int64_t>(most_), plan_.micro_batches - added}), counter, added));
+    slots_ = std::max(
+        slots_,
+        depth_after(std::min({left_in_group, static_cast<int64_t>(most_), plan_.micro_batches - added}),
+                    counter, added));
   }
 }
 
@@ -60,7 +66,8 @@ size_t LaneFold::depth_after(int64_t leaves, LaneCounter& counter, int64_t& adde
 
 void LaneFold::begin(Device& device) {
   if (partials_.empty())
-    for (size_t s = 0; s < slots_; ++s) partials_.emplace_back(static_cast<size_t>(elements_) * sizeof(float), device.memory());
+    for (size_t s = 0; s < slots_; ++s)
+      partials_.emplace_back(static_cast<size_t>(elements_) * sizeof(float), device.memory());
   counter_.clear();
   added_ = 0;
 }
@@ -108,9 +115,12 @@ void LaneFold::push_leaves(const std::vector<Reductions::Source>& leaves, Stream
   }
 }
 
-void LaneFold::push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<const float*>& sums, Stream& stream) {
-  LS_CHECK(invariant_ && blocks.size() == sums.size() && added_ % plan_.per_lane() == 0, blocks.size(), " subtrees after ", added_, " micro-batches");
-  LS_CHECK(blocks.size() <= most_ || most_ == 1, blocks.size(), " subtrees at once, where ", most_, " leaves were announced");
+void LaneFold::push_blocks(const std::vector<LaneBlock>& blocks, const std::vector<const float*>& sums,
+                           Stream& stream) {
+  LS_CHECK(invariant_ && blocks.size() == sums.size() && added_ % plan_.per_lane() == 0, blocks.size(),
+           " subtrees after ", added_, " micro-batches");
+  LS_CHECK(blocks.size() <= most_ || most_ == 1, blocks.size(), " subtrees at once, where ", most_,
+           " leaves were announced");
   for (size_t from = 0; from < blocks.size(); from += most_) {
     std::vector<Tree> trees = held();
     for (size_t i = from; i < std::min(blocks.size(), from + most_); ++i) {

@@ -7,11 +7,17 @@
 
 namespace lockstep {
 
-LanePartials::LanePartials(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, const std::vector<int>& order,
-                           Device& device, Reductions& reductions, bool invariant, DType dtype)
-    : plan_(plan), rows_(shapes, owners, order, plan.rank, dtype), device_(&device), reductions_(&reductions), invariant_(invariant) {
+LanePartials::LanePartials(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners,
+                           const std::vector<int>& order, Device& device, Reductions& reductions,
+                           bool invariant, DType dtype)
+    : plan_(plan),
+      rows_(shapes, owners, order, plan.rank, dtype),
+      device_(&device),
+      reductions_(&reductions),
+      invariant_(invariant) {
   plan_.check();
-  LS_CHECK(plan_.order == LaneOrder::contiguous && order.size() == static_cast<size_t>(plan_.ranks), order.size(), " chunks for ", plan_.ranks, " ranks");
+  LS_CHECK(plan_.order == LaneOrder::contiguous && order.size() == static_cast<size_t>(plan_.ranks),
+           order.size(), " chunks for ", plan_.ranks, " ranks");
   if (invariant_)
     count_slots();
   else
@@ -30,14 +36,16 @@ void LanePartials::count_slots() {
   }
   if (lefts > reductions_->most_lefts())
     throw UserError(str("batch.lanes ", plan_.lanes, " on ", plan_.ranks, " data ranks adds ", lefts,
-                        " partial sums to one gradient at once, and ", device_->describe(), " adds at most ", reductions_->most_lefts(),
-                        "; set batch.lanes to a smaller divisor of the ", plan_.micro_batches,
+                        " partial sums to one gradient at once, and ", device_->describe(), " adds at most ",
+                        reductions_->most_lefts(), "; set batch.lanes to a smaller divisor of the ",
+                        plan_.micro_batches,
                         " micro-batches, use more ranks, or set train.numerics to \"free\""));
 }
 
 void LanePartials::begin() {
   if (arrays_.empty())
-    for (size_t s = 0; s < slots_; ++s) arrays_.emplace_back(static_cast<size_t>(rows_.elements()) * sizeof(float), device_->memory());
+    for (size_t s = 0; s < slots_; ++s)
+      arrays_.emplace_back(static_cast<size_t>(rows_.elements()) * sizeof(float), device_->memory());
   counter_.clear();
   next_ = plan_.micro_batch_range(plan_.rank).first;
 }
@@ -49,8 +57,8 @@ bool LanePartials::complete() const {
 
 void LanePartials::push(int64_t micro_batch, const std::vector<const void*>& gradients, Stream& stream) {
   auto [first, count] = plan_.micro_batch_range(plan_.rank);
-  LS_CHECK(micro_batch == next_ && micro_batch < first + count, "micro-batch ", micro_batch, " was pushed where ", next_, " of ", first,
-           " to ", first + count, " is due");
+  LS_CHECK(micro_batch == next_ && micro_batch < first + count, "micro-batch ", micro_batch,
+           " was pushed where ", next_, " of ", first, " to ", first + count, " is due");
   const auto runs = rows_.runs(gradients);
   const int64_t lane = micro_batch / plan_.per_lane(), in_lane = micro_batch % plan_.per_lane();
   size_t slot = counter_.blocks().size();

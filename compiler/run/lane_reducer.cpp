@@ -8,7 +8,8 @@
 namespace lockstep {
 
 namespace {
-// In free numerics a reduce_scatter takes the chunks in rank order; an exchange has this rank's own chunk at the end.
+// In free numerics a reduce_scatter takes the chunks in rank order; an exchange has this rank's own chunk at
+// the end.
 std::vector<int> order_of(const LanePlan& plan, bool invariant) {
   if (invariant) return own_last(plan.ranks, plan.rank);
   std::vector<int> order(static_cast<size_t>(plan.ranks));
@@ -21,16 +22,18 @@ void check_sources(size_t sources, const LanePlan& plan, const Device& device, c
   const size_t most = reductions.most_sources();
   if (sources <= most) return;
   throw UserError(str("batch.lanes ", plan.lanes, " on ", plan.ranks, " data ranks leaves ", sources,
-                      " partial sums of a gradient for one rank to add, and ", device.describe(), " adds at most ", most,
-                      "; set batch.lanes to at most ", most, " (a divisor of the ", plan.micro_batches,
+                      " partial sums of a gradient for one rank to add, and ", device.describe(),
+                      " adds at most ", most, "; set batch.lanes to at most ", most, " (a divisor of the ",
+                      plan.micro_batches,
                       " micro-batches), use fewer ranks, or set train.numerics to \"free\""));
 }
 
-LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant)
+LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device,
+                         Reductions& reductions, bool invariant)
     : LaneReducer(shapes, plan, device, reductions, invariant, RowOwners::alone(plan.ranks)) {}
 
-LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device, Reductions& reductions, bool invariant,
-                         const RowOwners& owners, DType dtype)
+LaneReducer::LaneReducer(const std::vector<Shape>& shapes, const LanePlan& plan, Device& device,
+                         Reductions& reductions, bool invariant, const RowOwners& owners, DType dtype)
     : device_(&device),
       reductions_(&reductions),
       invariant_(invariant),
@@ -62,7 +65,8 @@ int64_t LaneReducer::sent_bytes() const {
 void LaneReducer::begin() {
   LS_CHECK(phase_ != Phase::flying, "the exchange of the last step was not waited for");
   mine_.begin();
-  if (phase_ == Phase::idle) received_data_ = Buffer(static_cast<size_t>(received_) * sizeof(float), device_->memory());
+  if (phase_ == Phase::idle)
+    received_data_ = Buffer(static_cast<size_t>(received_) * sizeof(float), device_->memory());
   phase_ = Phase::adding;
 }
 
@@ -71,19 +75,23 @@ void LaneReducer::push(int64_t micro_batch, const std::vector<const void*>& grad
   mine_.push(micro_batch, gradients, stream);
 }
 
-void LaneReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group&, Stream& stream, const std::string&) {
+void LaneReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group&, Stream& stream,
+                      const std::string&) {
   push(plan().micro_batch(plan().rank, slot), gradients, stream);
 }
 void LaneReducer::end(Group& data, Stream& stream, const std::string& label) { start(data, stream, label); }
 
 void LaneReducer::start(Group& data, Stream& stream, const std::string& label) {
-  LS_CHECK(data.size() == plan().ranks && data.rank() == plan().rank, "the plan is for rank ", plan().rank, " of ", plan().ranks,
-           ", the group has rank ", data.rank(), " of ", data.size());
-  LS_CHECK(phase_ == Phase::adding && mine_.complete(), "an exchange at micro-batch ", mine_.next(), ", before all were added");
+  LS_CHECK(data.size() == plan().ranks && data.rank() == plan().rank, "the plan is for rank ", plan().rank,
+           " of ", plan().ranks, ", the group has rank ", data.rank(), " of ", data.size());
+  LS_CHECK(phase_ == Phase::adding && mine_.complete(), "an exchange at micro-batch ", mine_.next(),
+           ", before all were added");
   phase_ = Phase::flying;
   if (!invariant_) {
     if (plan().ranks == 1) return;
-    work_ = data.start(ReduceScatter{mine_.block(0), received_data_.as<float>(), mine_.rows().chunks(), DType::f32}, label, stream);
+    work_ = data.start(
+        ReduceScatter{mine_.block(0), received_data_.as<float>(), mine_.rows().chunks(), DType::f32}, label,
+        stream);
     return;
   }
   std::vector<const float*> blocks;
@@ -106,12 +114,14 @@ Reductions::Sum LaneReducer::addends_of(size_t tensor) const {
   out.rows = mine_.rows().owned_rows(tensor).second;
   out.width = mine_.rows().width(tensor);
   if (!invariant_) {
-    const float* sum = plan().ranks > 1 ? received_data_.as<float>() : mine_.block(0) + mine_.rows().chunk_at();
+    const float* sum =
+        plan().ranks > 1 ? received_data_.as<float>() : mine_.block(0) + mine_.rows().chunk_at();
     out.sources = {sum + mine_.rows().at(tensor)};
     out.merges = {0};
     return out;
   }
-  for (const auto& source : tree_.sources) out.sources.push_back(exchange_->chunk(source) + mine_.rows().at(tensor));
+  for (const auto& source : tree_.sources)
+    out.sources.push_back(exchange_->chunk(source) + mine_.rows().at(tensor));
   out.merges = tree_.merges;
   return out;
 }

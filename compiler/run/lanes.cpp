@@ -9,13 +9,16 @@
 namespace lockstep {
 
 int LaneCounter::push(LaneBlock block) {
-  LS_CHECK(block.size > 0 && (block.size & (block.size - 1)) == 0 && block.first >= 0 && block.first % block.size == 0, "lanes ",
-           block.first, " to ", block.first + block.size, " are no subtree");
-  LS_CHECK(blocks_.empty() || blocks_.back().first + blocks_.back().size == block.first, "lane ", block.first, " was pushed after lane ",
-           blocks_.back().first + blocks_.back().size - 1);
+  LS_CHECK(block.size > 0 && (block.size & (block.size - 1)) == 0 && block.first >= 0 &&
+               block.first % block.size == 0,
+           "lanes ", block.first, " to ", block.first + block.size, " are no subtree");
+  LS_CHECK(blocks_.empty() || blocks_.back().first + blocks_.back().size == block.first, "lane ", block.first,
+           " was pushed after lane ", blocks_.back().first + blocks_.back().size - 1);
   int merges = 0;
-  // A right half is aligned to its size but not to twice its size; its left half starts at a multiple of the whole.
-  while (!blocks_.empty() && blocks_.back().size == block.size && blocks_.back().first % (2 * block.size) == 0) {
+  // A right half is aligned to its size but not to twice its size; its left half starts at a multiple of the
+  // whole.
+  while (!blocks_.empty() && blocks_.back().size == block.size &&
+         blocks_.back().first % (2 * block.size) == 0) {
     block = {blocks_.back().first, 2 * block.size};
     blocks_.pop_back();
     ++merges;
@@ -34,17 +37,20 @@ void LanePlan::check() const {
   LS_CHECK(ranks >= 1 && rank >= 0 && rank < ranks, "rank ", rank, " of ", ranks);
   if (micro_batches < 1)
     throw UserError(
-        str("a step has ", micro_batches, " micro-batches (batch.global / batch.micro); it needs at least 1: raise batch.global"));
+        str("a step has ", micro_batches,
+            " micro-batches (batch.global / batch.micro); it needs at least 1: raise batch.global"));
   if (lanes >= 1 && micro_batches % lanes == 0) return;
   int64_t below = std::clamp<int64_t>(lanes, 1, micro_batches), above = below;
   while (micro_batches % below) --below;
   while (micro_batches % above) ++above;
   throw UserError(str("batch.lanes is ", lanes, ", which does not divide the ", micro_batches,
-                      " micro-batches of a step (batch.global / batch.micro); the nearest that does is ", below,
-                      above == below ? "" : str(" or ", above)));
+                      " micro-batches of a step (batch.global / batch.micro); the nearest that does is ",
+                      below, above == below ? "" : str(" or ", above)));
 }
 
-std::pair<int64_t, int64_t> LanePlan::lane_range(int of_rank) const { return balanced(lanes, ranks, of_rank); }
+std::pair<int64_t, int64_t> LanePlan::lane_range(int of_rank) const {
+  return balanced(lanes, ranks, of_rank);
+}
 
 std::pair<int64_t, int64_t> LanePlan::micro_batch_range(int of_rank) const {
   auto [first, count] = lane_range(of_rank);
@@ -52,7 +58,8 @@ std::pair<int64_t, int64_t> LanePlan::micro_batch_range(int of_rank) const {
 }
 
 int64_t LanePlan::slots(int of_rank) const {
-  return order == LaneOrder::contiguous ? micro_batch_range(of_rank).second : (micro_batches + ranks - 1) / ranks;
+  return order == LaneOrder::contiguous ? micro_batch_range(of_rank).second
+                                        : (micro_batches + ranks - 1) / ranks;
 }
 
 int64_t LanePlan::micro_batch(int of_rank, int64_t slot) const {
@@ -73,7 +80,8 @@ LaneOrder lane_order(const Mesh& mesh, int zero) {
 }
 
 bool exchanges_by_host(const LanePlan& plan, bool invariant, int seats) {
-  return invariant && seats > 1 && seats < plan.ranks && (plan.order == LaneOrder::contiguous || seats % plan.per_lane() == 0);
+  return invariant && seats > 1 && seats < plan.ranks &&
+         (plan.order == LaneOrder::contiguous || seats % plan.per_lane() == 0);
 }
 
 RowOwners RowOwners::of(const Mesh& mesh) {
@@ -82,7 +90,8 @@ RowOwners RowOwners::of(const Mesh& mesh) {
 }
 
 std::pair<int64_t, int64_t> RowOwners::rows(int64_t total, int data_rank) const {
-  const int s = shard_fastest ? data_rank % shard : data_rank / replicate, r = shard_fastest ? data_rank / shard : data_rank % replicate;
+  const int s = shard_fastest ? data_rank % shard : data_rank / replicate,
+            r = shard_fastest ? data_rank / shard : data_rank % replicate;
   auto [first, count] = balanced(total, shard, s);
   auto [inner, mine] = balanced(count, replicate, r);
   return {first + inner, mine};

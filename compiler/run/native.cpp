@@ -1,5 +1,5 @@
-// The native executable run: kernels and library calls in order, micro-batch after micro-batch, or bucket after bucket of weights.
-// The eager backend is the same with a buffer per value and no sharing.
+// The native executable run: kernels and library calls in order, micro-batch after micro-batch, or bucket
+// after bucket of weights. The eager backend is the same with a buffer per value and no sharing.
 #include "compiler/run/native.h"
 
 #include <chrono>
@@ -8,11 +8,13 @@
 
 namespace lockstep {
 
-Native::Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
+Native::Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
+               const CompileOptions& options)
     : graph_(source.graph),
       places_(places_of(graph_)),
       groups_(source.groups),
-      collectives_(static_cast<size_t>(std::max<int64_t>(1, source.micro_batches)), BodyCollectives(source.group_of)),
+      collectives_(static_cast<size_t>(std::max<int64_t>(1, source.micro_batches)),
+                   BodyCollectives(source.group_of)),
       kernels_(std::move(kernels)),
       options_(options),
       target_(target_of(options)),
@@ -25,13 +27,26 @@ Native::Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> 
 
 void Native::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after) {
   LS_CHECK(streamed_.empty(), "this executable gathers its weights; it needs to be given a way");
-  enqueue({{&inputs}}, stream, [&](size_t, int group) { if (after) after(group); }, nullptr);
+  enqueue(
+      {{&inputs}}, stream,
+      [&](size_t, int group) {
+        if (after) after(group);
+      },
+      nullptr);
 }
-void Native::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers& weights) {
-  enqueue({{&inputs}}, stream, [&](size_t, int group) { if (after) after(group); }, &weights);
+void Native::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after,
+                 WeightGathers& weights) {
+  enqueue(
+      {{&inputs}}, stream,
+      [&](size_t, int group) {
+        if (after) after(group);
+      },
+      &weights);
 }
-void Native::run_layers(const std::vector<std::vector<void*>>& inputs, Stream& stream, const AfterLayer& after, WeightGathers& weights) {
-  LS_CHECK(inputs.size() <= collectives_.size(), inputs.size(), " micro-batches at once, made for ", collectives_.size());
+void Native::run_layers(const std::vector<std::vector<void*>>& inputs, Stream& stream,
+                        const AfterLayer& after, WeightGathers& weights) {
+  LS_CHECK(inputs.size() <= collectives_.size(), inputs.size(), " micro-batches at once, made for ",
+           collectives_.size());
   std::vector<Turn> turns;
   for (size_t j = 0; j < inputs.size(); ++j) turns.push_back({inputs[j].empty() ? nullptr : &inputs[j], j});
   enqueue(std::move(turns), stream, after, &weights);
@@ -42,7 +57,8 @@ const void* Native::output(size_t index) const { return pointer(outputs_[index],
 std::string Native::algorithms() const {
   std::string out;
   for (const Call& call : calls_)
-    if (call.library || !call.kernel_name.empty()) out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
+    if (call.library || !call.kernel_name.empty())
+      out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
   return out;
 }
 
@@ -51,7 +67,8 @@ std::string Native::describe() const {
   for (const Call& call : calls_) {
     const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
     out += is_body_start(node) || is_body_wait(node) ? node.op
-           : !call.library                           ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "") : call.library->algorithm();
+           : !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "")
+                           : call.library->algorithm();
     for (size_t i = 0; i < call.args.size(); ++i)
       out += str(i == 0             ? " ("
                  : i == call.inputs ? " -> "
@@ -84,17 +101,20 @@ std::byte* Native::pointer(const Slot& slot, const std::vector<void*>& inputs, s
   return base + slot.offset;
 }
 
-void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& after, WeightGathers* weights) {
+void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& after,
+                     WeightGathers* weights) {
   LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
   auto reached = [&](Turn& turn, int done) {
-    for (; turn.group < groups_.size() && ready_[turn.group] <= done; ++turn.group) after(turn.micro_batch, static_cast<int>(turn.group));
+    for (; turn.group < groups_.size() && ready_[turn.group] <= done; ++turn.group)
+      after(turn.micro_batch, static_cast<int>(turn.group));
   };
   auto take = [&](const Turn& turn) {
     micro_batch_ = turn.micro_batch;
     if (turn.inputs) inputs_ = *turn.inputs;
   };
   for (Turn& turn : turns) {
-    LS_CHECK(!turn.inputs || turn.inputs->size() == graph_.inputs.size(), turn.inputs->size(), " inputs for ", graph_.inputs.size());
+    LS_CHECK(!turn.inputs || turn.inputs->size() == graph_.inputs.size(), turn.inputs->size(), " inputs for ",
+             graph_.inputs.size());
     take(turn);
     reached(turn, -1);
   }
@@ -102,7 +122,8 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
   auto start_gather = [&](size_t b) {
     if (b >= buckets) return;
     std::vector<void*> to;
-    for (int segment : gathers_.buckets[b].segments) to.push_back(pointer(segment_at_[static_cast<size_t>(segment)], {}, 0));
+    for (int segment : gathers_.buckets[b].segments)
+      to.push_back(pointer(segment_at_[static_cast<size_t>(segment)], {}, 0));
     weights->start(static_cast<int>(b), to, stream);
   };
   start_gather(0);
@@ -159,10 +180,12 @@ std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& o
   return out;
 }
 
-void Executable::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers&) {
+void Executable::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after,
+                     WeightGathers&) {
   run(inputs, stream, after);
 }
-void Executable::run_layers(const std::vector<std::vector<void*>>&, Stream&, const AfterLayer&, WeightGathers&) {
+void Executable::run_layers(const std::vector<std::vector<void*>>&, Stream&, const AfterLayer&,
+                            WeightGathers&) {
   throw InternalError("this executable runs one micro-batch at a time");
 }
 const GatherPlan& Executable::gathers() const {
@@ -170,7 +193,8 @@ const GatherPlan& Executable::gathers() const {
   return none;
 }
 
-std::unique_ptr<Executable> make_native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
+std::unique_ptr<Executable> make_native(const ExecutableSource& source,
+                                        std::shared_ptr<const KernelSet> kernels,
                                         const CompileOptions& options) {
   return std::make_unique<Native>(source, std::move(kernels), options);
 }

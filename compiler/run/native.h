@@ -14,15 +14,19 @@
 
 namespace lockstep {
 
-// Values lie in one arena. Where several micro-batches run bucket by bucket (ExecutableSource::micro_batches), what outlives a bucket's calls
-// is in an arena of each micro-batch, and the rest, with whole weights and workspaces, in one that they take turns in.
+// Values lie in one arena. Where several micro-batches run bucket by bucket
+// (ExecutableSource::micro_batches), what outlives a bucket's calls is in an arena of each micro-batch, and
+// the rest, with whole weights and workspaces, in one that they take turns in.
 class Native : public Executable {
  public:
-  Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options);
+  Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
+         const CompileOptions& options);
 
   void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after) override;
-  void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after, WeightGathers& weights) override;
-  void run_layers(const std::vector<std::vector<void*>>& inputs, Stream& stream, const AfterLayer& after, WeightGathers& weights) override;
+  void run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after,
+           WeightGathers& weights) override;
+  void run_layers(const std::vector<std::vector<void*>>& inputs, Stream& stream, const AfterLayer& after,
+                  WeightGathers& weights) override;
   const GatherPlan& gathers() const override { return gathers_; }
   const void* output(size_t index) const override;
   int64_t arena_bytes() const override { return arena_bytes_; }
@@ -35,7 +39,7 @@ class Native : public Executable {
 
  private:
   enum Region { kOwn = -1, kShared = -2 };  // of a micro-batch; of all
-  struct Slot {  // a pointer of a call: graph input `base`, or a Region
+  struct Slot {                             // a pointer of a call: graph input `base`, or a Region
     int base = kOwn;
     int64_t offset = 0;
   };
@@ -82,9 +86,9 @@ class Native : public Executable {
   std::vector<Call> calls_;
   std::vector<CallTime> times_;
   std::vector<Slot> outputs_;
-  std::vector<void*> inputs_;  // of the micro-batch whose outputs are read now
-  size_t micro_batch_ = 0;     // it
-  std::vector<void*> args_;    // of the call that is enqueued
+  std::vector<void*> inputs_;   // of the micro-batch whose outputs are read now
+  size_t micro_batch_ = 0;      // it
+  std::vector<void*> args_;     // of the call that is enqueued
   std::vector<Buffer> arenas_;  // per micro-batch
   Buffer shared_;               // nothing for one micro-batch
   int64_t arena_bytes_ = 0, floor_ = 0;

@@ -8,8 +8,10 @@
 
 namespace lockstep {
 
-std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int64_t elements,
-                                       const std::function<Reductions::Source(const BlockTree::Source&)>& source, const std::function<float*(size_t)>& to) {
+std::vector<Reductions::Sum> sums_over(
+    const std::vector<BlockTree>& trees, int64_t elements,
+    const std::function<Reductions::Source(const BlockTree::Source&)>& source,
+    const std::function<float*(size_t)>& to) {
   std::vector<Reductions::Sum> out;
   for (size_t t = 0; t < trees.size(); ++t) {
     Reductions::Sum& sum = out.emplace_back();
@@ -20,14 +22,16 @@ std::vector<Reductions::Sum> sums_over(const std::vector<BlockTree>& trees, int6
   return out;
 }
 
-NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
-                         Reductions& reductions, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype)
+NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners,
+                         Device& device, Reductions& reductions, const DataNodes& nodes,
+                         std::shared_ptr<NodeTurn> turn, DType dtype)
     : device_(&device),
       reductions_(&reductions),
       nodes_(nodes),
       turn_(std::move(turn)),
       mine_(shapes, plan, owners, nodes.order(plan.ranks, plan.rank), device, reductions, true, dtype) {
-  const int seats = nodes_.ranks, hosts = plan.ranks / seats, seat = plan.rank % seats, host = plan.rank / seats;
+  const int seats = nodes_.ranks, hosts = plan.ranks / seats, seat = plan.rank % seats,
+            host = plan.rank / seats;
   std::vector<std::vector<LaneBlock>> of_ranks, of_hosts;
   std::vector<int64_t> seat_chunks(static_cast<size_t>(seats), 0), rail_chunks;
   for (int h = 0; h < hosts; ++h) {
@@ -53,33 +57,41 @@ NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
 }
 
 int64_t NodeReducer::bytes() const {
-  const int64_t elements = inside_->received() + static_cast<int64_t>(of_node_.size()) * share_ + across_->received();
+  const int64_t elements =
+      inside_->received() + static_cast<int64_t>(of_node_.size()) * share_ + across_->received();
   return mine_.bytes() + elements * static_cast<int64_t>(sizeof(float));
 }
 int64_t NodeReducer::sent_across() const { return across_->sent() * static_cast<int64_t>(sizeof(float)); }
-int64_t NodeReducer::sent_bytes() const { return inside_->sent() * static_cast<int64_t>(sizeof(float)) + sent_across(); }
+int64_t NodeReducer::sent_bytes() const {
+  return inside_->sent() * static_cast<int64_t>(sizeof(float)) + sent_across();
+}
 
 void NodeReducer::begin() {
-  LS_CHECK(phase_ == Phase::idle || phase_ == Phase::adding || phase_ == Phase::summed, "the exchange of the last step was not waited for");
+  LS_CHECK(phase_ == Phase::idle || phase_ == Phase::adding || phase_ == Phase::summed,
+           "the exchange of the last step was not waited for");
   mine_.begin();
   if (phase_ == Phase::idle) {
     from_inside_ = Buffer(static_cast<size_t>(inside_->received()) * sizeof(float), device_->memory());
     from_across_ = Buffer(static_cast<size_t>(across_->received()) * sizeof(float), device_->memory());
-    for (size_t t = 0; t < of_node_.size(); ++t) added_.emplace_back(static_cast<size_t>(share_) * sizeof(float), device_->memory());
+    for (size_t t = 0; t < of_node_.size(); ++t)
+      added_.emplace_back(static_cast<size_t>(share_) * sizeof(float), device_->memory());
   }
   phase_ = Phase::adding;
 }
 
-void NodeReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group&, Stream& stream, const std::string&) {
+void NodeReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group&, Stream& stream,
+                      const std::string&) {
   LS_CHECK(phase_ == Phase::adding, "a gradient outside a step");
   mine_.push(mine_.plan().micro_batch(mine_.plan().rank, slot), gradients, stream);
 }
 
 void NodeReducer::end(Group& data, Stream& stream, const std::string& label) {
   const LanePlan& plan = mine_.plan();
-  LS_CHECK(data.size() == plan.ranks && data.rank() == plan.rank && nodes_.inside && nodes_.across, "the plan is for rank ", plan.rank, " of ",
-           plan.ranks, " on hosts of ", nodes_.ranks, ", the group has rank ", data.rank(), " of ", data.size());
-  LS_CHECK(phase_ == Phase::adding && mine_.complete(), "an exchange at micro-batch ", mine_.next(), ", before all were added");
+  LS_CHECK(data.size() == plan.ranks && data.rank() == plan.rank && nodes_.inside && nodes_.across,
+           "the plan is for rank ", plan.rank, " of ", plan.ranks, " on hosts of ", nodes_.ranks,
+           ", the group has rank ", data.rank(), " of ", data.size());
+  LS_CHECK(phase_ == Phase::adding && mine_.complete(), "an exchange at micro-batch ", mine_.next(),
+           ", before all were added");
   turn_->take(this, stream);
   phase_ = Phase::inside;
   label_ = label;
@@ -93,8 +105,9 @@ void NodeReducer::advance(Stream& stream) {
   inside_->wait(stream);
   std::vector<const float*> blocks;
   for (const Buffer& sum : added_) blocks.push_back(sum.as<float>());
-  const auto sums = sums_over(of_node_, share_, [&](const auto& source) { return inside_->chunk(source); },
-                              [&](size_t t) { return added_[t].as<float>(); });
+  const auto sums = sums_over(
+      of_node_, share_, [&](const auto& source) { return inside_->chunk(source); },
+      [&](size_t t) { return added_[t].as<float>(); });
   if (share_ > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_->start(*nodes_.across, blocks, from_across_.as<float>(), label_ + " across", stream);
   phase_ = Phase::across;
@@ -113,7 +126,8 @@ Reductions::Sum NodeReducer::addends_of(size_t tensor) const {
   Reductions::Sum out;
   out.rows = mine_.rows().owned_rows(tensor).second;
   out.width = mine_.rows().width(tensor);
-  for (const auto& source : whole_.sources) out.sources.push_back(across_->chunk(source) + mine_.rows().at(tensor));
+  for (const auto& source : whole_.sources)
+    out.sources.push_back(across_->chunk(source) + mine_.rows().at(tensor));
   out.merges = whole_.merges;
   return out;
 }

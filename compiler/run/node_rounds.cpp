@@ -14,8 +14,9 @@ namespace {
 int64_t leaves_end(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 }  // namespace
 
-NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device, Reductions& reductions,
-                       std::shared_ptr<RoundBuffers> buffers, const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype)
+NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners,
+                       Device& device, Reductions& reductions, std::shared_ptr<RoundBuffers> buffers,
+                       const DataNodes& nodes, std::shared_ptr<NodeTurn> turn, DType dtype)
     : plan_(plan),
       nodes_(nodes),
       rows_(shapes, owners, nodes.order(plan.ranks, plan.rank), plan.rank, dtype),
@@ -25,8 +26,8 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
       buffers_(std::move(buffers)),
       seat_chunks_(static_cast<size_t>(nodes.ranks), 0),
       fold_(plan, rows_.chunk(), at_once(), device, reductions, true) {
-  LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ", plan_.per_lane(),
-           " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");
+  LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ",
+           plan_.per_lane(), " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");
   for (int r = 0; r < plan_.ranks; ++r) {
     seat_chunks_[static_cast<size_t>(r % nodes_.ranks)] += rows_.chunk(r);
     if (r % nodes_.ranks == seat()) rail_chunks_.push_back(rows_.chunk(r));
@@ -36,14 +37,17 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
     const auto trees = trees_of(slot);
     most_trees_ = std::max(most_trees_, static_cast<int64_t>(trees[static_cast<size_t>(host())].size()));
     from_across = std::max(from_across, across_of(trees).received());
-    for (const auto& tree : trees[static_cast<size_t>(host())]) check_sources(tree.sources.size(), plan_, device, reductions);
+    for (const auto& tree : trees[static_cast<size_t>(host())])
+      check_sources(tree.sources.size(), plan_, device, reductions);
   }
   buffers_->fit(rows_.elements() * leaf_bytes(),
-                leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()) + (share() * most_trees_ + from_across) * static_cast<int64_t>(sizeof(float)));
+                leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()) +
+                    (share() * most_trees_ + from_across) * static_cast<int64_t>(sizeof(float)));
 }
 
 float* NodeRounds::sums_in(const RoundBuffers::Set& set) const {
-  return reinterpret_cast<float*>(set.receive.data() + leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()));
+  return reinterpret_cast<float*>(set.receive.data() +
+                                  leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()));
 }
 
 int64_t NodeRounds::of_host(int host, int64_t slot) const {
@@ -54,7 +58,8 @@ int64_t NodeRounds::of_host(int host, int64_t slot) const {
 std::vector<std::vector<BlockTree>> NodeRounds::trees_of(int64_t slot) const {
   std::vector<std::vector<BlockTree>> out;
   for (int h = 0; h < plan_.ranks / nodes_.ranks; ++h)
-    out.push_back(trees_over_leaves(slot * plan_.ranks + static_cast<int64_t>(h) * nodes_.ranks, of_host(h, slot), plan_.per_lane()));
+    out.push_back(trees_over_leaves(slot * plan_.ranks + static_cast<int64_t>(h) * nodes_.ranks,
+                                    of_host(h, slot), plan_.per_lane()));
   return out;
 }
 
@@ -82,7 +87,8 @@ int64_t NodeRounds::sent_across() const {
 }
 int64_t NodeRounds::sent_bytes() const {
   int64_t rounds = 0;
-  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) rounds += plan_.micro_batch(plan_.rank, slot) >= 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot)
+    rounds += plan_.micro_batch(plan_.rank, slot) >= 0;
   return rounds * (rows_.elements() - share()) * leaf_bytes() + sent_across();
 }
 
@@ -94,11 +100,13 @@ void NodeRounds::begin() {
   adding_ = true, summed_ = false;
 }
 
-void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) {
-  LS_CHECK(adding_ && slot == next_slot_ && slot < plan_.slots(plan_.rank), "round ", slot, " was added where ", next_slot_, " of ",
-           plan_.slots(plan_.rank), " is due");
-  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank && nodes_.inside && nodes_.across, "the plan is for rank ", plan_.rank, " of ",
-           plan_.ranks, " on hosts of ", nodes_.ranks, ", the group has rank ", data.rank(), " of ", data.size());
+void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream,
+                     const std::string& label) {
+  LS_CHECK(adding_ && slot == next_slot_ && slot < plan_.slots(plan_.rank), "round ", slot,
+           " was added where ", next_slot_, " of ", plan_.slots(plan_.rank), " is due");
+  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank && nodes_.inside && nodes_.across,
+           "the plan is for rank ", plan_.rank, " of ", plan_.ranks, " on hosts of ", nodes_.ranks,
+           ", the group has rank ", data.rank(), " of ", data.size());
   complete(stream);
   turn_->take(this, stream);
   ++next_slot_;
@@ -115,7 +123,9 @@ void NodeRounds::add(int64_t slot, const std::vector<const void*>& gradients, Gr
     if (mine) send[s] = seat_chunks_[s];
     if (static_cast<int64_t>(s) < of_host(host(), slot)) receive[s] = seat_chunks_[own];
   }
-  inside_ = nodes_.inside->start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()}, label_ + " inside", stream);
+  inside_ =
+      nodes_.inside->start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()},
+                           label_ + " inside", stream);
 }
 
 void NodeRounds::advance(Stream& stream) {
@@ -128,14 +138,17 @@ void NodeRounds::advance(Stream& stream) {
   float* added = sums_in(*set_);
   std::vector<Reductions::Source> leaves;  // of the host's ranks
   for (int64_t s = 0; s < of_host(host(), flying_); ++s) {
-    leaves.emplace_back(s == seat() ? set_->send.data() + (rows_.elements() - share) * leaf_bytes() : received, rows_.dtype());
+    leaves.emplace_back(
+        s == seat() ? set_->send.data() + (rows_.elements() - share) * leaf_bytes() : received,
+        rows_.dtype());
     if (s != seat()) received += share * leaf_bytes();
   }
   const auto& trees = trees_[static_cast<size_t>(host())];
   std::vector<const float*> blocks;
   for (size_t t = 0; t < trees.size(); ++t) blocks.push_back(added + static_cast<int64_t>(t) * share);
-  const auto sums = sums_over(trees, share, [&](const auto& source) { return leaves[static_cast<size_t>(source.member)]; },
-                              [&](size_t t) { return added + static_cast<int64_t>(t) * share; });
+  const auto sums = sums_over(
+      trees, share, [&](const auto& source) { return leaves[static_cast<size_t>(source.member)]; },
+      [&](size_t t) { return added + static_cast<int64_t>(t) * share; });
   if (share > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_ = std::make_unique<BlockExchange>(across_of(trees_));
   across_->start(*nodes_.across, blocks, added + share * most_trees_, label_ + " across", stream);
@@ -159,11 +172,13 @@ void NodeRounds::complete(Stream& stream) {
 }
 
 void NodeRounds::end(Group&, Stream&, const std::string&) {
-  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "the end came after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "the end came after ", next_slot_, " of ",
+           plan_.slots(plan_.rank), " rounds");
 }
 
 void NodeRounds::wait(Stream& stream) {
-  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ",
+           plan_.slots(plan_.rank), " rounds");
   turn_->take(nullptr, stream);  // the first wait starts the last bucket's second stage
   complete(stream);
   adding_ = false, summed_ = true;

@@ -5,10 +5,12 @@
 
 namespace lockstep {
 
-PackedRows::PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order, int rank, DType dtype)
+PackedRows::PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners,
+                       const std::vector<int>& order, int rank, DType dtype)
     : owners_(owners), rank_(rank), dtype_(dtype), chunks_(order.size()) {
   LS_CHECK(dtype == DType::f32 || dtype == DType::bf16, "gradients of ", name(dtype));
-  LS_CHECK(owners_.ranks() == static_cast<int>(order.size()), "owners of ", owners_.ranks(), " ranks for ", order.size());
+  LS_CHECK(owners_.ranks() == static_cast<int>(order.size()), "owners of ", owners_.ranks(), " ranks for ",
+           order.size());
   for (const Shape& shape : shapes) {
     LS_CHECK(!shape.empty(), "tensor ", tensors_.size(), " of a bucket has no rows");
     tensors_.push_back({shape[0], shape[0] ? numel(shape) / shape[0] : 0});
@@ -27,22 +29,30 @@ PackedRows::PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners
   }
 }
 
-std::pair<int64_t, int64_t> PackedRows::owned_rows(size_t tensor) const { return owners_.rows(tensors_.at(tensor).rows, rank_); }
+std::pair<int64_t, int64_t> PackedRows::owned_rows(size_t tensor) const {
+  return owners_.rows(tensors_.at(tensor).rows, rank_);
+}
 
 std::vector<Reductions::Run> PackedRows::runs(const std::vector<const void*>& gradients) const {
-  LS_CHECK(gradients.size() == tensors_.size(), gradients.size(), " gradients for ", tensors_.size(), " tensors");
+  LS_CHECK(gradients.size() == tensors_.size(), gradients.size(), " gradients for ", tensors_.size(),
+           " tensors");
   std::vector<Reductions::Run> out;
   for (const Run& run : runs_)
-    out.push_back({run.at, static_cast<const std::byte*>(gradients[run.tensor]) + run.from * static_cast<int64_t>(size_of(dtype_)), run.count, dtype_});
+    out.push_back({run.at,
+                   static_cast<const std::byte*>(gradients[run.tensor]) +
+                       run.from * static_cast<int64_t>(size_of(dtype_)),
+                   run.count, dtype_});
   return out;
 }
 
-void PackedRows::pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions, Stream& stream) const {
+void PackedRows::pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions,
+                      Stream& stream) const {
   const auto from = runs(gradients);
   if (dtype_ == DType::f32) return reductions.accumulate(from, {}, static_cast<float*>(to), stream);
   std::vector<Reductions::Copy> copies;
   for (const auto& run : from)
-    copies.push_back({static_cast<std::byte*>(to) + run.at * static_cast<int64_t>(size_of(dtype_)), run.from, static_cast<size_t>(run.count) * size_of(dtype_)});
+    copies.push_back({static_cast<std::byte*>(to) + run.at * static_cast<int64_t>(size_of(dtype_)), run.from,
+                      static_cast<size_t>(run.count) * size_of(dtype_)});
   reductions.copy(copies, stream);
 }
 

@@ -22,7 +22,8 @@ void move_to(const Graph& graph, std::vector<Place>& places, ValueId v, const Pl
 
 std::vector<Place> places_of(const Graph& graph) {
   std::vector<Place> places(graph.values.size());
-  for (size_t v = 0; v < graph.values.size(); ++v) places[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph.values[v].shape)};
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    places[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph.values[v].shape)};
   for (const Node& node : graph.nodes) {
     const bool reshape = is_reshape(node), slice = node.op == "slice" && node.attrs.flag("alias");
     if (!reshape && !slice) continue;
@@ -38,7 +39,8 @@ std::vector<Place> places_of(const Graph& graph) {
     } else {
       out.strides = in.strides;
       const auto& start = node.attrs.list("start");
-      for (size_t d = 0; d < start.size(); ++d) out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
+      for (size_t d = 0; d < start.size(); ++d)
+        out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
     }
   }
   // The last concat first: its parts may be concats.
@@ -50,7 +52,9 @@ std::vector<Place> places_of(const Graph& graph) {
     int64_t at = 0;
     for (ValueId part : node.inputs) {
       move_to(graph, places, part,
-              {whole.root, whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph[part].dtype)), whole.strides});
+              {whole.root,
+               whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph[part].dtype)),
+               whole.strides});
       at += graph[part].shape[dim];
     }
   }

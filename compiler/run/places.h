@@ -1,4 +1,5 @@
-// Where the values of a graph lie that need no buffer of their own: views inside of what they view, parts of a concat inside of the whole.
+// Where the values of a graph lie that need no buffer of their own: views inside of what they view, parts of
+// a concat inside of the whole.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ struct Place {
   int64_t offset = 0;  // bytes
   std::vector<int64_t> strides;
 };
-// One per value of a lowered graph: aliases lie in their roots, the producers of concat parts write into the concat. InternalError for a
-// reshape that no strides describe.
+// One per value of a lowered graph: aliases lie in their roots, the producers of concat parts write into the
+// concat. InternalError for a reshape that no strides describe.
 std::vector<Place> places_of(const Graph& graph);
 
 }  // namespace lockstep

@@ -165,8 +165,8 @@ namespace {
 const std::unordered_map<std::string_view, Formula>& formulas() {
   static const auto table = [] {
     std::unordered_map<std::string_view, Formula> made;
-    for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(), composite_formulas(),
-                        attention_formulas(), update_formulas()})
+    for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(),
+                        composite_formulas(), attention_formulas(), update_formulas()})
       for (const auto& row : family) made.emplace(row.op, row.formula);
     return made;
   }();
@@ -176,7 +176,8 @@ const std::unordered_map<std::string_view, Formula>& formulas() {
 
 }  // namespace reference
 
-std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node, const std::vector<HostTensor>& inputs) {
+std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
+                                      const std::vector<HostTensor>& inputs) {
   if (node.op == "fused") {
     LS_CHECK(node.body != nullptr, "[fused] ", node.at.text(), ": a fused node without a body");
     return evaluate(*node.body, inputs);
@@ -190,31 +191,36 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node, cons
   in.reserve(inputs.size());
   for (const auto& input : inputs) in.push_back(reference::load(input));
   std::vector<reference::Array> out = found->second({node, in});
-  LS_CHECK(out.size() == node.outputs.size(), "[", node.op, "] ", node.at.text(), ": ", out.size(), " outputs computed, ",
-           node.outputs.size(), " declared");
+  LS_CHECK(out.size() == node.outputs.size(), "[", node.op, "] ", node.at.text(), ": ", out.size(),
+           " outputs computed, ", node.outputs.size(), " declared");
 
   std::vector<HostTensor> stored;
   for (size_t i = 0; i < out.size(); ++i) {
     DType declared = graph[node.outputs[i]].dtype;
-    LS_CHECK(declared == out[i].dtype || (declared == DType::f64 && out[i].real()), "[", node.op, "] ", node.at.text(), ": output ", i,
-             " is ", shape_text(out[i].dtype, out[i].shape), ", declared ", name(declared));
+    LS_CHECK(declared == out[i].dtype || (declared == DType::f64 && out[i].real()), "[", node.op, "] ",
+             node.at.text(), ": output ", i, " is ", shape_text(out[i].dtype, out[i].shape), ", declared ",
+             name(declared));
     stored.push_back(reference::store(out[i], declared));
   }
   return stored;
 }
 
-std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs, const CollectiveHook& collective) {
-  LS_CHECK(inputs.size() == graph.inputs.size(), inputs.size(), " tensors for ", graph.inputs.size(), " graph inputs");
+std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTensor>& inputs,
+                                 const CollectiveHook& collective) {
+  LS_CHECK(inputs.size() == graph.inputs.size(), inputs.size(), " tensors for ", graph.inputs.size(),
+           " graph inputs");
   std::vector<HostTensor> values(graph.values.size());
   std::vector<NodeId> last(graph.values.size(), -1);  // the last reader: a value is dropped after it
   for (size_t n = 0; n < graph.nodes.size(); ++n)
     for (ValueId id : graph.nodes[n].inputs) last[static_cast<size_t>(id)] = static_cast<NodeId>(n);
-  for (const auto& output : graph.outputs) last[static_cast<size_t>(output.value)] = static_cast<NodeId>(graph.nodes.size());
+  for (const auto& output : graph.outputs)
+    last[static_cast<size_t>(output.value)] = static_cast<NodeId>(graph.nodes.size());
 
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& want = graph[graph.inputs[i].value];
-    LS_CHECK(inputs[i].dtype == want.dtype && inputs[i].shape == want.shape, "input \"", graph.inputs[i].name, "\" is ",
-             shape_text(want.dtype, want.shape), ", given ", shape_text(inputs[i].dtype, inputs[i].shape));
+    LS_CHECK(inputs[i].dtype == want.dtype && inputs[i].shape == want.shape, "input \"", graph.inputs[i].name,
+             "\" is ", shape_text(want.dtype, want.shape), ", given ",
+             shape_text(inputs[i].dtype, inputs[i].shape));
     values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
   }
   for (size_t n = 0; n < graph.nodes.size(); ++n) {

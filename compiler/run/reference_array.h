@@ -1,4 +1,5 @@
-// What the evaluator's formulas work on: a tensor as doubles (floats) or int64 (integers and bool), and the table of formulas.
+// What the evaluator's formulas work on: a tensor as doubles (floats) or int64 (integers and bool), and the
+// table of formulas.
 #pragma once
 
 #include <limits>
@@ -12,7 +13,8 @@
 
 namespace lockstep::reference {
 
-// `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits); the other one is empty.
+// `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits); the
+// other one is empty.
 struct Array {
   DType dtype = DType::f64;
   Shape shape;
@@ -20,12 +22,15 @@ struct Array {
   std::vector<int64_t> i;
   bool real() const { return is_float(dtype); }
   int64_t size() const { return numel(shape); }
-  int64_t dim(int d) const { return shape[static_cast<size_t>(d < 0 ? d + static_cast<int>(shape.size()) : d)]; }
+  int64_t dim(int d) const {
+    return shape[static_cast<size_t>(d < 0 ? d + static_cast<int>(shape.size()) : d)];
+  }
 };
 
 Array make(DType dtype, Shape shape);  // zeros
 Array load(const HostTensor& tensor);
-HostTensor store(const Array& array, DType dtype);  // rounds; `dtype` is the array's own, or f64 for a float array
+HostTensor store(const Array& array,
+                 DType dtype);  // rounds; `dtype` is the array's own, or f64 for a float array
 
 // Dtype of statistics (means, log-sum-exp, losses) of a tensor of this dtype: f32 at least, f64 for f64.
 inline DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
@@ -61,7 +66,8 @@ std::span<const FormulaRow> composite_formulas();
 std::span<const FormulaRow> attention_formulas();  // rope, sdpa
 std::span<const FormulaRow> update_formulas();     // update, norm and clip, lanes
 
-// The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over `shape`.
+// The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
+// `shape`.
 Array gather(const Array& in, const Shape& shape, const std::vector<int64_t>& strides, int64_t offset = 0);
 // Dims of `in` in this order, dense.
 Array permuted(const Array& in, const std::vector<int64_t>& order);

@@ -1,4 +1,5 @@
-// Formulas of the composites over the last dim, in their textbook form: softmax, activations, norms, cross-entropy, dropout.
+// Formulas of the composites over the last dim, in their textbook form: softmax, activations, norms,
+// cross-entropy, dropout.
 #include <cmath>
 
 #include "compiler/run/reference_array.h"
@@ -48,24 +49,30 @@ double gelu_tanh_slope(double x) {
   double t = std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * kRootTwoOverPi * (1 + 3 * kCubic * x * x);
 }
-double gelu_erf_slope(double x) { return 0.5 * (1 + std::erf(x * kInverseRootTwo)) + x * kInverseRootTwoPi * std::exp(-0.5 * x * x); }
+double gelu_erf_slope(double x) {
+  return 0.5 * (1 + std::erf(x * kInverseRootTwo)) + x * kInverseRootTwoPi * std::exp(-0.5 * x * x);
+}
 bool tanh_form(const Call& call) {
   const std::string& form = call.attrs().word("form");
   LS_CHECK(form == "tanh" || form == "erf", "[", call.node.op, "] form \"", form, "\"; known: tanh, erf");
   return form == "tanh";
 }
 
-std::vector<Array> gelu(const Call& call) { return tanh_form(call) ? each(call.in[0], gelu_tanh) : each(call.in[0], gelu_erf); }
+std::vector<Array> gelu(const Call& call) {
+  return tanh_form(call) ? each(call.in[0], gelu_tanh) : each(call.in[0], gelu_erf);
+}
 std::vector<Array> gelu_grad(const Call& call) {
   bool tanh = tanh_form(call);
-  return each(call.in[0], call.in[1], [&](double dy, double x) { return dy * (tanh ? gelu_tanh_slope(x) : gelu_erf_slope(x)); });
+  return each(call.in[0], call.in[1],
+              [&](double dy, double x) { return dy * (tanh ? gelu_tanh_slope(x) : gelu_erf_slope(x)); });
 }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 std::vector<Array> silu(const Call& call) {
   return each(call.in[0], [](double x) { return x * logistic(x); });
 }
 std::vector<Array> silu_grad(const Call& call) {
-  return each(call.in[0], call.in[1], [](double dy, double x) { return dy * logistic(x) * (1 + x * (1 - logistic(x))); });
+  return each(call.in[0], call.in[1],
+              [](double dy, double x) { return dy * logistic(x) * (1 + x * (1 - logistic(x))); });
 }
 
 // layer_norm(x, w, b) -> (y, mean, rstd): biased variance, eps under the root.
@@ -82,15 +89,18 @@ std::vector<Array> layer_norm(const Call& call) {
     for (int64_t c = 0; c < columns; ++c) squares += (from[c] - middle) * (from[c] - middle);
     double scale = 1 / std::sqrt(squares / static_cast<double>(columns) + eps);
     for (int64_t c = 0; c < columns; ++c)
-      y.f[static_cast<size_t>(r * columns + c)] = (from[c] - middle) * scale * w.f[static_cast<size_t>(c)] + b.f[static_cast<size_t>(c)];
+      y.f[static_cast<size_t>(r * columns + c)] =
+          (from[c] - middle) * scale * w.f[static_cast<size_t>(c)] + b.f[static_cast<size_t>(c)];
     mean.f[static_cast<size_t>(r)] = middle;
     rstd.f[static_cast<size_t>(r)] = scale;
   }
   return {y, mean, rstd};
 }
 
-// With xhat = (x - mean) rstd and g = dy w:  dx = rstd (g - mean(g) - xhat mean(g xhat)), without the mean(g) term when not `centred`.
-std::vector<Array> norm_grad(const Array& dy, const Array& x, const Array& w, const Array* mean, const Array& rstd) {
+// With xhat = (x - mean) rstd and g = dy w:  dx = rstd (g - mean(g) - xhat mean(g xhat)), without the mean(g)
+// term when not `centred`.
+std::vector<Array> norm_grad(const Array& dy, const Array& x, const Array& w, const Array* mean,
+                             const Array& rstd) {
   auto [rows, columns] = rows_of(x.shape);
   Array dx = like(x), dw = like(w), db = like(w);
   for (int64_t r = 0; r < rows; ++r) {
@@ -113,8 +123,12 @@ std::vector<Array> norm_grad(const Array& dy, const Array& x, const Array& w, co
   if (mean) return {dx, dw, db};
   return {dx, dw};
 }
-std::vector<Array> layer_norm_grad(const Call& call) { return norm_grad(call.in[0], call.in[1], call.in[2], &call.in[3], call.in[4]); }
-std::vector<Array> rms_norm_grad(const Call& call) { return norm_grad(call.in[0], call.in[1], call.in[2], nullptr, call.in[3]); }
+std::vector<Array> layer_norm_grad(const Call& call) {
+  return norm_grad(call.in[0], call.in[1], call.in[2], &call.in[3], call.in[4]);
+}
+std::vector<Array> rms_norm_grad(const Call& call) {
+  return norm_grad(call.in[0], call.in[1], call.in[2], nullptr, call.in[3]);
+}
 
 // rms_norm(x, w) -> (y, rstd)
 std::vector<Array> rms_norm(const Call& call) {
@@ -127,7 +141,8 @@ std::vector<Array> rms_norm(const Call& call) {
     double squares = 0;
     for (int64_t c = 0; c < columns; ++c) squares += from[c] * from[c];
     double scale = 1 / std::sqrt(squares / static_cast<double>(columns) + eps);
-    for (int64_t c = 0; c < columns; ++c) y.f[static_cast<size_t>(r * columns + c)] = from[c] * scale * w.f[static_cast<size_t>(c)];
+    for (int64_t c = 0; c < columns; ++c)
+      y.f[static_cast<size_t>(r * columns + c)] = from[c] * scale * w.f[static_cast<size_t>(c)];
     rstd.f[static_cast<size_t>(r)] = scale;
   }
   return {y, rstd};
@@ -136,12 +151,14 @@ std::vector<Array> rms_norm(const Call& call) {
 int64_t target_of(const Call& call, const Array& targets, int64_t r, int64_t classes) {
   int64_t target = targets.i[static_cast<size_t>(r)], ignored = call.attrs().integer("ignore_index");
   if (target != ignored && (target < 0 || target >= classes))
-    throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r, " is outside the ", classes,
-                        " classes; targets must lie in [0, ", classes, ") or be ignore_index ", ignored));
+    throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r,
+                        " is outside the ", classes, " classes; targets must lie in [0, ", classes,
+                        ") or be ignore_index ", ignored));
   return target == ignored ? -1 : target;
 }
 
-// cross_entropy(logits[..., V], targets[...]) -> (sum over rows that count of lse - logit of the target, how many count, lse)
+// cross_entropy(logits[..., V], targets[...]) -> (sum over rows that count of lse - logit of the target, how
+// many count, lse)
 std::vector<Array> cross_entropy(const Call& call) {
   const Array &logits = call.in[0], &targets = call.in[1];
   auto [rows, classes] = rows_of(logits.shape);

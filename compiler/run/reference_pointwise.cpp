@@ -1,4 +1,5 @@
-// Formulas of the pointwise rows: one scalar function each, over doubles for floats, over int64 for integers and bool.
+// Formulas of the pointwise rows: one scalar function each, over doubles for floats, over int64 for integers
+// and bool.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -40,8 +41,8 @@ std::vector<Array> any1(const Call& call) {
 
 void same_types(const Call& call, size_t first, size_t second) {
   const Array &a = call.in[first], &b = call.in[second];
-  LS_CHECK(a.dtype == b.dtype && a.shape == b.shape, "[", call.node.op, "] ", shape_text(a.dtype, a.shape), " and ",
-           shape_text(b.dtype, b.shape));
+  LS_CHECK(a.dtype == b.dtype && a.shape == b.shape, "[", call.node.op, "] ", shape_text(a.dtype, a.shape),
+           " and ", shape_text(b.dtype, b.shape));
 }
 
 // F on floats, G on integers of 64 bits and less, H on u64 (where the sign bit is a digit).
@@ -154,7 +155,8 @@ std::vector<Array> fused_multiply_add(const Call& call) {
   Array out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.f.size(); ++k)
     out.f[k] = a.dtype == DType::f64 ? std::fma(a.f[k], b.f[k], c.f[k])
-                                     : std::fma(static_cast<float>(a.f[k]), static_cast<float>(b.f[k]), static_cast<float>(c.f[k]));
+                                     : std::fma(static_cast<float>(a.f[k]), static_cast<float>(b.f[k]),
+                                                static_cast<float>(c.f[k]));
   for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = wrapping(word(a.i[k]) * word(b.i[k]) + word(c.i[k]));
   return {out};
 }
@@ -171,7 +173,8 @@ std::vector<Array> clamp(const Call& call) {
   double lo = call.attrs().number("lo"), hi = call.attrs().number("hi");
   Array out = make(x.dtype, x.shape);
   for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = minimum(maximum(x.f[k], lo), hi);
-  for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = std::min(std::max(x.i[k], to_integer(lo)), to_integer(hi));
+  for (size_t k = 0; k < out.i.size(); ++k)
+    out.i[k] = std::min(std::max(x.i[k], to_integer(lo)), to_integer(hi));
   return {out};
 }
 
@@ -187,7 +190,9 @@ int64_t saturating(double value, DType to) {
   double whole = std::trunc(value);
   if (whole <= limit(to, false)) return to_integer(limit(to, false));
   if (whole >= limit(to, true))
-    return to == DType::u64 ? -1 : to == DType::i64 ? std::numeric_limits<int64_t>::max() : static_cast<int64_t>(limit(to, true)) - 1;
+    return to == DType::u64   ? -1
+           : to == DType::i64 ? std::numeric_limits<int64_t>::max()
+                              : static_cast<int64_t>(limit(to, true)) - 1;
   return to == DType::u64 ? wrapping(static_cast<uint64_t>(whole)) : static_cast<int64_t>(whole);
 }
 
@@ -205,7 +210,8 @@ std::vector<Array> convert(const Call& call) {
     else if (to == DType::f64)
       out.f[k] = x.dtype == DType::u64 ? static_cast<double>(word(x.i[k])) : static_cast<double>(x.i[k]);
     else
-      out.f[k] = x.dtype == DType::u64 ? static_cast<float>(word(x.i[k])) : static_cast<float>(x.i[k]);  // one rounding, not two
+      out.f[k] = x.dtype == DType::u64 ? static_cast<float>(word(x.i[k]))
+                                       : static_cast<float>(x.i[k]);  // one rounding, not two
   }
   return {out};
 }
@@ -219,8 +225,9 @@ std::vector<Array> bitcast(const Call& call) {
 }
 
 #define REAL(expression) real1<[](double x) -> double { return expression; }>
-#define FORMULA2(real, integer, words)                                                                             \
-  any2<[](double a, double b) -> double { return real; }, [](int64_t a, int64_t b) -> int64_t { return integer; }, \
+#define FORMULA2(real, integer, words)                          \
+  any2<[](double a, double b) -> double { return real; },       \
+       [](int64_t a, int64_t b) -> int64_t { return integer; }, \
        [](int64_t a, int64_t b) -> int64_t { return words; }>
 #define COMPARE(op)                                                                               \
   compare<[](double a, double b) { return a op b; }, [](int64_t a, int64_t b) { return a op b; }, \
@@ -229,7 +236,8 @@ std::vector<Array> bitcast(const Call& call) {
 
 const FormulaRow kRows[] = {
     {"neg", any1<[](double x) { return -x; }, [](int64_t x) { return wrapping(0 - word(x)); }>},
-    {"abs", any1<[](double x) { return std::fabs(x); }, [](int64_t x) { return x < 0 ? wrapping(0 - word(x)) : x; }>},
+    {"abs", any1<[](double x) { return std::fabs(x); },
+                 [](int64_t x) { return x < 0 ? wrapping(0 - word(x)) : x; }>},
     {"sign", any1<[](double x) { return std::isnan(x) ? x : double(x > 0) - double(x < 0); },
                   [](int64_t x) { return int64_t(x > 0) - int64_t(x < 0); }>},
     {"floor", REAL(std::floor(x))},

@@ -1,4 +1,5 @@
-// Formulas of reductions and of dot: dims are brought into place, then plain loops accumulate in double (integers in int64, wrapping).
+// Formulas of reductions and of dot: dims are brought into place, then plain loops accumulate in double
+// (integers in int64, wrapping).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,7 +10,9 @@ namespace lockstep::reference {
 
 namespace {
 
-bool contains(const std::vector<int64_t>& list, int64_t value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+bool contains(const std::vector<int64_t>& list, int64_t value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
 
 // All dims that are in none of the lists, in order.
 std::vector<int64_t> others(size_t rank, const std::vector<int64_t>& a, const std::vector<int64_t>& b = {}) {
@@ -48,7 +51,8 @@ int64_t integer_end(DType dtype, bool lowest) {
 using RealFold = double (*)(double, double);
 using IntFold = int64_t (*)(int64_t, int64_t);
 
-std::vector<Array> fold(const Call& call, double real_start, int64_t int_start, RealFold real, IntFold integer) {
+std::vector<Array> fold(const Call& call, double real_start, int64_t int_start, RealFold real,
+                        IntFold integer) {
   const Array& x = call.in[0];
   const auto& dims = call.attrs().list("dims");
   std::vector<int64_t> kept = others(x.shape.size(), dims);
@@ -69,19 +73,21 @@ std::vector<Array> fold(const Call& call, double real_start, int64_t int_start, 
   return {out};
 }
 
-int64_t add_words(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t multiply_words(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t add_words(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t multiply_words(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 bool less_words(int64_t a, int64_t b) { return static_cast<uint64_t>(a) < static_cast<uint64_t>(b); }
 
 std::vector<Array> sum(const Call& call) {
-  return fold(
-      call, 0.0, 0, [](double a, double b) { return a + b; }, add_words);
+  return fold(call, 0.0, 0, [](double a, double b) { return a + b; }, add_words);
 }
 std::vector<Array> prod(const Call& call) {
-  return fold(
-      call, 1.0, 1, [](double a, double b) { return a * b; }, multiply_words);
+  return fold(call, 1.0, 1, [](double a, double b) { return a * b; }, multiply_words);
 }
 std::vector<Array> max(const Call& call) {
   DType dtype = call.in[0].dtype;
@@ -141,18 +147,22 @@ std::vector<Array> dot(const Call& call) {
   const Array &a = call.in[0], &b = call.in[1];
   const auto &a_batch = call.attrs().list("lhs_batch"), &b_batch = call.attrs().list("rhs_batch");
   const auto &a_contract = call.attrs().list("lhs_contract"), &b_contract = call.attrs().list("rhs_contract");
-  std::vector<int64_t> a_free = others(a.shape.size(), a_batch, a_contract), b_free = others(b.shape.size(), b_batch, b_contract);
-  LS_CHECK(a.dtype == b.dtype && sizes(a, a_batch) == sizes(b, b_batch) && sizes(a, a_contract) == sizes(b, b_contract), "[dot] ",
-           shape_text(a.dtype, a.shape), " and ", shape_text(b.dtype, b.shape));
+  std::vector<int64_t> a_free = others(a.shape.size(), a_batch, a_contract),
+                       b_free = others(b.shape.size(), b_batch, b_contract);
+  LS_CHECK(a.dtype == b.dtype && sizes(a, a_batch) == sizes(b, b_batch) &&
+               sizes(a, a_contract) == sizes(b, b_contract),
+           "[dot] ", shape_text(a.dtype, a.shape), " and ", shape_text(b.dtype, b.shape));
   Array left = permuted(a, joined(joined(a_batch, a_free), a_contract));
   Array right = permuted(b, joined(joined(b_batch, b_contract), b_free));
   Array out = make(a.dtype, joined(joined(sizes(a, a_batch), sizes(a, a_free)), sizes(b, b_free)));
-  const int64_t batch = numel(sizes(a, a_batch)), m = numel(sizes(a, a_free)), k = numel(sizes(a, a_contract)), n = numel(sizes(b, b_free));
+  const int64_t batch = numel(sizes(a, a_batch)), m = numel(sizes(a, a_free)),
+                k = numel(sizes(a, a_contract)), n = numel(sizes(b, b_free));
   for (int64_t s = 0; s < batch; ++s) {
     if (out.real())
       multiply(left.f.data() + s * m * k, right.f.data() + s * k * n, out.f.data() + s * m * n, m, k, n);
     else
-      multiply(reinterpret_cast<const uint64_t*>(left.i.data()) + s * m * k, reinterpret_cast<const uint64_t*>(right.i.data()) + s * k * n,
+      multiply(reinterpret_cast<const uint64_t*>(left.i.data()) + s * m * k,
+               reinterpret_cast<const uint64_t*>(right.i.data()) + s * k * n,
                reinterpret_cast<uint64_t*>(out.i.data()) + s * m * n, m, k, n);
   }
   return {out};
@@ -162,7 +172,8 @@ std::vector<Array> dot(const Call& call) {
 std::vector<Array> linear(const Call& call) {
   const Array &x = call.in[0], &w = call.in[1];
   const int64_t n = w.shape[0], k = w.shape[1], m = rows_of(x.shape).rows;
-  LS_CHECK(x.dim(-1) == k, "[linear] ", shape_text(x.dtype, x.shape), " and weight ", shape_text(w.dtype, w.shape));
+  LS_CHECK(x.dim(-1) == k, "[linear] ", shape_text(x.dtype, x.shape), " and weight ",
+           shape_text(w.dtype, w.shape));
   Shape shape = x.shape;
   shape.back() = n;
   Array out = make(x.dtype, shape), turned = permuted(w, {1, 0});
@@ -172,7 +183,8 @@ std::vector<Array> linear(const Call& call) {
   return {out};
 }
 
-const FormulaRow kRows[] = {{"sum", sum}, {"prod", prod},    {"max", max}, {"min", min}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
+const FormulaRow kRows[] = {{"sum", sum}, {"prod", prod},          {"max", max},
+                            {"min", min}, {"argmax", arg_extreme}, {"argmin", arg_extreme},
                             {"dot", dot}, {"linear", linear}};
 
 }  // namespace

@@ -10,8 +10,10 @@ namespace {
 // adamw(p, g, m, v, lr, bias1, bias2, scale) -> (p, m, v)
 std::vector<Array> adamw(const Call& call) {
   const Array& g = call.in[1];
-  const double lr = call.in[4].f[0], bias1 = call.in[5].f[0], bias2 = call.in[6].f[0], scale = call.in[7].f[0];
-  const double beta1 = call.attrs().number("beta1"), beta2 = call.attrs().number("beta2"), eps = call.attrs().number("eps");
+  const double lr = call.in[4].f[0], bias1 = call.in[5].f[0], bias2 = call.in[6].f[0],
+               scale = call.in[7].f[0];
+  const double beta1 = call.attrs().number("beta1"), beta2 = call.attrs().number("beta2"),
+               eps = call.attrs().number("eps");
   const double decay = call.attrs().number("weight_decay");
   Array p = call.in[0], m = call.in[2], v = call.in[3];
   for (size_t k = 0; k < p.f.size(); ++k) {

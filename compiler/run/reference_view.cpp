@@ -10,7 +10,9 @@ std::vector<Array> full(const Call& call) {
   Array out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
   double value = call.attrs().number("value");
   out.f.assign(out.f.size(), value);
-  out.i.assign(out.i.size(), out.real() ? 0 : out.dtype == DType::boolean ? value != 0 : static_cast<int64_t>(value));
+  out.i.assign(out.i.size(), out.real()                    ? 0
+                             : out.dtype == DType::boolean ? value != 0
+                                                           : static_cast<int64_t>(value));
   return {out};
 }
 
@@ -32,7 +34,8 @@ uint32_t random_word(const Call& call, const Shape& shape, int64_t k) {
   int64_t per_sample = shape.empty() ? 1 : numel(Shape(shape.begin() + 1, shape.end()));
   uint64_t seed = static_cast<uint64_t>(call.in[0].i[0]), step = static_cast<uint64_t>(call.in[1].i[0]);
   int64_t index = call.in[2].i[0] * per_sample + k;
-  return philox::bits(seed, static_cast<uint64_t>(call.attrs().integer("stream")), step, static_cast<uint64_t>(index));
+  return philox::bits(seed, static_cast<uint64_t>(call.attrs().integer("stream")), step,
+                      static_cast<uint64_t>(index));
 }
 
 std::vector<Array> rng_bits(const Call& call) {
@@ -43,14 +46,16 @@ std::vector<Array> rng_bits(const Call& call) {
 
 std::vector<Array> rng_uniform(const Call& call) {
   Array out = make(DType::f32, call.attrs().list("shape"));
-  for (int64_t k = 0; k < out.size(); ++k) out.f[static_cast<size_t>(k)] = philox::uniform(random_word(call, out.shape, k));
+  for (int64_t k = 0; k < out.size(); ++k)
+    out.f[static_cast<size_t>(k)] = philox::uniform(random_word(call, out.shape, k));
   return {out};
 }
 
 std::vector<Array> reshape(const Call& call) {
   Array out = call.in[0];
   const Shape& shape = call.attrs().list("shape");
-  LS_CHECK(numel(shape) == out.size(), "[reshape] ", shape_text(out.dtype, out.shape), " to ", shape_text(out.dtype, shape));
+  LS_CHECK(numel(shape) == out.size(), "[reshape] ", shape_text(out.dtype, out.shape), " to ",
+           shape_text(out.dtype, shape));
   out.shape = shape;
   return {out};
 }
@@ -64,7 +69,8 @@ std::vector<Array> broadcast(const Call& call) {
   std::vector<int64_t> from = row_major_strides(x.shape), strides(shape.size(), 0);
   for (size_t d = 0; d < dims.size(); ++d) {
     size_t to = static_cast<size_t>(dims[d]);
-    LS_CHECK(x.shape[d] == shape[to] || x.shape[d] == 1, "[broadcast] ", shape_text(x.dtype, x.shape), " to ", shape_text(x.dtype, shape));
+    LS_CHECK(x.shape[d] == shape[to] || x.shape[d] == 1, "[broadcast] ", shape_text(x.dtype, x.shape), " to ",
+             shape_text(x.dtype, shape));
     if (x.shape[d] != 1) strides[to] = from[d];
   }
   return {gather(x, shape, strides)};
@@ -72,7 +78,8 @@ std::vector<Array> broadcast(const Call& call) {
 
 std::vector<Array> slice(const Call& call) {
   const Array& x = call.in[0];
-  const auto &start = call.attrs().list("start"), &limit = call.attrs().list("limit"), &step = call.attrs().list("step");
+  const auto &start = call.attrs().list("start"), &limit = call.attrs().list("limit"),
+             &step = call.attrs().list("step");
   std::vector<int64_t> from = row_major_strides(x.shape), strides;
   Shape shape;
   int64_t offset = 0;
@@ -133,9 +140,11 @@ std::vector<Array> take(const Call& call) {
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
     if (id < 0 || id >= rows)
-      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows,
-                          " rows; ids must lie in [0, ", rows, ")"));
-    auto copy = [&](const auto& from, auto& to) { std::copy_n(from.begin() + id * width, width, to.begin() + k * width); };
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
+                          " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
+    auto copy = [&](const auto& from, auto& to) {
+      std::copy_n(from.begin() + id * width, width, to.begin() + k * width);
+    };
     if (table.real())
       copy(table.f, out.f);
     else
@@ -153,8 +162,8 @@ std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) 
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
     if (id < 0 || id >= rows)
-      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k, " is outside the table's ", rows,
-                          " rows; ids must lie in [0, ", rows, ")"));
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
+                          " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
     for (int64_t w = 0; w < width; ++w) {
       size_t to = static_cast<size_t>(id * width + w), from = static_cast<size_t>(k * width + w);
       if (u.real())
@@ -169,10 +178,19 @@ std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) 
 std::vector<Array> index_add(const Call& call) { return add_rows(call, call.in[0], call.in[1]); }
 std::vector<Array> embedding_grad(const Call& call) { return add_rows(call, call.in[1], call.in[0]); }
 
-const FormulaRow kCreation[] = {{"full", full}, {"iota", iota}, {"rng_bits", rng_bits}, {"rng_uniform", rng_uniform}};
+const FormulaRow kCreation[] = {
+    {"full", full}, {"iota", iota}, {"rng_bits", rng_bits}, {"rng_uniform", rng_uniform}};
 const FormulaRow kView[] = {
-    {"reshape", reshape}, {"permute", permute}, {"broadcast", broadcast}, {"slice", slice},         {"pad", pad},
-    {"concat", concat},   {"take", take},       {"embedding", take},      {"index_add", index_add}, {"embedding_grad", embedding_grad},
+    {"reshape", reshape},
+    {"permute", permute},
+    {"broadcast", broadcast},
+    {"slice", slice},
+    {"pad", pad},
+    {"concat", concat},
+    {"take", take},
+    {"embedding", take},
+    {"index_add", index_add},
+    {"embedding_grad", embedding_grad},
 };
 
 }  // namespace

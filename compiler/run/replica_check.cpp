@@ -8,8 +8,8 @@
 
 namespace lockstep {
 
-ReplicaCheck::ReplicaCheck(const Phases& phases, const LiveMesh& mesh, Device& device, Reductions& reductions, std::vector<Array*> state,
-                           const std::vector<void*>& at)
+ReplicaCheck::ReplicaCheck(const Phases& phases, const LiveMesh& mesh, Device& device, Reductions& reductions,
+                           std::vector<Array*> state, const std::vector<void*>& at)
     : reductions_(reductions) {
   for (Array* array : state) {
     Replica one = replica_of(*array, mesh.words, mesh.rank);
@@ -36,8 +36,9 @@ void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, cons
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = whole[node.outputs[i]];
       const Array* array = copy_of[node.outputs[i]] = copy_of[start.inputs[i]];
-      const bool split = std::any_of(value.layout.splits.begin(), value.layout.splits.end(),
-                                     [](const auto& one) { return one.second.kind != Placement::Kind::replicate; });
+      const bool split =
+          std::any_of(value.layout.splits.begin(), value.layout.splits.end(),
+                      [](const auto& one) { return one.second.kind != Placement::Kind::replicate; });
       if (!array || split) continue;
       Array like = *array;  // split as the state is along model dims, and whole on the data dims
       for (int d = 0; d < mesh.words.ndim(); ++d)

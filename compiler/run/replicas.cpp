@@ -37,12 +37,14 @@ int64_t replica_word(const std::vector<Replica>& replicas, const std::vector<uin
   return static_cast<int64_t>(word);
 }
 
-std::string replica_difference(const std::vector<Replica>& replicas, const std::vector<uint64_t>& sums, Group& world) {
+std::string replica_difference(const std::vector<Replica>& replicas, const std::vector<uint64_t>& sums,
+                               Group& world) {
   Json mine = Json::array();
   for (size_t r = 0; r < replicas.size(); ++r) mine.push_back({replicas[r].name, replicas[r].part, sums[r]});
   const auto texts = all_gather_text(world, mine.dump());
-  std::vector<std::string> order;                                                           // of tensors, as rank 0 has them
-  std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>> held;  // tensor -> part -> checksum -> ranks
+  std::vector<std::string> order;  // of tensors, as rank 0 has them
+  std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>>
+      held;  // tensor -> part -> checksum -> ranks
   for (int rank = 0; rank < static_cast<int>(texts.size()); ++rank)
     for (const Json& one : Json::parse(texts[static_cast<size_t>(rank)])) {
       const std::string tensor = one[0];
@@ -58,11 +60,13 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
         ++others;
         continue;
       }
-      const auto most =
-          std::max_element(by_sum.begin(), by_sum.end(), [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+      const auto most = std::max_element(by_sum.begin(), by_sum.end(), [](const auto& a, const auto& b) {
+        return a.second.size() < b.second.size();
+      });
       const size_t ranks_alike = most->second.size();
-      const bool clear =
-          std::count_if(by_sum.begin(), by_sum.end(), [&](const auto& one) { return one.second.size() == ranks_alike; }) == 1;
+      const bool clear = std::count_if(by_sum.begin(), by_sum.end(), [&](const auto& one) {
+                           return one.second.size() == ranks_alike;
+                         }) == 1;
       auto ranks_text = [](const std::vector<int>& ranks) {
         std::vector<std::string> words;
         for (int rank : ranks) words.push_back(str(rank));
@@ -73,7 +77,8 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
         if (!clear || sum != most->first) odd.insert(odd.end(), ranks.begin(), ranks.end());
       std::sort(odd.begin(), odd.end());
       out = clear ? str(tensor, " on ", ranks_text(odd), " is not what it is on ", ranks_text(most->second))
-                  : str(tensor, " is not the same on ", ranks_text(odd), ", and there are too few ranks to tell which is wrong");
+                  : str(tensor, " is not the same on ", ranks_text(odd),
+                        ", and there are too few ranks to tell which is wrong");
     }
   if (others) out += str(", and so with ", others, " more tensor", others == 1 ? "" : "s");
   return out;

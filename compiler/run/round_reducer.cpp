@@ -29,11 +29,15 @@ RoundBuffers::Set& RoundBuffers::take(Stream& stream) {
   return set;
 }
 
-RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners, Device& device,
-                           Reductions& reductions, bool invariant, RoundBuffers& buffers, DType dtype)
+RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& plan, const RowOwners& owners,
+                           Device& device, Reductions& reductions, bool invariant, RoundBuffers& buffers,
+                           DType dtype)
     : plan_(plan),
-      // In free numerics a reduce_scatter takes the chunks in rank order; an all_to_all leaves this rank's own chunk out, at the end.
-      rows_(shapes, owners, invariant ? own_last(plan.ranks, plan.rank) : own_last(plan.ranks, plan.ranks - 1), plan.rank, dtype),
+      // In free numerics a reduce_scatter takes the chunks in rank order; an all_to_all leaves this rank's
+      // own chunk out, at the end.
+      rows_(shapes, owners,
+            invariant ? own_last(plan.ranks, plan.rank) : own_last(plan.ranks, plan.ranks - 1), plan.rank,
+            dtype),
       device_(&device),
       reductions_(&reductions),
       invariant_(invariant),
@@ -41,14 +45,16 @@ RoundReducer::RoundReducer(const std::vector<Shape>& shapes, const LanePlan& pla
       fold_(plan, rows_.chunk(), plan.ranks, device, reductions, invariant) {
   plan_.check();
   LS_CHECK(plan_.order == LaneOrder::interleaved, "rounds of contiguous lanes");
-  buffers_->fit(rows_.elements() * size(), (invariant_ ? rows_.chunk() * (plan_.ranks - 1) : rows_.chunk()) * size());
+  buffers_->fit(rows_.elements() * size(),
+                (invariant_ ? rows_.chunk() * (plan_.ranks - 1) : rows_.chunk()) * size());
 }
 
 int64_t RoundReducer::bytes() const { return fold_.bytes(); }
 
 int64_t RoundReducer::sent_bytes() const {
   int64_t rounds = 0;
-  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) rounds += !invariant_ || plan_.micro_batch(plan_.rank, slot) >= 0;
+  for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot)
+    rounds += !invariant_ || plan_.micro_batch(plan_.rank, slot) >= 0;
   return rounds * (rows_.elements() - rows_.chunk()) * size();
 }
 
@@ -60,11 +66,12 @@ void RoundReducer::begin() {
   adding_ = true, summed_ = false;
 }
 
-void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream, const std::string& label) {
-  LS_CHECK(adding_ && slot == next_slot_ && slot < plan_.slots(plan_.rank), "round ", slot, " was added where ", next_slot_, " of ",
-           plan_.slots(plan_.rank), " is due");
-  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank, "the plan is for rank ", plan_.rank, " of ", plan_.ranks,
-           ", the group has rank ", data.rank(), " of ", data.size());
+void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, Group& data, Stream& stream,
+                       const std::string& label) {
+  LS_CHECK(adding_ && slot == next_slot_ && slot < plan_.slots(plan_.rank), "round ", slot,
+           " was added where ", next_slot_, " of ", plan_.slots(plan_.rank), " is due");
+  LS_CHECK(data.size() == plan_.ranks && data.rank() == plan_.rank, "the plan is for rank ", plan_.rank,
+           " of ", plan_.ranks, ", the group has rank ", data.rank(), " of ", data.size());
   complete(stream);
   ++next_slot_;
   set_ = &buffers_->take(stream);
@@ -80,7 +87,8 @@ void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, 
     device_->zero(set_->send.data(), static_cast<size_t>(rows_.elements() * size()), stream);
   const std::string round = str(label, " round ", slot);
   if (!invariant_) {
-    work_ = data.start(ReduceScatter{set_->send.data(), set_->receive.data(), rows_.chunks(), DType::f32}, round, stream);
+    work_ = data.start(ReduceScatter{set_->send.data(), set_->receive.data(), rows_.chunks(), DType::f32},
+                       round, stream);
     return;
   }
   std::vector<int64_t> send(rows_.chunks().size(), 0), receive(rows_.chunks().size(), 0);
@@ -89,7 +97,8 @@ void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, 
     if (mine) send[r] = rows_.chunks()[r];
     if (plan_.micro_batch(static_cast<int>(r), slot) >= 0) receive[r] = rows_.chunk();
   }
-  work_ = data.start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()}, round, stream);
+  work_ = data.start(AllToAll{set_->send.data(), set_->receive.data(), send, receive, rows_.dtype()}, round,
+                     stream);
 }
 
 void RoundReducer::complete(Stream& stream) {
@@ -103,7 +112,8 @@ void RoundReducer::complete(Stream& stream) {
     leaves.emplace_back(received, DType::f32);
   } else {
     for (int r = 0; r < plan_.ranks && plan_.micro_batch(r, slot) >= 0; ++r) {
-      leaves.emplace_back(r == plan_.rank ? set_->send.data() + rows_.chunk_at() * size() : received, rows_.dtype());
+      leaves.emplace_back(r == plan_.rank ? set_->send.data() + rows_.chunk_at() * size() : received,
+                          rows_.dtype());
       if (r != plan_.rank) received += own * size();
     }
   }
@@ -113,11 +123,13 @@ void RoundReducer::complete(Stream& stream) {
 }
 
 void RoundReducer::end(Group&, Stream&, const std::string&) {
-  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "the end came after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "the end came after ", next_slot_, " of ",
+           plan_.slots(plan_.rank), " rounds");
 }
 
 void RoundReducer::wait(Stream& stream) {
-  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ", plan_.slots(plan_.rank), " rounds");
+  LS_CHECK(adding_ && next_slot_ == plan_.slots(plan_.rank), "a wait after ", next_slot_, " of ",
+           plan_.slots(plan_.rank), " rounds");
   complete(stream);
   adding_ = false, summed_ = true;
 }

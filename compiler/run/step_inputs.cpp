@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device, std::vector<void*>& at)
+StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
+                       std::vector<void*>& at)
     : plan_(plan), lanes_(lanes), mesh_(mesh), device_(device) {
   const Graph& whole = plan.phases.whole;
   const int64_t slots = lanes.slots(lanes.rank);
@@ -27,7 +28,8 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
       samples_ = Buffer(std::max<size_t>(1, static_cast<size_t>(slots)) * size_of(dtype), device.memory());
       std::vector<std::byte> numbers(samples_.bytes());
       for (int64_t j = 0; j < slots; ++j)
-        set_int(dtype, numbers.data(), j, std::max<int64_t>(0, lanes.micro_batch(lanes.rank, j)) * plan.fields[0].shape[0]);
+        set_int(dtype, numbers.data(), j,
+                std::max<int64_t>(0, lanes.micro_batch(lanes.rank, j)) * plan.fields[0].shape[0]);
       copy_to_device(device, samples_.data(), numbers.data(), numbers.size());
     } else {
       scalar_at_.push_back({input.name, input.value, place});
@@ -40,7 +42,8 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
     for (const auto& field : plan.fields) {
       const size_t size = static_cast<size_t>(numel(field.shape)) * size_of(field.dtype);
       batch_.back().emplace_back(size, device.memory());
-      for (auto& set : staged_) set.back().push_back(device.addressable() ? batch_.back().back() : Buffer(size, device.staging()));
+      for (auto& set : staged_)
+        set.back().push_back(device.addressable() ? batch_.back().back() : Buffer(size, device.staging()));
     }
   }
 }
@@ -90,14 +93,18 @@ void StepInputs::fill_next(const StepInput& input) {
   try {
     fill_batch(input.fill_next, 1 - set_in_use_);
     staged_for_ = input.step + 1;
-  } catch (const Error&) { staged_for_ = -1; }  // data that cannot be read is the next step's error: this one ends, and may be saved
+  } catch (const Error&) {
+    staged_for_ = -1;
+  }  // data that cannot be read is the next step's error: this one ends, and may be saved
 }
 
-void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set) {
+void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill,
+                            size_t set) {
   const int64_t per = plan_.fields[0].shape[0];
   for (size_t j = 0; j < staged_[set].size(); ++j) {
     // An idle slot runs on any valid batch, if at all.
-    const int64_t own = lanes_.micro_batch(lanes_.rank, static_cast<int64_t>(j)), of = own < 0 ? plan_.micro_batches - 1 : own;
+    const int64_t own = lanes_.micro_batch(lanes_.rank, static_cast<int64_t>(j)),
+                  of = own < 0 ? plan_.micro_batches - 1 : own;
     std::vector<void*> fields;
     for (auto& buffer : staged_[set][j]) fields.push_back(buffer.data());
     fill(of * per, per, fields);

@@ -1,5 +1,5 @@
-// StepInputs: what changes from step to step, on its way to the device: host scalars and the stop vote in one block, the batch fields of
-// this rank's micro-batches, and which samples those are.
+// StepInputs: what changes from step to step, on its way to the device: host scalars and the stop vote in one
+// block, the batch fields of this rank's micro-batches, and which samples those are.
 #pragma once
 
 #include <map>
@@ -13,21 +13,27 @@ namespace lockstep {
 
 class StepInputs {
  public:
-  // Takes memory for this rank's slots of `lanes`, and puts the places of the plan's host scalars into `at`, one pointer per value of the
-  // whole program. The arguments outlive it.
-  StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device, std::vector<void*>& at);
-  // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has. InternalError for a scalar that the
-  // program reads and `scalars` lacks.
+  // Takes memory for this rank's slots of `lanes`, and puts the places of the plan's host scalars into `at`,
+  // one pointer per value of the whole program. The arguments outlive it.
+  StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
+             std::vector<void*>& at);
+  // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has.
+  // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const Step::Scalars& scalars, Stream& stream);
-  // Reads the next step's batch while a device works on this one; nothing where the host addresses the device.
+  // Reads the next step's batch while a device works on this one; nothing where the host addresses the
+  // device.
   void fill_next(const StepInput& input);
 
   void* field(int64_t slot, const std::string& name);  // InternalError for a field that the plan lacks
-  void* sample(ValueId value, int64_t slot);           // the slot's first sample, where `value` is that scalar; else null
+  void* sample(ValueId value,
+               int64_t slot);  // the slot's first sample, where `value` is that scalar; else null
   const int64_t* vote() const { return reinterpret_cast<const int64_t*>(scalar_block_.data() + vote_at_); }
-  // Behind it lie the word about replicas (StepInput::replica_word), limits of norms and of the loss, and whether replicas are looked at.
+  // Behind it lie the word about replicas (StepInput::replica_word), limits of norms and of the loss, and
+  // whether replicas are looked at.
   const float* limits() const { return reinterpret_cast<const float*>(scalar_block_.data() + vote_at_ + 16); }
-  const int64_t* checks_replicas() const { return reinterpret_cast<const int64_t*>(scalar_block_.data() + vote_at_ + 24); }
+  const int64_t* checks_replicas() const {
+    return reinterpret_cast<const int64_t*>(scalar_block_.data() + vote_at_ + 24);
+  }
 
  private:
   void fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill, size_t set);

@@ -22,10 +22,16 @@ std::string state_output(const Graph& whole, ValueId v) {
     if (output.value == v && output.kind == OutputKind::state) return output.name;
   return "";
 }
-bool keeps_outputs(const Node& node) { return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs"; }
+bool keeps_outputs(const Node& node) {
+  return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs";
+}
 // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
-bool lies_in_reducer(const Node& node, ValueId v, int64_t rows) { return node.op == "lane_sum" && v == node.outputs[0] && rows > 0; }
-const Node& gather_of(const Graph& whole, const Node& wait) { return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)]; }
+bool lies_in_reducer(const Node& node, ValueId v, int64_t rows) {
+  return node.op == "lane_sum" && v == node.outputs[0] && rows > 0;
+}
+const Node& gather_of(const Graph& whole, const Node& wait) {
+  return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)];
+}
 bool ends_gather(const Graph& whole, const Node& node) {
   return node.op == "wait" && gather_of(whole, node).op == "all_gather_start";
 }
@@ -40,7 +46,9 @@ int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
   const Graph& whole = phases.whole;
   const HeldRows held(whole.mesh, mesh.coordinate(rank));
   int64_t bytes = 0;
-  auto add = [&](ValueId v, int64_t elements) { bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype)); };
+  auto add = [&](ValueId v, int64_t elements) {
+    bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
+  };
   std::vector<NodeId> nodes = phases.head;
   for (const auto& step : phases.tail)
     if (step.node >= 0) nodes.push_back(step.node);
@@ -49,13 +57,15 @@ int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
     if (keeps_outputs(node) || (node.op == "convert" && head.count(n)))
       for (ValueId v : node.outputs)
-        if (!lies_in_reducer(node, v, held.of(whole[v]).count)) add(v, std::max<int64_t>(1, held.of(whole[v]).count));
+        if (!lies_in_reducer(node, v, held.of(whole[v]).count))
+          add(v, std::max<int64_t>(1, held.of(whole[v]).count));
     if (node.op == "all_gather_start" && held.size(node.attrs.word("mesh_dim")) > 1) {
       const Node& end = wait_of(whole, node);
       for (size_t i = 0; i < node.inputs.size(); ++i)
         add(node.inputs[i], held.of(whole[node.inputs[i]]).count + held.of(whole[end.outputs[i]]).count);
     }
-    if (ends_gather(whole, node) && !(head.count(n) && held.size(gather_of(whole, node).attrs.word("mesh_dim")) == 1))
+    if (ends_gather(whole, node) &&
+        !(head.count(n) && held.size(gather_of(whole, node).attrs.word("mesh_dim")) == 1))
       for (ValueId v : node.outputs)
         if (state_output(whole, v).empty()) add(v, held.of(whole[v]).count);
   }
@@ -76,7 +86,9 @@ struct Tail::Impl {
     gates = update_gates(whole);
   }
 
-  Group& group(const Node& node) const { return parts.mesh.group_on(*parts.table.device, node.attrs.word("mesh_dim")); }
+  Group& group(const Node& node) const {
+    return parts.mesh.group_on(*parts.table.device, node.attrs.word("mesh_dim"));
+  }
   int64_t ranks_of(const Node& node) const { return held.size(node.attrs.word("mesh_dim")); }
   int64_t local_count(ValueId v) const { return held.of(whole[v]).count; }
   void*& at(ValueId v) { return parts.table.at[static_cast<size_t>(v)]; }
@@ -121,14 +133,16 @@ struct Tail::Impl {
     return call;
   }
 
-  // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of gathered values.
+  // Buffers: sums over lanes and row squares of this rank's rows; in-place homes of updated state; buffers of
+  // gathered values.
   void prepare(const Node& node) {
     if (keeps_outputs(node))
       for (ValueId v : node.outputs)
         if (!lies_in_reducer(node, v, local_count(v))) own(v, std::max<int64_t>(1, local_count(v)));
     if (op_row(node.op).kind == OpKind::update) {
       // Output i replaces the i-th tensor input that is not the gradient (input 1): in place.
-      for (size_t o = 0; o < node.outputs.size(); ++o) replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
+      for (size_t o = 0; o < node.outputs.size(); ++o)
+        replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
     }
     if (node.op == "all_gather_start" && ranks_of(node) > 1) {
       int64_t mine = 0, all = 0;
@@ -163,7 +177,8 @@ struct Tail::Impl {
         const Phase& phase = parts.phases.fragments[static_cast<size_t>(step.fragment)];
         Executable& fragment = *parts.fragments[static_cast<size_t>(step.fragment)];
         fragment.run(parts.inputs_of(phase), *stream);
-        for (size_t o = 0; o < phase.outputs.size(); ++o) at(phase.outputs[o]) = const_cast<void*>(fragment.output(o));
+        for (size_t o = 0; o < phase.outputs.size(); ++o)
+          at(phase.outputs[o]) = const_cast<void*>(fragment.output(o));
       } else {
         run_node(whole.nodes[static_cast<size_t>(step.node)]);
       }
@@ -182,19 +197,21 @@ struct Tail::Impl {
     if (node.op != "lane_sum" && node.op != "local_rows") flush_sums();
     if (node.op == "local_rows") {
       const int64_t skipped = held.of(whole[node.outputs[0]]).first - held.of(whole[node.inputs[0]]).first;
-      at(node.outputs[0]) =
-          static_cast<std::byte*>(at(node.inputs[0])) + skipped * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
+      at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
+                            skipped * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
     } else if (op_row(node.op).kind == OpKind::update) {
       if (!updates_begun && parts.before_updates) parts.before_updates(*stream);
       updates_begun = true;
       UpdateCall call = update_call(node);
       for (size_t k = 0; k < gates.size(); ++k) {
-        LS_CHECK(at(gates[k]), "an update at ", node.at.text(), " comes before %", gates[k], ", which decides whether it is made");
+        LS_CHECK(at(gates[k]), "an update at ", node.at.text(), " comes before %", gates[k],
+                 ", which decides whether it is made");
         call.gates.push_back(at(gates[k]));
         call.gates.push_back(const_cast<float*>(parts.limits + (k + 1 == gates.size() ? 1 : 0)));
       }
       for (ValueId v : node.outputs) call.outputs.push_back(at(v) = at(replaces[v]));
-      if (auto found = rounded.find(state_output(whole, node.outputs[0])); found != rounded.end() && batcher->writes_copies()) {
+      if (auto found = rounded.find(state_output(whole, node.outputs[0]));
+          found != rounded.end() && batcher->writes_copies()) {
         call.copy = at(found->second);
         call.copy_dtype = whole[found->second].dtype;
       }
@@ -202,21 +219,25 @@ struct Tail::Impl {
     } else if (node.op == "lane_sum") {
       auto [b, tensor] = exchanged(node.inputs[0]);
       const bool there = lies_in_reducer(node, node.outputs[0], local_count(node.outputs[0]));
-      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(static_cast<size_t>(tensor), there ? nullptr : static_cast<float*>(at(node.outputs[0])),
-                                                                   static_cast<double*>(at(node.outputs[1]))));
+      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(
+          static_cast<size_t>(tensor), there ? nullptr : static_cast<float*>(at(node.outputs[0])),
+          static_cast<double*>(at(node.outputs[1]))));
       at(node.outputs[0]) = sums.back().out;
     } else if (node.op == "norm_limbs") {
       std::vector<Reductions::Doubles> addends;
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (!counted_elsewhere(node, i)) addends.push_back({static_cast<const double*>(at(node.inputs[i])), local_count(node.inputs[i])});
+        if (!counted_elsewhere(node, i))
+          addends.push_back({static_cast<const double*>(at(node.inputs[i])), local_count(node.inputs[i])});
       parts.reductions.limbs(addends, static_cast<int64_t*>(at(node.outputs[0])), *stream);
     } else if (node.op == "norm_of_limbs") {
-      parts.reductions.norm_of_limbs(static_cast<const int64_t*>(at(node.inputs[0])), static_cast<float*>(at(node.outputs[0])), *stream);
+      parts.reductions.norm_of_limbs(static_cast<const int64_t*>(at(node.inputs[0])),
+                                     static_cast<float*>(at(node.outputs[0])), *stream);
     } else if (node.op == "all_reduce_start") {
       // In place: nothing else reads the local term.
       const Value& value = whole[node.inputs[0]];
-      auto work =
-          group(node).start(AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum}, "norm", *stream);
+      auto work = group(node).start(
+          AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum},
+          "norm", *stream);
       flights[node.outputs[0]] = work;
     } else if (node.op == "all_gather_start") {
       batcher->flush(*stream);
@@ -233,7 +254,8 @@ struct Tail::Impl {
     if (!norm.attrs.has("model_dim")) return false;
     const auto& once = norm.attrs.list("once");
     return std::find(once.begin(), once.end(), static_cast<int64_t>(input)) != once.end() &&
-           parts.mesh.coordinate()[static_cast<size_t>(parts.mesh.words.dim(norm.attrs.word("model_dim")))] != 0;
+           parts.mesh.coordinate()[static_cast<size_t>(parts.mesh.words.dim(norm.attrs.word("model_dim")))] !=
+               0;
   }
 
   // Which bucket and which tensor of it a waited-for gradient is.
@@ -258,13 +280,15 @@ struct Tail::Impl {
       for (int64_t r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += held.of(whole[v], dim, r).count;
     }
     parts.reductions.copy(copies, *stream);
-    flights[node.outputs[0]] = group(node).start(AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
-                                                 str("gather ", node.attrs.integer("bucket")), *stream);
+    flights[node.outputs[0]] = group(node).start(
+        AllGather{gather.send.data(), gather.receive.data(), counts, whole[node.inputs[0]].dtype},
+        str("gather ", node.attrs.integer("bucket")), *stream);
   }
 
   void wait(const Node& node) {
     ValueId handle = node.inputs[0];
-    if (auto found = exchange_of.find(handle); found != exchange_of.end()) return parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
+    if (auto found = exchange_of.find(handle); found != exchange_of.end())
+      return parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
     const Node& from = whole.nodes[static_cast<size_t>(whole[handle].producer)];
     if (auto flight = flights.find(handle); flight != flights.end()) {
       flight->second->wait(*stream);
@@ -280,7 +304,8 @@ struct Tail::Impl {
     if (ranks == 1) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
         if (at(node.outputs[i]) != at(from.inputs[i]))
-          copies.push_back({at(node.outputs[i]), at(from.inputs[i]), static_cast<size_t>(local_count(from.inputs[i])) * element});
+          copies.push_back({at(node.outputs[i]), at(from.inputs[i]),
+                            static_cast<size_t>(local_count(from.inputs[i])) * element});
       return parts.reductions.copy(copies, *stream);
     }
     const int dim = held.dim(from.attrs.word("mesh_dim"));
@@ -289,8 +314,9 @@ struct Tail::Impl {
       for (size_t i = 0; i < node.outputs.size(); ++i) {
         auto [first, count] = held.of(whole[from.inputs[i]], dim, r);
         const int64_t offset = first - held.of(whole[node.outputs[i]]).first;
-        copies.push_back({static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
-                          static_cast<size_t>(count) * element});
+        copies.push_back(
+            {static_cast<std::byte*>(at(node.outputs[i])) + static_cast<size_t>(offset) * element, part,
+             static_cast<size_t>(count) * element});
         part += static_cast<size_t>(count) * element;
       }
     parts.reductions.copy(copies, *stream);

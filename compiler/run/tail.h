@@ -1,5 +1,5 @@
-// The head and the tail of a step, run node by node. Head: weights that lie as rows, rounded and gathered. Tail: sums over lanes, the exact
-// norm, updates of this rank's rows, gathers of new weights.
+// The head and the tail of a step, run node by node. Head: weights that lie as rows, rounded and gathered.
+// Tail: sums over lanes, the exact norm, updates of this rank's rows, gathers of new weights.
 #pragma once
 
 #include <functional>
@@ -37,14 +37,17 @@ class Tail {
     std::shared_ptr<const KernelSet> kernels;  // null: updates by the reference evaluator
     Reductions& reductions;                    // of the device of the table
     const CompileOptions& options;
-    std::function<void*(const std::string&)> state_of;  // the device's pointer of a tensor of the state; null: there is none
+    std::function<void*(const std::string&)>
+        state_of;  // the device's pointer of a tensor of the state; null: there is none
     std::function<std::vector<void*>(const Phase&)> inputs_of;  // of a fragment
-    const float* limits = nullptr;  // on the device: of the norms, of the loss; beyond one of them no update is made
+    const float* limits =
+        nullptr;  // on the device: of the norms, of the loss; beyond one of them no update is made
     std::function<void(Stream&)> before_updates;  // called once per step, while enqueueing; may be empty
   };
   explicit Tail(Parts parts);
   ~Tail();
-  // Rounds this rank's rows of the weights. Needed before run_head() unless the tail's own updates made the last change to the state.
+  // Rounds this rank's rows of the weights. Needed before run_head() unless the tail's own updates made the
+  // last change to the state.
   void round_weights(Stream& stream);
   bool rounds_in_update() const;  // whether run() leaves the rounded rows behind
   // Gathers the rounded rows: what the body reads.

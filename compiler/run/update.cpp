@@ -22,7 +22,8 @@ class ReferenceUpdates : public UpdateBatcher {
       const std::vector<ValueId> gates = update_gates(graph);
       for (size_t k = 0; k < gates.size(); ++k) {
         const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
-        if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1)))) return;
+        if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1))))
+          return;
       }
     }
     std::vector<HostTensor> inputs;
@@ -32,7 +33,8 @@ class ReferenceUpdates : public UpdateBatcher {
       std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
     }
     auto outputs = evaluate_node(graph, *call.node, inputs);
-    for (size_t o = 0; o < outputs.size(); ++o) std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
+    for (size_t o = 0; o < outputs.size(); ++o)
+      std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
   }
   void flush(Stream&) override {}
   bool writes_copies() const override { return false; }
@@ -43,7 +45,8 @@ constexpr int64_t kAnySize = 1 << 20;  // of a body's tensors; a multi-tensor ke
 Graph convert_body(DType from, DType to) {
   Graph body;
   ValueId x = body.add_input(InputKind::value, "x", from, {kAnySize});
-  body.add_output(OutputKind::value, "y", body.append("convert", {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
+  body.add_output(OutputKind::value, "y",
+                  body.append("convert", {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
   return body;
 }
 // The body of an update or convert node; with a copy, an update's first output once more in another dtype.
@@ -56,7 +59,8 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   if (!copy) return body;
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
-  body.add_output(OutputKind::value, "copy", body.append("convert", {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
+  body.add_output(OutputKind::value, "copy",
+                  body.append("convert", {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
   return body;
 }
 
@@ -80,12 +84,14 @@ class MultiTensorUpdates : public UpdateBatcher {
     for (void* output : call.outputs) batch.table.push_back(output);
     if (call.copy) batch.table.push_back(call.copy);
     batch.numels.push_back(call.count);
-    if (call.node->op != "convert") batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+    if (call.node->op != "convert")
+      batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
   void flush(Stream& stream) override {
     for (auto& [key, batch] : batches_)
-      batch.kernel->enqueue(batch.table.data(), batch.numels.data(), batch.per_tensor.data(), static_cast<int64_t>(batch.numels.size()),
-                            batch.scalars.data(), stream, threads_);
+      batch.kernel->enqueue(batch.table.data(), batch.numels.data(), batch.per_tensor.data(),
+                            static_cast<int64_t>(batch.numels.size()), batch.scalars.data(), stream,
+                            threads_);
     batches_.clear();
   }
   bool writes_copies() const override { return true; }
@@ -120,7 +126,8 @@ class MultiTensorUpdates : public UpdateBatcher {
 };
 }  // namespace
 
-std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options) {
+std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels,
+                                                   const CompileOptions& options) {
   if (!kernels) return std::make_unique<ReferenceUpdates>();
   return std::make_unique<MultiTensorUpdates>(std::move(kernels), options);
 }
@@ -153,7 +160,8 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
     made.emplace(source.name, std::move(source));
   };
   for (NodeId n : phases.head)
-    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == "convert") add(node, std::nullopt);
+    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == "convert")
+      add(node, std::nullopt);
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
       std::optional<DType> copy;

@@ -1,4 +1,5 @@
-// Updates: optimizer nodes, and converts of weights that lie as rows, collected and run together, one multi-tensor launch per op.
+// Updates: optimizer nodes, and converts of weights that lie as rows, collected and run together, one
+// multi-tensor launch per op.
 #pragma once
 
 #include <map>
@@ -15,8 +16,9 @@ namespace lockstep {
 struct KernelSource;
 class KernelSet;
 
-// One update or convert node on this rank's rows: `count` elements per tensor. Outputs may be the storage of inputs. An update may write
-// its first output a second time, rounded to another dtype: the copy that the next step computes with.
+// One update or convert node on this rank's rows: `count` elements per tensor. Outputs may be the storage of
+// inputs. An update may write its first output a second time, rounded to another dtype: the copy that the
+// next step computes with.
 struct UpdateCall {
   const Graph* graph = nullptr;
   const Node* node = nullptr;
@@ -27,7 +29,8 @@ struct UpdateCall {
   std::vector<void*> gates;  // of an update: per value of update_gates(), it and its limit; see gated_body()
 };
 
-// The values that decide whether a step's updates are made: the norms of gradients, then the step's loss, last.
+// The values that decide whether a step's updates are made: the norms of gradients, then the step's loss,
+// last.
 std::vector<ValueId> update_gates(const Graph& whole);
 
 class UpdateBatcher {
@@ -38,12 +41,14 @@ class UpdateBatcher {
   virtual void flush(Stream& stream) = 0;
 };
 // By generated kernels, or by the reference evaluator when `kernels` is null.
-std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options);
+std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels,
+                                                   const CompileOptions& options);
 
 // State that the head of a program rounds (weights in bf16 compute), and to what.
 std::map<std::string, DType> rounded_state(const Phases& phases);
 
-// The kernels of the updates and head converts of a program, for compilation; and their names for the certificate.
+// The kernels of the updates and head converts of a program, for compilation; and their names for the
+// certificate.
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options);
 
 }  // namespace lockstep

@@ -5,7 +5,8 @@
 
 namespace lockstep {
 
-WeightStream::WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device, const std::vector<void*>& at)
+WeightStream::WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device,
+                           const std::vector<void*>& at)
     : plan_(plan), at_(at) {
   const Graph& whole = phases.whole;
   const HeldRows held(whole.mesh, mesh.coordinate());
@@ -16,7 +17,8 @@ WeightStream::WeightStream(const Phases& phases, const GatherPlan& plan, const L
     source.rows = start.inputs[streamed.tensor];
     source.dtype = whole[source.rows].dtype;
     source.group = &mesh.group_on(device, mesh_dim);
-    for (int64_t r = 0; r < held.size(mesh_dim); ++r) source.counts.push_back(held.of(whole[source.rows], held.dim(mesh_dim), r).count);
+    for (int64_t r = 0; r < held.size(mesh_dim); ++r)
+      source.counts.push_back(held.of(whole[source.rows], held.dim(mesh_dim), r).count);
     sources_.emplace(streamed.input, std::move(source));
   }
 }
@@ -27,8 +29,9 @@ void WeightStream::start(int bucket, const std::vector<void*>& to, Stream& strea
   const auto& segments = plan_.buckets.at(static_cast<size_t>(bucket)).segments;
   for (size_t i = 0; i < segments.size(); ++i) {
     const Source& source = sources_.at(plan_.segments[static_cast<size_t>(segments[i])].input);
-    works.push_back(source.group->start(AllGather{at_[static_cast<size_t>(source.rows)], to[i], source.counts, source.dtype},
-                                        str("weights ", bucket), stream));
+    works.push_back(source.group->start(
+        AllGather{at_[static_cast<size_t>(source.rows)], to[i], source.counts, source.dtype},
+        str("weights ", bucket), stream));
   }
 }
 

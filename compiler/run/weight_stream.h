@@ -1,4 +1,5 @@
-// WeightStream: the gathers of weights inside of a body, for ZeRO 3. The body's executable says when and where to; this says from where.
+// WeightStream: the gathers of weights inside of a body, for ZeRO 3. The body's executable says when and
+// where to; this says from where.
 #pragma once
 
 #include <map>
@@ -14,8 +15,10 @@ namespace lockstep {
 
 class WeightStream : public WeightGathers {
  public:
-  // `at` holds a pointer of the device per value of the whole program; those of the rows must stay the same while the stream lives.
-  WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device, const std::vector<void*>& at);
+  // `at` holds a pointer of the device per value of the whole program; those of the rows must stay the same
+  // while the stream lives.
+  WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device,
+               const std::vector<void*>& at);
 
   void start(int bucket, const std::vector<void*>& to, Stream& stream) override;
   void wait(int bucket, Stream& stream) override;
@@ -29,7 +32,7 @@ class WeightStream : public WeightGathers {
   };
   const GatherPlan& plan_;
   const std::vector<void*>& at_;
-  std::map<int, Source> sources_;  // by input of the body
+  std::map<int, Source> sources_;                            // by input of the body
   std::map<int, std::vector<std::shared_ptr<Work>>> works_;  // by bucket under way
 };
 

@@ -16,7 +16,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   auto rounded = [](int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
   std::vector<size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
   std::vector<size_t> placed;
   for (size_t i : order) {
     std::vector<std::pair<int64_t, int64_t>> busy;  // {offset, end} of those alive at the same time
@@ -37,7 +38,8 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   for (const auto& life : lifetimes) end = std::max(end, life.last);
   std::vector<int64_t> alive(static_cast<size_t>(end) + 2, 0);
   for (const auto& life : lifetimes)
-    alive[static_cast<size_t>(life.first)] += rounded(life.bytes), alive[static_cast<size_t>(life.last) + 1] -= rounded(life.bytes);
+    alive[static_cast<size_t>(life.first)] += rounded(life.bytes),
+        alive[static_cast<size_t>(life.last) + 1] -= rounded(life.bytes);
   int64_t now = 0;
   for (int64_t change : alive) plan.floor = std::max(plan.floor, now += change);
   return plan;

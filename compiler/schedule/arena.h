@@ -18,7 +18,8 @@ struct ArenaPlan {
   int64_t floor = 0;             // the largest sum of bytes alive at one call: no plan is smaller
 };
 
-// Greedy by size: the largest buffer first, each at the lowest offset where nothing alive at the same time stands.
+// Greedy by size: the largest buffer first, each at the lowest offset where nothing alive at the same time
+// stands.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace lockstep

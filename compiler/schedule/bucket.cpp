@@ -2,8 +2,8 @@
 #include "compiler/schedule/bucket.h"
 
 #include <algorithm>
-#include <set>
 #include <map>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
@@ -34,7 +34,8 @@ class Bucketer {
   Graph run() {
     made_->graph.mesh = old_.mesh;
     for (const auto& input : old_.inputs) {
-      ValueId v = made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
+      ValueId v =
+          made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
       made_->graph[v].layout = old_[input.value].layout;
       map_[static_cast<size_t>(input.value)] = v;
     }
@@ -64,10 +65,13 @@ class Bucketer {
     };
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (!in_tail(node, tail) && node.op != "lane_exchange_start" && node.op != "all_gather_start" && !copied(node)) copy(node);
+      if (!in_tail(node, tail) && node.op != "lane_exchange_start" && node.op != "all_gather_start" &&
+          !copied(node))
+        copy(node);
       start_ready(exchanges, exchange_handles, static_cast<NodeId>(n));
     }
-    for (; next < exchanges.size(); ++next) exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
+    for (; next < exchanges.size(); ++next)
+      exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
     // Bucket by bucket: wait, then its sums.
     for (size_t b = 0; b < exchanges.size(); ++b) {
       wait(exchanges[b], exchange_handles[b]);
@@ -82,11 +86,13 @@ class Bucketer {
     std::vector<NodeId> late;  // readers of gathered values
     std::vector<ValueId> gathered;
     for (const Node& node : old_.nodes)
-      if (node.op == "all_gather_start" && in_tail(node, tail) && !sooner.count(node.outputs[0])) gathered.push_back(node.outputs[0]);
+      if (node.op == "all_gather_start" && in_tail(node, tail) && !sooner.count(node.outputs[0]))
+        gathered.push_back(node.outputs[0]);
     auto after_gather = depends_on(old_, gathered);
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (in_tail(node, tail) && node.op != "all_gather_start" && node.op != "lane_exchange_start" && !copied(node)) {
+      if (in_tail(node, tail) && node.op != "all_gather_start" && node.op != "lane_exchange_start" &&
+          !copied(node)) {
         if (in_tail(node, after_gather))
           late.push_back(static_cast<NodeId>(n));
         else
@@ -94,7 +100,8 @@ class Bucketer {
       }
       start_ready(gathers, gather_handles, static_cast<NodeId>(n));
     }
-    for (; next < gathers.size(); ++next) gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
+    for (; next < gathers.size(); ++next)
+      gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
     for (size_t b = 0; b < gathers.size(); ++b) wait(gathers[b], gather_handles[b]);
     // Over a second dim: each bucket on its way before the first is waited for.
     for (int stage = 2; stage <= last_stage; ++stage) {
@@ -104,8 +111,10 @@ class Bucketer {
       for (size_t b = 0; b < more.size(); ++b) wait(more[b], handles[b]);
     }
     for (NodeId n : late)
-      if (const Node& node = node_at(n); !copied(node) && !(node.op == "wait" && waits_for_gather(node))) copy(node);
-    for (const auto& output : old_.outputs) made_->graph.add_output(output.kind, output.name, at(output.value));
+      if (const Node& node = node_at(n); !copied(node) && !(node.op == "wait" && waits_for_gather(node)))
+        copy(node);
+    for (const auto& output : old_.outputs)
+      made_->graph.add_output(output.kind, output.name, at(output.value));
     return std::move(made_->graph);
   }
 
@@ -118,7 +127,9 @@ class Bucketer {
   bool in_tail(const Node& node, const std::vector<bool>& tail) const {
     return !node.outputs.empty() && tail[static_cast<size_t>(node.outputs[0])];
   }
-  bool copied(const Node& node) const { return !node.outputs.empty() && map_[static_cast<size_t>(node.outputs[0])] != kNoValue; }
+  bool copied(const Node& node) const {
+    return !node.outputs.empty() && map_[static_cast<size_t>(node.outputs[0])] != kNoValue;
+  }
   void copy(const Node& node) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(made_, at(v));
@@ -134,13 +145,15 @@ class Bucketer {
   bool waits_for_gather(const Node& wait) const {
     return node_at(old_[wait.inputs[0]].producer).op == "all_gather_start";
   }
-  // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no gather: rows are gathered
-  // over one dim after another.
+  // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no
+  // gather: rows are gathered over one dim after another.
   std::vector<int> gather_stages() const {
     std::vector<int> out(old_.values.size(), 0);
     for (const Node& node : old_.nodes) {
       if (node.op == "all_gather_start") {
-        for (ValueId v : node.inputs) out[static_cast<size_t>(node.outputs[0])] = std::max(out[static_cast<size_t>(node.outputs[0])], out[static_cast<size_t>(v)]);
+        for (ValueId v : node.inputs)
+          out[static_cast<size_t>(node.outputs[0])] =
+              std::max(out[static_cast<size_t>(node.outputs[0])], out[static_cast<size_t>(v)]);
         ++out[static_cast<size_t>(node.outputs[0])];
       } else if (node.op == "wait" && waits_for_gather(node)) {
         for (ValueId v : node.outputs) out[static_cast<size_t>(v)] = out[static_cast<size_t>(node.inputs[0])];
@@ -149,8 +162,8 @@ class Bucketer {
     return out;
   }
 
-  // Weights that the body reads whole and that lie as rows: first of all what they are rounded to, then their gathers, each on its way
-  // before the first is waited for.
+  // Weights that the body reads whole and that lie as rows: first of all what they are rounded to, then their
+  // gathers, each on its way before the first is waited for.
   void gather_weights(const std::vector<Bucket>& weights) {
     std::set<NodeId> before;
     std::vector<NodeId> open;
@@ -160,7 +173,8 @@ class Bucketer {
       NodeId n = open.back();
       open.pop_back();
       for (ValueId v : node_at(n).inputs)
-        if (NodeId made = old_[v].producer; made >= 0 && !copied(node_at(made)) && before.insert(made).second) open.push_back(made);
+        if (NodeId made = old_[v].producer; made >= 0 && !copied(node_at(made)) && before.insert(made).second)
+          open.push_back(made);
     }
     for (NodeId n : before) copy(node_at(n));
     int64_t number = 0;
@@ -172,13 +186,15 @@ class Bucketer {
     for (size_t b = 0; b < buckets.size(); ++b) wait(buckets[b], handles[b]);
   }
 
-  // Handles of the gathers of sums over lanes as they are, such as the loss's: of nothing that an update makes.
+  // Handles of the gathers of sums over lanes as they are, such as the loss's: of nothing that an update
+  // makes.
   std::set<ValueId> gathers_of_sums() const {
     std::set<ValueId> out;
     for (const Node& node : old_.nodes) {
       if (node.op != "all_gather_start" || old_[node.inputs[0]].producer < 0) continue;
       const Node& made = node_at(old_[node.inputs[0]].producer);
-      if (made.op == "lane_sum" || (made.op == "wait" && out.count(made.inputs[0]))) out.insert(node.outputs[0]);
+      if (made.op == "lane_sum" || (made.op == "wait" && out.count(made.inputs[0])))
+        out.insert(node.outputs[0]);
     }
     return out;
   }
@@ -210,8 +226,10 @@ class Bucketer {
     for (auto [ready, start] : order) {
       const Node& node = node_at(start);
       const bool as_sums = op == "lane_exchange_start" && !context_.gradients_travel_as_they_are;
-      int64_t bytes = numel(old_[node.inputs[0]].shape) * static_cast<int64_t>(as_sums ? sizeof(float) : size_of(old_[node.inputs[0]].dtype));
-      bool fits = !out.empty() && out.back().bytes + bytes <= std::max<int64_t>(context_.options.bucket_bytes, 1) &&
+      int64_t bytes = numel(old_[node.inputs[0]].shape) *
+                      static_cast<int64_t>(as_sums ? sizeof(float) : size_of(old_[node.inputs[0]].dtype));
+      bool fits = !out.empty() &&
+                  out.back().bytes + bytes <= std::max<int64_t>(context_.options.bucket_bytes, 1) &&
                   node_at(out.back().starts[0]).attrs == node.attrs &&
                   old_[node_at(out.back().starts[0]).inputs[0]].dtype == old_[node.inputs[0]].dtype;
       if (!fits) out.push_back({});
@@ -245,7 +263,7 @@ class Bucketer {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   std::vector<ValueId> map_;
-  std::map<NodeId, NodeId> wait_of_;                // start -> its wait
+  std::map<NodeId, NodeId> wait_of_;               // start -> its wait
   std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings
 };
 }  // namespace

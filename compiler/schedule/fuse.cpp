@@ -35,7 +35,8 @@ FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
     for (ValueId input : graph_.nodes[u(n)].inputs) {
       NodeId producer = graph_[input].producer;
       if ((producer >= 0 && all.count(producer)) || made.count(input)) continue;
-      made[input] = body.graph->add_input(InputKind::value, str("x", body.inputs.size()), graph_[input].dtype, graph_[input].shape);
+      made[input] = body.graph->add_input(InputKind::value, str("x", body.inputs.size()), graph_[input].dtype,
+                                          graph_[input].shape);
       body.inputs.push_back(input);
     }
   for (NodeId n : all) {

@@ -12,9 +12,10 @@
 namespace lockstep {
 
 namespace {
-constexpr int kCheap = 10;             // vector instructions up to which a value is computed again rather than stored
-constexpr int kMostDepth = 10;         // cheap producers on top of each other
-// The same for an f32 value that comes from halves: to store and load it would move more bytes than to load those again.
+constexpr int kCheap = 10;  // vector instructions up to which a value is computed again rather than stored
+constexpr int kMostDepth = 10;  // cheap producers on top of each other
+// The same for an f32 value that comes from halves: to store and load it would move more bytes than to load
+// those again.
 constexpr int kCheapWidened = 64, kMostDepthWidened = 32;
 constexpr double kReadWidened = 1.25;  // bytes read, over those of the value
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
@@ -24,10 +25,12 @@ constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vecto
 
 size_t u(int64_t i) { return static_cast<size_t>(i); }
 bool is_reshape(const Node& node) {
-  return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") && !node.attrs.has("dims");
+  return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") &&
+         !node.attrs.has("dims");
 }
 bool is_primitive(const Node& node) {
-  if (node.attrs.has("alias") || node.attrs.has("again")) return false;  // views, and barriers of rematerialize: the planner aliases them
+  if (node.attrs.has("alias") || node.attrs.has("again"))
+    return false;  // views, and barriers of rematerialize: the planner aliases them
   switch (op_row(node.op).kind) {
     case OpKind::pointwise:
     case OpKind::creation:
@@ -100,8 +103,8 @@ void FuseGroups::find_roles() {
   for (size_t n = graph_.nodes.size(); n-- > 0;) {
     const Node& node = graph_.nodes[n];
     if (!needed_[n]) continue;
-    bool passes =
-        is_primitive(node) && is_reshape(node) && (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
+    bool passes = is_primitive(node) && is_reshape(node) &&
+                  (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
     if (!is_primitive(node) || passes)
       for (ValueId input : node.inputs) buffered_[u(input)] = true;
   }
@@ -116,7 +119,8 @@ void FuseGroups::find_roles() {
       else if (!options_.enabled || buffered_[u(value)])
         roles_[n] = FuseRole::member;
       else
-        roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied : FuseRole::member;
+        roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied
+                                                                                           : FuseRole::member;
     }
     find_sources(static_cast<NodeId>(n));
   }
@@ -125,7 +129,8 @@ void FuseGroups::find_roles() {
 std::set<ValueId> FuseGroups::reads_of(const std::vector<NodeId>& nodes) const {
   std::set<ValueId> reads;
   for (NodeId n : nodes)
-    for (ValueId input : graph_.nodes[u(n)].inputs) reads.insert(sources_[u(input)].begin(), sources_[u(input)].end());
+    for (ValueId input : graph_.nodes[u(n)].inputs)
+      reads.insert(sources_[u(input)].begin(), sources_[u(input)].end());
   for (NodeId n : nodes)
     for (ValueId output : graph_.nodes[u(n)].outputs) reads.erase(output);
   return reads;
@@ -171,10 +176,11 @@ void FuseGroups::order_units() {
   }
 }
 
-// After b became part of a, which nothing stands between: of the units between their old places, those that a now reads come first, then a,
-// then the others. The rest of the order stays.
+// After b became part of a, which nothing stands between: of the units between their old places, those that a
+// now reads come first, then a, then the others. The rest of the order stays.
 void FuseGroups::order_joined(int a, int b) {
-  const int first = std::min(position_[u(a)], position_[u(b)]), last = std::max(position_[u(a)], position_[u(b)]);
+  const int first = std::min(position_[u(a)], position_[u(b)]),
+            last = std::max(position_[u(a)], position_[u(b)]);
   std::set<int> before;
   std::vector<int> open{a};
   while (!open.empty()) {
@@ -183,7 +189,8 @@ void FuseGroups::order_joined(int a, int b) {
     for (ValueId value : units_[u(k)].reads) {
       const NodeId producer = graph_[value].producer;
       const int maker = producer < 0 ? -1 : unit_of_[u(producer)];
-      if (maker >= 0 && maker != a && position_[u(maker)] > first && before.insert(maker).second) open.push_back(maker);
+      if (maker >= 0 && maker != a && position_[u(maker)] > first && before.insert(maker).second)
+        open.push_back(maker);
     }
   }
   std::vector<int> front, back;
@@ -240,8 +247,9 @@ std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
     int looked = 0;
     for (auto i = readers.begin(); i != readers.end(); ++i)
       for (auto j = std::next(i); j != readers.end() && looked < 512; ++j) {
-        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front() ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back()
-                                                                               : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
+        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front()
+                         ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back()
+                         : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
         if (gap <= options_.reach) consider(*i, *j), ++looked;
       }
   }
@@ -254,14 +262,16 @@ std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
     for (auto [from, to] : {std::pair(&first, &second), std::pair(&second, &first)})
       for (NodeId n : from->nodes)
         for (ValueId value : graph_.nodes[u(n)].outputs) vertical = vertical || to->reads.count(value) != 0;
-    if (!vertical && (saved < kLeastShared || saved * 4 < std::min(bytes_moved(first), bytes_moved(second)))) continue;
+    if (!vertical && (saved < kLeastShared || saved * 4 < std::min(bytes_moved(first), bytes_moved(second))))
+      continue;
     out.push_back({a, b, saved});
   }
   std::stable_sort(out.begin(), out.end(), [](const Pair& x, const Pair& y) { return x.bytes > y.bytes; });
   return out;
 }
 
-// Whether a unit outside is reached from a or b and reaches a or b: only units between them in the order can be.
+// Whether a unit outside is reached from a or b and reaches a or b: only units between them in the order can
+// be.
 bool FuseGroups::makes_cycle(int a, int b) const {
   const int last = std::max(position_[u(a)], position_[u(b)]);
   std::vector<int> open;
@@ -304,16 +314,19 @@ bool FuseGroups::try_join(const Pair& pair) {
   auto refuse = [&](const std::string& why) {
     refused_.insert(key);
     if (logs::enabled("fusion"))
-      logs::topic("fusion", str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ",
-                                graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
+      logs::topic("fusion",
+                  str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ",
+                      graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
     return false;
   };
-  if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes)) return refuse("too many nodes");
+  if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes))
+    return refuse("too many nodes");
   if (makes_cycle(pair.a, pair.b)) return refuse("another node stands between them");
   measure(a);
   measure(b);
   FuseGroup joined;
-  std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(), std::back_inserter(joined.nodes));
+  std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
+             std::back_inserter(joined.nodes));
   // body_of asks which values leave the group: let it see both units as one.
   for (NodeId n : b.nodes) unit_of_[u(n)] = pair.a;
   const double saved = bytes_saved(a, b);

@@ -72,7 +72,8 @@ class FuseGroups {
   const Graph& graph_;
   FuseOptions options_;
   std::vector<FuseRole> roles_;
-  std::vector<bool> needed_, buffered_;        // per node; per value: must have a buffer (an output, or read by a kept node)
+  std::vector<bool> needed_,
+      buffered_;  // per node; per value: must have a buffer (an output, or read by a kept node)
   std::vector<std::vector<ValueId>> sources_;  // per value
   std::vector<int> depth_;                     // per value: cheap producers on top of each other
   std::vector<Unit> units_;

@@ -25,15 +25,16 @@ GatherPlan plan_gathers(const std::vector<GatherUse>& uses, const GatherOptions&
   for (size_t w = 0; w < uses.size(); ++w) {
     for (size_t u = 0; u < uses[w].calls.size(); ++u) {
       const int call = uses[w].calls[u];
-      const bool anew =
-          u == 0 || (options.reshard && bytes_between(uses, w, uses[w].calls[u - 1], call) > 2 * bucket_bytes);
+      const bool anew = u == 0 || (options.reshard &&
+                                   bytes_between(uses, w, uses[w].calls[u - 1], call) > 2 * bucket_bytes);
       if (anew)
         plan.segments.push_back({uses[w].input, uses[w].bytes, call, call, 0});
       else
         plan.segments.back().last = call;
     }
   }
-  std::stable_sort(plan.segments.begin(), plan.segments.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(plan.segments.begin(), plan.segments.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t s = 0; s < plan.segments.size(); ++s) {
     auto& segment = plan.segments[s];
     if (plan.buckets.empty() || plan.buckets.back().bytes + segment.bytes > bucket_bytes) {
@@ -58,8 +59,8 @@ int64_t GatherPlan::gathered_bytes() const {
 std::string GatherPlan::text() const {
   std::string out;
   for (size_t b = 0; b < buckets.size(); ++b)
-    out += str("gather ", b, ": ", buckets[b].segments.size(), " weights, ", buckets[b].bytes, " bytes, before call ", buckets[b].start,
-               ", read from call ", buckets[b].wait, "\n");
+    out += str("gather ", b, ": ", buckets[b].segments.size(), " weights, ", buckets[b].bytes,
+               " bytes, before call ", buckets[b].start, ", read from call ", buckets[b].wait, "\n");
   return out;
 }
 

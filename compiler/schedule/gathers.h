@@ -1,4 +1,5 @@
-// When weights that lie as rows are gathered for a body: bucket by bucket, one bucket ahead of the calls that read it, freed after use.
+// When weights that lie as rows are gathered for a body: bucket by bucket, one bucket ahead of the calls that
+// read it, freed after use.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,10 @@ struct GatherUse {
 };
 
 struct GatherOptions {
-  int64_t bucket_bytes = int64_t{4} << 20;  // weights that are read one after another travel together up to about this size
-  bool reshard = true;  // whole weights are freed after forward and gathered again for backward; false: kept until their last use
+  int64_t bucket_bytes =
+      int64_t{4} << 20;  // weights that are read one after another travel together up to about this size
+  bool reshard = true;   // whole weights are freed after forward and gathered again for backward; false: kept
+                         // until their last use
 };
 
 struct GatherPlan {
@@ -39,8 +42,9 @@ struct GatherPlan {
   std::string text() const;  // a line per bucket
 };
 
-// Segments: a weight is gathered anew where it would lie idle while others of more than two buckets are read (with `reshard`); so the last
-// block, whose backward follows its forward, is gathered once. A bucket starts where the one before it is waited for.
+// Segments: a weight is gathered anew where it would lie idle while others of more than two buckets are read
+// (with `reshard`); so the last block, whose backward follows its forward, is gathered once. A bucket starts
+// where the one before it is waited for.
 GatherPlan plan_gathers(const std::vector<GatherUse>& uses, const GatherOptions& options);
 
 }  // namespace lockstep

@@ -44,16 +44,19 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
     map[static_cast<size_t>(v)] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
     phase.inputs.push_back(v);
   };
-  // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on every mesh.
+  // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on
+  // every mesh.
   std::map<ValueId, ValueId> gathered;
   for (ValueId v : given)
     if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0)
       if (ValueId input = gathered_input(whole, v); input != kNoValue) gathered[input] = v;
   for (const auto& input : whole.inputs) {
     if (needed[static_cast<size_t>(input.value)]) add_input(input.kind, input.name, input.value);
-    if (auto found = gathered.find(input.value); found != gathered.end()) add_input(input.kind, input.name, found->second);
+    if (auto found = gathered.find(input.value); found != gathered.end())
+      add_input(input.kind, input.name, found->second);
   }
-  // A given value's name is its place among the given ones, not its id: ids differ where programs differ elsewhere.
+  // A given value's name is its place among the given ones, not its id: ids differ where programs differ
+  // elsewhere.
   int place = 0;
   for (ValueId v : given)
     if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0 && map[static_cast<size_t>(v)] == kNoValue)
@@ -66,7 +69,8 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
     for (ValueId v : node.outputs) types.emplace_back(whole[v].dtype, whole[v].shape);
     auto made = phase.graph.append(node.op, inputs, node.attrs, types, node.at);
     for (size_t i = 0; i < made.size(); ++i)
-      if (map[static_cast<size_t>(node.outputs[i])] == kNoValue) map[static_cast<size_t>(node.outputs[i])] = made[i];
+      if (map[static_cast<size_t>(node.outputs[i])] == kNoValue)
+        map[static_cast<size_t>(node.outputs[i])] = made[i];
   }
   for (ValueId v : outputs) {
     phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), map[static_cast<size_t>(v)]);
@@ -80,7 +84,8 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
 bool trivial(const Graph& graph, const Node& node) {
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::view || kind == OpKind::creation || node.op == "take" ||
-         (node.op == "convert" && size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
+         (node.op == "convert" &&
+          size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
 }
 
 bool is_lane_node(const Node& node) {
@@ -94,8 +99,10 @@ namespace {
 void stream_weights(Phases& phases, const std::string& mesh_dim) {
   const Graph& whole = phases.whole;
   std::set<ValueId> elsewhere;
-  for (const Phase* phase : {&phases.count, &phases.seed}) elsewhere.insert(phase->inputs.begin(), phase->inputs.end());
-  for (const Phase& fragment : phases.fragments) elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
+  for (const Phase* phase : {&phases.count, &phases.seed})
+    elsewhere.insert(phase->inputs.begin(), phase->inputs.end());
+  for (const Phase& fragment : phases.fragments)
+    elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
   for (const auto& step : phases.tail)
     if (step.node >= 0)
       for (ValueId v : whole.nodes[static_cast<size_t>(step.node)].inputs) elsewhere.insert(v);
@@ -108,8 +115,11 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
     if (wait.op != "wait") continue;
     const NodeId start = whole[wait.inputs[0]].producer;
     if (whole.nodes[static_cast<size_t>(start)].attrs.word("mesh_dim") != mesh_dim) continue;
-    if (std::any_of(wait.outputs.begin(), wait.outputs.end(), [&](ValueId v) { return elsewhere.count(v) || !inputs.count(v); })) continue;
-    for (size_t i = 0; i < wait.outputs.size(); ++i) phases.streamed.push_back({inputs[wait.outputs[i]], start, i});
+    if (std::any_of(wait.outputs.begin(), wait.outputs.end(),
+                    [&](ValueId v) { return elsewhere.count(v) || !inputs.count(v); }))
+      continue;
+    for (size_t i = 0; i < wait.outputs.size(); ++i)
+      phases.streamed.push_back({inputs[wait.outputs[i]], start, i});
     taken.insert({n, start});
   }
   std::erase_if(phases.head, [&](NodeId n) { return taken.count(n) > 0; });
@@ -123,9 +133,12 @@ void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) 
   for (ValueId v : phase.inputs)
     for (const auto& input : whole.inputs)
       if (input.value == v && input.kind == InputKind::state)
-        throw UserError(str("[sum_lanes] ", node.at.text(), ": the sum over micro-batches of ", shape_text(whole[count].dtype, whole[count].shape), " reads the state \"", input.name,
-                            "\", and integers are summed before the step computes with its weights, because losses are divided by such counts: a loss's count must "
-                            "depend on data only; a metric that depends on weights is summed as f32: convert it first"));
+        throw UserError(
+            str("[sum_lanes] ", node.at.text(), ": the sum over micro-batches of ",
+                shape_text(whole[count].dtype, whole[count].shape), " reads the state \"", input.name,
+                "\", and integers are summed before the step computes with its weights, because losses are "
+                "divided by such counts: a loss's count must "
+                "depend on data only; a metric that depends on weights is summed as f32: convert it first"));
 }
 }  // namespace
 
@@ -152,14 +165,16 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     }
   }
   out.count = extract(whole, counts, {});
-  for (size_t i = 0; i < counts.size(); ++i) refuse_state_in_count(whole, counts[i], whole.nodes[static_cast<size_t>(out.counts[i])]);
+  for (size_t i = 0; i < counts.size(); ++i)
+    refuse_state_in_count(whole, counts[i], whole.nodes[static_cast<size_t>(out.counts[i])]);
 
   // Whole values that depend on a count and that the body reads.
   auto after_count = depends_on(whole, counted), after_exchange = depends_on(whole, exchanged);
   std::set<ValueId> reduced;
   for (const Node& node : whole.nodes)
     for (ValueId v : node.outputs)
-      if (node.op == "wait" && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)]) reduced.insert(v);
+      if (node.op == "wait" && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)])
+        reduced.insert(v);
   // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
   std::set<NodeId> head;
   std::set<ValueId> gathered;
@@ -171,10 +186,12 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
         NodeId made = whole[v].producer;
         if (made < 0) continue;
         const Node& rounded = whole.nodes[static_cast<size_t>(made)];
-        if (rounded.op == "wait" && head.count(static_cast<NodeId>(made))) continue;  // gathered over another dim before
+        if (rounded.op == "wait" && head.count(static_cast<NodeId>(made)))
+          continue;  // gathered over another dim before
         if (rounded.op != "convert" || whole[rounded.inputs[0]].producer >= 0)
-          throw UserError(str("[", rounded.op, "] ", rounded.at.text(),
-                              ": reads rows of the state before the loss; only a convert of a parameter may"));
+          throw UserError(
+              str("[", rounded.op, "] ", rounded.at.text(),
+                  ": reads rows of the state before the loss; only a convert of a parameter may"));
         head.insert(made);
       }
     }
@@ -194,14 +211,15 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   std::set<ValueId> seeds;
   for (const Node& node : whole.nodes)
     for (ValueId v : node.inputs) {
-      bool reader_in_body = !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count";
-      bool made_once =
-          whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)];
+      bool reader_in_body =
+          !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count";
+      bool made_once = whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] &&
+                       !after_exchange[static_cast<size_t>(v)];
       if (reader_in_body && made_once) seeds.insert(v);
     }
 
-  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the body reads of them, through
-  // trivial nodes if need be.
+  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the
+  // body reads of them, through trivial nodes if need be.
   std::vector<ValueId> state;
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) state.push_back(input.value);
@@ -209,7 +227,9 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   std::vector<bool> visited(whole.values.size());
   auto of_state = [&](auto&& self, ValueId v) -> void {
     auto at = static_cast<size_t>(v);
-    if (visited[at] || whole[v].producer < 0 || is_lane_value(v) || !after_state[at] || after_count[at] || after_exchange[at]) return;
+    if (visited[at] || whole[v].producer < 0 || is_lane_value(v) || !after_state[at] || after_count[at] ||
+        after_exchange[at])
+      return;
     visited[at] = true;
     const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
     if (is_lane_node(node)) return;
@@ -230,7 +250,8 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   // State that this step replaces: nothing else of the tail may read it, because the update is in place.
   std::map<ValueId, std::string> replaced;
   for (const auto& input : whole.inputs)
-    if (input.kind == InputKind::state && whole.find_output(input.name) != kNoValue && whole.find_output(input.name) != input.value)
+    if (input.kind == InputKind::state && whole.find_output(input.name) != kNoValue &&
+        whole.find_output(input.name) != input.value)
       replaced[input.value] = input.name;
 
   // The rest, in order.
@@ -250,9 +271,11 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     plain.clear();
   };
   auto of_body = [&](const Node& node) {
-    return node.op.rfind("model_", 0) == 0 || node.op == "lane_exchange_start" || (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
+    return node.op.rfind("model_", 0) == 0 || node.op == "lane_exchange_start" ||
+           (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
   };
-  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values of its own (iota, full).
+  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
+  // of its own (iota, full).
   std::vector<bool> wanted(whole.values.size());
   for (const auto& output : whole.outputs) wanted[static_cast<size_t>(output.value)] = true;
   for (size_t n = whole.nodes.size(); n-- > 0;) {
@@ -265,19 +288,21 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
     if (of_body(node) || head.count(static_cast<NodeId>(n))) continue;
-    bool before =
-        !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] && !after_exchange[static_cast<size_t>(node.outputs[0])];
-    bool count_chain = node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));
+    bool before = !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] &&
+                  !after_exchange[static_cast<size_t>(node.outputs[0])];
+    bool count_chain =
+        node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));
     if (count_chain) continue;  // run before the body
     if (is_lane_node(node)) {
       flush();
       out.tail.push_back({static_cast<NodeId>(n), -1});
-    } else if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[static_cast<size_t>(v)]; })) {
+    } else if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                           [&](ValueId v) { return wanted[static_cast<size_t>(v)]; })) {
       for (ValueId v : node.inputs)
         if (replaced.count(v))
-          throw UserError(
-              str("[", node.op, "] ", node.at.text(), ": reads ", replaced[v],
-                  " beside its update, which is in place; compute it from the loss's own values, or read the state after the step"));
+          throw UserError(str("[", node.op, "] ", node.at.text(), ": reads ", replaced[v],
+                              " beside its update, which is in place; compute it from the loss's own values, "
+                              "or read the state after the step"));
       plain.push_back(static_cast<NodeId>(n));
     }
   }

@@ -1,4 +1,5 @@
-// The step is phases, not one flat list: the typed program of a step is cut where sums over micro-batches begin and end.
+// The step is phases, not one flat list: the typed program of a step is cut where sums over micro-batches
+// begin and end.
 #pragma once
 
 #include <vector>
@@ -9,39 +10,43 @@ namespace lockstep {
 
 // A sub-graph and where its arguments come from in the whole program.
 struct Phase {
-  Graph graph;                   // inputs are named as in the whole program, or "%ID" for a value made by an earlier phase
+  Graph graph;  // inputs are named as in the whole program, or "%ID" for a value made by an earlier phase
   std::vector<ValueId> inputs;   // per graph input: the value of the whole program
   std::vector<ValueId> outputs;  // per graph output: the value of the whole program
 };
 
-// One step of the tail, which is run node by node: a node of the whole program, or a fragment of plain ops on whole values.
+// One step of the tail, which is run node by node: a node of the whole program, or a fragment of plain ops on
+// whole values.
 struct TailStep {
   NodeId node = -1;  // of the whole program; -1: run `fragment`
   int fragment = -1;
 };
 
 struct Phases {
-  Graph whole;                            // the typed program: what is printed and checked
-  Phase count;                            // per micro-batch, data only: the token counts (before the backward is seeded)
-  Phase seed;                             // once, on whole values: what the body reads of the counts (1 / count) and of state alone (weights in bf16)
-  Phase body;                             // per micro-batch: forward and backward; the same on every data mesh
+  Graph whole;  // the typed program: what is printed and checked
+  Phase count;  // per micro-batch, data only: the token counts (before the backward is seeded)
+  Phase seed;   // once, on whole values: what the body reads of the counts (1 / count) and of state alone
+                // (weights in bf16)
+  Phase body;   // per micro-batch: forward and backward; the same on every data mesh
   std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
   std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
-  std::vector<NodeId> head;               // before the body: weights that lie as rows, rounded (convert) and gathered (start, wait), in order
-  // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of the body, and the gather's start
-  // and tensor in `whole`.
+  std::vector<NodeId> head;  // before the body: weights that lie as rows, rounded (convert) and gathered
+                             // (start, wait), in order
+  // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of
+  // the body, and the gather's start and tensor in `whole`.
   struct Streamed {
     int input = 0;
     NodeId start = -1;
     size_t tensor = 0;
   };
   std::vector<Streamed> streamed;
-  std::vector<NodeId> counts;             // lane_count nodes in `whole`, in the order of count.outputs
-  std::vector<TailStep> tail;             // everything after the body, in order
+  std::vector<NodeId> counts;  // lane_count nodes in `whole`, in the order of count.outputs
+  std::vector<TailStep> tail;  // everything after the body, in order
   std::vector<Phase> fragments;
 };
 
-// Which weights are gathered inside of every body (ZeRO 3): those that lie split over this mesh dim; "" for none.
+// Which weights are gathered inside of every body (ZeRO 3): those that lie split over this mesh dim; "" for
+// none.
 Phases cut_phases(const Graph& whole, const std::string& streamed_dim = "");
 
 }  // namespace lockstep

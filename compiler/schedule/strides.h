@@ -8,7 +8,9 @@
 
 namespace lockstep {
 
-// Strides of the same elements under another shape, or nullopt when no strides describe it (as torch.Tensor.view decides).
-std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides, const Shape& to);
+// Strides of the same elements under another shape, or nullopt when no strides describe it (as
+// torch.Tensor.view decides).
+std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides,
+                                                    const Shape& to);
 
 }  // namespace lockstep

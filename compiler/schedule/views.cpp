@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides, const Shape& to) {
+std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides,
+                                                    const Shape& to) {
   std::vector<int64_t> out(to.size(), 1);
   if (numel(shape) == 0) return row_major_strides(to);
   size_t j = to.size();
@@ -16,7 +17,8 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const st
     // A maximal run of dims of the old shape that nests into one.
     size_t run = i;
     int64_t inner = strides[i - 1], count = shape[i - 1];
-    while (run > 1 && (shape[run - 2] == 1 || strides[run - 2] == strides[run - 1] * shape[run - 1] || count == 1))
+    while (run > 1 &&
+           (shape[run - 2] == 1 || strides[run - 2] == strides[run - 1] * shape[run - 1] || count == 1))
       --run, count *= shape[run - 1];
     --run;
     int64_t taken = 1;
@@ -58,7 +60,8 @@ class Marker {
     }
     return true;
   }
-  // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these strides.
+  // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these
+  // strides.
   bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[static_cast<size_t>(v)].size() != 1 || graph_[v].producer < 0) return false;
     const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
@@ -90,7 +93,8 @@ Graph mark_views(Graph graph, const PassContext& context) {
       const auto& step = node.attrs.list("step");
       bool unit = true;
       for (int64_t s : step) unit = unit && s == 1;
-      if (unit && marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape))) node.attrs.set("alias", true);
+      if (unit && marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)))
+        node.attrs.set("alias", true);
     }
     if (node.op == "concat") {
       bool all = true;

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-// One input of the step function: its name and its type for one micro-batch. The first tensor dim counts sequences.
+// One input of the step function: its name and its type for one micro-batch. The first tensor dim counts
+// sequences.
 struct BatchField {
   std::string name;
   DType dtype = DType::i32;
@@ -18,9 +19,9 @@ struct BatchField {
 
 using StepFunction = std::function<Loss(const std::vector<Tensor>& batch)>;
 
-// The graph of one micro-batch, global shapes: state, batch and scalar inputs as the function used them; outputs: state and metrics that an
-// optimizer registered, and the metric "loss" = sum over micro-batches / count over micro-batches.
-// UserError when the function writes no loss.
+// The graph of one micro-batch, global shapes: state, batch and scalar inputs as the function used them;
+// outputs: state and metrics that an optimizer registered, and the metric "loss" = sum over micro-batches /
+// count over micro-batches. UserError when the function writes no loss.
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function);
 
 }  // namespace lockstep

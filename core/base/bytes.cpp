@@ -9,8 +9,9 @@
 namespace lockstep {
 
 std::optional<int64_t> parse_bytes(const std::string& text) {
-  static const std::pair<const char*, double> units[] = {{"", 1},       {"B", 1},        {"KB", 1e3},    {"MB", 1e6},   {"GB", 1e9},
-                                                         {"TB", 1e12},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  static const std::pair<const char*, double> units[] = {
+      {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
   size_t end = 0;
   double number = 0;
   if (!text.empty() && (std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) {
@@ -22,7 +23,8 @@ std::optional<int64_t> parse_bytes(const std::string& text) {
   }
   std::string unit = trim(text.substr(end));
   for (auto [word, factor] : units)
-    if (end && unit == word && number * factor >= 1 && number * factor < 0x1p62) return static_cast<int64_t>(number * factor);
+    if (end && unit == word && number * factor >= 1 && number * factor < 0x1p62)
+      return static_cast<int64_t>(number * factor);
   return {};
 }
 

@@ -10,23 +10,34 @@ namespace lockstep {
 std::span<const EnvVar> env_vars() {
   static const EnvVar table[] = {
       {"LOCKSTEP_LOGS", "", "topics to log, as in \"+fusion,overlap,-plan\"; `trainrun env` lists them"},
-      {"LOCKSTEP_VERIFY", "0", "1: verify the graph after every pass, and each collective against another rank before it starts"},
-      {"LOCKSTEP_SKIP_PASSES", "", "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
-      {"LOCKSTEP_CACHE", "", "folder of the kernel cache, which others must not be able to write; default $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep"},
+      {"LOCKSTEP_VERIFY", "0",
+       "1: verify the graph after every pass, and each collective against another rank before it starts"},
+      {"LOCKSTEP_SKIP_PASSES", "",
+       "comma list of pipeline rows to skip by name (only rows that say they may be skipped)"},
+      {"LOCKSTEP_CACHE", "",
+       "folder of the kernel cache, which others must not be able to write; default $XDG_CACHE_HOME/lockstep "
+       "or ~/.cache/lockstep"},
       {"LOCKSTEP_CXX", "c++", "compiler of generated kernels"},
       {"LOCKSTEP_ISA", "auto", "instruction set of generated kernels: auto, avx512, avx2, plain"},
       {"LOCKSTEP_CUDA_DRIVER", "", "file of the CUDA driver; default libcuda.so.1"},
-      {"LOCKSTEP_NVRTC", "", "file of NVRTC, the compiler of CUDA kernels; default libnvrtc.so.13, then .12, then /usr/local/cuda/lib64"},
-      {"LOCKSTEP_MEMORY", "", "memory of this host for all its ranks, as in 16GiB; default: what /proc/meminfo and the cgroup have"},
+      {"LOCKSTEP_NVRTC", "",
+       "file of NVRTC, the compiler of CUDA kernels; default libnvrtc.so.13, then .12, then "
+       "/usr/local/cuda/lib64"},
+      {"LOCKSTEP_MEMORY", "",
+       "memory of this host for all its ranks, as in 16GiB; default: what /proc/meminfo and the cgroup have"},
       {"LOCKSTEP_DEADLINE", "60,600",
-       "seconds before a wait for peers is an error: in steps, and before the first and around checkpoints; one number is for both. It goes before watch.deadline"},
+       "seconds before a wait for peers is an error: in steps, and before the first and around checkpoints; "
+       "one number is for both. It goes before watch.deadline"},
       {"LOCKSTEP_VERIFY_COLLECTIVES", "auto",
-       "checksums of what travels between ranks through MPI: auto (over TCP), on, off. It goes before verify.collectives"},
+       "checksums of what travels between ranks through MPI: auto (over TCP), on, off. It goes before "
+       "verify.collectives"},
       {"LOCKSTEP_FAULT", "", "fault injection for tests, as in \"kill:rank=2,step=60\""},
       {"LOCKSTEP_RUN_DIR", "", "set by trainrun for its workers: the run's folder"},
-      {"LOCKSTEP_LOG_DIR", "", "set by trainrun for its workers: the folder of this attempt's logs and records"},
+      {"LOCKSTEP_LOG_DIR", "",
+       "set by trainrun for its workers: the folder of this attempt's logs and records"},
       {"LOCKSTEP_RESTART", "0", "set by trainrun for its workers: how often the group was restarted"},
-      {"LOCKSTEP_TERMINAL", "0", "set by trainrun for its workers: columns of its terminal, 0 when its output is no terminal"},
+      {"LOCKSTEP_TERMINAL", "0",
+       "set by trainrun for its workers: columns of its terminal, 0 when its output is no terminal"},
   };
   return table;
 }

@@ -14,7 +14,8 @@ struct EnvVar {
 
 // The table that `trainrun env` prints.
 std::span<const EnvVar> env_vars();
-// Value of a variable of the table (its fallback when unset). Throws InternalError for a name that is not in the table.
+// Value of a variable of the table (its fallback when unset). Throws InternalError for a name that is not in
+// the table.
 std::string env(const std::string& name);
 // True when the value is none of "", "0", "off", "false", "no".
 bool env_flag(const std::string& name);

@@ -23,7 +23,8 @@ class Error : public std::runtime_error {
   virtual int exit_code() const = 0;
 };
 
-// The user's input is wrong: config, model, data, checkpoint. The message names the thing, both values, the line and the way out.
+// The user's input is wrong: config, model, data, checkpoint. The message names the thing, both values, the
+// line and the way out.
 class UserError : public Error {
  public:
   using Error::Error;
@@ -49,10 +50,11 @@ class InternalError : public Error {
 
 }  // namespace lockstep
 
-// LS_CHECK(condition, parts...): throws InternalError with file, line and condition; the text is built only on failure.
-#define LS_CHECK(condition, ...)                                                                                     \
-  do {                                                                                                               \
-    if (!(condition)) [[unlikely]]                                                                                   \
-      throw ::lockstep::InternalError(                                                                               \
-          ::lockstep::str(__FILE__, ":", __LINE__, ": check failed: " #condition __VA_OPT__(, ": ", ) __VA_ARGS__)); \
+// LS_CHECK(condition, parts...): throws InternalError with file, line and condition; the text is built only
+// on failure.
+#define LS_CHECK(condition, ...)                                                                     \
+  do {                                                                                               \
+    if (!(condition)) [[unlikely]]                                                                   \
+      throw ::lockstep::InternalError(::lockstep::str(                                               \
+          __FILE__, ":", __LINE__, ": check failed: " #condition __VA_OPT__(, ": ", ) __VA_ARGS__)); \
   } while (0)

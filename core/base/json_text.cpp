@@ -27,9 +27,13 @@ std::string at_place(std::string_view text, size_t place, const std::string& wha
   for (size_t i = from; i < std::min(end, place + kAfter); ++i) {
     const std::string one = text[i] == '\t' ? " " : printable(text.substr(i, 1));
     shown += static_cast<unsigned char>(text[i]) < 0x80 ? one : text.substr(i, 1);
-    if (i < place) mark += (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80 ? "" : std::string(static_cast<unsigned char>(text[i]) < 0x80 ? one.size() : 1, ' ');
+    if (i < place)
+      mark += (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80
+                  ? ""
+                  : std::string(static_cast<unsigned char>(text[i]) < 0x80 ? one.size() : 1, ' ');
   }
-  return str("line ", lines, ", column ", column + 1, ": ", what, "\n    ", printable(shown), "\n    ", mark, "^");
+  return str("line ", lines, ", column ", column + 1, ": ", what, "\n    ", printable(shown), "\n    ", mark,
+             "^");
 }
 
 // What nlohmann says after its place: "invalid literal", "unexpected ']'; expected string literal".
@@ -45,7 +49,8 @@ std::string reason(const std::string& words) {
 
 class Scan {
  public:
-  Scan(std::string_view text, Comments comments) : text_(text), out_(text), comments_(comments == Comments::taken) {}
+  Scan(std::string_view text, Comments comments)
+      : text_(text), out_(text), comments_(comments == Comments::taken) {}
 
   // The text with comments and superfluous commas blanked, place for place; or what is wrong, in `problem`.
   std::string run(std::string& problem) {
@@ -58,10 +63,12 @@ class Scan {
   void step() {
     const char c = text_[at_];
     if (c == '"') return string();
-    if (comments_ && c == '/' && at_ + 1 < text_.size() && (text_[at_ + 1] == '/' || text_[at_ + 1] == '*')) return comment();
+    if (comments_ && c == '/' && at_ + 1 < text_.size() && (text_[at_ + 1] == '/' || text_[at_ + 1] == '*'))
+      return comment();
     if (c == '-' || (c >= '0' && c <= '9')) return number();
     if (c == '[' || c == '{') {
-      if (++depth_ > kJsonDepth) problem_ = at_place(text_, at_, str("nested deeper than ", kJsonDepth, " lists and sections"));
+      if (++depth_ > kJsonDepth)
+        problem_ = at_place(text_, at_, str("nested deeper than ", kJsonDepth, " lists and sections"));
     } else if (c == ']' || c == '}') {
       --depth_;
       if (comments_ && comma_ != kNone) out_[comma_] = ' ';
@@ -92,7 +99,8 @@ class Scan {
   void comment() {
     const bool line = text_[at_ + 1] == '/';
     size_t end = line ? text_.find('\n', at_) : text_.find("*/", at_ + 2);
-    if (end == std::string_view::npos && !line) problem_ = at_place(text_, at_, "this comment has no end; write */ behind it");
+    if (end == std::string_view::npos && !line)
+      problem_ = at_place(text_, at_, "this comment has no end; write */ behind it");
     end = end == std::string_view::npos ? text_.size() : line ? end : end + 2;
     for (; at_ < end; ++at_)
       if (text_[at_] != '\n') out_[at_] = ' ';
@@ -118,7 +126,9 @@ JsonText read_json(std::string_view text, Comments comments) {
     return out;
   };
   if (static_cast<int64_t>(text.size()) > kJsonBytes)
-    return fail(str("a text of ", bytes_text(static_cast<double>(text.size())), "; at most ", bytes_text(kJsonBytes), " are read"), true);
+    return fail(str("a text of ", bytes_text(static_cast<double>(text.size())), "; at most ",
+                    bytes_text(kJsonBytes), " are read"),
+                true);
   std::string problem;
   const std::string plain = Scan(text, comments).run(problem);
   if (!problem.empty()) return fail(problem, true);
@@ -140,7 +150,8 @@ JsonText read_json(std::string_view text, Comments comments) {
     out.value = Json::parse(plain, watch);
   } catch (const Json::parse_error& error) {
     out.errors.clear();
-    return fail(at_place(text, error.byte ? error.byte - 1 : 0, "this is not JSON: " + reason(error.what())), false);
+    return fail(at_place(text, error.byte ? error.byte - 1 : 0, "this is not JSON: " + reason(error.what())),
+                false);
   } catch (const Json::exception& error) { return fail(error.what(), false); }
   return out;
 }
@@ -150,10 +161,15 @@ ReadText read_text(const std::string& path) {
   const auto found = std::filesystem::status(path, none);
   if (!std::filesystem::exists(found)) return {"", "it is not there"};
   if (std::filesystem::is_directory(found)) return {"", "it is a folder"};
-  if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0) return {"", "it is a FIFO"};  // a shell's pipe is /dev/fd/N
+  if (std::filesystem::is_fifo(found) && path.rfind("/dev/", 0) != 0)
+    return {"", "it is a FIFO"};  // a shell's pipe is /dev/fd/N
   const bool plain = std::filesystem::is_regular_file(found);
-  const auto large = [](int64_t bytes) { return str("it has ", bytes_text(static_cast<double>(bytes)), ", and at most ", bytes_text(kJsonBytes), " are read"); };
-  if (const auto bytes = plain ? std::filesystem::file_size(path, none) : 0; plain && !none && static_cast<int64_t>(bytes) > kJsonBytes)
+  const auto large = [](int64_t bytes) {
+    return str("it has ", bytes_text(static_cast<double>(bytes)), ", and at most ", bytes_text(kJsonBytes),
+               " are read");
+  };
+  if (const auto bytes = plain ? std::filesystem::file_size(path, none) : 0;
+      plain && !none && static_cast<int64_t>(bytes) > kJsonBytes)
     return {"", large(static_cast<int64_t>(bytes))};
   std::ifstream file(path, std::ios::binary);
   if (!file) return {"", "it cannot be opened"};

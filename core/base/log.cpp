@@ -43,7 +43,9 @@ bool to_sink(const std::string& line) {
   return sink != nullptr;
 }
 
-std::string prefixed(const std::string& line) { return rank() == 0 ? line : str("[rank ", rank(), "] ", line); }
+std::string prefixed(const std::string& line) {
+  return rank() == 0 ? line : str("[rank ", rank(), "] ", line);
+}
 
 const std::map<std::string, bool>& switches() {
   static const std::map<std::string, bool> chosen = [] {
@@ -60,7 +62,8 @@ const std::map<std::string, bool>& switches() {
         continue;
       }
       if (!out.count(word))
-        throw UserError(str("LOCKSTEP_LOGS: no topic \"", word, "\"; nearest: ", nearest(word, names), "; topics: ", join(names, ", ")));
+        throw UserError(str("LOCKSTEP_LOGS: no topic \"", word, "\"; nearest: ", nearest(word, names),
+                            "; topics: ", join(names, ", ")));
       out[word] = on;
     }
     return out;

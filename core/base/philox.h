@@ -1,4 +1,5 @@
-// Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, keyed by (seed, stream, step, global index).
+// Philox4x32-10 (Salmon et al., SC 2011): counter-based random numbers, keyed by (seed, stream, step, global
+// index).
 #pragma once
 
 #include <array>
@@ -23,13 +24,14 @@ inline Block block(Block counter, uint32_t key0, uint32_t key1) {
   return counter;
 }
 
-// The four words of elements 4 quad .. 4 quad + 3: key = (seed, stream) folded to 64 bits, counter = (quad, step).
-// `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no part.
+// The four words of elements 4 quad .. 4 quad + 3: key = (seed, stream) folded to 64 bits, counter = (quad,
+// step). `stream` is a 64-bit hash of an FQN or a static op id. Layout, rank and order of evaluation play no
+// part.
 inline Block words(uint64_t seed, uint64_t stream, uint64_t step, uint64_t quad) {
   uint64_t key = seed * 0x9E3779B97F4A7C15ull ^ stream;
-  return block(
-      {static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32)},
-      static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
+  return block({static_cast<uint32_t>(quad), static_cast<uint32_t>(quad >> 32), static_cast<uint32_t>(step),
+                static_cast<uint32_t>(step >> 32)},
+               static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32));
 }
 
 // The 32 random bits of element `index`: word index % 4 of its quad.

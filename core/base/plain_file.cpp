@@ -41,18 +41,21 @@ PlainFile not_plain(mode_t mode) {
   return refused(S_ISDIR(mode) ? EISDIR : EINVAL, str("it is ", kind_of(mode), ", not a plain file"));
 }
 
-// What open(2) said, in the words of what lies there where that is the reason: a socket, a FIFO without a reader, a link not to follow.
+// What open(2) said, in the words of what lies there where that is the reason: a socket, a FIFO without a
+// reader, a link not to follow.
 PlainFile not_opened(const std::string& path, int code, bool follow) {
-  struct stat at {};
+  struct stat at{};
   bool there = (follow ? ::stat(path.c_str(), &at) : ::lstat(path.c_str(), &at)) == 0;
-  if (there && !S_ISREG(at.st_mode) && (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV || code == EINVAL)) return not_plain(at.st_mode);
+  if (there && !S_ISREG(at.st_mode) &&
+      (code == ENXIO || code == ELOOP || code == EISDIR || code == ENODEV || code == EINVAL))
+    return not_plain(at.st_mode);
   return refused(code, std::strerror(code));
 }
 
 PlainFile looked_at(int fd) {
   PlainFile out;
   out.fd = Descriptor(fd);
-  struct stat at {};
+  struct stat at{};
   if (::fstat(fd, &at) != 0) return refused(errno, std::strerror(errno));
   if (!S_ISREG(at.st_mode)) return not_plain(at.st_mode);
   out.bytes = static_cast<int64_t>(at.st_size);
@@ -111,7 +114,8 @@ int64_t read_fully(int fd, void* out, size_t bytes, int64_t offset) {
   char* at = static_cast<char*>(out);
   size_t done = 0;
   while (done < bytes) {
-    ssize_t n = ::pread(fd, at + done, std::min(bytes - done, size_t{1} << 30), offset + static_cast<int64_t>(done));
+    ssize_t n =
+        ::pread(fd, at + done, std::min(bytes - done, size_t{1} << 30), offset + static_cast<int64_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
     if (n == 0) break;

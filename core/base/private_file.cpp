@@ -18,7 +18,8 @@ Descriptor open_again(int at, const std::string& path, int flags) {
   return Descriptor(fd);
 }
 
-// The umask can only take bits away, so that a file is never wider than asked for; fchmod gives back what the owner needs.
+// The umask can only take bits away, so that a file is never wider than asked for; fchmod gives back what the
+// owner needs.
 Descriptor exact(Descriptor file) {
   if (file && ::fchmod(file.get(), kFileMode) != 0 && errno != EPERM && errno != ENOTSUP) return Descriptor();
   return file;
@@ -70,7 +71,8 @@ int make_private_folder(const std::string& path, int at) {
   if (::mkdirat(at, path.c_str(), kFolderMode) != 0) return -1;
   struct stat made;
   if (::fstatat(at, path.c_str(), &made, AT_SYMLINK_NOFOLLOW) != 0) return -1;
-  if (S_ISDIR(made.st_mode) && (made.st_mode & 0777) != kFolderMode) return ::fchmodat(at, path.c_str(), kFolderMode, 0);
+  if (S_ISDIR(made.st_mode) && (made.st_mode & 0777) != kFolderMode)
+    return ::fchmodat(at, path.c_str(), kFolderMode, 0);
   return 0;
 }
 
@@ -85,7 +87,8 @@ int make_private_folders(const std::string& path) {
     if (make_private_folder(part) == 0) continue;
     const int reason = errno;
     struct stat found;
-    if (::stat(part.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) continue;  // also where making it is refused (a read-only file system)
+    if (::stat(part.c_str(), &found) == 0 && S_ISDIR(found.st_mode))
+      continue;  // also where making it is refused (a read-only file system)
     errno = reason == EEXIST ? ENOTDIR : reason;
     return -1;
   }

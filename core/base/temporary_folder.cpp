@@ -24,8 +24,8 @@ Descriptor open_folder(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// A lock that can be had on a folder of ours means that its process has gone. A folder that is just being made is locked only a moment
-// later: its maker sees that it is gone, and makes another.
+// A lock that can be had on a folder of ours means that its process has gone. A folder that is just being
+// made is locked only a moment later: its maker sees that it is gone, and makes another.
 void remove_left(const std::string& temporary, const std::string& start) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(temporary, failed)) {
@@ -43,20 +43,24 @@ void remove_left(const std::string& temporary, const std::string& start) {
 
 TemporaryFolder::TemporaryFolder(const std::string& kind) {
   std::error_code failed;
-  const std::string temporary = fs::temp_directory_path(failed).string(), start = str("lockstep-scratch-", kind, "-");
+  const std::string temporary = fs::temp_directory_path(failed).string(),
+                    start = str("lockstep-scratch-", kind, "-");
   auto refuse = [&](const std::string& why) {
-    throw UserError(str("cannot make a folder for temporary files", failed ? "" : " in " + temporary, ": ", why));
+    throw UserError(
+        str("cannot make a folder for temporary files", failed ? "" : " in " + temporary, ": ", why));
   };
   if (failed) refuse(failed.message() + "; set TMPDIR to a folder with space");
   // In a folder that others may rename in, even a private folder can be exchanged for another.
-  if (TrustedOpen opened = open_trusted_folder(temporary); opened.distrusted()) refuse(opened.why + "; set TMPDIR to a folder of your own");
+  if (TrustedOpen opened = open_trusted_folder(temporary); opened.distrusted())
+    refuse(opened.why + "; set TMPDIR to a folder of your own");
   remove_left(temporary, start);
   for (int tries = 0; tries < kTries; ++tries) {
     path_ = str(temporary, "/", start, std::string(kRandomLetters, 'X'));
     if (!::mkdtemp(path_.data())) refuse(str(std::strerror(errno), "; set TMPDIR to a folder with space"));
     folder_ = open_folder(path_);
     if (!folder_) refuse(std::strerror(errno));
-    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK) return;  // no locks here: it is not taken for left
+    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK)
+      return;  // no locks here: it is not taken for left
     if (std::error_code gone; fs::is_directory(path_, gone)) return;
   }
   refuse("another process removes each that is made; set TMPDIR to another folder");

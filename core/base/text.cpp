@@ -35,10 +35,12 @@ std::string trim(std::string_view text) {
 }
 
 namespace {
-// A pattern of glob_match as states: a place in the pattern is a state, and a set of places is followed through the text.
+// A pattern of glob_match as states: a place in the pattern is a state, and a set of places is followed
+// through the text.
 class Glob {
  public:
-  explicit Glob(std::string_view pattern) : pattern_(pattern), after_(pattern.size() + 1, kOutside), now_(pattern.size() + 1), next_(now_) {
+  explicit Glob(std::string_view pattern)
+      : pattern_(pattern), after_(pattern.size() + 1, kOutside), now_(pattern.size() + 1), next_(now_) {
     for (size_t i = 0; i < pattern_.size(); ++i) {
       const size_t close = pattern_[i] == '{' ? pattern_.find('}', i) : std::string_view::npos;
       if (close == std::string_view::npos) continue;
@@ -94,7 +96,8 @@ class Glob {
       enter(next_, at);
       return true;
     }
-    const bool word = after_[at] == kOutside || !(own == ',' || own == '}' || (own == '{' && starts_group(at)));
+    const bool word =
+        after_[at] == kOutside || !(own == ',' || own == '}' || (own == '{' && starts_group(at)));
     if (!word || own != c) return false;
     enter(next_, at + 1);
     return true;
@@ -142,11 +145,16 @@ std::string bytes_text(double bytes) {
 }
 
 namespace {
-// Bytes of the UTF-8 character at the front of a text; 0: they are none (cut, overlong, a surrogate, beyond U+10FFFF).
+// Bytes of the UTF-8 character at the front of a text; 0: they are none (cut, overlong, a surrogate, beyond
+// U+10FFFF).
 size_t character(std::string_view text, char32_t& code) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
-  const size_t bytes = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3 : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const size_t bytes = first < 0x80                    ? 1
+                       : first >= 0xc2 && first < 0xe0 ? 2
+                       : first >= 0xe0 && first < 0xf0 ? 3
+                       : first >= 0xf0 && first < 0xf5 ? 4
+                                                       : 0;
   if (!bytes || text.size() < bytes) return 0;
   code = bytes == 1 ? first : first & (0x7f >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
@@ -158,7 +166,8 @@ size_t character(std::string_view text, char32_t& code) {
 }
 // C1 controls, and marks that turn the direction of what follows.
 bool hidden(char32_t code) {
-  return (code >= 0x80 && code < 0xa0) || code == 0x200e || code == 0x200f || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+  return (code >= 0x80 && code < 0xa0) || code == 0x200e || code == 0x200f ||
+         (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
 }
 }  // namespace
 

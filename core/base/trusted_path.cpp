@@ -46,13 +46,14 @@ bool own_group(gid_t gid) {
 // "" where only root and this user could have written what `path` is.
 std::string distrust(const std::string& path, const struct stat& at) {
   if (at.st_uid != 0 && at.st_uid != ::geteuid())
-    return str(path, " belongs to ", user_text(at.st_uid), ", mode ", mode_text(at), ", and this process is of ", user_text(::geteuid()));
+    return str(path, " belongs to ", user_text(at.st_uid), ", mode ", mode_text(at),
+               ", and this process is of ", user_text(::geteuid()));
   if (S_ISLNK(at.st_mode) || (S_ISDIR(at.st_mode) && (at.st_mode & S_ISVTX)))
     return "";  // in a sticky folder only owners rename and remove
   const bool others = at.st_mode & S_IWOTH, group = (at.st_mode & S_IWGRP) && !own_group(at.st_gid);
   if (!others && !group) return "";
-  return str(path, " is writable for ", others ? "every user" : "its group", " (it belongs to ", user_text(at.st_uid), ", mode ",
-             mode_text(at), "); `chmod go-w ", path, "` closes it");
+  return str(path, " is writable for ", others ? "every user" : "its group", " (it belongs to ",
+             user_text(at.st_uid), ", mode ", mode_text(at), "); `chmod go-w ", path, "` closes it");
 }
 
 TrustedOpen failed(const std::string& path, int error) {
@@ -92,7 +93,8 @@ class Walk {
  public:
   explicit Walk(const std::string& path) : shown_(path) {
     std::error_code none;  // a current folder that is gone: the walk then fails at its first part
-    put_first(parts_, path.starts_with('/') ? path : str(std::filesystem::current_path(none).string(), "/", path));
+    put_first(parts_,
+              path.starts_with('/') ? path : str(std::filesystem::current_path(none).string(), "/", path));
   }
   // Steps while more than `left` parts remain, or a link in the way puts in new ones. False: out() says why.
   bool go(size_t left, bool create) {
@@ -132,9 +134,11 @@ class Walk {
     return true;
   }
   bool step(const std::string& name, bool create) {
-    const std::string here = name == ".." ? std::filesystem::path(where_).parent_path().string() : str(where_, "/", name);
+    const std::string here =
+        name == ".." ? std::filesystem::path(where_).parent_path().string() : str(where_, "/", name);
     Descriptor next = open_at(folder_, name, O_PATH);
-    if (!next && errno == ENOENT && create && (make_private_folder(name, folder_.get()) == 0 || errno == EEXIST))
+    if (!next && errno == ENOENT && create &&
+        (make_private_folder(name, folder_.get()) == 0 || errno == EEXIST))
       next = open_at(folder_, name, O_PATH);
     struct stat at;
     if (!next || ::fstat(next.get(), &at) != 0) return refuse(failed(here, errno));
@@ -176,7 +180,8 @@ TrustedOpen open_trusted_in(const Descriptor& folder, const std::string& name, c
   struct stat at;
   Descriptor there = open_at(folder, name, O_PATH);  // opens nothing: a pipe or a device does not notice
   if (!there || ::fstat(there.get(), &at) != 0) return failed(here, errno);
-  if (S_ISLNK(at.st_mode)) return refused(str(here, " is a symbolic link to ", link_target(there), "; name the file itself"));
+  if (S_ISLNK(at.st_mode))
+    return refused(str(here, " is a symbolic link to ", link_target(there), "; name the file itself"));
   if (!S_ISREG(at.st_mode))
     return refused(str(here, " is ",
                        S_ISDIR(at.st_mode)    ? "a folder"

@@ -11,7 +11,8 @@ namespace lockstep {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  virtual void* allocate(size_t bytes) = 0;  // 256-byte aligned, zeroed; throws UserError with the size when memory is out
+  virtual void* allocate(
+      size_t bytes) = 0;  // 256-byte aligned, zeroed; throws UserError with the size when memory is out
   virtual void release(void* data, size_t bytes) noexcept = 0;
 };
 Allocator& cpu_allocator();

@@ -43,6 +43,8 @@ void copy_to_device(Device& device, void* to, const void* from, size_t bytes) {
   device.copy(to, from, bytes, *stream);
   stream->synchronize();
 }
-void copy_to_host(Device& device, void* to, const void* from, size_t bytes) { copy_to_device(device, to, from, bytes); }
+void copy_to_host(Device& device, void* to, const void* from, size_t bytes) {
+  copy_to_device(device, to, from, bytes);
+}
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
-// Device: what hardware gives to the program. Memory, streams, copies, and captured work that is launched as one. A device from outside the
-// tree implements this, a codegen Target and, where it has links of its own, a Group.
+// Device: what hardware gives to the program. Memory, streams, copies, and captured work that is launched as
+// one. A device from outside the tree implements this, a codegen Target and, where it has links of its own, a
+// Group.
 #pragma once
 
 #include <cstdint>
@@ -27,20 +28,23 @@ struct DeviceMemory {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string kind() const = 0;      // "cpu", "cuda", "plugin:NAME": devices of one kind run the same kernels
-  virtual std::string describe() const = 0;  // "NVIDIA H200, compute capability 9.0, 132 multiprocessors, driver 13.0": for people and the log
+  virtual std::string kind()
+      const = 0;  // "cpu", "cuda", "plugin:NAME": devices of one kind run the same kernels
+  virtual std::string describe() const = 0;  // "NVIDIA H200, compute capability 9.0, 132 multiprocessors,
+                                             // driver 13.0": for people and the log
   // Whether the host may read and write the device's memory. Where not, everything goes through copy().
   virtual bool addressable() const = 0;
-  virtual Allocator& memory() = 0;   // of the device: 256-byte aligned, zeroed; UserError with sizes when it is full
+  virtual Allocator&
+  memory() = 0;  // of the device: 256-byte aligned, zeroed; UserError with sizes when it is full
   virtual Allocator& staging() = 0;  // of the host, from and to which copies are fast (CUDA: pinned)
   virtual DeviceMemory memory_info() = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
-  // Enqueues copies and fills. `to` and `from` are each of this device or of the host. A copy that touches host memory from another
-  // allocator than staging() may block the calling thread until it is done.
+  // Enqueues copies and fills. `to` and `from` are each of this device or of the host. A copy that touches
+  // host memory from another allocator than staging() may block the calling thread until it is done.
   virtual void copy(void* to, const void* from, size_t bytes, Stream& stream) = 0;
   virtual void zero(void* data, size_t bytes, Stream& stream) = 0;
-  // Records what `enqueue` enqueues on `stream` (and on streams that wait for it and are waited for again) without running it. Null when
-  // the device cannot; `enqueue` has then not been called.
+  // Records what `enqueue` enqueues on `stream` (and on streams that wait for it and are waited for again)
+  // without running it. Null when the device cannot; `enqueue` has then not been called.
   virtual std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) = 0;
   // Called on every thread before it uses the device (CUDA: makes its context current).
   virtual void enter() {}

@@ -13,7 +13,8 @@
 namespace lockstep {
 
 namespace {
-// An event of a CPU stream: complete when a work item of the stream says so, failed when the stream dropped the item.
+// An event of a CPU stream: complete when a work item of the stream says so, failed when the stream dropped
+// the item.
 class Flag : public Event {
  public:
   explicit Flag(std::shared_future<void> reached) : reached_(std::move(reached)) {}
@@ -25,7 +26,9 @@ class Flag : public Event {
   void synchronize() override {
     try {
       reached_.get();
-    } catch (const std::future_error&) { throw InternalError("the work before an event failed; its stream knows why"); }
+    } catch (const std::future_error&) {
+      throw InternalError("the work before an event failed; its stream knows why");
+    }
   }
 
  private:
@@ -57,7 +60,8 @@ class QueueStream : public Stream {
       }
     });
   }
-  // What failed before the event is the event's to tell as well: who waits for it on the host may never look at the stream.
+  // What failed before the event is the event's to tell as well: who waits for it on the host may never look
+  // at the stream.
   std::shared_ptr<Event> record() override {
     auto reached = std::make_shared<std::promise<void>>();
     auto event = std::make_shared<Flag>(reached->get_future().share());

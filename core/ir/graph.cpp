@@ -7,7 +7,8 @@ namespace lockstep {
 
 std::string SourceLine::text() const {
   if (file.empty()) return scope.empty() ? "?" : scope;
-  std::string base = file.substr(file.find_last_of('/') == std::string::npos ? 0 : file.find_last_of('/') + 1);
+  std::string base =
+      file.substr(file.find_last_of('/') == std::string::npos ? 0 : file.find_last_of('/') + 1);
   return scope.empty() ? str(base, ":", line) : str(base, ":", line, " (", scope, ")");
 }
 
@@ -40,8 +41,12 @@ double Attrs::number(std::string_view name) const {
   return get<double>(attr, name, "a number");
 }
 bool Attrs::flag(std::string_view name) const { return has(name) && get<bool>(find(name), name, "a flag"); }
-const std::string& Attrs::word(std::string_view name) const { return get<std::string>(find(name), name, "a word"); }
-const std::vector<int64_t>& Attrs::list(std::string_view name) const { return get<std::vector<int64_t>>(find(name), name, "a list"); }
+const std::string& Attrs::word(std::string_view name) const {
+  return get<std::string>(find(name), name, "a word");
+}
+const std::vector<int64_t>& Attrs::list(std::string_view name) const {
+  return get<std::vector<int64_t>>(find(name), name, "a list");
+}
 DType Attrs::dtype(std::string_view name) const { return get<DType>(find(name), name, "a dtype"); }
 
 ValueId Graph::add_input(InputKind kind, const std::string& name, DType dtype, Shape shape) {
@@ -50,7 +55,9 @@ ValueId Graph::add_input(InputKind kind, const std::string& name, DType dtype, S
   inputs.push_back({kind, name, id});
   return id;
 }
-void Graph::add_output(OutputKind kind, const std::string& name, ValueId value) { outputs.push_back({kind, name, value}); }
+void Graph::add_output(OutputKind kind, const std::string& name, ValueId value) {
+  outputs.push_back({kind, name, value});
+}
 
 std::vector<ValueId> Graph::append(std::string op, std::vector<ValueId> node_inputs, Attrs attrs,
                                    const std::vector<std::pair<DType, Shape>>& types, SourceLine at) {

@@ -1,5 +1,6 @@
-// The graph: flat, functional SSA. Values and nodes are ids into two vectors; nodes stand in a valid order (inputs before users).
-// State enters as inputs and leaves as outputs of the same name, which donate the input's storage.
+// The graph: flat, functional SSA. Values and nodes are ids into two vectors; nodes stand in a valid order
+// (inputs before users). State enters as inputs and leaves as outputs of the same name, which donate the
+// input's storage.
 #pragma once
 
 #include <memory>
@@ -29,7 +30,8 @@ struct SourceLine {
 using Attr = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
 // Named constants of a node, in the order of insertion.
-// An attribute that is absent or of another type: "needs the attribute \"hi\", a number". A defect of whoever wrote the node.
+// An attribute that is absent or of another type: "needs the attribute \"hi\", a number". A defect of whoever
+// wrote the node.
 class AttrError : public InternalError {
  public:
   using InternalError::InternalError;
@@ -107,9 +109,10 @@ struct Graph {
 
   ValueId add_input(InputKind kind, const std::string& name, DType dtype, Shape shape);
   void add_output(OutputKind kind, const std::string& name, ValueId value);
-  // Appends a node with outputs of the given types; returns its outputs. Types are not inferred here (core/ops does that).
-  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs, const std::vector<std::pair<DType, Shape>>& types,
-                              SourceLine at = {});
+  // Appends a node with outputs of the given types; returns its outputs. Types are not inferred here
+  // (core/ops does that).
+  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs,
+                              const std::vector<std::pair<DType, Shape>>& types, SourceLine at = {});
   ValueId find_input(std::string_view name) const;  // kNoValue when absent
   ValueId find_output(std::string_view name) const;
 };

@@ -1,4 +1,5 @@
-// A recursive-descent parser of the graph's text form. Value ids may be any numbers; they are renumbered in order of appearance.
+// A recursive-descent parser of the graph's text form. Value ids may be any numbers; they are renumbered in
+// order of appearance.
 #include "core/ir/parse.h"
 
 #include <cctype>
@@ -53,7 +54,8 @@ class Parser {
     while (!accept("}")) {
       if (accept("in ")) {
         std::string kind = word();
-        InputKind input_kind = one_of({InputKind::state, InputKind::batch, InputKind::scalar, InputKind::value}, kind);
+        InputKind input_kind =
+            one_of({InputKind::state, InputKind::batch, InputKind::scalar, InputKind::value}, kind);
         std::string label = quoted();
         Typed t = typed();
         ids[t.id] = graph.add_input(input_kind, label, t.dtype, t.shape);
@@ -158,10 +160,11 @@ class Parser {
     if (c == '[') return list();
     if (accept("true")) return true;
     if (accept("false")) return false;
-    if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || text_.substr(at_, 3) == "inf" || text_.substr(at_, 3) == "nan") {
+    if (std::isdigit(static_cast<unsigned char>(c)) || c == '-' || text_.substr(at_, 3) == "inf" ||
+        text_.substr(at_, 3) == "nan") {
       size_t end = at_;
-      while (end < text_.size() &&
-             (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '.' || text_[end] == '-' || text_[end] == '+'))
+      while (end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) ||
+                                    text_[end] == '.' || text_[end] == '-' || text_[end] == '+'))
         ++end;
       std::string_view digits = text_.substr(at_, end - at_);
       at_ = end;
@@ -202,7 +205,9 @@ class Parser {
   std::string word() {
     skip();
     size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.'))
+      ++at_;
     if (at_ == start) fail("expected a word");
     return std::string(text_.substr(start, at_ - start));
   }

@@ -34,20 +34,24 @@ std::string value_text(const Graph& graph, ValueId id) {
   return out;
 }
 
-void print_into(const Graph& graph, const PrintOptions& options, const std::string& indent, std::string& out) {
+void print_into(const Graph& graph, const PrintOptions& options, const std::string& indent,
+                std::string& out) {
   out += str("graph ", text(graph.mesh), " {\n");
   for (const auto& input : graph.inputs)
-    out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ", value_text(graph, input.value), "\n");
+    out += str(indent, "  in ", name(input.kind), " ", quoted(input.name), " ",
+               value_text(graph, input.value), "\n");
   for (const Node& node : graph.nodes) {
     out += indent + "  ";
-    for (size_t i = 0; i < node.outputs.size(); ++i) out += str(i ? ", " : "", value_text(graph, node.outputs[i]));
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      out += str(i ? ", " : "", value_text(graph, node.outputs[i]));
     out += str(node.outputs.empty() ? "" : " ", "= ", node.op, "(");
     for (size_t i = 0; i < node.inputs.size(); ++i) out += str(i ? ", " : "", "%", node.inputs[i]);
     out += ")";
     if (!node.attrs.items().empty()) {
       out += " {";
       bool first = true;
-      for (const auto& [key, value] : node.attrs.items()) out += str(first ? "" : ", ", key, "=", attr_text(value)), first = false;
+      for (const auto& [key, value] : node.attrs.items())
+        out += str(first ? "" : ", ", key, "=", attr_text(value)), first = false;
       out += "}";
     }
     if (node.body) {

@@ -1,4 +1,5 @@
-// Structure of a graph: every id is valid, made once and before it is read; producers and outputs agree. Types are core/ops' business.
+// Structure of a graph: every id is valid, made once and before it is read; producers and outputs agree.
+// Types are core/ops' business.
 #pragma once
 
 #include <string_view>

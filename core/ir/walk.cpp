@@ -24,7 +24,8 @@ std::vector<bool> needed_nodes(const Graph& graph) {
   for (const auto& output : graph.outputs) value_needed[static_cast<size_t>(output.value)] = true;
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    node_needed[n] = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return value_needed[static_cast<size_t>(v)]; });
+    node_needed[n] = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                 [&](ValueId v) { return value_needed[static_cast<size_t>(v)]; });
     if (node_needed[n])
       for (ValueId input : node.inputs) value_needed[static_cast<size_t>(input)] = true;
   }
@@ -35,7 +36,8 @@ std::vector<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roo
   std::vector<bool> reached(graph.values.size());
   for (ValueId root : roots) reached[static_cast<size_t>(root)] = true;
   for (const Node& node : graph.nodes)
-    if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[static_cast<size_t>(v)]; }))
+    if (std::any_of(node.inputs.begin(), node.inputs.end(),
+                    [&](ValueId v) { return reached[static_cast<size_t>(v)]; }))
       for (ValueId output : node.outputs) reached[static_cast<size_t>(output)] = true;
   return reached;
 }
@@ -79,7 +81,8 @@ Graph prune(const Graph& graph) {
 }
 
 Graph reorder(const Graph& graph, const std::vector<NodeId>& order) {
-  LS_CHECK(order.size() == graph.nodes.size(), "an order of ", order.size(), " for ", graph.nodes.size(), " nodes");
+  LS_CHECK(order.size() == graph.nodes.size(), "an order of ", order.size(), " for ", graph.nodes.size(),
+           " nodes");
   Rewriter rewriter(graph);
   for (NodeId n : order) rewriter.copy(graph.nodes[static_cast<size_t>(n)]);
   return rewriter.finish();

@@ -8,11 +8,14 @@
 
 namespace lockstep {
 
-std::vector<std::vector<NodeId>> users_of(const Graph& graph);                        // per value: nodes that read it, ascending, each once
-std::vector<bool> needed_nodes(const Graph& graph);                                   // per node: reached from an output
-std::vector<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots);  // per value: computed from any root
+std::vector<std::vector<NodeId>> users_of(
+    const Graph& graph);                             // per value: nodes that read it, ascending, each once
+std::vector<bool> needed_nodes(const Graph& graph);  // per node: reached from an output
+std::vector<bool> depends_on(const Graph& graph,
+                             const std::vector<ValueId>& roots);  // per value: computed from any root
 
-// Copies a graph while a pass rewrites it. Values of the old graph are looked up with `at`; a node is copied as it is, or replaced.
+// Copies a graph while a pass rewrites it. Values of the old graph are looked up with `at`; a node is copied
+// as it is, or replaced.
 class Rewriter {
  public:
   // Copies inputs (kinds, names, types, layouts) and the mesh.
@@ -21,8 +24,9 @@ class Rewriter {
   ValueId at(ValueId old) const;  // new id; InternalError when not yet mapped
   bool mapped(ValueId old) const { return map_[static_cast<size_t>(old)] != kNoValue; }
   void map(ValueId old, ValueId made) { map_[static_cast<size_t>(old)] = made; }
-  std::vector<ValueId> copy(const Node& node);  // same op on the mapped inputs, same output types and layouts; maps its outputs
-  Graph finish();                               // copies the outputs and returns the graph
+  std::vector<ValueId> copy(
+      const Node& node);  // same op on the mapped inputs, same output types and layouts; maps its outputs
+  Graph finish();         // copies the outputs and returns the graph
 
  private:
   const Graph& old_;

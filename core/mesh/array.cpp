@@ -13,8 +13,8 @@ Group& LiveMesh::group_on(const Device& device, std::string_view dim_name) const
   const bool all = dim_name == kDataDims || (dim < 0 && is_data_dim(dim_name));
   if (dim < 0 && !all) return group(dim_name);
   if (device.addressable()) return all ? *data : *groups[static_cast<size_t>(dim)];
-  LS_CHECK(device_data && device_groups.size() == groups.size(), "the mesh has no group on ", device.describe(),
-           "; join_device() gives it one");
+  LS_CHECK(device_data && device_groups.size() == groups.size(), "the mesh has no group on ",
+           device.describe(), "; join_device() gives it one");
   return all ? *device_data : *device_groups[static_cast<size_t>(dim)];
 }
 
@@ -26,7 +26,8 @@ LiveMesh solo_mesh() {
   return mesh;
 }
 
-Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate) {
+Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank,
+                 bool allocate) {
   Array out;
   out.fqn = std::move(fqn);
   out.dtype = dtype;
@@ -68,9 +69,7 @@ void Array::device_wrote(Device& device) {
   ++version_;
   if (remote_) remote_->host_old = true;
 }
-void Array::device_wrote() {
-  remote_ ? device_wrote(*remote_->device) : host_wrote();
-}
+void Array::device_wrote() { remote_ ? device_wrote(*remote_->device) : host_wrote(); }
 
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank) {
   auto at = mesh.coordinate(rank);
@@ -85,7 +84,8 @@ void StateHash::add(const StateHash& other) {
 }
 std::string StateHash::hex() const {
   char out[33];
-  std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(hi), static_cast<unsigned long long>(lo));
+  std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(hi),
+                static_cast<unsigned long long>(lo));
   return out;
 }
 
@@ -115,24 +115,25 @@ StateHash hash_elements(const Array& array) {
   uint64_t key = hash64(array.fqn, static_cast<uint64_t>(array.dtype) + 1);
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)
-    for_each_run(piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
-      const std::byte* at = array.data.data() + local * static_cast<int64_t>(size_of(array.dtype));
-      uint64_t index = static_cast<uint64_t>(global);
-      switch (size_of(array.dtype)) {
-        case 1:
-          sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key));
-          break;
-        case 2:
-          sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key));
-          break;
-        case 4:
-          sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key));
-          break;
-        default:
-          sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key));
-          break;
-      }
-    });
+    for_each_run(
+        piece.global, all, piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
+          const std::byte* at = array.data.data() + local * static_cast<int64_t>(size_of(array.dtype));
+          uint64_t index = static_cast<uint64_t>(global);
+          switch (size_of(array.dtype)) {
+            case 1:
+              sum.add(hash_run(reinterpret_cast<const uint8_t*>(at), count, index, key));
+              break;
+            case 2:
+              sum.add(hash_run(reinterpret_cast<const uint16_t*>(at), count, index, key));
+              break;
+            case 4:
+              sum.add(hash_run(reinterpret_cast<const uint32_t*>(at), count, index, key));
+              break;
+            default:
+              sum.add(hash_run(reinterpret_cast<const uint64_t*>(at), count, index, key));
+              break;
+          }
+        });
   return sum;
 }
 
@@ -142,7 +143,8 @@ std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& 
     if (is_first_replica(*array, mesh.words, mesh.rank)) sum.add(hash_elements(*array));
   // Carries between the halves: four 32-bit limbs in 64-bit words add up without overflow.
   uint64_t limbs[4] = {sum.lo & 0xffffffffu, sum.lo >> 32, sum.hi & 0xffffffffu, sum.hi >> 32};
-  if (mesh.world->size() > 1) all_reduce(*mesh.world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
+  if (mesh.world->size() > 1)
+    all_reduce(*mesh.world, {limbs, limbs, 4, DType::i64, ReduceOp::sum}, "state_hash");
   StateHash out;
   for (int i = 0; i < 4; ++i) {
     StateHash part;

@@ -1,4 +1,5 @@
-// Array: this rank's part of a named tensor; LiveMesh: the mesh words with a Group per dim, which a Session fills.
+// Array: this rank's part of a named tensor; LiveMesh: the mesh words with a Group per dim, which a Session
+// fills.
 #pragma once
 
 #include <memory>
@@ -16,31 +17,37 @@ struct LiveMesh {
   int64_t rank = 0;
   std::shared_ptr<Group> world;
   std::vector<std::shared_ptr<Group>> groups;  // one per mesh dim; a size-1 dim has a group of one
-  std::shared_ptr<Group> data;                 // all data dims together, in data_rank order; buffers in host memory
+  std::shared_ptr<Group> data;  // all data dims together, in data_rank order; buffers in host memory
   // The same ranks, buffers in the device's memory; null and empty where the host addresses it.
   std::shared_ptr<Group> device_data;
   std::vector<std::shared_ptr<Group>> device_groups;
   int64_t ranks_per_node = 0;  // of the world, neighbours on a host; 0: one host, or not known
-  // Where gradients are exchanged inside hosts of `seats` data ranks first, then across: those of this host, and those at this rank's place
-  // of each host, both in data_rank order. Else 0 and null.
+  // Where gradients are exchanged inside hosts of `seats` data ranks first, then across: those of this host,
+  // and those at this rank's place of each host, both in data_rank order. Else 0 and null.
   int seats = 0;
   std::shared_ptr<Group> inside, across, device_inside, device_across;
 
   std::vector<int64_t> coordinate() const { return words.coordinate(rank); }
   Group& group(std::string_view dim_name) const { return *groups[words.dim(dim_name)]; }
-  // The group of a mesh dim, or of all data dims together (kDataDims, and a data dim that the mesh lacks beside others), for buffers in the
-  // memory of `device`. UserError for an unknown name, InternalError when the mesh has no groups on a device that needs them.
+  // The group of a mesh dim, or of all data dims together (kDataDims, and a data dim that the mesh lacks
+  // beside others), for buffers in the memory of `device`. UserError for an unknown name, InternalError when
+  // the mesh has no groups on a device that needs them.
   Group& group_on(const Device& device, std::string_view dim_name) const;
-  Group* inside_on(const Device& device) const { return (device.addressable() ? inside : device_inside).get(); }
-  Group* across_on(const Device& device) const { return (device.addressable() ? across : device_across).get(); }
+  Group* inside_on(const Device& device) const {
+    return (device.addressable() ? inside : device_inside).get();
+  }
+  Group* across_on(const Device& device) const {
+    return (device.addressable() ? across : device_across).get();
+  }
 };
 // The mesh of one rank: [dp_replicate=1].
 LiveMesh solo_mesh();
 
-// A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense, row-major, of local_shape).
-// Where the host cannot address the device that computes, there is a second copy on the device, and the two follow each other: fetch()
-// before the host reads `data` or writes a part of it, host_wrote() after it wrote; on() gives the device's copy, device_wrote() after
-// work of that device that changes it was enqueued.
+// A named tensor on a mesh: the global type, how it is laid out, and the bytes of this rank (dense,
+// row-major, of local_shape). Where the host cannot address the device that computes, there is a second copy
+// on the device, and the two follow each other: fetch() before the host reads `data` or writes a part of it,
+// host_wrote() after it wrote; on() gives the device's copy, device_wrote() after work of that device that
+// changes it was enqueued.
 struct Array {
   std::string fqn;
   DType dtype = DType::f32;
@@ -70,10 +77,11 @@ struct Array {
   uint64_t version_ = 0;
 };
 // Fills local_shape and pieces for a rank, and allocates (zeroed) when `allocate`.
-Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank, bool allocate = true);
+Array make_array(std::string fqn, DType dtype, Shape shape, Layout layout, const Mesh& mesh, int64_t rank,
+                 bool allocate = true);
 
-// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the array is replicated): sums
-// over elements, such as the state hash, count each element once.
+// True for exactly one of the ranks that hold this rank's pieces (coordinate 0 on every mesh dim on which the
+// array is replicated): sums over elements, such as the state hash, count each element once.
 bool is_first_replica(const Array& array, const Mesh& mesh, int64_t rank);
 
 // 128 bits of order-free content hash: the sum over elements of mix(fqn, global index, bits), mod 2^128.
@@ -84,7 +92,8 @@ struct StateHash {
   bool operator==(const StateHash&) const = default;
 };
 StateHash hash_elements(const Array& array);  // of this rank's elements
-// Sum over all arrays and ranks, each element once: the same text on every layout. Collective over `mesh.world`.
+// Sum over all arrays and ranks, each element once: the same text on every layout. Collective over
+// `mesh.world`.
 std::string state_hash(const std::vector<const Array*>& arrays, const LiveMesh& mesh);
 
 }  // namespace lockstep

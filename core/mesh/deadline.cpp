@@ -32,12 +32,15 @@ Deadlines read_deadlines(const std::string& text, const std::string& source) {
     ++at;
   }
   if (given == 0 || at != end || text.back() == ',')
-    throw UserError(str(source, " is \"", text, "\", which is not a positive number, nor two; give seconds, as in ", source,
+    throw UserError(str(source, " is \"", text,
+                        "\", which is not a positive number, nor two; give seconds, as in ", source,
                         "=60, or for steps and for what is before the first, as in ", source, "=60,600"));
   return {seconds[0], given == 2 ? seconds[1] : seconds[0]};
 }
 
-std::string text(const Deadlines& deadlines) { return str(number_text(deadlines.step_s), ",", number_text(deadlines.start_s)); }
+std::string text(const Deadlines& deadlines) {
+  return str(number_text(deadlines.step_s), ",", number_text(deadlines.start_s));
+}
 
 void take_deadlines() {
   const Deadlines now = read_deadlines(env("LOCKSTEP_DEADLINE"));

@@ -35,15 +35,21 @@ struct ExposedTime::Waits {
     }
     bool capturable() const override { return group_->capturable(); }
     void check() override { group_->check(); }
-    void note_launch(const std::string& label, Stream& stream) override { group_->note_launch(label, stream); }
+    void note_launch(const std::string& label, Stream& stream) override {
+      group_->note_launch(label, stream);
+    }
     double deadline() const override { return group_->deadline(); }
     double own_deadline() const override { return group_->own_deadline(); }
 
    private:
     class MeasuredWork : public Work {
      public:
-      MeasuredWork(std::shared_ptr<Work> work, std::string name, std::string label, std::shared_ptr<Waits> waits)
-          : work_(std::move(work)), name_(std::move(name)), label_(std::move(label)), waits_(std::move(waits)) {}
+      MeasuredWork(std::shared_ptr<Work> work, std::string name, std::string label,
+                   std::shared_ptr<Waits> waits)
+          : work_(std::move(work)),
+            name_(std::move(name)),
+            label_(std::move(label)),
+            waits_(std::move(waits)) {}
       bool done() override { return work_->done(); }
       void wait(Stream& stream) override { waits_->around(name_, label_, *work_, stream); }
 
@@ -97,7 +103,8 @@ std::map<std::string, double> ExposedTime::seconds() const {
 std::vector<std::pair<std::string, double>> ExposedTime::waits() const {
   std::lock_guard lock(waits_->mutex);
   std::vector<std::pair<std::string, double>> out;
-  for (const auto& wait : waits_->waits) out.emplace_back(wait.label, wait.after->seconds_after(*wait.before));
+  for (const auto& wait : waits_->waits)
+    out.emplace_back(wait.label, wait.after->seconds_after(*wait.before));
   return out;
 }
 

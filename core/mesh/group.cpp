@@ -41,7 +41,9 @@ class SoloGroup : public Group {
   std::string name_;
 };
 
-int64_t sum(const std::vector<int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+int64_t sum(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
 void copy(void* out, const void* in, int64_t count, DType dtype) {
   if (out != in && count > 0) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
 }
@@ -60,25 +62,37 @@ std::string_view name(const Collective& what) {
 }
 
 int64_t sent_bytes(const Collective& what) {
-  return std::visit(Overloaded{[](const AllReduce& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-                               [](const AllGather& c) {
-                                 return c.counts.empty() ? 0
-                                                         : sum(c.counts) / static_cast<int64_t>(c.counts.size()) *
-                                                               static_cast<int64_t>(size_of(c.dtype));
-                               },
-                               [](const ReduceScatter& c) { return sum(c.counts) * static_cast<int64_t>(size_of(c.dtype)); },
-                               [](const AllToAll& c) { return sum(c.send_counts) * static_cast<int64_t>(size_of(c.dtype)); },
-                               [](const Broadcast& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-                               [](const Send& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
-                               [](const Recv&) { return int64_t{0}; }, [](const Barrier&) { return int64_t{0}; }},
-                    what);
+  return std::visit(
+      Overloaded{
+          [](const AllReduce& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+          [](const AllGather& c) {
+            return c.counts.empty() ? 0
+                                    : sum(c.counts) / static_cast<int64_t>(c.counts.size()) *
+                                          static_cast<int64_t>(size_of(c.dtype));
+          },
+          [](const ReduceScatter& c) { return sum(c.counts) * static_cast<int64_t>(size_of(c.dtype)); },
+          [](const AllToAll& c) { return sum(c.send_counts) * static_cast<int64_t>(size_of(c.dtype)); },
+          [](const Broadcast& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+          [](const Send& c) { return c.count * static_cast<int64_t>(size_of(c.dtype)); },
+          [](const Recv&) { return int64_t{0}; }, [](const Barrier&) { return int64_t{0}; }},
+      what);
 }
 
-void all_reduce(Group& group, const AllReduce& what, const std::string& label) { blocking(group, what, label); }
-void all_gather(Group& group, const AllGather& what, const std::string& label) { blocking(group, what, label); }
-void reduce_scatter(Group& group, const ReduceScatter& what, const std::string& label) { blocking(group, what, label); }
-void all_to_all(Group& group, const AllToAll& what, const std::string& label) { blocking(group, what, label); }
-void broadcast(Group& group, const Broadcast& what, const std::string& label) { blocking(group, what, label); }
+void all_reduce(Group& group, const AllReduce& what, const std::string& label) {
+  blocking(group, what, label);
+}
+void all_gather(Group& group, const AllGather& what, const std::string& label) {
+  blocking(group, what, label);
+}
+void reduce_scatter(Group& group, const ReduceScatter& what, const std::string& label) {
+  blocking(group, what, label);
+}
+void all_to_all(Group& group, const AllToAll& what, const std::string& label) {
+  blocking(group, what, label);
+}
+void broadcast(Group& group, const Broadcast& what, const std::string& label) {
+  blocking(group, what, label);
+}
 void send(Group& group, const Send& what, const std::string& label) { blocking(group, what, label); }
 void recv(Group& group, const Recv& what, const std::string& label) { blocking(group, what, label); }
 void barrier(Group& group, const std::string& label) { blocking(group, Barrier{}, label); }
@@ -120,13 +134,15 @@ void Group::note_issued(std::string_view verb, const std::string& label) {
 
 void Group::note_issued(const Collective& what, const std::string& label) {
   if (std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what)) return;
-  auto kind = std::visit(Overloaded{[](const AllReduce& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
-                                    [](const AllGather& c) { return std::pair(static_cast<int>(c.dtype), 0); },
-                                    [](const ReduceScatter& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
-                                    [](const AllToAll& c) { return std::pair(static_cast<int>(c.dtype), 0); },
-                                    [](const Broadcast& c) { return std::pair(static_cast<int>(c.dtype), c.root); },
-                                    [](const auto&) { return std::pair(0, 0); }},
-                         what);
+  auto kind = std::visit(
+      Overloaded{
+          [](const AllReduce& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
+          [](const AllGather& c) { return std::pair(static_cast<int>(c.dtype), 0); },
+          [](const ReduceScatter& c) { return std::pair(static_cast<int>(c.dtype), static_cast<int>(c.op)); },
+          [](const AllToAll& c) { return std::pair(static_cast<int>(c.dtype), 0); },
+          [](const Broadcast& c) { return std::pair(static_cast<int>(c.dtype), c.root); },
+          [](const auto&) { return std::pair(0, 0); }},
+      what);
   {
     std::lock_guard lock(issued_mutex_);
     issued_.hash = hash64(&kind, sizeof kind, issued_.hash);
@@ -139,7 +155,8 @@ void agree(Group& group, const std::string& error, bool user) {
   all_reduce(group, {&bad, &bad, 1, DType::i64, ReduceOp::max}, "agree");
   if (!bad) return;
   auto texts = all_gather_text(group, error);
-  const bool same = std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return text == texts[0]; });
+  const bool same =
+      std::all_of(texts.begin(), texts.end(), [&](const std::string& text) { return text == texts[0]; });
   for (int r = 0; r < group.size(); ++r)
     if (!texts[r].empty()) {
       std::string message = group.size() > 1 && !same ? str("rank ", r, ": ", texts[r]) : texts[r];
@@ -162,7 +179,8 @@ void wait_on_host(Event& event, std::span<Group* const> groups) {
     if (now - begin < std::chrono::microseconds(200))
       std::this_thread::yield();
     else
-      std::this_thread::sleep_for(std::chrono::microseconds(now - begin < std::chrono::milliseconds(50) ? 20 : 200));
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(now - begin < std::chrono::milliseconds(50) ? 20 : 200));
   }
   for (Group* group : groups) group->check();
 }
@@ -173,20 +191,30 @@ void check_collective(const Collective& what, int rank, int size) {
   (void)rank;
   size_t n = static_cast<size_t>(size);
   std::visit(
-      Overloaded{
-          [&](const AllReduce& c) { LS_CHECK(c.count >= 0); },
-          [&](const AllGather& c) { LS_CHECK(c.counts.size() == n, "all_gather: ", c.counts.size(), " counts for ", size, " ranks"); },
-          [&](const ReduceScatter& c) {
-            LS_CHECK(c.counts.size() == n, "reduce_scatter: ", c.counts.size(), " counts for ", size, " ranks");
-          },
-          [&](const AllToAll& c) {
-            LS_CHECK(c.send_counts.size() == n && c.recv_counts.size() == n, "all_to_all: ", c.send_counts.size(), " and ",
-                     c.recv_counts.size(), " counts for ", size, " ranks");
-          },
-          [&](const Broadcast& c) { LS_CHECK(c.root >= 0 && c.root < size, "broadcast: root ", c.root, " of ", size, " ranks"); },
-          [&](const Send& c) { LS_CHECK(c.to >= 0 && c.to < size, "send: to ", c.to, " of ", size, " ranks"); },
-          [&](const Recv& c) { LS_CHECK(c.from >= 0 && c.from < size, "recv: from ", c.from, " of ", size, " ranks"); },
-          [&](const Barrier&) {}},
+      Overloaded{[&](const AllReduce& c) { LS_CHECK(c.count >= 0); },
+                 [&](const AllGather& c) {
+                   LS_CHECK(c.counts.size() == n, "all_gather: ", c.counts.size(), " counts for ", size,
+                            " ranks");
+                 },
+                 [&](const ReduceScatter& c) {
+                   LS_CHECK(c.counts.size() == n, "reduce_scatter: ", c.counts.size(), " counts for ", size,
+                            " ranks");
+                 },
+                 [&](const AllToAll& c) {
+                   LS_CHECK(c.send_counts.size() == n && c.recv_counts.size() == n,
+                            "all_to_all: ", c.send_counts.size(), " and ", c.recv_counts.size(),
+                            " counts for ", size, " ranks");
+                 },
+                 [&](const Broadcast& c) {
+                   LS_CHECK(c.root >= 0 && c.root < size, "broadcast: root ", c.root, " of ", size, " ranks");
+                 },
+                 [&](const Send& c) {
+                   LS_CHECK(c.to >= 0 && c.to < size, "send: to ", c.to, " of ", size, " ranks");
+                 },
+                 [&](const Recv& c) {
+                   LS_CHECK(c.from >= 0 && c.from < size, "recv: from ", c.from, " of ", size, " ranks");
+                 },
+                 [&](const Barrier&) {}},
       what);
 }
 
@@ -195,12 +223,14 @@ void run_solo(const Collective& what) {
                         [](const AllGather& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
                         [](const ReduceScatter& c) { copy(c.out, c.in, c.counts[0], c.dtype); },
                         [](const AllToAll& c) {
-                          LS_CHECK(c.send_counts[0] == c.recv_counts[0], "all_to_all: sends ", c.send_counts[0], " to itself and receives ",
-                                   c.recv_counts[0]);
+                          LS_CHECK(c.send_counts[0] == c.recv_counts[0], "all_to_all: sends ",
+                                   c.send_counts[0], " to itself and receives ", c.recv_counts[0]);
                           copy(c.out, c.in, c.send_counts[0], c.dtype);
                         },
-                        [](const Broadcast&) {}, [](const Send&) { throw InternalError("send in a group of one rank"); },
-                        [](const Recv&) { throw InternalError("recv in a group of one rank"); }, [](const Barrier&) {}},
+                        [](const Broadcast&) {},
+                        [](const Send&) { throw InternalError("send in a group of one rank"); },
+                        [](const Recv&) { throw InternalError("recv in a group of one rank"); },
+                        [](const Barrier&) {}},
              what);
 }
 

@@ -1,5 +1,6 @@
-// Group: ranks that talk. An interface with rank, size and a few verbs; MPI, NCCL and threads implement it above.
-// A collective is an options struct and one call; start returns at once, wait makes the result readable. Every wait has a deadline.
+// Group: ranks that talk. An interface with rank, size and a few verbs; MPI, NCCL and threads implement it
+// above. A collective is an options struct and one call; start returns at once, wait makes the result
+// readable. Every wait has a deadline.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@
 
 namespace lockstep {
 
-// Counts are elements of `dtype`. Buffers belong to the caller and stay untouched until the wait. In-place (in == out) is allowed where
-// noted.
+// Counts are elements of `dtype`. Buffers belong to the caller and stay untouched until the wait. In-place
+// (in == out) is allowed where noted.
 struct AllReduce {  // out[i] = op over ranks of in[i]; in place allowed
   const void* in;
   void* out;
@@ -26,7 +27,8 @@ struct AllReduce {  // out[i] = op over ranks of in[i]; in place allowed
   DType dtype;
   ReduceOp op = ReduceOp::sum;
 };
-struct AllGather {  // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in == out + own offset
+struct AllGather {  // out = in of rank 0, then of rank 1, ...; counts[r] elements from rank r. In place: in
+                    // == out + own offset
   const void* in;
   void* out;
   std::vector<int64_t> counts;
@@ -39,7 +41,8 @@ struct ReduceScatter {  // rank r gets the op over ranks of part r of `in`; coun
   DType dtype;
   ReduceOp op = ReduceOp::sum;
 };
-struct AllToAll {  // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1, ... (recv_counts)
+struct AllToAll {  // in: part for rank 0, then rank 1, ... (send_counts); out: part from rank 0, then rank 1,
+                   // ... (recv_counts)
   const void* in;
   void* out;
   std::vector<int64_t> send_counts, recv_counts;
@@ -67,7 +70,8 @@ struct Recv {
 };
 struct Barrier {};
 
-using Collective = std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Send, Recv, Barrier>;
+using Collective =
+    std::variant<AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, Send, Recv, Barrier>;
 std::string_view name(const Collective& what);  // "all_reduce", ...
 int64_t sent_bytes(const Collective& what);     // bytes that this rank hands over (its `in`)
 
@@ -76,15 +80,18 @@ class Work {
  public:
   virtual ~Work() = default;
   virtual bool done() = 0;  // never blocks
-  // Work enqueued on `stream` afterwards sees the result. PeerError naming group, label and seconds when the deadline passes.
+  // Work enqueued on `stream` afterwards sees the result. PeerError naming group, label and seconds when the
+  // deadline passes.
   virtual void wait(Stream& stream) = 0;
 };
 
-// What a group was asked to do so far, by this rank. Sends and receives are not counted: they differ between ranks.
+// What a group was asked to do so far, by this rank. Sends and receives are not counted: they differ between
+// ranks.
 struct Issued {
   int64_t count = 0;
-  uint64_t hash = 0;  // of verbs, dtypes, reductions, roots and labels, in order; of no count, since shards may be uneven
-  std::string last;   // "all_reduce "count""; "" when count is 0
+  uint64_t hash =
+      0;  // of verbs, dtypes, reductions, roots and labels, in order; of no count, since shards may be uneven
+  std::string last;  // "all_reduce "count""; "" when count is 0
 };
 
 class Group {
@@ -93,23 +100,28 @@ class Group {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const std::string& name() const = 0;  // "world", "dp_replicate", ...
-  // Starts a collective after everything already enqueued on `stream`. `label` names it in errors and in the flight record.
-  // All ranks of the group start the same collectives in the same order. Throws InternalError for counts that do not fit the group.
+  // Starts a collective after everything already enqueued on `stream`. `label` names it in errors and in the
+  // flight record. All ranks of the group start the same collectives in the same order. Throws InternalError
+  // for counts that do not fit the group.
   virtual std::shared_ptr<Work> start(const Collective& what, const std::string& label, Stream& stream) = 0;
   virtual bool capturable() const { return false; }  // may be part of a captured device graph
-  // Called every few milliseconds by a thread that waits on the host for work in which this group's collectives take part. PeerError naming
-  // group, label and seconds when a peer is lost, or when what is in flight has passed its deadline; the group has then been torn down, so
-  // that what the device runs ends. Groups whose waits keep the deadline themselves have nothing to do here.
+  // Called every few milliseconds by a thread that waits on the host for work in which this group's
+  // collectives take part. PeerError naming group, label and seconds when a peer is lost, or when what is in
+  // flight has passed its deadline; the group has then been torn down, so that what the device runs ends.
+  // Groups whose waits keep the deadline themselves have nothing to do here.
   virtual void check() {}
-  // Says that captured work with collectives of this group was just launched on `stream`: check() keeps its deadline, and the flight record
-  // shows the launch as one line. All ranks launch the same captured work in the same order.
+  // Says that captured work with collectives of this group was just launched on `stream`: check() keeps its
+  // deadline, and the flight record shows the launch as one line. All ranks launch the same captured work in
+  // the same order.
   virtual void note_launch(const std::string& label, Stream& stream) { (void)label, (void)stream; }
-  // Seconds that a wait which begins now may last: the group's own, or what LOCKSTEP_DEADLINE says for now (core/mesh/deadline.h).
+  // Seconds that a wait which begins now may last: the group's own, or what LOCKSTEP_DEADLINE says for now
+  // (core/mesh/deadline.h).
   virtual double deadline() const { return deadline_s_ > 0 ? deadline_s_ : current_deadline(); }
   void set_deadline(double seconds) { deadline_s_ = seconds; }
   // The group's own deadline; 0: none.
   virtual double own_deadline() const { return deadline_s_; }
-  // Equal on all ranks of the group between two collectives. Zero for groups of one rank, and for those that only pass on to another.
+  // Equal on all ranks of the group between two collectives. Zero for groups of one rank, and for those that
+  // only pass on to another.
   Issued issued() const;
 
  protected:
@@ -137,11 +149,12 @@ void barrier(Group& group, const std::string& label = "barrier");
 // Words over the verbs. All ranks must call them.
 std::vector<std::string> all_gather_text(Group& group, const std::string& mine);  // one text per rank
 std::string broadcast_text(Group& group, const std::string& text, int root = 0);
-// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the first rank that has one unless
-// all say the same. The way all ranks agree before they go on.
+// If any rank has a non-empty error text, every rank throws: UserError if `user`, else PeerError, naming the
+// first rank that has one unless all say the same. The way all ranks agree before they go on.
 void agree(Group& group, const std::string& error, bool user = true);
 
-// Blocks the calling thread until `event` is done, and checks the groups meanwhile. Rethrows what the event and the groups throw.
+// Blocks the calling thread until `event` is done, and checks the groups meanwhile. Rethrows what the event
+// and the groups throw.
 void wait_on_host(Event& event, std::span<Group* const> groups);
 
 // The group of one rank: every collective is a copy.

@@ -31,17 +31,21 @@ int64_t total(const Ranges& ranges) {
   return sum;
 }
 
-std::vector<Ranges> dim_ranges(const Layout& layout, const Mesh& mesh, const Shape& shape, const std::vector<int64_t>& coordinate) {
+std::vector<Ranges> dim_ranges(const Layout& layout, const Mesh& mesh, const Shape& shape,
+                               const std::vector<int64_t>& coordinate) {
   std::vector<Ranges> dims;
   for (int64_t size : shape) dims.push_back(size ? Ranges{{0, size}} : Ranges{});
   for (const auto& [mesh_dim, placement] : layout.splits) {
-    bool splits = placement.kind == Placement::Kind::shard || (placement.kind == Placement::Kind::per_lane && placement.dim >= 0);
+    bool splits = placement.kind == Placement::Kind::shard ||
+                  (placement.kind == Placement::Kind::per_lane && placement.dim >= 0);
     if (!splits) continue;
-    LS_CHECK(placement.dim < static_cast<int>(shape.size()), text(placement), " of a tensor of ", shape.size(), " dims");
+    LS_CHECK(placement.dim < static_cast<int>(shape.size()), text(placement), " of a tensor of ",
+             shape.size(), " dims");
     Ranges& ranges = dims[placement.dim];
     int64_t length = total(ranges);
     if (length % placement.groups)
-      throw UserError(str(text(placement), ": tensor dim of size ", length, " does not divide into ", placement.groups, " groups"));
+      throw UserError(str(text(placement), ": tensor dim of size ", length, " does not divide into ",
+                          placement.groups, " groups"));
     int64_t group = length / placement.groups;
     Ranges mine;
     for (int g = 0; g < placement.groups; ++g) {
@@ -88,7 +92,8 @@ Box Piece::frame(const Shape& local_shape) const {
   return out;
 }
 
-std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Shape& shape, const std::vector<int64_t>& coordinate) {
+std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Shape& shape,
+                                const std::vector<int64_t>& coordinate) {
   auto dims = dim_ranges(layout, mesh, shape, coordinate);
   std::vector<Piece> out{Piece{}};
   for (const auto& ranges : dims) {
@@ -110,7 +115,8 @@ std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Sh
   return out;
 }
 
-Shape local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape, const std::vector<int64_t>& coordinate) {
+Shape local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape,
+                  const std::vector<int64_t>& coordinate) {
   Shape out;
   for (const auto& ranges : dim_ranges(layout, mesh, shape, coordinate)) out.push_back(total(ranges));
   return out;

@@ -1,5 +1,5 @@
-// Layout: the placements of one value on a mesh, in the order in which the splits are applied (tp before dp_shard), and the boxes that
-// follow.
+// Layout: the placements of one value on a mesh, in the order in which the splits are applied (tp before
+// dp_shard), and the boxes that follow.
 #pragma once
 
 #include <utility>
@@ -18,7 +18,8 @@ struct Layout {
   void set(int mesh_dim, Placement placement);  // replaces in place, else appends; Replicate removes
   bool operator==(const Layout&) const = default;
 };
-std::string text(const Layout& layout, const Mesh& mesh);  // "{tp: Shard(0), dp_shard: Shard(0)}"; "{}" when replicated
+std::string text(const Layout& layout,
+                 const Mesh& mesh);  // "{tp: Shard(0), dp_shard: Shard(0)}"; "{}" when replicated
 
 // Balanced split: part `index` of `parts` of `size`; sizes differ by at most 1, the larger ones first.
 std::pair<int64_t, int64_t> balanced(int64_t size, int64_t parts, int64_t index);  // {offset, size}
@@ -31,10 +32,13 @@ struct Piece {
   Box frame(const Shape& local_shape) const;
 };
 
-// Pieces of `shape` that the rank at `coordinate` holds: one, or several where a split is grouped. Empty shards have none.
-// UserError when a grouped split does not divide.
-std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Shape& shape, const std::vector<int64_t>& coordinate);
-Shape local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape, const std::vector<int64_t>& coordinate);
-Shape padded_local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape);  // the largest over ranks, per dim
+// Pieces of `shape` that the rank at `coordinate` holds: one, or several where a split is grouped. Empty
+// shards have none. UserError when a grouped split does not divide.
+std::vector<Piece> local_pieces(const Layout& layout, const Mesh& mesh, const Shape& shape,
+                                const std::vector<int64_t>& coordinate);
+Shape local_shape(const Layout& layout, const Mesh& mesh, const Shape& shape,
+                  const std::vector<int64_t>& coordinate);
+Shape padded_local_shape(const Layout& layout, const Mesh& mesh,
+                         const Shape& shape);  // the largest over ranks, per dim
 
 }  // namespace lockstep

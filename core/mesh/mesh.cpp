@@ -18,7 +18,8 @@ int Mesh::find(std::string_view dim_name) const {
 }
 int Mesh::dim(std::string_view dim_name) const {
   int found = find(dim_name);
-  if (found < 0) throw UserError(str("mesh has no dim \"", dim_name, "\"; its dims are ", join(dim_names, ", ")));
+  if (found < 0)
+    throw UserError(str("mesh has no dim \"", dim_name, "\"; its dims are ", join(dim_names, ", ")));
   return found;
 }
 int64_t Mesh::size(std::string_view dim_name) const {
@@ -63,7 +64,8 @@ int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
   int64_t seats = 0;
   for (const auto& [at, ranks] : groups) {
     if (!seats)
-      while (seats < data && ranks[static_cast<size_t>(seats)] / ranks_per_node == ranks[0] / ranks_per_node) ++seats;
+      while (seats < data && ranks[static_cast<size_t>(seats)] / ranks_per_node == ranks[0] / ranks_per_node)
+        ++seats;
     if (data % seats) return 0;
     for (int64_t r = 0; r < data; ++r) {
       const auto node = [&](int64_t of) { return ranks[static_cast<size_t>(of)] / ranks_per_node; };
@@ -110,10 +112,24 @@ int64_t Mesh::data_rank(int64_t rank) const {
 namespace {
 // What other frameworks call a mesh dim, else the name that is spelled nearly so.
 std::string nearest_dim(const std::string& name, const std::vector<std::string>& known) {
-  static const std::map<std::string, std::string> elsewhere = {
-      {"ddp", "dp_replicate"}, {"dp", "dp_replicate"}, {"data", "dp_replicate"}, {"replicate", "dp_replicate"}, {"batch", "dp_replicate"},
-      {"fsdp", "dp_shard"}, {"zero", "dp_shard"}, {"shard", "dp_shard"}, {"zero3", "dp_shard"}, {"hsdp", "dp_replicate and dp_shard"},
-      {"tensor", "tp"}, {"model", "tp"}, {"mp", "tp"}, {"context", "cp"}, {"sp", "cp"}, {"seq", "cp"}, {"pipeline", "pp"}, {"pipe", "pp"}};
+  static const std::map<std::string, std::string> elsewhere = {{"ddp", "dp_replicate"},
+                                                               {"dp", "dp_replicate"},
+                                                               {"data", "dp_replicate"},
+                                                               {"replicate", "dp_replicate"},
+                                                               {"batch", "dp_replicate"},
+                                                               {"fsdp", "dp_shard"},
+                                                               {"zero", "dp_shard"},
+                                                               {"shard", "dp_shard"},
+                                                               {"zero3", "dp_shard"},
+                                                               {"hsdp", "dp_replicate and dp_shard"},
+                                                               {"tensor", "tp"},
+                                                               {"model", "tp"},
+                                                               {"mp", "tp"},
+                                                               {"context", "cp"},
+                                                               {"sp", "cp"},
+                                                               {"seq", "cp"},
+                                                               {"pipeline", "pp"},
+                                                               {"pipe", "pp"}};
   if (auto found = elsewhere.find(name); found != elsewhere.end()) return found->second;
   return name.size() < 100 ? nearest(name, known) : "";
 }
@@ -122,14 +138,15 @@ std::string nearest_dim(const std::string& name, const std::vector<std::string>&
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size) {
   if (shape.empty()) throw UserError("mesh.shape is empty; [-1] uses every rank");
   if (shape.size() != dim_names.size())
-    throw UserError(
-        str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(), " names; give one name per size"));
+    throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(),
+                        " names; give one name per size"));
   std::vector<std::string> known(std::begin(kMeshDims), std::end(kMeshDims));
   std::set<std::string> seen;
   for (const auto& name : dim_names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       const std::string near = nearest_dim(name, known);
-      throw UserError(str("mesh.dim_names: unknown dim \"", shortened(name, 60), "\"", near.empty() ? "" : "; nearest: " + near, "; known: ", join(known, ", ")));
+      throw UserError(str("mesh.dim_names: unknown dim \"", shortened(name, 60), "\"",
+                          near.empty() ? "" : "; nearest: " + near, "; known: ", join(known, ", ")));
     }
     if (!seen.insert(name).second) throw UserError(str("mesh.dim_names: \"", name, "\" is named twice"));
   }
@@ -138,11 +155,14 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
     if (size == -1)
       ++free_dims;
     else if (size < 1)
-      throw UserError(str("mesh.shape ", str(shape), ": a size is ", size, "; sizes are positive, or -1 for what is left"));
+      throw UserError(str("mesh.shape ", str(shape), ": a size is ", size,
+                          "; sizes are positive, or -1 for what is left"));
     else if (__builtin_mul_overflow(product, size, &product))
       throw UserError(str("mesh.shape ", str(shape), " multiplies out to more than 2^63 ranks"));
   }
-  if (free_dims > 1) throw UserError(str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
+  if (free_dims > 1)
+    throw UserError(
+        str("mesh.shape ", str(shape), " has ", free_dims, " sizes of -1; at most one may be left open"));
   Mesh mesh{shape, dim_names};
   if (free_dims == 1 && world_size % product == 0) {
     for (auto& size : mesh.shape)
@@ -162,17 +182,19 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
     Shape data(shape.size(), 1);
     data[0] = world_size;
     if (advice.find(str(data)) == std::string::npos)
-      advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks") : str("; so does ", str(data));
+      advice += advice.empty() ? str("; ", str(data), " fits ", world_size, " ranks")
+                               : str("; so does ", str(data));
     if (free_dims == 0) advice += str("; or start with --nproc ", product);
-    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "", product, ", but there are ",
-                        world_size, " ranks", advice));
+    throw UserError(str("mesh.shape ", str(shape), " multiplies out to ", free_dims ? "a multiple of " : "",
+                        product, ", but there are ", world_size, " ranks", advice));
   }
   return mesh;
 }
 
 std::string text(const Mesh& mesh) {
   std::string out = "[";
-  for (size_t i = 0; i < mesh.shape.size(); ++i) out += str(i ? ", " : "", mesh.dim_names[i], "=", mesh.shape[i]);
+  for (size_t i = 0; i < mesh.shape.size(); ++i)
+    out += str(i ? ", " : "", mesh.dim_names[i], "=", mesh.shape[i]);
   return out + "]";
 }
 

@@ -1,4 +1,5 @@
-// A mesh is names and sizes: how ranks are arranged. Row-major, last dim fastest, as PyTorch's init_device_mesh lays them out.
+// A mesh is names and sizes: how ranks are arranged. Row-major, last dim fastest, as PyTorch's
+// init_device_mesh lays them out.
 #pragma once
 
 #include <string>
@@ -26,26 +27,29 @@ struct Mesh {
   int64_t size(std::string_view dim_name) const;        // 1 when the mesh has no such dim
   std::vector<int64_t> coordinate(int64_t rank) const;  // position of a rank in the mesh
   int64_t rank_of(const std::vector<int64_t>& coordinate) const;
-  std::vector<int64_t> ranks_along(int mesh_dim, int64_t rank) const;  // the group of `rank` along a mesh dim, in order
-  int64_t data_size() const;                                           // product of the data dims
-  int64_t data_rank(int64_t rank) const;                               // position among the data dims, row-major
+  std::vector<int64_t> ranks_along(int mesh_dim,
+                                   int64_t rank) const;  // the group of `rank` along a mesh dim, in order
+  int64_t data_size() const;                             // product of the data dims
+  int64_t data_rank(int64_t rank) const;                 // position among the data dims, row-major
   bool operator==(const Mesh&) const = default;
 };
 
-// Data ranks of a host, where a mesh lies on several hosts of `ranks_per_node` ranks in order, every host has as many data ranks of each
-// group of them, and they are neighbours in data_rank order; 0: there is one host, or it is not so, or a host has one.
+// Data ranks of a host, where a mesh lies on several hosts of `ranks_per_node` ranks in order, every host has
+// as many data ranks of each group of them, and they are neighbours in data_rank order; 0: there is one host,
+// or it is not so, or a host has one.
 int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node);
 
-// The world ranks of this rank's host, and those at its place of each host, both of its data group and in data_rank order, for hosts of
-// `seats` data ranks.
+// The world ranks of this rank's host, and those at its place of each host, both of its data group and in
+// data_rank order, for hosts of `seats` data ranks.
 struct NodeRanks {
   std::vector<int64_t> inside, across;
 };
 NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats);
-int dim_of(const Mesh& mesh, int64_t rank, const std::vector<int64_t>& ranks);  // the dim whose group of `rank` they are; -1: none
+int dim_of(const Mesh& mesh, int64_t rank,
+           const std::vector<int64_t>& ranks);  // the dim whose group of `rank` they are; -1: none
 
-// Fills at most one -1, checks names (known, unique, one per size) and that the product is the world size. UserError with the product, the
-// world size and the two nearest shapes that fit.
+// Fills at most one -1, checks names (known, unique, one per size) and that the product is the world size.
+// UserError with the product, the world size and the two nearest shapes that fit.
 Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names, int64_t world_size);
 std::string text(const Mesh& mesh);  // "[dp_replicate=2, tp=4]"
 

@@ -45,20 +45,23 @@ int64_t first_nonfinite(DType dtype, const void* data, int64_t count) {
 }
 
 namespace {
-// Calls visit(place in the whole tensor, element of this rank) for what is not finite, until it returns false.
+// Calls visit(place in the whole tensor, element of this rank) for what is not finite, until it returns
+// false.
 template <class Visit>
 void each_nonfinite(const Array& array, Visit visit) {
   const auto size = static_cast<int64_t>(size_of(array.dtype));
   bool more = true;
   for (const auto& piece : array.pieces)
-    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
-      for (int64_t done = 0; more && done < count;) {
-        const int64_t found = first_nonfinite(array.dtype, array.data.data() + (local + done) * size, count - done);
-        if (found < 0) return;
-        more = visit(global + done + found, local + done + found);
-        done += found + 1;
-      }
-    });
+    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape),
+                 [&](int64_t global, int64_t local, int64_t count) {
+                   for (int64_t done = 0; more && done < count;) {
+                     const int64_t found = first_nonfinite(
+                         array.dtype, array.data.data() + (local + done) * size, count - done);
+                     if (found < 0) return;
+                     more = visit(global + done + found, local + done + found);
+                     done += found + 1;
+                   }
+                 });
 }
 
 std::vector<int64_t> coordinate(const Shape& shape, int64_t place) {
@@ -69,9 +72,13 @@ std::vector<int64_t> coordinate(const Shape& shape, int64_t place) {
 }  // namespace
 
 std::string NonFinite::text() const {
-  std::string out = str(fqn, at.empty() ? std::string() : str(at), " is ", value != value ? "nan" : value > 0 ? "inf" : "-inf");
+  std::string out = str(fqn, at.empty() ? std::string() : str(at), " is ",
+                        value != value ? "nan"
+                        : value > 0    ? "inf"
+                                       : "-inf");
   if (values > 1)
-    out += str(", and so ", values == 2 ? "is" : "are", " ", values - 1, " more value", values == 2 ? "" : "s", " of the state");
+    out += str(", and so ", values == 2 ? "is" : "are", " ", values - 1, " more value",
+               values == 2 ? "" : "s", " of the state");
   return out;
 }
 

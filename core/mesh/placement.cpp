@@ -9,7 +9,9 @@
 
 namespace lockstep {
 
-std::string_view name(ReduceOp op) { return op == ReduceOp::sum ? "sum" : op == ReduceOp::max ? "max" : "min"; }
+std::string_view name(ReduceOp op) {
+  return op == ReduceOp::sum ? "sum" : op == ReduceOp::max ? "max" : "min";
+}
 
 std::string text(const Placement& p) {
   switch (p.kind) {
@@ -28,9 +30,11 @@ std::string text(const Placement& p) {
 Placement parse_placement(std::string_view given) {
   std::string word;
   for (char c : given)
-    if (!std::isspace(static_cast<unsigned char>(c))) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (!std::isspace(static_cast<unsigned char>(c)))
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   auto argument = [&](std::string_view head) -> std::string {
-    if (word.size() > head.size() + 2 && word.compare(0, head.size(), head) == 0 && word[head.size()] == '(' && word.back() == ')')
+    if (word.size() > head.size() + 2 && word.compare(0, head.size(), head) == 0 &&
+        word[head.size()] == '(' && word.back() == ')')
       return word.substr(head.size() + 1, word.size() - head.size() - 2);
     return "";
   };
@@ -56,7 +60,9 @@ Placement parse_placement(std::string_view given) {
   if (auto inside = argument("partial"); !inside.empty())
     for (ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min})
       if (inside == name(op)) return Partial(op);
-  throw UserError(str("\"", given, "\" is not a placement; write replicate, shard(DIM), shard(DIM,groups=N) or partial(sum)"));
+  throw UserError(
+      str("\"", given,
+          "\" is not a placement; write replicate, shard(DIM), shard(DIM,groups=N) or partial(sum)"));
 }
 
 }  // namespace lockstep

@@ -12,10 +12,12 @@ std::string_view name(ReduceOp op);
 struct Placement {
   enum class Kind {
     replicate,  // every rank holds the whole value
-    shard,      // tensor dim `dim` is split over the ranks; `groups` > 1: each of `groups` equal ranges is split (q, k, v in one weight)
-    partial,    // each rank holds a term of the `op` over ranks; only a reduction may read it
-    per_lane,   // differs between data ranks because it belongs to a micro-batch. dim < 0: whole, for the rank's own lanes;
-                // dim >= 0: after the exchange, this rank's rows of `dim` for every lane. Only the sum over lanes ends it.
+    shard,  // tensor dim `dim` is split over the ranks; `groups` > 1: each of `groups` equal ranges is split
+            // (q, k, v in one weight)
+    partial,   // each rank holds a term of the `op` over ranks; only a reduction may read it
+    per_lane,  // differs between data ranks because it belongs to a micro-batch. dim < 0: whole, for the
+               // rank's own lanes; dim >= 0: after the exchange, this rank's rows of `dim` for every lane.
+               // Only the sum over lanes ends it.
   };
   Kind kind = Kind::replicate;
   int dim = -1;
@@ -25,11 +27,14 @@ struct Placement {
 };
 
 inline Placement Replicate() { return {}; }
-inline Placement Shard(int dim, int groups = 1) { return {Placement::Kind::shard, dim, groups, ReduceOp::sum}; }
+inline Placement Shard(int dim, int groups = 1) {
+  return {Placement::Kind::shard, dim, groups, ReduceOp::sum};
+}
 inline Placement Partial(ReduceOp op = ReduceOp::sum) { return {Placement::Kind::partial, -1, 1, op}; }
 inline Placement PerLane(int dim = -1) { return {Placement::Kind::per_lane, dim, 1, ReduceOp::sum}; }
 
-std::string text(const Placement& placement);      // "Replicate", "Shard(0)", "Shard(0,groups=3)", "Partial(sum)", "PerLane", "PerLane(0)"
+std::string text(const Placement& placement);      // "Replicate", "Shard(0)", "Shard(0,groups=3)",
+                                                   // "Partial(sum)", "PerLane", "PerLane(0)"
 Placement parse_placement(std::string_view text);  // the same words, any case; UserError listing them
 
 }  // namespace lockstep

@@ -5,18 +5,21 @@
 
 namespace lockstep {
 
-std::vector<Transfer> redistribute(const Shape& shape, const Layout& from, const Mesh& from_mesh, const Layout& to, const Mesh& to_mesh) {
+std::vector<Transfer> redistribute(const Shape& shape, const Layout& from, const Mesh& from_mesh,
+                                   const Layout& to, const Mesh& to_mesh) {
   for (const Layout* layout : {&from, &to})
     for (const auto& [dim, placement] : layout->splits)
       LS_CHECK(placement.kind == Placement::Kind::shard, text(placement), " has no boxes to move");
   std::vector<std::vector<Piece>> held;
-  for (int64_t r = 0; r < from_mesh.size(); ++r) held.push_back(local_pieces(from, from_mesh, shape, from_mesh.coordinate(r)));
+  for (int64_t r = 0; r < from_mesh.size(); ++r)
+    held.push_back(local_pieces(from, from_mesh, shape, from_mesh.coordinate(r)));
   std::vector<Transfer> out;
   int64_t turn = 0;
   for (int64_t r = 0; r < to_mesh.size(); ++r) {
     for (const auto& piece : local_pieces(to, to_mesh, shape, to_mesh.coordinate(r))) {
       std::vector<Box> missing{piece.global};
-      // Own boxes first, then the other holders, starting at a different one each time so that replicas share the load.
+      // Own boxes first, then the other holders, starting at a different one each time so that replicas share
+      // the load.
       std::vector<int64_t> order;
       if (r < from_mesh.size()) order.push_back(r);
       for (int64_t i = 0; i < from_mesh.size(); ++i)

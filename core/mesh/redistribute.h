@@ -13,8 +13,10 @@ struct Transfer {
   Box box;  // global coordinates
 };
 
-// Every box that each rank of `to_mesh` needs under `to`, with the rank of `from_mesh` that provides it. A rank that already holds a box
-// provides it itself; else holders are used in turn. Partial and PerLane have no boxes: InternalError.
-std::vector<Transfer> redistribute(const Shape& shape, const Layout& from, const Mesh& from_mesh, const Layout& to, const Mesh& to_mesh);
+// Every box that each rank of `to_mesh` needs under `to`, with the rank of `from_mesh` that provides it. A
+// rank that already holds a box provides it itself; else holders are used in turn. Partial and PerLane have
+// no boxes: InternalError.
+std::vector<Transfer> redistribute(const Shape& shape, const Layout& from, const Mesh& from_mesh,
+                                   const Layout& to, const Mesh& to_mesh);
 
 }  // namespace lockstep

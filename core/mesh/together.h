@@ -11,13 +11,15 @@
 
 namespace lockstep {
 
-// After the work: agrees on the text of a UserError, then on that of any other failure; `defect` is rethrown where it is this rank's own.
-// Collective. For together().
-void settle_together(Group& group, const std::string& refused, const std::string& broken, std::exception_ptr defect);
+// After the work: agrees on the text of a UserError, then on that of any other failure; `defect` is rethrown
+// where it is this rank's own. Collective. For together().
+void settle_together(Group& group, const std::string& refused, const std::string& broken,
+                     std::exception_ptr defect);
 
-// Runs `work` and returns its result when it went well on all ranks. Else all throw, before one of them can wait for another: UserError
-// with the text of the first rank that has one (as agree); for any other failure the rank's own exception, which is a PeerError to the
-// others. A PeerError inside `work` leaves at once: the world is gone. No collective belongs inside. Collective over `group`.
+// Runs `work` and returns its result when it went well on all ranks. Else all throw, before one of them can
+// wait for another: UserError with the text of the first rank that has one (as agree); for any other failure
+// the rank's own exception, which is a PeerError to the others. A PeerError inside `work` leaves at once: the
+// world is gone. No collective belongs inside. Collective over `group`.
 template <class Work>
 auto together(Group& group, Work work) {
   using Result = decltype(work());

@@ -5,18 +5,20 @@
 
 namespace lockstep {
 
-void check_heads(std::string_view who, const SourceLine& at, int64_t width, int64_t heads, int64_t kv_heads, bool rotary) {
+void check_heads(std::string_view who, const SourceLine& at, int64_t width, int64_t heads, int64_t kv_heads,
+                 bool rotary) {
   auto fail = [&](const std::string& what) { throw UserError(str("[", who, "] ", at.text(), ": ", what)); };
   if (width < 1 || heads < 1 || kv_heads < 1)
     fail(str("width ", width, ", heads ", heads, " and kv_heads ", kv_heads, " must be at least 1"));
   if (width % heads) {
     int64_t below = width / heads * heads;
     fail(str("width ", width, " is not divisible by heads ", heads, "; ",
-             below ? str("widths near it: ", below, " and ", below + heads) : str("the smallest width is ", heads)));
+             below ? str("widths near it: ", below, " and ", below + heads)
+                   : str("the smallest width is ", heads)));
   }
   if (heads % kv_heads)
-    fail(
-        str("heads ", heads, " is not divisible by kv_heads ", kv_heads, "; each head of keys and values serves the same number of heads"));
+    fail(str("heads ", heads, " is not divisible by kv_heads ", kv_heads,
+             "; each head of keys and values serves the same number of heads"));
   if (rotary && width / heads % 2)
     fail(str("width ", width, " / heads ", heads, " gives a head dim of ", width / heads,
              ", which is odd; the rotary embedding turns pairs of features"));
@@ -24,17 +26,20 @@ void check_heads(std::string_view who, const SourceLine& at, int64_t width, int6
 
 namespace {
 // Checks before the first member records anything.
-int64_t checked_width(const Scope& at, int64_t width, int64_t heads, int64_t kv_heads, bool rotary, Here line) {
+int64_t checked_width(const Scope& at, int64_t width, int64_t heads, int64_t kv_heads, bool rotary,
+                      Here line) {
   check_heads("attention", line_of(line, at.path()), width, heads, kv_heads, rotary);
   return width;
 }
 // [B, T, heads * D] -> [B, T, heads, D]
-Tensor to_heads(Tensor x, int64_t heads) { return reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads}); }
+Tensor to_heads(Tensor x, int64_t heads) {
+  return reshape(x, {x.size(0), x.size(1), heads, x.size(2) / heads});
+}
 
 void check_input(const Tensor& x, const std::string& path, int64_t width, Here at) {
   if (x.defined() && (x.ndim() != 3 || x.size(2) != width))
-    throw UserError(
-        str("[attention] ", line_of(at, path).text(), ": the input is ", x.text(), "; it must be [sequences, tokens, ", width, "]"));
+    throw UserError(str("[attention] ", line_of(at, path).text(), ": the input is ", x.text(),
+                        "; it must be [sequences, tokens, ", width, "]"));
 }
 }  // namespace
 
@@ -54,7 +59,8 @@ Tensor Attention::operator()(Tensor x, Here at) const {
   return out_(reshape(mixed, x.shape()), at);
 }
 
-LlamaAttention::LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads, double rope_theta, Init out_init, Here line)
+LlamaAttention::LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t kv_heads, double rope_theta,
+                               Init out_init, Here line)
     : path_(at.path()),
       width_(checked_width(at, width, heads, kv_heads, true, line)),
       heads_(heads),

@@ -1,11 +1,13 @@
-// The layers. State enters the graph in statements of its own: the order of inputs must not follow the compiler's order of arguments.
+// The layers. State enters the graph in statements of its own: the order of inputs must not follow the
+// compiler's order of arguments.
 #include "core/nn/layers.h"
 
 #include "core/base/error.h"
 
 namespace lockstep {
 
-InLayer::InLayer(const Tensor& x, const std::string& fqn, Here at) : builder_(x.builder()), line_(line_of(at, fqn)), at_line_(line_) {
+InLayer::InLayer(const Tensor& x, const std::string& fqn, Here at)
+    : builder_(x.builder()), line_(line_of(at, fqn)), at_line_(line_) {
   if (!builder_) throw UserError(str("[layer] ", line_.text(), ": the input is an empty Tensor"));
   before_ = std::exchange(builder_->scope, fqn);
 }
@@ -59,7 +61,8 @@ Tensor RmsNorm::operator()(Tensor x, Here at) const {
 
 Dropout::Dropout(Scope at, double p, Here line) : path_(at.path()), p_(p) {
   if (!(p >= 0 && p < 1))
-    throw UserError(str("[dropout] ", line_of(line, path_).text(), ": p is ", number_text(p), "; it must be at least 0 and less than 1"));
+    throw UserError(str("[dropout] ", line_of(line, path_).text(), ": p is ", number_text(p),
+                        "; it must be at least 0 and less than 1"));
 }
 Tensor Dropout::operator()(Tensor x, Here at) const {
   if (p_ == 0 || Evaluation::active()) return x;

@@ -1,6 +1,7 @@
-// Layers: each is a struct with the parameters it records and a call that writes nodes. FQNs are those of PyTorch: weight, bias.
-// Each computes in the state's compute dtype (State::compute_dtype), which is also the dtype of the activations that it takes and gives.
-// Shapes: "..." is any number of leading dims. A call's `at` is the user's line, which errors name beside the layer's FQN.
+// Layers: each is a struct with the parameters it records and a call that writes nodes. FQNs are those of
+// PyTorch: weight, bias. Each computes in the state's compute dtype (State::compute_dtype), which is also the
+// dtype of the activations that it takes and gives. Shapes: "..." is any number of leading dims. A call's
+// `at` is the user's line, which errors name beside the layer's FQN.
 #pragma once
 
 #include <string>
@@ -43,7 +44,8 @@ inline constexpr double kInitStd = 0.02;
 // weight [out, in], bias [out] (zeros).
 class Linear {
  public:
-  Linear(Scope at, int64_t in, int64_t out, bool bias = true, Init weight_init = init::normal(kInitStd), Here line = Here::current());
+  Linear(Scope at, int64_t in, int64_t out, bool bias = true, Init weight_init = init::normal(kInitStd),
+         Here line = Here::current());
   Tensor operator()(Tensor x, Here at = Here::current()) const;  // [..., in] -> [..., out]
   Parameter weight, bias;                                        // bias is empty without one
 
@@ -54,9 +56,10 @@ class Linear {
 // weight [rows, width].
 class Embedding {
  public:
-  Embedding(Scope at, int64_t rows, int64_t width, Init weight_init = init::normal(kInitStd), Here line = Here::current());
+  Embedding(Scope at, int64_t rows, int64_t width, Init weight_init = init::normal(kInitStd),
+            Here line = Here::current());
   Tensor operator()(Tensor ids, Here at = Here::current()) const;  // i32 [...] -> [..., width]
-  Tensor logits(Tensor x, Here at = Here::current()) const;        // the tied head: [..., width] -> [..., rows]
+  Tensor logits(Tensor x, Here at = Here::current()) const;  // the tied head: [..., width] -> [..., rows]
   Parameter weight;
 
  private:
@@ -87,8 +90,8 @@ class RmsNorm {
   double eps_;
 };
 
-// Zeroes elements with probability p while training and scales the rest by 1 / (1 - p). The path keys the random stream: equal masks on any
-// mesh. UserError unless 0 <= p < 1.
+// Zeroes elements with probability p while training and scales the rest by 1 / (1 - p). The path keys the
+// random stream: equal masks on any mesh. UserError unless 0 <= p < 1.
 class Dropout {
  public:
   Dropout(Scope at, double p, Here line = Here::current());

@@ -7,11 +7,15 @@
 namespace lockstep {
 
 void metric(const std::string& name, Tensor value, Here at) {
-  auto fail = [&](const std::string& what) { throw UserError(str("[metric] ", line_of(at).text(), ": \"", name, "\" ", what)); };
+  auto fail = [&](const std::string& what) {
+    throw UserError(str("[metric] ", line_of(at).text(), ": \"", name, "\" ", what));
+  };
   if (!value.defined()) fail("is an empty Tensor");
-  if (value.ndim() != 0) fail(str("is ", value.text(), "; a metric is a scalar (rank 0): reduce it with sum or mean"));
+  if (value.ndim() != 0)
+    fail(str("is ", value.text(), "; a metric is a scalar (rank 0): reduce it with sum or mean"));
   Graph& graph = value.builder()->graph;
-  if (graph.find_output(name) != kNoValue) fail("is reported twice in one step; give one of the two another name");
+  if (graph.find_output(name) != kNoValue)
+    fail("is reported twice in one step; give one of the two another name");
   graph.add_output(OutputKind::metric, name, value.id());
 }
 

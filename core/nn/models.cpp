@@ -15,10 +15,13 @@ void check_sizes(std::string_view who, const SourceLine& at, const Options& o) {
   const std::pair<const char*, int64_t> sizes[] = {
       {"vocab", o.vocab}, {"context", o.context}, {"width", o.width}, {"depth", o.depth}, {"heads", o.heads}};
   for (auto [name, size] : sizes)
-    if (size < 1) throw UserError(str("[", who, "] ", at.text(), ": ", name, " is ", size, "; it must be at least 1"));
-  if (!(o.eps > 0)) throw UserError(str("[", who, "] ", at.text(), ": eps is ", number_text(o.eps), "; it must be above 0"));
+    if (size < 1)
+      throw UserError(str("[", who, "] ", at.text(), ": ", name, " is ", size, "; it must be at least 1"));
+  if (!(o.eps > 0))
+    throw UserError(str("[", who, "] ", at.text(), ": eps is ", number_text(o.eps), "; it must be above 0"));
   if (!(o.dropout >= 0 && o.dropout < 1))
-    throw UserError(str("[", who, "] ", at.text(), ": dropout is ", number_text(o.dropout), "; it must be at least 0 and less than 1"));
+    throw UserError(str("[", who, "] ", at.text(), ": dropout is ", number_text(o.dropout),
+                        "; it must be at least 0 and less than 1"));
 }
 
 GptOptions checked(const GptOptions& o, Here line) {
@@ -30,10 +33,11 @@ GptOptions checked(const GptOptions& o, Here line) {
 LlamaOptions checked(LlamaOptions o, Here line) {
   check_sizes("llama", line_of(line), o);
   if (o.kv_heads < 0 || o.hidden < 0)
-    throw UserError(
-        str("[llama] ", line_of(line).text(), ": kv_heads is ", o.kv_heads, " and hidden is ", o.hidden, "; they must be at least 0"));
+    throw UserError(str("[llama] ", line_of(line).text(), ": kv_heads is ", o.kv_heads, " and hidden is ",
+                        o.hidden, "; they must be at least 0"));
   if (!(o.rope_theta > 0))
-    throw UserError(str("[llama] ", line_of(line).text(), ": rope_theta is ", number_text(o.rope_theta), "; it must be above 0"));
+    throw UserError(str("[llama] ", line_of(line).text(), ": rope_theta is ", number_text(o.rope_theta),
+                        "; it must be above 0"));
   if (!o.kv_heads) o.kv_heads = o.heads;
   if (!o.hidden) o.hidden = (8 * o.width + 3 * 64 - 1) / (3 * 64) * 64;
   check_heads("llama", line_of(line), o.width, o.heads, o.kv_heads, /*rotary=*/true);
@@ -42,11 +46,13 @@ LlamaOptions checked(LlamaOptions o, Here line) {
 
 void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at) {
   if (!ids.defined() || ids.ndim() != 2 || ids.dtype() != DType::i32)
-    throw UserError(str("[", who, "] ", line_of(at).text(), ": the ids are ", ids.defined() ? ids.text() : "an empty Tensor",
+    throw UserError(str("[", who, "] ", line_of(at).text(), ": the ids are ",
+                        ids.defined() ? ids.text() : "an empty Tensor",
                         "; they must be i32[sequences, tokens]"));
   if (ids.size(1) > context)
-    throw UserError(str("[", who, "] ", line_of(at).text(), ": sequences of ", ids.size(1), " tokens are longer than the context of ",
-                        context, "; raise context or cut the sequences"));
+    throw UserError(str("[", who, "] ", line_of(at).text(), ": sequences of ", ids.size(1),
+                        " tokens are longer than the context of ", context,
+                        "; raise context or cut the sequences"));
 }
 }  // namespace
 
@@ -125,10 +131,15 @@ std::vector<PlacementRule> Llama::placements() {
 
 Model model_from(Scope at, const ModelOptions& o, Here line) {
   if (o.kind == "gpt") {
-    Gpt gpt(
-        at,
-        {.vocab = o.vocab, .context = o.context, .width = o.width, .depth = o.depth, .heads = o.heads, .eps = o.eps, .dropout = o.dropout},
-        line);
+    Gpt gpt(at,
+            {.vocab = o.vocab,
+             .context = o.context,
+             .width = o.width,
+             .depth = o.depth,
+             .heads = o.heads,
+             .eps = o.eps,
+             .dropout = o.dropout},
+            line);
     return {[gpt](Tensor ids, bool training) { return gpt(ids, training); }, Gpt::placements()};
   }
   if (o.kind == "llama") {
@@ -147,8 +158,8 @@ Model model_from(Scope at, const ModelOptions& o, Here line) {
     return {[llama](Tensor ids, bool training) { return llama(ids, training); }, Llama::placements()};
   }
   std::string near = nearest(o.kind, {"gpt", "llama"});
-  throw UserError(
-      str("[model] no model is called \"", o.kind, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"), "; kinds: gpt, llama"));
+  throw UserError(str("[model] no model is called \"", o.kind, "\"",
+                      near.empty() ? "" : str("; did you mean \"", near, "\"?"), "; kinds: gpt, llama"));
 }
 
 }  // namespace lockstep::models

@@ -1,4 +1,5 @@
-// Spec: what is recorded of a tensor that outlives a step. Parameter: a handle of a spec, which gives the tensor while a step is traced.
+// Spec: what is recorded of a tensor that outlives a step. Parameter: a handle of a spec, which gives the
+// tensor while a step is traced.
 #pragma once
 
 #include <string>
@@ -21,9 +22,9 @@ struct Spec {
   Shape shape;  // global
   Init init;
   Role role = Role::parameter;
-  bool trainable = false;  // a parameter that State::parameters() lists
-  std::string of;          // moment: the FQN of its parameter
-  SourceLine at;           // the user's line that recorded it
+  bool trainable = false;      // a parameter that State::parameters() lists
+  std::string of;              // moment: the FQN of its parameter
+  SourceLine at;               // the user's line that recorded it
   DType compute = DType::f32;  // what layers read it as: State::compute_dtype for a parameter, else `dtype`
 };
 
@@ -41,9 +42,11 @@ class Parameter {
   Tensor operator()(const Tensor& beside) const {
     return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)};
   }
-  // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where that is the dtype itself). Its
-  // gradient comes back through the node, in the parameter's own dtype.
-  Tensor computed(const Tensor& beside, Here at = Here::current()) const { return convert((*this)(beside), spec_->compute, at); }
+  // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where
+  // that is the dtype itself). Its gradient comes back through the node, in the parameter's own dtype.
+  Tensor computed(const Tensor& beside, Here at = Here::current()) const {
+    return convert((*this)(beside), spec_->compute, at);
+  }
 
  private:
   const Spec* spec_ = nullptr;

@@ -17,24 +17,32 @@ void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns)
   if (std::find(dims.begin(), dims.end(), rule.dim) == dims.end()) {
     std::string near = nearest(rule.dim, dims);
     throw UserError(str("[place] ", text(rule), ": no mesh dim is called \"", rule.dim, "\"",
-                        near.empty() ? "" : str("; did you mean \"", near, "\"?"), " Names: ", join(dims, ", ")));
+                        near.empty() ? "" : str("; did you mean \"", near, "\"?"),
+                        " Names: ", join(dims, ", ")));
   }
   if (rule.place.kind != Placement::Kind::replicate && rule.place.kind != Placement::Kind::shard)
-    throw UserError(str("[place] ", text(rule), ": state is Replicate or Shard; ", text(rule.place), " exists only within a step"));
-  if (std::any_of(fqns.begin(), fqns.end(), [&](const std::string& fqn) { return glob_match(rule.params, fqn); })) return;
+    throw UserError(str("[place] ", text(rule), ": state is Replicate or Shard; ", text(rule.place),
+                        " exists only within a step"));
+  if (std::any_of(fqns.begin(), fqns.end(),
+                  [&](const std::string& fqn) { return glob_match(rule.params, fqn); }))
+    return;
   std::string near = nearest(rule.params, fqns);
   if (near.empty() && !fqns.empty()) near = fqns.front();
-  throw UserError(str("[place] ", text(rule), ": no tensor has a name like \"", rule.params, "\"; ",
-                      near.empty() ? "the state is empty: construct the model first" : str("nearest: \"", near, "\"")));
+  throw UserError(
+      str("[place] ", text(rule), ": no tensor has a name like \"", rule.params, "\"; ",
+          near.empty() ? "the state is empty: construct the model first" : str("nearest: \"", near, "\"")));
 }
 
 namespace {
 // The one rule of the list that names `fqn` on the mesh dim, or null.
-const PlacementRule* rule_for(const std::string& fqn, std::string_view dim, const std::vector<PlacementRule>& rules) {
+const PlacementRule* rule_for(const std::string& fqn, std::string_view dim,
+                              const std::vector<PlacementRule>& rules) {
   const PlacementRule* found = nullptr;
   for (const auto& rule : rules) {
     if (rule.dim != dim || !glob_match(rule.params, fqn)) continue;
-    if (found) throw UserError(str("[place] \"", fqn, "\" has two rules on ", dim, ": ", text(*found), " and ", text(rule), "; keep one"));
+    if (found)
+      throw UserError(str("[place] \"", fqn, "\" has two rules on ", dim, ": ", text(*found), " and ",
+                          text(rule), "; keep one"));
     found = &rule;
   }
   return found;
@@ -53,16 +61,18 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
   if (place.kind != Placement::Kind::shard) return;
   int dims = static_cast<int>(spec.shape.size());
   if (place.dim < 0 || place.dim >= dims)
-    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ", shape_text(spec.dtype, spec.shape), " and has no dim ",
-                        place.dim, "; its dims are 0 .. ", dims - 1));
+    throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ",
+                        shape_text(spec.dtype, spec.shape), " and has no dim ", place.dim,
+                        "; its dims are 0 .. ", dims - 1));
   int64_t size = spec.shape[static_cast<size_t>(place.dim)];
   if (place.groups < 1 || size % place.groups)
-    throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ", shape_text(spec.dtype, spec.shape),
-                        " has size ", size, ", which does not divide into ", place.groups, " groups"));
+    throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ",
+                        shape_text(spec.dtype, spec.shape), " has size ", size,
+                        ", which does not divide into ", place.groups, " groups"));
 }
 
-Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
-                  const StatePolicy& policy) {
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
+                  const std::vector<PlacementRule>& defaults, const Mesh& mesh, const StatePolicy& policy) {
   Layout layout;
   bool rule_on_shard = false;
   for (std::string_view dim : {"tp", "dp_shard", "dp_replicate", "cp", "pp"}) {
@@ -75,8 +85,10 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, con
     if (rule) check_fit(spec, *rule);
     const int at = mesh.find(dim), outer = mesh.find("dp_shard");
     if (at < 0) continue;
-    // dp_replicate splits further what dp_shard has split, so what a rule keeps whole on dp_shard is whole on both.
-    const bool whole = dim == "dp_replicate" && outer >= 0 && layout.on(outer) == Replicate() && rule_on_shard;
+    // dp_replicate splits further what dp_shard has split, so what a rule keeps whole on dp_shard is whole on
+    // both.
+    const bool whole =
+        dim == "dp_replicate" && outer >= 0 && layout.on(outer) == Replicate() && rule_on_shard;
     layout.set(at, rule ? rule->place : whole ? Replicate() : by_name(spec, dim, policy));
     if (dim == "dp_shard") rule_on_shard = rule != nullptr;
   }

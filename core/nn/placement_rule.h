@@ -17,7 +17,8 @@ struct PlacementRule {
 };
 std::string text(const PlacementRule& rule);  // {"tp", "blocks.*.up.*", Shard(0)} at gpt.cpp:12
 
-// UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of `fqns`.
+// UserError for an unknown mesh dim, a placement that state cannot have, and a glob that matches none of
+// `fqns`.
 void check_rule(const PlacementRule& rule, const std::vector<std::string>& fqns);
 
 // UserError where the rule's shard is of a dim that the tensor lacks, or of groups that do not divide it.
@@ -25,20 +26,24 @@ void check_fit(const Spec& spec, const PlacementRule& rule);
 
 // What decides where a tensor lies when no rule names it.
 struct StatePolicy {
-  bool masters = false;  // layers compute in a smaller dtype: f32 parameters are masters, which only the rank that updates them needs
-  int zero = 3;          // of dp_shard: what is split over it. 1, 2: moments; 3: parameters too (Rajbhandari et al., 2020)
+  bool masters = false;  // layers compute in a smaller dtype: f32 parameters are masters, which only the rank
+                         // that updates them needs
+  int zero =
+      3;  // of dp_shard: what is split over it. 1, 2: moments; 3: parameters too (Rajbhandari et al., 2020)
 };
 
-// The layout of a tensor of the state: splits in the order tp, then dp_shard, then dp_replicate (then what other dims the rules name).
-// Per mesh dim: the rule whose glob names the tensor; else, for a moment, the rule that names its parameter; else the same from
-// `defaults`; else the name of the mesh dim says it:
-//   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0) on both;
-//   moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows;
-//   buffer: Replicate.
-// dp_replicate splits further what dp_shard has split: what a rule keeps whole on dp_shard stays whole on dp_replicate.
-// Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1 are kept, so that a layout does not
-// depend on sizes. UserError when two rules of one list name one tensor on one mesh dim, or a placement does not fit the shape.
-Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules, const std::vector<PlacementRule>& defaults, const Mesh& mesh,
+// The layout of a tensor of the state: splits in the order tp, then dp_shard, then dp_replicate (then what
+// other dims the rules name). Per mesh dim: the rule whose glob names the tensor; else, for a moment, the
+// rule that names its parameter; else the same from `defaults`; else the name of the mesh dim says it:
+//   parameter: Replicate on dp_replicate; on dp_shard Shard(0) for ZeRO 3, else Replicate; a master: Shard(0)
+//   on both; moment: Shard(0) on dp_shard and dp_replicate, so that each rank updates its rows; buffer:
+//   Replicate.
+// dp_replicate splits further what dp_shard has split: what a rule keeps whole on dp_shard stays whole on
+// dp_replicate. Tensors of 0 dims stay replicated. Mesh dims that the mesh lacks are skipped; those of size 1
+// are kept, so that a layout does not depend on sizes. UserError when two rules of one list name one tensor
+// on one mesh dim, or a placement does not fit the shape.
+Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
+                  const std::vector<PlacementRule>& defaults, const Mesh& mesh,
                   const StatePolicy& policy = {});
 
 }  // namespace lockstep

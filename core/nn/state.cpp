@@ -20,29 +20,37 @@ std::string_view name(Role role) {
   return "?";
 }
 
-SourceLine line_of(Here at, std::string scope) { return {at.file_name(), static_cast<int>(at.line()), std::move(scope)}; }
+SourceLine line_of(Here at, std::string scope) {
+  return {at.file_name(), static_cast<int>(at.line()), std::move(scope)};
+}
 
 Scope Scope::operator/(std::string_view part) const {
-  auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-'; };
+  auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
   if (part.empty() || !std::all_of(part.begin(), part.end(), allowed))
     throw UserError(str("[scope] \"", part, "\" under \"", path_,
-                        "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" for a path of two parts"));
+                        "\": a part of a path has letters, digits, _ and - only; write at / \"a\" / \"b\" "
+                        "for a path of two parts"));
   return {*state_, path_.empty() ? std::string(part) : str(path_, ".", part)};
 }
 Scope Scope::operator/(int64_t index) const { return *this / std::string_view(str(index)); }
 
 Parameter Scope::parameter(std::string_view name, Shape shape, Init init, Here at) const {
-  return state_->record({(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, true, "", line_of(at)});
+  return state_->record(
+      {(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, true, "", line_of(at)});
 }
 Parameter Scope::frozen(std::string_view name, Shape shape, Init init, Here at) const {
-  return state_->record({(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, false, "", line_of(at)});
+  return state_->record(
+      {(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, false, "", line_of(at)});
 }
 Parameter Scope::buffer(std::string_view name, DType dtype, Shape shape, Init init, Here at) const {
-  return state_->record({(*this / name).path(), dtype, std::move(shape), init, Role::buffer, false, "", line_of(at)});
+  return state_->record(
+      {(*this / name).path(), dtype, std::move(shape), init, Role::buffer, false, "", line_of(at)});
 }
 Parameter Scope::moment(const Parameter& of, std::string_view name, Here at) const {
-  return state_->record({str(path_.empty() ? "" : path_ + ".", of.fqn(), ".", name), of.dtype(), of.shape(), init::zeros(), Role::moment,
-                         false, of.fqn(), line_of(at)});
+  return state_->record({str(path_.empty() ? "" : path_ + ".", of.fqn(), ".", name), of.dtype(), of.shape(),
+                         init::zeros(), Role::moment, false, of.fqn(), line_of(at)});
 }
 
 namespace {
@@ -53,18 +61,22 @@ DType computed_in(const Spec& spec, DType compute) {
 
 void State::compute_dtype(DType dtype, Here at) {
   if (dtype != DType::f32 && dtype != DType::bf16)
-    throw UserError(str("[state] ", line_of(at).text(), ": layers cannot compute in ", lockstep::name(dtype), "; choose f32 or bf16",
-                        dtype == DType::f16 ? " (f16 has no room for small gradients without a loss scale)" : ""));
+    throw UserError(
+        str("[state] ", line_of(at).text(), ": layers cannot compute in ", lockstep::name(dtype),
+            "; choose f32 or bf16",
+            dtype == DType::f16 ? " (f16 has no room for small gradients without a loss scale)" : ""));
   compute_ = dtype;
   for (Spec& spec : specs_) spec.compute = computed_in(spec, compute_);
 }
 
 void State::zero(int level, Here at) {
   if (level < 1 || level > 3)
-    throw UserError(str("[state] ", line_of(at).text(), ": ZeRO level ", level, "; choose 1 (moments are split over dp_shard), 2 (gradients "
+    throw UserError(str("[state] ", line_of(at).text(), ": ZeRO level ", level,
+                        "; choose 1 (moments are split over dp_shard), 2 (gradients "
                         "too) or 3 (parameters too)"));
   if (allocated_)
-    throw UserError(str("[state] ", line_of(at).text(), ": the state is already materialised; choose the ZeRO level before materialize() or "
+    throw UserError(str("[state] ", line_of(at).text(),
+                        ": the state is already materialised; choose the ZeRO level before materialize() or "
                         "resume()"));
   zero_ = level;
 }
@@ -72,15 +84,18 @@ void State::zero(int level, Here at) {
 Parameter State::record(Spec spec) {
   if (allocated_)
     throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(),
-                        ": the state is already materialised; construct models and optimizers before materialize() or resume()"));
+                        ": the state is already materialised; construct models and optimizers before "
+                        "materialize() or resume()"));
   for (int64_t size : spec.shape)
     if (size < 1)
-      throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ", shape_text(spec.dtype, spec.shape), " has a size of ", size,
+      throw UserError(str("state \"", spec.fqn, "\" at ", spec.at.text(), ": ",
+                          shape_text(spec.dtype, spec.shape), " has a size of ", size,
                           "; every size must be at least 1"));
   if (auto found = index_.find(spec.fqn); found != index_.end()) {
     const Spec& first = specs_[found->second];
-    throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape), " at ", first.at.text(),
-                        " and ", shape_text(spec.dtype, spec.shape), " at ", spec.at.text(), "; give one of the two another path"));
+    throw UserError(str("state \"", spec.fqn, "\" is recorded twice: ", shape_text(first.dtype, first.shape),
+                        " at ", first.at.text(), " and ", shape_text(spec.dtype, spec.shape), " at ",
+                        spec.at.text(), "; give one of the two another path"));
   }
   spec.compute = computed_in(spec, compute_);
   index_.emplace(spec.fqn, specs_.size());
@@ -104,13 +119,14 @@ size_t State::index_of(std::string_view fqn) const {
   std::vector<std::string> known;
   for (const Spec& spec : specs_) known.push_back(spec.fqn);
   std::string near = nearest(fqn, known);
-  throw UserError(
-      str("state has no tensor \"", fqn, "\" among its ", known.size(), near.empty() ? "" : str("; did you mean \"", near, "\"?")));
+  throw UserError(str("state has no tensor \"", fqn, "\" among its ", known.size(),
+                      near.empty() ? "" : str("; did you mean \"", near, "\"?")));
 }
 
 void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule> rules, Here at) {
   if (allocated_)
-    throw UserError(str("[place] ", line_of(at).text(), ": the state is already materialised; place it before materialize() or resume()"));
+    throw UserError(str("[place] ", line_of(at).text(),
+                        ": the state is already materialised; place it before materialize() or resume()"));
   std::vector<std::string> fqns;
   for (const Spec& spec : specs_) fqns.push_back(spec.fqn);
   // All that is wrong; of tensors that fail alike, the first one.
@@ -122,7 +138,9 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
       return false;
     } catch (const UserError& error) {
       std::string reason = error.what();
-      if (size_t at = fqn.empty() ? std::string::npos : reason.find("\"" + fqn + "\""); at != std::string::npos) reason.erase(at, fqn.size() + 2);
+      if (size_t at = fqn.empty() ? std::string::npos : reason.find("\"" + fqn + "\"");
+          at != std::string::npos)
+        reason.erase(at, fqn.size() + 2);
       if (reasons.insert(reason).second) wrong.push_back(error.what());
       return true;
     }
@@ -134,17 +152,23 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
   }
   for (const auto& rule : to)  // each by itself: a layout stops at the first that does not fit
     for (const Spec& spec : specs_)
-      if (!spec.shape.empty() && glob_match(rule.params, spec.fqn)) fails(spec.fqn, [&] { check_fit(spec, rule); });
-  for (const Spec& spec : specs_) fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, policy()); });
+      if (!spec.shape.empty() && glob_match(rule.params, spec.fqn))
+        fails(spec.fqn, [&] { check_fit(spec, rule); });
+  for (const Spec& spec : specs_)
+    fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, policy()); });
   if (wrong.empty()) return;
   to = std::move(before);
   if (wrong.size() == 1) throw UserError(wrong[0]);
   throw UserError(str("[place] ", wrong.size(), " errors\n  ", join(wrong, "\n  ")));
 }
 void State::place(std::vector<PlacementRule> rules, Here at) { add_rules(rules_, std::move(rules), at); }
-void State::place_by_default(std::vector<PlacementRule> rules, Here at) { add_rules(defaults_, std::move(rules), at); }
+void State::place_by_default(std::vector<PlacementRule> rules, Here at) {
+  add_rules(defaults_, std::move(rules), at);
+}
 
-Layout State::layout(std::string_view fqn) const { return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, policy()); }
+Layout State::layout(std::string_view fqn) const {
+  return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, policy());
+}
 
 std::string State::row_of(const std::string& fqn, const std::string& mesh_dim) const {
   for (const auto* list : {&rules_, &defaults_})
@@ -157,7 +181,8 @@ std::vector<std::string> State::whole_on(const std::string& mesh_dim) const {
   std::vector<std::string> out;
   const int at = mesh_.words.find(mesh_dim);
   for (const Spec& spec : specs_)
-    if (spec.role == Role::parameter && (at < 0 || layout_for(spec, rules_, defaults_, mesh_.words, policy()).on(at) == Replicate()))
+    if (spec.role == Role::parameter &&
+        (at < 0 || layout_for(spec, rules_, defaults_, mesh_.words, policy()).on(at) == Replicate()))
       out.push_back(spec.fqn);
   return out;
 }
@@ -165,7 +190,8 @@ std::vector<std::string> State::whole_on(const std::string& mesh_dim) const {
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
-    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words, spec.shape)) *
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words,
+                                      spec.shape)) *
              static_cast<int64_t>(size_of(spec.dtype));
   return bytes;
 }
@@ -174,7 +200,9 @@ void State::allocate() {
   if (allocated_) return;
   std::deque<Array> made;
   for (const Spec& spec : specs_)
-    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words, mesh_.rank));
+    made.push_back(make_array(spec.fqn, spec.dtype, spec.shape,
+                              layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words,
+                              mesh_.rank));
   arrays_ = std::move(made);
   allocated_ = true;
 }
@@ -206,11 +234,12 @@ Array* State::find(std::string_view fqn) {
   return found == index_.end() ? nullptr : &arrays_[found->second];
 }
 
-void State::add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars) {
+void State::add_optimizer(const std::string& path, const SourceLine& at,
+                          std::function<Scalars(int64_t step)> scalars) {
   for (const auto& other : optimizers_)
     if (other.path == path)
-      throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(), " and ", at.text(),
-                          "; give one of them another path"));
+      throw UserError(str("[optimizer] the path \"", path, "\" has two optimizers, at ", other.at.text(),
+                          " and ", at.text(), "; give one of them another path"));
   optimizers_.push_back({path, at, std::move(scalars)});
 }
 
@@ -221,8 +250,9 @@ State::Scalars State::scalars(int64_t step) const {
     for (const auto& [name, value] : optimizer.scalars(step)) {
       const auto [owner, added] = owners.emplace(name, &optimizer);
       if (!added)
-        throw UserError(str("[optimizer] the scalar \"", name, "\" is set twice: by \"", owner->second->path, "\" at ", owner->second->at.text(),
-                            " and by \"", optimizer.path, "\" at ", optimizer.at.text(), "; give one of the two another name"));
+        throw UserError(str("[optimizer] the scalar \"", name, "\" is set twice: by \"", owner->second->path,
+                            "\" at ", owner->second->at.text(), " and by \"", optimizer.path, "\" at ",
+                            optimizer.at.text(), "; give one of the two another name"));
       out.emplace(name, value);
     }
   return out;

@@ -13,7 +13,8 @@
 
 namespace lockstep {
 
-// First specs are recorded (models, then optimizers), then placed, then materialised shard by shard: no rank ever holds the whole model.
+// First specs are recorded (models, then optimizers), then placed, then materialised shard by shard: no rank
+// ever holds the whole model.
 class State {
  public:
   State(const LiveMesh& mesh, uint64_t seed) : mesh_(mesh), seed_(seed) {}
@@ -24,32 +25,38 @@ class State {
   Scope operator/(std::string_view part) { return root() / part; }
   const LiveMesh& mesh() const { return mesh_; }
   uint64_t seed() const { return seed_; }
-  // What layers compute in: f32 (the start), or bf16. Parameters stay f32, and so do their gradients, moments and updates: a layer reads a
-  // rounded copy (Parameter::computed), activations and logits are bf16, statistics, sums and losses f32. Holds for all that is traced from
-  // now on, whenever it was recorded. UserError for another dtype.
+  // What layers compute in: f32 (the start), or bf16. Parameters stay f32, and so do their gradients, moments
+  // and updates: a layer reads a rounded copy (Parameter::computed), activations and logits are bf16,
+  // statistics, sums and losses f32. Holds for all that is traced from now on, whenever it was recorded.
+  // UserError for another dtype.
   void compute_dtype(DType dtype, Here at = Here::current());
   DType compute_dtype() const { return compute_; }
 
-  // How much of the state dp_shard splits: 1 and 2 moments, 3 (the start) parameters too. It changes where tensors lie and what a step
-  // sends when, never a bit. UserError for another number, and when the state is already materialised.
+  // How much of the state dp_shard splits: 1 and 2 moments, 3 (the start) parameters too. It changes where
+  // tensors lie and what a step sends when, never a bit. UserError for another number, and when the state is
+  // already materialised.
   void zero(int level, Here at = Here::current());
   int zero() const { return zero_; }
 
-  // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is already materialised.
+  // Records a tensor. UserError: the FQN is taken (both lines are named), a size is below 1, or the state is
+  // already materialised.
   Parameter record(Spec spec);
   const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
   std::vector<Parameter> parameters() const;                // the trainable ones, in order of recording
   Parameter find_spec(std::string_view fqn) const;          // empty when there is none
 
-  // Where tensors lie. Every rule must match something that is recorded already; see layout_for for how rules are read, and check_rule and
-  // layout_for for what is thrown. The rules of all calls count together. UserError when the state is already materialised.
+  // Where tensors lie. Every rule must match something that is recorded already; see layout_for for how rules
+  // are read, and check_rule and layout_for for what is thrown. The rules of all calls count together.
+  // UserError when the state is already materialised.
   void place(std::vector<PlacementRule> rules, Here at = Here::current());
   // Rules that yield to those of place(): a model's own table.
   void place_by_default(std::vector<PlacementRule> rules, Here at = Here::current());
   Layout layout(std::string_view fqn) const;  // UserError naming the nearest FQN when there is no such tensor
-  // The row that says where a tensor lies on a mesh dim, or (a moment) where its parameter does not say it; "" for none.
+  // The row that says where a tensor lies on a mesh dim, or (a moment) where its parameter does not say it;
+  // "" for none.
   std::string row_of(const std::string& fqn, const std::string& mesh_dim) const;
-  std::vector<std::string> whole_on(const std::string& mesh_dim) const;  // parameters that a mesh dim does not split, in order of recording
+  std::vector<std::string> whole_on(
+      const std::string& mesh_dim) const;  // parameters that a mesh dim does not split, in order of recording
   // Bytes of state on the fullest rank; needs no allocation.
   int64_t bytes_per_rank() const;
 
@@ -65,10 +72,12 @@ class State {
   Array& array(std::string_view fqn);  // UserError naming the nearest FQN when there is no such tensor
   Array* find(std::string_view fqn);   // nullptr when there is no such tensor
 
-  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1; scalars() merges what all of
-  // them give. UserError when `path` has an optimizer already, or two of them set one scalar (both lines are named).
+  // Host scalars of a step ("optim.lr"): the optimizer at `path` adds a function of the step, counted from 1;
+  // scalars() merges what all of them give. UserError when `path` has an optimizer already, or two of them
+  // set one scalar (both lines are named).
   using Scalars = std::map<std::string, double>;
-  void add_optimizer(const std::string& path, const SourceLine& at, std::function<Scalars(int64_t step)> scalars);
+  void add_optimizer(const std::string& path, const SourceLine& at,
+                     std::function<Scalars(int64_t step)> scalars);
   Scalars scalars(int64_t step) const;
 
  private:

@@ -1,4 +1,5 @@
-// Activation rows: gelu (tanh and erf forms), silu and their gradients. They compute in f32 (f64 for f64) and round once.
+// Activation rows: gelu (tanh and erf forms), silu and their gradients. They compute in f32 (f64 for f64) and
+// round once.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -60,7 +61,9 @@ std::vector<Tensor> silu_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), s = sigmoid(x);
   return {convert(dy * (s * (x * (1.0 - s) + 1.0)), c.in[1].dtype())};
 }
-std::vector<Tensor> gelu_vjp(const VjpContext& c) { return apply("gelu_grad", {c.grad[0], c.in[0]}, c.attrs); }
+std::vector<Tensor> gelu_vjp(const VjpContext& c) {
+  return apply("gelu_grad", {c.grad[0], c.in[0]}, c.attrs);
+}
 std::vector<Tensor> silu_vjp(const VjpContext& c) { return apply("silu_grad", {c.grad[0], c.in[0]}); }
 
 std::vector<Sample> samples(size_t count, bool forms) {

@@ -23,10 +23,14 @@ Types infer_sdpa(const InferContext& c) {
       c.fail(str("dtypes differ: q ", in_text(c, 0), ", ", roles[i], " ", in_text(c, i), "; convert one?"));
   }
   const Shape &q = c.in[0].shape, &k = c.in[1].shape;
-  if (c.in[2].shape != k) c.fail(str("k is ", in_text(c, 1), ", v is ", in_text(c, 2), ": they have equal shapes"));
-  if (q[0] != k[0] || q[3] != k[3]) c.fail(str("q is ", in_text(c, 0), ", k is ", in_text(c, 1), ": batch and head_dim are equal"));
-  if (k[2] == 0 || q[2] % k[2] != 0) c.fail(str("q has ", q[2], " heads, k and v have ", k[2], ": kv_heads divides heads"));
-  if (c.attrs.flag("causal") && q[1] != k[1]) c.fail(str("q has ", q[1], " tokens, k has ", k[1], ": a causal mask needs as many"));
+  if (c.in[2].shape != k)
+    c.fail(str("k is ", in_text(c, 1), ", v is ", in_text(c, 2), ": they have equal shapes"));
+  if (q[0] != k[0] || q[3] != k[3])
+    c.fail(str("q is ", in_text(c, 0), ", k is ", in_text(c, 1), ": batch and head_dim are equal"));
+  if (k[2] == 0 || q[2] % k[2] != 0)
+    c.fail(str("q has ", q[2], " heads, k and v have ", k[2], ": kv_heads divides heads"));
+  if (c.attrs.flag("causal") && q[1] != k[1])
+    c.fail(str("q has ", q[1], " tokens, k has ", k[1], ": a causal mask needs as many"));
   (void)c.attrs.number("scale");
   return {c.in[0], {statistic(c.in[0].dtype), {q[0], q[2], q[1]}}};
 }
@@ -60,9 +64,11 @@ Tensor gather_heads(Tensor x, int64_t kv_heads) {
   return sum(reshape(x, {x.size(0), x.size(1), kv_heads, x.size(2) / kv_heads, x.size(3)}), {3});
 }
 Tensor dot(Tensor a, Tensor b, List lhs_batch, List rhs_batch, int64_t lhs_contract, int64_t rhs_contract) {
-  return apply1(
-      "dot", {a, b},
-      {{"lhs_batch", lhs_batch}, {"rhs_batch", rhs_batch}, {"lhs_contract", List{lhs_contract}}, {"rhs_contract", List{rhs_contract}}});
+  return apply1("dot", {a, b},
+                {{"lhs_batch", lhs_batch},
+                 {"rhs_batch", rhs_batch},
+                 {"lhs_contract", List{lhs_contract}},
+                 {"rhs_contract", List{rhs_contract}}});
 }
 // Scores [B,H,T,S], masked positions -inf.
 Tensor scores(Tensor q, Tensor k, const Attrs& attrs) {
@@ -85,8 +91,8 @@ std::vector<Tensor> sdpa_expand(const ExpandContext& c) {
 }
 std::vector<Tensor> sdpa_grad_expand(const ExpandContext& c) {
   int64_t heads = c.in[1].size(2), kv_heads = c.in[2].size(2);
-  Tensor dy = wide(c.in[0]), q = wide(c.in[1]), k = spread_heads(wide(c.in[2]), heads), v = spread_heads(wide(c.in[3]), heads),
-         o = wide(c.in[4]), lse = c.in[5];
+  Tensor dy = wide(c.in[0]), q = wide(c.in[1]), k = spread_heads(wide(c.in[2]), heads),
+         v = spread_heads(wide(c.in[3]), heads), o = wide(c.in[4]), lse = c.in[5];
   Tensor s = scores(q, k, c.attrs);
   Tensor p = exp(s - over_last(lse, s));
   Tensor delta = permute(sum(dy * o, {3}), {0, 2, 1});
@@ -96,7 +102,8 @@ std::vector<Tensor> sdpa_grad_expand(const ExpandContext& c) {
   Tensor dk = heads_first_back(dot(ds, q, {0, 1}, {0, 2}, 2, 1));
   Tensor dv = heads_first_back(dot(p, dy, {0, 1}, {0, 2}, 2, 1));
   DType dtype = c.in[1].dtype();
-  return {convert(dq, dtype), convert(gather_heads(dk, kv_heads), dtype), convert(gather_heads(dv, kv_heads), dtype)};
+  return {convert(dq, dtype), convert(gather_heads(dk, kv_heads), dtype),
+          convert(gather_heads(dv, kv_heads), dtype)};
 }
 std::vector<Tensor> sdpa_vjp(const VjpContext& c) {
   return apply("sdpa_grad", {c.grad[0], c.in[0], c.in[1], c.in[2], c.out[0], c.out[1]}, c.attrs);
@@ -104,7 +111,8 @@ std::vector<Tensor> sdpa_vjp(const VjpContext& c) {
 
 Attrs mask(bool causal, double scale) { return {{"causal", causal}, {"scale", scale}}; }
 Types forward_types(int64_t tokens, int64_t others, int64_t heads, int64_t kv_heads, int64_t head_dim) {
-  return {f32({2, tokens, heads, head_dim}), f32({2, others, kv_heads, head_dim}), f32({2, others, kv_heads, head_dim})};
+  return {f32({2, tokens, heads, head_dim}), f32({2, others, kv_heads, head_dim}),
+          f32({2, others, kv_heads, head_dim})};
 }
 Types grad_types(const Types& in) {
   const Shape& q = in[0].shape;
@@ -113,7 +121,8 @@ Types grad_types(const Types& in) {
 }  // namespace
 
 std::vector<Op> attention_rows() {
-  Types plain = forward_types(5, 5, 3, 3, 4), grouped = forward_types(7, 7, 4, 2, 6), wide_keys = forward_types(1, 9, 6, 1, 2);
+  Types plain = forward_types(5, 5, 3, 3, 4), grouped = forward_types(7, 7, 4, 2, 6),
+        wide_keys = forward_types(1, 9, 6, 1, 2);
   return {
       {.name = "sdpa",
        .kind = OpKind::composite,
@@ -121,7 +130,8 @@ std::vector<Op> attention_rows() {
        .split = split_sdpa,
        .vjp = sdpa_vjp,
        .expand = sdpa_expand,
-       .samples = {floats(plain, mask(true, 0.5)), floats(grouped, mask(true, 0.4)), floats(wide_keys, mask(false, 0.7))},
+       .samples = {floats(plain, mask(true, 0.5)), floats(grouped, mask(true, 0.4)),
+                   floats(wide_keys, mask(false, 0.7))},
        .statistics = 1},
       {.name = "sdpa_grad",
        .kind = OpKind::composite,
@@ -129,7 +139,8 @@ std::vector<Op> attention_rows() {
        .split = split_sdpa_grad,
        .expand = sdpa_grad_expand,
        .linear = {0},
-       .samples = {floats(grad_types(plain), mask(true, 0.5), -1, 1), floats(grad_types(grouped), mask(true, 0.4), -1, 1),
+       .samples = {floats(grad_types(plain), mask(true, 0.5), -1, 1),
+                   floats(grad_types(grouped), mask(true, 0.4), -1, 1),
                    floats(grad_types(wide_keys), mask(false, 0.7), -1, 1)}},
   };
 }

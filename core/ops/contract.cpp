@@ -1,4 +1,5 @@
-// Contract rows: dot (batch dims, lhs free dims, rhs free dims) and linear; joined with attention. Accumulation is f32, f64 for f64.
+// Contract rows: dot (batch dims, lhs free dims, rhs free dims) and linear; joined with attention.
+// Accumulation is f32, f64 for f64.
 #include <algorithm>
 #include <numeric>
 
@@ -25,7 +26,10 @@ List range(int64_t from, int64_t to) {
   return out;
 }
 Attrs dot_attrs(List lhs_batch, List rhs_batch, List lhs_contract, List rhs_contract) {
-  return {{"lhs_batch", lhs_batch}, {"rhs_batch", rhs_batch}, {"lhs_contract", lhs_contract}, {"rhs_contract", rhs_contract}};
+  return {{"lhs_batch", lhs_batch},
+          {"rhs_batch", rhs_batch},
+          {"lhs_contract", lhs_contract},
+          {"rhs_contract", rhs_contract}};
 }
 
 Types infer_dot(const InferContext& c) {
@@ -34,31 +38,32 @@ Types infer_dot(const InferContext& c) {
   const auto& [lhs, rhs] = std::tie(c.in[0], c.in[1]);
   std::string types = str("lhs ", text(lhs), ", rhs ", text(rhs));
   if (lhs.dtype != rhs.dtype) c.fail(str("dtypes differ: ", types, "; convert one side?"));
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
-             &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"),
+             &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
   checked_dims(c, both(lb, lc), lhs.shape.size(), "lhs dims");
   checked_dims(c, both(rb, rc), rhs.shape.size(), "rhs dims");
   if (lb.size() != rb.size() || lc.size() != rc.size())
-    c.fail(str("batch dims ", lb, " and ", rb, ", contracted dims ", lc, " and ", rc, ": the numbers of dims differ"));
+    c.fail(str("batch dims ", lb, " and ", rb, ", contracted dims ", lc, " and ", rc,
+               ": the numbers of dims differ"));
   Shape out;
   for (size_t i = 0; i < lb.size(); ++i) {
     if (lhs.shape[u(lb[i])] != rhs.shape[u(rb[i])])
-      c.fail(
-          str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[u(lb[i])], ", dim ", rb[i], " has ", rhs.shape[u(rb[i])]));
+      c.fail(str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[u(lb[i])], ", dim ", rb[i],
+                 " has ", rhs.shape[u(rb[i])]));
     out.push_back(lhs.shape[u(lb[i])]);
   }
   for (size_t i = 0; i < lc.size(); ++i)
     if (lhs.shape[u(lc[i])] != rhs.shape[u(rc[i])])
-      c.fail(
-          str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[u(lc[i])], ", dim ", rc[i], " has ", rhs.shape[u(rc[i])]));
+      c.fail(str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[u(lc[i])], ", dim ", rc[i],
+                 " has ", rhs.shape[u(rc[i])]));
   for (int64_t d : free_dims(lhs.shape.size(), both(lb, lc))) out.push_back(lhs.shape[u(d)]);
   for (int64_t d : free_dims(rhs.shape.size(), both(rb, rc))) out.push_back(rhs.shape[u(d)]);
   return {{lhs.dtype, out}};
 }
 
 std::string split_dot(const InferContext& c) {
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
-             &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"),
+             &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
   Letters letters;
   std::string lhs(c.in[0].shape.size(), ' '), rhs(c.in[1].shape.size(), ' '), out;
   for (size_t i = 0; i < lb.size(); ++i) out += lhs[u(lb[i])] = rhs[u(rb[i])] = letters.next();
@@ -76,15 +81,16 @@ List ranks(const List& of) {
   return out;
 }
 
-// d/da of dot(a, b) is dot(dy, b) over b's free dims: dims come as (batch, a's free, a's contracted in b's order), and go back to a's
-// order.
+// d/da of dot(a, b) is dot(dy, b) over b's free dims: dims come as (batch, a's free, a's contracted in b's
+// order), and go back to a's order.
 Grads dot_vjp(const VjpContext& c) {
-  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"), &lc = c.attrs.list("lhs_contract"),
-             &rc = c.attrs.list("rhs_contract");
+  const List &lb = c.attrs.list("lhs_batch"), &rb = c.attrs.list("rhs_batch"),
+             &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
   Tensor a = c.in[0], b = c.in[1], dy = c.grad[0];
   auto batch = static_cast<int64_t>(lb.size());
   List a_free = free_dims(a.shape().size(), both(lb, lc)), b_free = free_dims(b.shape().size(), both(rb, rc));
-  auto a_end = batch + static_cast<int64_t>(a_free.size()), b_end = a_end + static_cast<int64_t>(b_free.size());
+  auto a_end = batch + static_cast<int64_t>(a_free.size()),
+       b_end = a_end + static_cast<int64_t>(b_free.size());
   Grads out(2);
   if (c.wants[0]) {
     Tensor da = apply1("dot", {dy, b}, dot_attrs(range(0, batch), rb, range(a_end, b_end), b_free));
@@ -99,7 +105,8 @@ Grads dot_vjp(const VjpContext& c) {
     List order(b.shape().size()), place = ranks(lc);
     for (size_t i = 0; i < rb.size(); ++i) order[u(rb[i])] = static_cast<int64_t>(i);
     for (size_t i = 0; i < rc.size(); ++i) order[u(rc[i])] = batch + place[i];
-    for (size_t i = 0; i < b_free.size(); ++i) order[u(b_free[i])] = batch + static_cast<int64_t>(rc.size() + i);
+    for (size_t i = 0; i < b_free.size(); ++i)
+      order[u(b_free[i])] = batch + static_cast<int64_t>(rc.size() + i);
     out[1] = permute(db, order);
   }
   return out;
@@ -112,12 +119,15 @@ Types infer_linear(const InferContext& c) {
   expect_rank(c, 1, 2, "weight");
   for (size_t i = 1; i < c.in.size(); ++i)
     if (c.in[i].dtype != c.in[0].dtype)
-      c.fail(str("dtypes differ: input ", in_text(c, 0), ", ", i == 1 ? "weight " : "bias ", in_text(c, i), "; convert one side?"));
+      c.fail(str("dtypes differ: input ", in_text(c, 0), ", ", i == 1 ? "weight " : "bias ", in_text(c, i),
+                 "; convert one side?"));
   const Shape& weight = c.in[1].shape;
   int64_t inner = c.in[0].shape.back();
   if (inner != weight[1])
-    c.fail(str("inner dims differ: input ", in_text(c, 0), " has ", inner, ", weight ", in_text(c, 1), " has ", weight[1],
-               weight[0] == inner ? "; weights are [out, in]: transpose the weight?" : "; weights are [out, in]"));
+    c.fail(str(
+        "inner dims differ: input ", in_text(c, 0), " has ", inner, ", weight ", in_text(c, 1), " has ",
+        weight[1],
+        weight[0] == inner ? "; weights are [out, in]: transpose the weight?" : "; weights are [out, in]"));
   if (c.in.size() == 3 && c.in[2].shape != Shape{weight[0]})
     c.fail(str("bias is ", in_text(c, 2), ", needs [", weight[0], "], the rows of weight ", in_text(c, 1)));
   Shape out = c.in[0].shape;
@@ -125,7 +135,9 @@ Types infer_linear(const InferContext& c) {
   return {{c.in[0].dtype, out}};
 }
 // With a bias k is fixed: every term of a partial sum would add it.
-std::string split_linear(const InferContext& c) { return c.in.size() == 3 ? "...K,nK,n->...n" : "...k,nk->...n"; }
+std::string split_linear(const InferContext& c) {
+  return c.in.size() == 3 ? "...K,nK,n->...n" : "...k,nk->...n";
+}
 Grads linear_vjp(const VjpContext& c) {
   Tensor x = c.in[0], w = c.in[1], dy = c.grad[0];
   int64_t last = x.ndim() - 1;

@@ -36,7 +36,8 @@ auto infer_random(DType dtype) {
   };
 }
 
-// Every dim is new: each rank makes its own part. An iota is fixed along its dim, where the values tell the place.
+// Every dim is new: each rank makes its own part. An iota is fixed along its dim, where the values tell the
+// place.
 std::string split_made(const InferContext& c) {
   Letters letters;
   std::string out;
@@ -66,7 +67,8 @@ std::span<const Op> creation_ops() {
        .samples = {{{}, {{"shape", Shape{3, 5}}, {"dim", 1}, {"dtype", DType::i32}}},
                    {{}, {{"shape", Shape{7, 1, 2}}, {"dim", 0}, {"dtype", DType::f32}}},
                    {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
-      // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits philox::bits(seed, stream, step, index).
+      // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits
+      // philox::bits(seed, stream, step, index).
       {.name = "rng_bits",
        .kind = OpKind::random,
        .infer = infer_random(DType::u32),

@@ -29,33 +29,42 @@ std::string split_embedding_grad(const InferContext& c) {
   size_t comma = rule.find(','), arrow = rule.find("->");
   return rule.substr(comma + 1, arrow - comma - 1) + "," + rule.substr(0, comma) + rule.substr(arrow);
 }
-Grads embedding_vjp(const VjpContext& c) { return {apply1("embedding_grad", {c.grad[0], c.in[1]}, {{"rows", c.in[0].size(0)}}), {}}; }
+Grads embedding_vjp(const VjpContext& c) {
+  return {apply1("embedding_grad", {c.grad[0], c.in[1]}, {{"rows", c.in[0].size(0)}}), {}};
+}
 
 Types infer_rope(const InferContext& c) {
   expect_count(c, 1);
   expect_rank(c, 0, 4, "input");
   expect_float(c, 0);
-  if (c.in[0].shape[3] % 2 != 0) c.fail(str("input is ", in_text(c, 0), ": head_dim ", c.in[0].shape[3], " is odd, and pairs are rotated"));
-  if (!(c.attrs.number("theta") > 0)) c.fail(str("theta is ", c.attrs.number("theta"), ", needs a positive number"));
+  if (c.in[0].shape[3] % 2 != 0)
+    c.fail(
+        str("input is ", in_text(c, 0), ": head_dim ", c.in[0].shape[3], " is odd, and pairs are rotated"));
+  if (!(c.attrs.number("theta") > 0))
+    c.fail(str("theta is ", c.attrs.number("theta"), ", needs a positive number"));
   (void)c.attrs.flag("inverse");
   return {c.in[0]};
 }
-// Pair (i, i + D/2) of token t turns by t * theta^(-2i/D). Frequencies are computed in f64, angles in the statistic dtype.
+// Pair (i, i + D/2) of token t turns by t * theta^(-2i/D). Frequencies are computed in f64, angles in the
+// statistic dtype.
 std::vector<Tensor> rope_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   int64_t tokens = x.size(1), half = x.size(3) / 2;
   Tensor index = iota(x, {half}, 0, DType::f64);
-  Tensor frequency = convert(exp(index * (-std::log(c.attrs.number("theta")) / static_cast<double>(half))), x.dtype());
+  Tensor frequency =
+      convert(exp(index * (-std::log(c.attrs.number("theta")) / static_cast<double>(half))), x.dtype());
   Shape table{tokens, half};
   Tensor angle = iota(x, table, 0, x.dtype()) * broadcast_dims(frequency, table, {1});
   Tensor low = slice(x, 3, 0, half), high = slice(x, 3, half, 2 * half);
-  Tensor cosine = broadcast_dims(cos(angle), low.shape(), {1, 3}), sine = broadcast_dims(sin(angle), low.shape(), {1, 3});
+  Tensor cosine = broadcast_dims(cos(angle), low.shape(), {1, 3}),
+         sine = broadcast_dims(sin(angle), low.shape(), {1, 3});
   Tensor first = c.attrs.flag("inverse") ? low * cosine + high * sine : low * cosine - high * sine;
   Tensor second = c.attrs.flag("inverse") ? high * cosine - low * sine : high * cosine + low * sine;
   return {concat({convert(first, c.in[0].dtype()), convert(second, c.in[0].dtype())}, 3)};
 }
 Grads rope_vjp(const VjpContext& c) {
-  return {apply1("rope", {c.grad[0]}, {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};
+  return {apply1("rope", {c.grad[0]},
+                 {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};
 }
 
 Types infer_dropout(const InferContext& c) {  // x, seed, step, sample
@@ -72,11 +81,14 @@ Types infer_dropout(const InferContext& c) {  // x, seed, step, sample
 std::vector<Tensor> dropout_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   double p = c.attrs.number("p");
-  Tensor u = apply1("rng_uniform", {c.in[1], c.in[2], c.in[3]}, {{"shape", x.shape()}, {"stream", c.attrs.integer("stream")}});
+  Tensor u = apply1("rng_uniform", {c.in[1], c.in[2], c.in[3]},
+                    {{"shape", x.shape()}, {"stream", c.attrs.integer("stream")}});
   Tensor kept = less_equal(full_like(u, p), u);
   return {convert(where(kept, x * (p < 1 ? 1 / (1 - p) : 0), full_like(x, 0)), c.in[0].dtype())};
 }
-Grads dropout_vjp(const VjpContext& c) { return {apply1("dropout", {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}}; }
+Grads dropout_vjp(const VjpContext& c) {
+  return {apply1("dropout", {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}};
+}
 
 Attrs turn(double theta, bool inverse) { return {{"theta", theta}, {"inverse", inverse}}; }
 Sample drop(Shape shape, double p, int64_t stream) {
@@ -104,7 +116,8 @@ std::vector<Op> embedding_rows() {
              return std::vector<Tensor>{apply1("index_add", {c.in[1], c.in[0]}, c.attrs)};
            },
        .linear = {0},
-       .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}), integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})}},
+       .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}),
+                   integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})}},
       {.name = "rope",
        .kind = kind,
        .infer = infer_rope,
@@ -112,7 +125,8 @@ std::vector<Op> embedding_rows() {
        .vjp = rope_vjp,
        .expand = rope_expand,
        .linear = {0},
-       .samples = {floats({f32({2, 5, 3, 4})}, turn(10000, false)), floats({f32({1, 17, 1, 6})}, turn(100, true)),
+       .samples = {floats({f32({2, 5, 3, 4})}, turn(10000, false)),
+                   floats({f32({1, 17, 1, 6})}, turn(100, true)),
                    floats({f32({3, 1, 2, 2})}, turn(10000, false))}},
       // Elements are numbered over the whole tensor, so a rank holds all of it.
       {.name = "dropout",

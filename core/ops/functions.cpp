@@ -12,9 +12,11 @@
 namespace lockstep {
 
 namespace {
-[[noreturn]] void refuse(std::string_view op, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
-  SourceLine line =
-      !inputs.empty() && inputs[0].defined() ? source_line(*inputs[0].builder(), at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+[[noreturn]] void refuse(std::string_view op, const std::vector<Tensor>& inputs, Here at,
+                         const std::string& what) {
+  SourceLine line = !inputs.empty() && inputs[0].defined()
+                        ? source_line(*inputs[0].builder(), at)
+                        : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
   const std::vector<TypedShape> none;
   const Attrs no_attrs;
   InferContext{op, none, no_attrs, line}.fail(what);
@@ -67,11 +69,17 @@ Tensor less_equal(Tensor a, Tensor b, Here at) { return rules::binary("le", a, b
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
   need("where", {condition, a, b}, at);
   Shape values, shape;
-  if (!rules::broadcast_shape(a.shape(), b.shape(), values) || !rules::broadcast_shape(condition.shape(), values, shape))
-    refuse("where", {condition}, at, str("shapes do not broadcast: condition ", condition.text(), ", ", a.text(), ", ", b.text()));
-  return apply1("where", {broadcast_to(condition, shape, at), broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
+  if (!rules::broadcast_shape(a.shape(), b.shape(), values) ||
+      !rules::broadcast_shape(condition.shape(), values, shape))
+    refuse("where", {condition}, at,
+           str("shapes do not broadcast: condition ", condition.text(), ", ", a.text(), ", ", b.text()));
+  return apply1("where",
+                {broadcast_to(condition, shape, at), broadcast_to(a, shape, at), broadcast_to(b, shape, at)},
+                {}, at);
 }
-Tensor clamp(Tensor x, double lo, double hi, Here at) { return apply1("clamp", {x}, {{"lo", lo}, {"hi", hi}}, at); }
+Tensor clamp(Tensor x, double lo, double hi, Here at) {
+  return apply1("clamp", {x}, {{"lo", lo}, {"hi", hi}}, at);
+}
 Tensor convert(Tensor x, DType dtype, Here at) {
   need("convert", {x}, at);
   return x.dtype() == dtype ? x : apply1("convert", {x}, {{"dtype", dtype}}, at);
@@ -105,16 +113,24 @@ Tensor scalar(Tensor beside, const std::string& name, DType dtype) {
   return {beside.builder(), beside.builder()->scalar_input(name, dtype)};
 }
 
-Tensor sum(Tensor x, std::vector<int64_t> dims, bool keep, Here at) { return reduce("sum", x, std::move(dims), keep, at); }
-Tensor max(Tensor x, std::vector<int64_t> dims, bool keep, Here at) { return reduce("max", x, std::move(dims), keep, at); }
-Tensor min(Tensor x, std::vector<int64_t> dims, bool keep, Here at) { return reduce("min", x, std::move(dims), keep, at); }
+Tensor sum(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
+  return reduce("sum", x, std::move(dims), keep, at);
+}
+Tensor max(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
+  return reduce("max", x, std::move(dims), keep, at);
+}
+Tensor min(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
+  return reduce("min", x, std::move(dims), keep, at);
+}
 Tensor mean(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
   need("mean", {x}, at);
-  if (!is_float(x.dtype())) refuse("mean", {x}, at, str("input 0 is ", x.text(), ", needs floats; convert it?"));
+  if (!is_float(x.dtype()))
+    refuse("mean", {x}, at, str("input 0 is ", x.text(), ", needs floats; convert it?"));
   int64_t count = 1;
   for (int64_t dim : dims) count *= x.shape()[static_cast<size_t>(dim_of("mean", x, dim, at))];
   Tensor total = sum(convert(x, rules::statistic(x.dtype()), at), std::move(dims), keep, at);
-  return convert(apply1("div", {total, full_like(total, static_cast<double>(count), at)}, {}, at), x.dtype(), at);
+  return convert(apply1("div", {total, full_like(total, static_cast<double>(count), at)}, {}, at), x.dtype(),
+                 at);
 }
 
 Tensor reshape(Tensor x, Shape shape, Here at) {
@@ -130,7 +146,8 @@ Tensor reshape(Tensor x, Shape shape, Here at) {
   }
   if (open >= 0) {
     if (known == 0 || numel(x.shape()) % known != 0)
-      refuse("reshape", {x}, at, str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
+      refuse("reshape", {x}, at,
+             str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
     shape[static_cast<size_t>(open)] = numel(x.shape()) / known;
   }
   return shape == x.shape() ? x : apply1("reshape", {x}, {{"shape", shape}}, at);
@@ -146,7 +163,8 @@ Tensor transpose(Tensor x, int a, int b, Here at) {
   need("transpose", {x}, at);
   std::vector<int64_t> order(static_cast<size_t>(x.ndim()));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::swap(order[static_cast<size_t>(dim_of("transpose", x, a, at))], order[static_cast<size_t>(dim_of("transpose", x, b, at))]);
+  std::swap(order[static_cast<size_t>(dim_of("transpose", x, a, at))],
+            order[static_cast<size_t>(dim_of("transpose", x, b, at))]);
   return permute(x, order, at);
 }
 Tensor broadcast_to(Tensor x, Shape shape, Here at) {
@@ -155,7 +173,8 @@ Tensor broadcast_to(Tensor x, Shape shape, Here at) {
   Shape common;
   if (!rules::broadcast_shape(x.shape(), shape, common) || common != shape)
     refuse("broadcast", {x}, at,
-           str(x.text(), " does not broadcast to ", shape, "; dims are matched from the last, and must be equal or 1"));
+           str(x.text(), " does not broadcast to ", shape,
+               "; dims are matched from the last, and must be equal or 1"));
   std::vector<int64_t> dims(x.shape().size());
   std::iota(dims.begin(), dims.end(), static_cast<int64_t>(shape.size() - dims.size()));
   return broadcast_dims(x, shape, dims, at);
@@ -187,7 +206,8 @@ std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at
   int64_t d = dim_of("split", x, dim, at), total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
   if (total != x.shape()[static_cast<size_t>(d)])
     refuse("split", {x}, at,
-           str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ", x.shape()[static_cast<size_t>(d)]));
+           str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ",
+               x.shape()[static_cast<size_t>(d)]));
   std::vector<Tensor> out;
   int64_t start = 0;
   for (int64_t size : sizes) {
@@ -204,14 +224,17 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
   need("matmul", {a, b}, at);
   auto types = [&] { return str("lhs ", a.text(), ", rhs ", b.text()); };
   if (a.ndim() < 2 || b.ndim() < 2) refuse("matmul", {a}, at, str(types(), ": both need 2 or more dims"));
-  if (a.dtype() != b.dtype()) refuse("matmul", {a}, at, str("dtypes differ: ", types(), "; convert one side?"));
+  if (a.dtype() != b.dtype())
+    refuse("matmul", {a}, at, str("dtypes differ: ", types(), "; convert one side?"));
   if (a.size(-1) != b.size(-2))
     refuse("matmul", {a}, at,
-           str("inner dims differ: lhs ", a.text(), " has ", a.size(-1), ", rhs ", b.text(), " has ", b.size(-2), "; transpose one side?"));
+           str("inner dims differ: lhs ", a.text(), " has ", a.size(-1), ", rhs ", b.text(), " has ",
+               b.size(-2), "; transpose one side?"));
   int rank = a.ndim();
   Shape lhs = a.shape(), rhs = b.shape();
   if (b.ndim() != rank || !std::equal(lhs.begin(), lhs.end() - 2, rhs.begin()))
-    refuse("matmul", {a}, at, str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
+    refuse("matmul", {a}, at,
+           str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
   std::vector<int64_t> batch(static_cast<size_t>(rank - 2));
   std::iota(batch.begin(), batch.end(), int64_t{0});
   return apply1("dot", {a, b},
@@ -222,20 +245,26 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
                 at);
 }
 Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) {
-  return apply1("linear", bias.defined() ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {}, at);
+  return apply1("linear",
+                bias.defined() ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {},
+                at);
 }
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
   need("sdpa", {q, k, v}, at);
   double head_dim = q.ndim() == 4 ? static_cast<double>(q.size(-1)) : 1;
   return apply("sdpa", {q, k, v}, {{"causal", causal}, {"scale", 1 / std::sqrt(head_dim)}}, at)[0];
 }
-Tensor rope(Tensor x, double theta, Here at) { return apply1("rope", {x}, {{"theta", theta}, {"inverse", false}}, at); }
+Tensor rope(Tensor x, double theta, Here at) {
+  return apply1("rope", {x}, {{"theta", theta}, {"inverse", false}}, at);
+}
 
 Tensor softmax(Tensor x, Here at) { return apply1("softmax", {x}, {}, at); }
 Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double eps, Here at) {
   return apply("layer_norm", {x, weight, bias}, {{"eps", eps}}, at)[0];
 }
-Tensor rms_norm(Tensor x, Tensor weight, double eps, Here at) { return apply("rms_norm", {x, weight}, {{"eps", eps}}, at)[0]; }
+Tensor rms_norm(Tensor x, Tensor weight, double eps, Here at) {
+  return apply("rms_norm", {x, weight}, {{"eps", eps}}, at)[0];
+}
 Tensor dropout(Tensor x, double p, Here at) {
   need("dropout", {x}, at);
   if (p == 0) return x;
@@ -243,7 +272,9 @@ Tensor dropout(Tensor x, double p, Here at) {
   int64_t made = 0;  // dropouts of this graph so far: the same trace gives the same streams
   for (const Node& node : builder->graph.nodes) made += node.op == "dropout";
   auto stream = static_cast<int64_t>(hash64(str(builder->scope, "/dropout.", made)));
-  return apply1("dropout", {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64), scalar(x, "rng.sample", DType::i64)},
+  return apply1("dropout",
+                {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64),
+                 scalar(x, "rng.sample", DType::i64)},
                 {{"p", p}, {"stream", stream}}, at);
 }
 

@@ -1,5 +1,5 @@
-// Rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait), structure (grad, fused). Types only:
-// partition, autodiff and run give them their meaning.
+// Rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait), structure
+// (grad, fused). Types only: partition, autodiff and run give them their meaning.
 #include "core/base/error.h"
 #include "core/ops/rules.h"
 
@@ -15,7 +15,8 @@ Types infer_same_type(const InferContext& c) {
   expect_count(c, 1);
   return {c.in[0]};
 }
-Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, in f32 where x is bf16; sums of squares per row of dim 0
+Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, in f32 where x is bf16; sums of
+                                               // squares per row of dim 0
   expect_count(c, 1);
   expect_float(c, 0);
   const DType sum = c.in[0].dtype == DType::bf16 ? DType::f32 : c.in[0].dtype;
@@ -35,14 +36,16 @@ Types infer_norm_limbs(const InferContext& c) {
 }
 Types infer_norm_of_limbs(const InferContext& c) {
   expect_count(c, 1);
-  if (c.in[0] != TypedShape{DType::i64, {kLimbs}}) c.fail(str("limbs are ", in_text(c, 0), ", need i64[", kLimbs, "]"));
+  if (c.in[0] != TypedShape{DType::i64, {kLimbs}})
+    c.fail(str("limbs are ", in_text(c, 0), ", need i64[", kLimbs, "]"));
   return {{DType::f32, {}}};
 }
 Types infer_start(const InferContext& c) {
   expect_count(c, 1, size_t(-1));
   if (c.op == "all_reduce_start") {
     const auto& op = c.attrs.word("op");
-    if (op != "sum" && op != "max" && op != "min") c.fail(str("op is \"", op, "\"; known: \"sum\", \"max\", \"min\""));
+    if (op != "sum" && op != "max" && op != "min")
+      c.fail(str("op is \"", op, "\"; known: \"sum\", \"max\", \"min\""));
   } else {
     (void)c.attrs.integer("bucket");
   }
@@ -53,11 +56,13 @@ Types infer_wait(const InferContext& c) {
   if (c.in[0] != kHandle) c.fail(str("input 0 is ", in_text(c, 0), ", needs the handle of a start"));
   return parse_types(c.attrs.word("types"));
 }
-// Collectives of model dims give all ranks' parts in one value, first dim the rank: what is added or put together afterwards is plain ops.
+// Collectives of model dims give all ranks' parts in one value, first dim the rank: what is added or put
+// together afterwards is plain ops.
 Types infer_model_start(const InferContext& c) {
   expect_count(c, 1);
   (void)c.attrs.word("mesh_dim");
-  if (c.op == "model_exchange_start" && c.in[0].shape.empty()) c.fail(str("input is ", in_text(c, 0), ", needs [ranks, ...]"));
+  if (c.op == "model_exchange_start" && c.in[0].shape.empty())
+    c.fail(str("input is ", in_text(c, 0), ", needs [ranks, ...]"));
   return {kHandle};
 }
 Types infer_redistribute(const InferContext& c) {
@@ -90,8 +95,13 @@ std::span<const Op> lane_ops() {
        .kind = lanes,
        .infer = infer_lane_sum,
        .split = unsplit,
-       .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}), floats({{DType::bf16, {3, 5}}})}},
-      {.name = "lane_count", .kind = lanes, .infer = infer_lane_count, .split = unsplit, .samples = {integers({i64({})})}},
+       .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}),
+                   floats({{DType::bf16, {3, 5}}})}},
+      {.name = "lane_count",
+       .kind = lanes,
+       .infer = infer_lane_count,
+       .split = unsplit,
+       .samples = {integers({i64({})})}},
       {.name = "local_rows",
        .kind = lanes,
        .infer = infer_same_type,
@@ -101,7 +111,8 @@ std::span<const Op> lane_ops() {
        .kind = lanes,
        .infer = infer_norm_limbs,
        .split = unsplit,
-       .samples = {floats({{DType::f64, {3}}, {DType::f64, {1}}}, {}, 0, 2), floats({{DType::f64, {17}}}, {}, 0, 1e6)}},
+       .samples = {floats({{DType::f64, {3}}, {DType::f64, {1}}}, {}, 0, 2),
+                   floats({{DType::f64, {17}}}, {}, 0, 1e6)}},
       {.name = "norm_of_limbs",
        .kind = lanes,
        .infer = infer_norm_of_limbs,
@@ -144,7 +155,8 @@ std::span<const Op> lane_ops() {
        .infer = infer_wait,
        .split = unsplit,
        .samples = {floats({kHandle}, {{"types", "f32[2,3,5]"}})}},
-      // The same value in another placement on a model dim: what partition writes on global shapes, before it becomes the ops above.
+      // The same value in another placement on a model dim: what partition writes on global shapes, before it
+      // becomes the ops above.
       {.name = "redistribute",
        .kind = collective,
        .infer = infer_redistribute,

@@ -12,7 +12,8 @@ Attrs localize_attrs(const Op& op, const Attrs& attrs, const std::vector<Shape>&
   if (op.name == "slice") {  // a dim that may be sharded is taken whole, with step 1
     std::vector<int64_t> limit = attrs.list("limit");
     const auto &start = attrs.list("start"), &step = attrs.list("step");
-    LS_CHECK(local_out.at(0).size() == limit.size(), "slice of ", limit.size(), " dims has a local output of ", local_out[0].size());
+    LS_CHECK(local_out.at(0).size() == limit.size(), "slice of ", limit.size(),
+             " dims has a local output of ", local_out[0].size());
     for (size_t d = 0; d < limit.size(); ++d)
       if (step[d] == 1) limit[d] = start[d] + local_out[0][d];
     local.set("limit", limit);
@@ -28,10 +29,11 @@ Shape localize_shape(const Shape& shape, const std::string& letters, const std::
   return local;
 }
 
-Attrs localize_attrs(const Op& op, const Attrs& attrs, const SplitRule& rule, const std::vector<TypedShape>& out,
-                     const std::map<char, int64_t>& sizes) {
+Attrs localize_attrs(const Op& op, const Attrs& attrs, const SplitRule& rule,
+                     const std::vector<TypedShape>& out, const std::map<char, int64_t>& sizes) {
   std::vector<Shape> local;
-  for (size_t i = 0; i < out.size(); ++i) local.push_back(localize_shape(out[i].shape, rule.out.at(i), sizes));
+  for (size_t i = 0; i < out.size(); ++i)
+    local.push_back(localize_shape(out[i].shape, rule.out.at(i), sizes));
   return localize_attrs(op, attrs, local);
 }
 

@@ -1,4 +1,5 @@
-// Loss rows: cross_entropy gives a sum and a count (the division happens once, at the end of the step), and keeps the log-sum-exp.
+// Loss rows: cross_entropy gives a sum and a count (the division happens once, at the end of the step), and
+// keeps the log-sum-exp.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -13,7 +14,8 @@ using List = std::vector<int64_t>;
 void expect_targets(const InferContext& c, size_t logits, size_t targets) {
   expect_float(c, logits);
   const Shape& shape = c.in[logits].shape;
-  if (shape.empty() || shape.back() == 0) c.fail(str("logits are ", in_text(c, logits), ", need [..., vocab]"));
+  if (shape.empty() || shape.back() == 0)
+    c.fail(str("logits are ", in_text(c, logits), ", need [..., vocab]"));
   if (c.in[targets].dtype != DType::i32 || c.in[targets].shape != Shape(shape.begin(), shape.end() - 1))
     c.fail(str("logits are ", in_text(c, logits), ", targets are ", in_text(c, targets), ", need ",
                shape_text(DType::i32, Shape(shape.begin(), shape.end() - 1))));
@@ -30,7 +32,8 @@ Types infer_cross_entropy_grad(const InferContext& c) {  // dsum, logits, target
   expect_targets(c, 1, 2);
   DType dtype = statistic(c.in[1].dtype);
   expect_scalar(c, 0, dtype, "dsum");
-  if (c.in[3] != TypedShape{dtype, c.in[2].shape}) c.fail(str("lse is ", in_text(c, 3), ", needs ", shape_text(dtype, c.in[2].shape)));
+  if (c.in[3] != TypedShape{dtype, c.in[2].shape})
+    c.fail(str("lse is ", in_text(c, 3), ", needs ", shape_text(dtype, c.in[2].shape)));
   return {c.in[1]};
 }
 
@@ -39,7 +42,9 @@ List leading(const Tensor& x) {
   for (int64_t d = 0; d + 1 < x.ndim(); ++d) dims.push_back(d);
   return dims;
 }
-Tensor over_rows(Tensor statistic, Tensor like) { return broadcast_dims(statistic, like.shape(), leading(like)); }
+Tensor over_rows(Tensor statistic, Tensor like) {
+  return broadcast_dims(statistic, like.shape(), leading(like));
+}
 Tensor is_target(Tensor targets, Tensor x) { return equal(iota_like(x, -1), over_rows(targets, x)); }
 Tensor counted(Tensor targets, const Attrs& attrs) {
   return not_equal(targets, full_like(targets, static_cast<double>(attrs.integer("ignore_index"))));
@@ -52,14 +57,16 @@ std::vector<Tensor> cross_entropy_expand(const ExpandContext& c) {
   Tensor chosen = sum(where(is_target(targets, x), x, full_like(x, 0)), {-1});
   Tensor counts = counted(targets, c.attrs);
   List rows = leading(x);
-  return {sum(where(counts, lse - chosen, full_like(lse, 0)), rows), sum(convert(counts, DType::i64), rows), lse};
+  return {sum(where(counts, lse - chosen, full_like(lse, 0)), rows), sum(convert(counts, DType::i64), rows),
+          lse};
 }
 std::vector<Tensor> cross_entropy_grad_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[1]), targets = c.in[2];
   Tensor p = exp(x - over_rows(c.in[3], x));
-  Tensor dx =
-      (p - convert(is_target(targets, x), x.dtype())) *
-      over_rows(where(counted(targets, c.attrs), broadcast_to(c.in[0], targets.shape()), full(x, targets.shape(), 0, x.dtype())), x);
+  Tensor dx = (p - convert(is_target(targets, x), x.dtype())) *
+              over_rows(where(counted(targets, c.attrs), broadcast_to(c.in[0], targets.shape()),
+                              full(x, targets.shape(), 0, x.dtype())),
+                        x);
   return {convert(dx, c.in[1].dtype())};
 }
 std::vector<Tensor> cross_entropy_vjp(const VjpContext& c) {
@@ -79,7 +86,8 @@ std::vector<Op> loss_rows() {
        .split = [](const InferContext&) { return "...V,...->,,..."; },
        .vjp = cross_entropy_vjp,
        .expand = cross_entropy_expand,
-       .samples = {floats({f32({3, 5}), i32({3})}, none), floats({f32({2, 9, 17}), i32({2, 9})}, some, -20, 20),
+       .samples = {floats({f32({3, 5}), i32({3})}, none),
+                   floats({f32({2, 9, 17}), i32({2, 9})}, some, -20, 20),
                    floats({f32({7, 1, 4}), i32({7, 1})}, none)},
        .statistics = 1},
       {.name = "cross_entropy_grad",

@@ -1,5 +1,5 @@
-// Rows over the last dim: softmax, layer_norm, rms_norm and their gradients. Statistics are f32 (f64 for f64); values are rounded once, at
-// the end.
+// Rows over the last dim: softmax, layer_norm, rms_norm and their gradients. Statistics are f32 (f64 for
+// f64); values are rounded once, at the end.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -28,9 +28,12 @@ void expect_weight(const InferContext& c, size_t i, const TypedShape& x, std::st
   if (c.in[i].dtype != x.dtype && c.in[i].dtype != statistic(x.dtype))
     c.fail(str("dtypes differ: input ", text(x), ", ", role, " ", in_text(c, i), "; convert one side?"));
 }
-TypedShape statistics_of(const TypedShape& x) { return {statistic(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)}; }
+TypedShape statistics_of(const TypedShape& x) {
+  return {statistic(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)};
+}
 void expect_statistic(const InferContext& c, size_t i, const TypedShape& x, std::string_view role) {
-  if (c.in[i] != statistics_of(x)) c.fail(str(role, " is ", in_text(c, i), ", input ", text(x), " needs ", text(statistics_of(x))));
+  if (c.in[i] != statistics_of(x))
+    c.fail(str(role, " is ", in_text(c, i), ", input ", text(x), " needs ", text(statistics_of(x))));
 }
 
 Types infer_layer_norm(const InferContext& c) {  // x, w, b -> y, mean, rstd
@@ -71,8 +74,12 @@ List leading(const Tensor& x) {
   for (int64_t d = 0; d + 1 < x.ndim(); ++d) dims.push_back(d);
   return dims;
 }
-Tensor over_rows(Tensor statistic, Tensor like) { return broadcast_dims(statistic, like.shape(), leading(like)); }
-Tensor over_columns(Tensor weight, Tensor like) { return broadcast_dims(weight, like.shape(), {like.ndim() - 1}); }
+Tensor over_rows(Tensor statistic, Tensor like) {
+  return broadcast_dims(statistic, like.shape(), leading(like));
+}
+Tensor over_columns(Tensor weight, Tensor like) {
+  return broadcast_dims(weight, like.shape(), {like.ndim() - 1});
+}
 
 std::vector<Tensor> softmax_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
@@ -92,13 +99,16 @@ std::vector<Tensor> layer_norm_expand(const ExpandContext& c) {
   Tensor y = centered * over_rows(rstd, x) * over_columns(w, x) + over_columns(b, x);
   return {convert(y, c.in[0].dtype()), middle, rstd};
 }
-Grads layer_norm_vjp(const VjpContext& c) { return apply("layer_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1], c.out[2]}); }
+Grads layer_norm_vjp(const VjpContext& c) {
+  return apply("layer_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1], c.out[2]});
+}
 std::vector<Tensor> layer_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[4], x);
   Tensor normal = (x - over_rows(c.in[3], x)) * rstd, g = dy * over_columns(w, x);
   Tensor dx = rstd * (g - over_rows(mean(g, {-1}), x) - normal * over_rows(mean(g * normal, {-1}), x));
   DType dtype = c.in[2].dtype();
-  return {convert(dx, c.in[1].dtype()), convert(sum(dy * normal, leading(x)), dtype), convert(sum(dy, leading(x)), dtype)};
+  return {convert(dx, c.in[1].dtype()), convert(sum(dy * normal, leading(x)), dtype),
+          convert(sum(dy, leading(x)), dtype)};
 }
 
 std::vector<Tensor> rms_norm_expand(const ExpandContext& c) {
@@ -106,7 +116,9 @@ std::vector<Tensor> rms_norm_expand(const ExpandContext& c) {
   Tensor rstd = rsqrt(mean(x * x, {-1}) + c.attrs.number("eps"));
   return {convert(x * over_rows(rstd, x) * over_columns(wide(c.in[1]), x), c.in[0].dtype()), rstd};
 }
-Grads rms_norm_vjp(const VjpContext& c) { return apply("rms_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1]}); }
+Grads rms_norm_vjp(const VjpContext& c) {
+  return apply("rms_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1]});
+}
 std::vector<Tensor> rms_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[3], x);
   Tensor normal = x * rstd, g = dy * over_columns(w, x);

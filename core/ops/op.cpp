@@ -9,13 +9,15 @@
 
 namespace lockstep {
 
-void InferContext::fail(const std::string& what) const { throw UserError(str("[", op, "] ", at.text(), ": ", what)); }
+void InferContext::fail(const std::string& what) const {
+  throw UserError(str("[", op, "] ", at.text(), ": ", what));
+}
 
 const std::vector<const Op*>& all_ops() {
   static const std::vector<const Op*> rows = [] {
     std::vector<const Op*> out;
-    for (auto family :
-         {pointwise_ops(), creation_ops(), reduce_ops(), view_ops(), contract_ops(), composite_ops(), update_ops(), lane_ops()})
+    for (auto family : {pointwise_ops(), creation_ops(), reduce_ops(), view_ops(), contract_ops(),
+                        composite_ops(), update_ops(), lane_ops()})
       for (const Op& row : family) out.push_back(&row);
     return out;
   }();
@@ -25,7 +27,8 @@ const std::vector<const Op*>& all_ops() {
 const Op* find_op(std::string_view name) {
   static const std::map<std::string_view, const Op*> by_name = [] {
     std::map<std::string_view, const Op*> out;
-    for (const Op* row : all_ops()) LS_CHECK(out.emplace(row->name, row).second, "two rows of the op table are named ", row->name);
+    for (const Op* row : all_ops())
+      LS_CHECK(out.emplace(row->name, row).second, "two rows of the op table are named ", row->name);
     return out;
   }();
   auto found = by_name.find(name);
@@ -47,7 +50,8 @@ const Op& op_row(std::string_view name) {
 std::vector<TypedShape> infer(const Graph& graph, const Node& node) {
   if (node.body) {
     std::vector<TypedShape> out;
-    for (const auto& output : node.body->outputs) out.push_back({(*node.body)[output.value].dtype, (*node.body)[output.value].shape});
+    for (const auto& output : node.body->outputs)
+      out.push_back({(*node.body)[output.value].dtype, (*node.body)[output.value].shape});
     return out;
   }
   std::vector<TypedShape> in;
@@ -62,8 +66,9 @@ void verify(const Graph& graph, std::string_view after) {
       verify(*node.body, after);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const Value &given = graph[node.inputs[i]], &taken = (*node.body)[node.body->inputs[i].value];
-        LS_CHECK(given.dtype == taken.dtype && given.shape == taken.shape, "after ", after, ": ", node.op, " at ", node.at.text(),
-                 " gives its body ", shape_text(given.dtype, given.shape), " for ", shape_text(taken.dtype, taken.shape));
+        LS_CHECK(given.dtype == taken.dtype && given.shape == taken.shape, "after ", after, ": ", node.op,
+                 " at ", node.at.text(), " gives its body ", shape_text(given.dtype, given.shape), " for ",
+                 shape_text(taken.dtype, taken.shape));
       }
     }
     std::vector<TypedShape> types, held;
@@ -71,8 +76,8 @@ void verify(const Graph& graph, std::string_view after) {
       types = infer(graph, node);
     } catch (const UserError& error) { throw InternalError(str("after ", after, ": ", error.what())); }
     for (ValueId id : node.outputs) held.push_back({graph[id].dtype, graph[id].shape});
-    LS_CHECK(types == held, "after ", after, ": ", node.op, " at ", node.at.text(), " makes ", rules::types_text(types),
-             ", the graph says ", rules::types_text(held));
+    LS_CHECK(types == held, "after ", after, ": ", node.op, " at ", node.at.text(), " makes ",
+             rules::types_text(types), ", the graph says ", rules::types_text(held));
   }
 }
 

@@ -1,5 +1,6 @@
-// One op = one row of a table: types, placement rule, gradient, expansion or scalar code, and samples for its own tests.
-// The sweep test walks the table and gives each row five laws. Codegen switches on kinds, never on names.
+// One op = one row of a table: types, placement rule, gradient, expansion or scalar code, and samples for its
+// own tests. The sweep test walks the table and gives each row five laws. Codegen switches on kinds, never on
+// names.
 #pragma once
 
 #include <functional>
@@ -57,7 +58,8 @@ struct ExpandContext {
   std::shared_ptr<Builder> builder;
 };
 
-// Inputs for the sweep: types and attributes; float elements uniform in [lo, hi], integers in [int_lo, int_hi).
+// Inputs for the sweep: types and attributes; float elements uniform in [lo, hi], integers in [int_lo,
+// int_hi).
 struct Sample {
   std::vector<TypedShape> in;
   Attrs attrs;
@@ -70,24 +72,27 @@ struct Op {
   OpKind kind = OpKind::pointwise;
   // Output types; throws UserError through context.fail.
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
-  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the output may be sharded, a
-  // letter that vanishes leaves Partial(sum); "..." is any number of leading dims, equal in all. "" = may not be split. A letter written
-  // upper-case may not be sharded, nor may a dim written '#', which has no name. A letter that stands in outputs only may be sharded: each
-  // rank makes its own part.
+  // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the
+  // output may be sharded, a letter that vanishes leaves Partial(sum); "..." is any number of leading dims,
+  // equal in all. "" = may not be split. A letter written upper-case may not be sharded, nor may a dim
+  // written '#', which has no name. A letter that stands in outputs only may be sharded: each rank makes its
+  // own part.
   std::function<std::string(const InferContext&)> split = {};
   // One gradient per input (empty Tensor: none). Unset: not differentiable.
   std::function<std::vector<Tensor>(const VjpContext&)> vjp = {};
   // The op in terms of primitives (composites and updates). Unset: a primitive.
   std::function<std::vector<Tensor>(const ExpandContext&)> expand = {};
-  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike, in terms of the prelude's
-  // ls_* functions. A comparison gives a mask, and ls_where, ls_not, &, | and ^ take masks.
+  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike,
+  // in terms of the prelude's ls_* functions. A comparison gives a mask, and ls_where, ls_not, &, | and ^
+  // take masks.
   std::string_view scalar = {};
-  // Arguments in which the op is linear: a Partial(sum) may pass through them. One at a time (mul: the other argument is whole), or, when
-  // `joint`, all of them together (add: all are Partial, or none is).
+  // Arguments in which the op is linear: a Partial(sum) may pass through them. One at a time (mul: the other
+  // argument is whole), or, when `joint`, all of them together (add: all are Partial, or none is).
   std::vector<int> linear = {};
   std::vector<Sample> samples = {};
   bool joint = false;
-  // Trailing outputs that are statistics saved for the gradient (mean, rstd, lse): no gradient flows into them, and vjp ignores one.
+  // Trailing outputs that are statistics saved for the gradient (mean, rstd, lse): no gradient flows into
+  // them, and vjp ignores one.
   int statistics = 0;
 };
 
@@ -99,11 +104,11 @@ std::span<const Op> view_ops();      // view and index
 std::span<const Op> contract_ops();  // dot, linear, sdpa and their gradients
 std::span<const Op> composite_ops();
 std::span<const Op> update_ops();
-std::span<const Op> lane_ops();      // lanes, collectives, structural
+std::span<const Op> lane_ops();  // lanes, collectives, structural
 
 const std::vector<const Op*>& all_ops();
-const Op* find_op(std::string_view name);  // nullptr when there is no such row
-const Op& op_row(std::string_view name);   // InternalError naming the nearest row
+const Op* find_op(std::string_view name);       // nullptr when there is no such row
+const Op& op_row(std::string_view name);        // InternalError naming the nearest row
 std::string unknown_op(std::string_view name);  // no op is named "relu6"; did you mean "relu"?
 
 // Output types of a node from its inputs and attributes.
@@ -111,12 +116,16 @@ std::vector<TypedShape> infer(const Graph& graph, const Node& node);
 // verify_structure, and every node's types as its row infers them. InternalError naming `after` and the node.
 void verify(const Graph& graph, std::string_view after);
 
-// A placement rule, parsed: one letter per tensor dim of every input and output ("..." expanded to unique letters).
+// A placement rule, parsed: one letter per tensor dim of every input and output ("..." expanded to unique
+// letters).
 struct SplitRule {
   std::vector<std::string> in, out;
-  std::string fixed;  // letters that may not be sharded: upper-case ones and '#', which stands for any unnamed dim (sizes may differ)
+  std::string fixed;  // letters that may not be sharded: upper-case ones and '#', which stands for any
+                      // unnamed dim (sizes may differ)
 };
-// The rule "" gives '#' for every dim. InternalError when rule and types do not fit (counts, ranks, two sizes for one letter).
-SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>& in, const std::vector<TypedShape>& out);
+// The rule "" gives '#' for every dim. InternalError when rule and types do not fit (counts, ranks, two sizes
+// for one letter).
+SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>& in,
+                           const std::vector<TypedShape>& out);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// Pointwise rows: out[i] = f(in[i]...), inputs of equal shape. bf16 and f16 compute in f32 and round once; integers wrap.
+// Pointwise rows: out[i] = f(in[i]...), inputs of equal shape. bf16 and f16 compute in f32 and round once;
+// integers wrap.
 #include <algorithm>
 
 #include "core/base/error.h"
@@ -49,7 +50,8 @@ auto infer_same(size_t count, Takes what) {
   return [=](const InferContext& c) -> Types {
     expect_count(c, count);
     for (size_t i = 0; i < count; ++i) {
-      if (!takes(what, c.in[i].dtype)) c.fail(str("input ", i, " is ", in_text(c, i), ", needs ", words(what), "; convert it?"));
+      if (!takes(what, c.in[i].dtype))
+        c.fail(str("input ", i, " is ", in_text(c, i), ", needs ", words(what), "; convert it?"));
       expect_like(c, 0, i);
     }
     return {c.in[0]};
@@ -62,7 +64,8 @@ Types infer_where(const InferContext& c) {
   expect_count(c, 3);
   expect_dtype(c, 0, DType::boolean, "the condition");
   expect_like(c, 1, 2);
-  if (c.in[0].shape != c.in[1].shape) c.fail(str("shapes differ: condition ", in_text(c, 0), ", values ", in_text(c, 1)));
+  if (c.in[0].shape != c.in[1].shape)
+    c.fail(str("shapes differ: condition ", in_text(c, 0), ", values ", in_text(c, 1)));
   return {c.in[1]};
 }
 Types infer_convert(const InferContext& c) {
@@ -73,7 +76,8 @@ Types infer_bitcast(const InferContext& c) {
   expect_count(c, 1);
   DType to = c.attrs.dtype("dtype");
   if (size_of(to) != size_of(c.in[0].dtype))
-    c.fail(str(in_text(c, 0), " to ", name(to), ": elements of ", size_of(c.in[0].dtype), " and ", size_of(to), " bytes"));
+    c.fail(str(in_text(c, 0), " to ", name(to), ": elements of ", size_of(c.in[0].dtype), " and ",
+               size_of(to), " bytes"));
   return {{to, c.in[0].shape}};
 }
 Types infer_clamp(const InferContext& c) {
@@ -85,7 +89,8 @@ Types infer_clamp(const InferContext& c) {
 const Shape kA{3, 5}, kB{2, 1, 7}, kC{17};
 
 // Samples: floats in [lo, hi] of two shapes; integers in [int_lo, int_hi) where the row takes them.
-std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi = 2, int64_t int_lo = -4, int64_t int_hi = 5) {
+std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi = 2, int64_t int_lo = -4,
+                            int64_t int_hi = 5) {
   std::vector<Sample> out;
   if (what == Takes::floats || what == Takes::numbers || what == Takes::any) {
     for (const Shape& shape : {kA, kB}) out.push_back({Types(count, f32(shape)), {}, lo, hi, int_lo, int_hi});
@@ -96,7 +101,8 @@ std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi 
   return out;
 }
 
-Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows, std::vector<int> linear = {}) {
+Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+         std::vector<int> linear = {}) {
   return {.name = name,
           .infer = infer_same(1, what),
           .split = same_dims,
@@ -105,8 +111,8 @@ Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, st
           .linear = std::move(linear),
           .samples = std::move(rows)};
 }
-Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows, std::vector<int> linear = {},
-       bool joint = false) {
+Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+       std::vector<int> linear = {}, bool joint = false) {
   return {.name = name,
           .infer = infer_same(2, what),
           .split = same_dims,
@@ -139,26 +145,32 @@ Grads pick(const VjpContext& c, const char* op) {
 
 std::vector<Op> unary_rows() {
   using C = const VjpContext&;
-  auto all = samples(1, Takes::numbers), real = samples(1, Takes::floats), positive = samples(1, Takes::floats, 0.25, 4);
+  auto all = samples(1, Takes::numbers), real = samples(1, Takes::floats),
+       positive = samples(1, Takes::floats, 0.25, 4);
   return {
       unary("neg", "-{0}", Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all, {0}),
       unary(
-          "abs", "ls_abs({0})", Takes::numbers, [](C c) { return Grads{c.grad[0] * f("sign", {c.in[0]})}; }, all),
+          "abs", "ls_abs({0})", Takes::numbers, [](C c) { return Grads{c.grad[0] * f("sign", {c.in[0]})}; },
+          all),
       unary("sign", "ls_sign({0})", Takes::numbers, flat(1), all),
       unary("floor", "ls_floor({0})", Takes::floats, flat(1), real),
       unary("ceil", "ls_ceil({0})", Takes::floats, flat(1), real),
       unary("round", "ls_round({0})", Takes::floats, flat(1), real),
       unary("trunc", "ls_trunc({0})", Takes::floats, flat(1), real),
       unary(
-          "sqrt", "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; }, positive),
+          "sqrt", "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; },
+          positive),
       unary(
-          "rsqrt", "ls_rsqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
+          "rsqrt", "ls_rsqrt({0})", Takes::floats,
+          [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
       unary(
-          "reciprocal", "ls_reciprocal({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
+          "reciprocal", "ls_reciprocal({0})", Takes::floats,
+          [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
       unary(
           "exp", "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
       unary(
-          "expm1", "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; }, real),
+          "expm1", "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; },
+          real),
       unary(
           "log", "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
       unary(
@@ -169,12 +181,14 @@ std::vector<Op> unary_rows() {
       unary(
           "cos", "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
       unary(
-          "tanh", "ls_tanh({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
+          "tanh", "ls_tanh({0})", Takes::floats,
+          [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
       unary(
-          "erf", "ls_erf({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; },
-          real),
+          "erf", "ls_erf({0})", Takes::floats,
+          [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; }, real),
       unary(
-          "sigmoid", "ls_sigmoid({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
+          "sigmoid", "ls_sigmoid({0})", Takes::floats,
+          [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
       unary("not", "ls_not({0})", Takes::bits, flat(1), samples(1, Takes::bits)),
   };
 }
@@ -186,31 +200,29 @@ std::vector<Op> binary_rows() {
     Tensor a = c.in[0], b = c.in[1], y = c.out[0], dy = c.grad[0];
     Grads out(2);
     if (c.wants[0]) out[0] = dy * (b * f("pow", {a, b - 1.0}));
-    if (c.wants[1]) out[1] = where(equal(a, full_like(a, 0)), full_like(a, 0), dy * (y * log(a)));  // 0^b does not move with b > 0
+    if (c.wants[1])
+      out[1] = where(equal(a, full_like(a, 0)), full_like(a, 0),
+                     dy * (y * log(a)));  // 0^b does not move with b > 0
     return out;
   };
   return {
       two(
-          "add", "{0} + {1}", Takes::numbers,
-          [](C c) {
-            return Grads{c.grad[0], c.grad[0]};
-          },
-          all, {0, 1}, true),
+          "add", "{0} + {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1},
+          true),
       two(
           "sub", "{0} - {1}", Takes::numbers,
-          [](C c) {
-            return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}};
-          },
-          all, {0, 1}, true),
+          [](C c) { return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}}; }, all, {0, 1}, true),
       two("mul", "{0} * {1}", Takes::numbers,
           [](C c) {
-            return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}};
+            return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{},
+                         c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}};
           },
           all, {0, 1}),
       two(
           "div", "{0} / {1}", Takes::numbers,  // integers: towards zero
           [](C c) {
-            return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{}, c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}};
+            return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{},
+                         c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}};
           },
           divisors),
       two("pow", "ls_pow({0}, {1})", Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
@@ -240,17 +252,23 @@ std::vector<Op> other_rows() {
   using C = const VjpContext&;
   auto choose = [](C c) {
     Tensor none = full_like(c.grad[0], 0);
-    return Grads{{}, c.wants[1] ? where(c.in[0], c.grad[0], none) : Tensor{}, c.wants[2] ? where(c.in[0], none, c.grad[0]) : Tensor{}};
+    return Grads{{},
+                 c.wants[1] ? where(c.in[0], c.grad[0], none) : Tensor{},
+                 c.wants[2] ? where(c.in[0], none, c.grad[0]) : Tensor{}};
   };
   auto fused = [](C c) {
-    return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}, c.grad[0]};
+    return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{}, c.wants[1] ? c.grad[0] * c.in[0] : Tensor{},
+                 c.grad[0]};
   };
   auto inside = [](C c) {  // the bounds belong to the inside, as in PyTorch
     Tensor x = c.in[0], dy = c.grad[0];
-    Tensor in_range = f("and", {less_equal(full_like(x, c.attrs.number("lo")), x), less_equal(x, full_like(x, c.attrs.number("hi")))});
+    Tensor in_range = f("and", {less_equal(full_like(x, c.attrs.number("lo")), x),
+                                less_equal(x, full_like(x, c.attrs.number("hi")))});
     return Grads{where(in_range, dy, full_like(dy, 0))};
   };
-  auto back = [](C c) { return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}}; };
+  auto back = [](C c) {
+    return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}};
+  };
   return {
       {.name = "where",
        .infer = infer_where,
@@ -273,7 +291,8 @@ std::vector<Op> other_rows() {
        .split = same_dims,
        .vjp = inside,
        .scalar = "ls_clamp({0}, {lo}, {hi})",
-       .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}), floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}),
+       .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}),
+                   floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}),
                    integers({i32(kC)}, {{"lo", -1.0}, {"hi", 2.0}}, -4, 5)}},
       {.name = "convert",
        .infer = infer_convert,
@@ -281,13 +300,16 @@ std::vector<Op> other_rows() {
        .vjp = back,
        .scalar = "ls_convert<{dtype}>({0})",
        .samples = {floats({f32(kA)}, {{"dtype", DType::f64}}), floats({f32(kB)}, {{"dtype", DType::bf16}}),
-                   floats({f32(kC)}, {{"dtype", DType::i32}}), integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
-                   integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2), integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
+                   floats({f32(kC)}, {{"dtype", DType::i32}}),
+                   integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
+                   integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2),
+                   integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
       {.name = "bitcast",
        .infer = infer_bitcast,
        .split = same_dims,
        .scalar = "ls_bitcast<{dtype}>({0})",
-       .samples = {floats({f32(kA)}, {{"dtype", DType::u32}}), integers({i32(kB)}, {{"dtype", DType::u32}}, -4, 5)}},
+       .samples = {floats({f32(kA)}, {{"dtype", DType::u32}}),
+                   integers({i32(kB)}, {{"dtype", DType::u32}}, -4, 5)}},
   };
 }
 }  // namespace
@@ -295,7 +317,8 @@ std::vector<Op> other_rows() {
 std::span<const Op> pointwise_ops() {
   static const std::vector<Op> rows = [] {
     std::vector<Op> out;
-    for (auto& part : {unary_rows(), binary_rows(), other_rows()}) out.insert(out.end(), part.begin(), part.end());
+    for (auto& part : {unary_rows(), binary_rows(), other_rows()})
+      out.insert(out.end(), part.begin(), part.end());
     return out;
   }();
   return rows;

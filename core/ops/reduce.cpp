@@ -13,20 +13,23 @@ using Grads = std::vector<Tensor>;
 
 Shape reduced(const InferContext& c, const std::vector<int64_t>& dims) {
   Shape shape;
-  for (int64_t d : free_dims(c.in[0].shape.size(), dims)) shape.push_back(c.in[0].shape[static_cast<size_t>(d)]);
+  for (int64_t d : free_dims(c.in[0].shape.size(), dims))
+    shape.push_back(c.in[0].shape[static_cast<size_t>(d)]);
   return shape;
 }
 auto infer_reduce(bool takes_bool) {
   return [=](const InferContext& c) -> Types {
     expect_count(c, 1);
-    if (!takes_bool && c.in[0].dtype == DType::boolean) c.fail(str("input 0 is ", in_text(c, 0), ", needs numbers; convert it to i64?"));
+    if (!takes_bool && c.in[0].dtype == DType::boolean)
+      c.fail(str("input 0 is ", in_text(c, 0), ", needs numbers; convert it to i64?"));
     auto dims = checked_dims(c, c.attrs.list("dims"), c.in[0].shape.size(), "dims");
     for (size_t i = 1; i < dims.size(); ++i)
       if (dims[i] < dims[i - 1]) c.fail(str("dims ", dims, " are not in ascending order"));
     if (takes_bool)
       for (int64_t d : dims)
         if (c.in[0].shape[static_cast<size_t>(d)] == 0)
-          c.fail(str("dim ", d, " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
+          c.fail(str("dim ", d, " of ", in_text(c, 0),
+                     " is empty, and nothing has no largest or smallest element"));
     return {{c.in[0].dtype, reduced(c, dims)}};
   };
 }
@@ -35,7 +38,8 @@ Types infer_arg(const InferContext& c) {
   if (c.in[0].dtype == DType::boolean) c.fail(str("input 0 is ", in_text(c, 0), ", needs numbers"));
   auto dims = checked_dims(c, {c.attrs.integer("dim")}, c.in[0].shape.size(), "dim");
   if (c.in[0].shape[static_cast<size_t>(dims[0])] == 0)
-    c.fail(str("dim ", dims[0], " of ", in_text(c, 0), " is empty, and nothing has no largest or smallest element"));
+    c.fail(str("dim ", dims[0], " of ", in_text(c, 0),
+               " is empty, and nothing has no largest or smallest element"));
   return {{DType::i32, reduced(c, dims)}};
 }
 
@@ -66,7 +70,8 @@ Grads prod_vjp(const VjpContext& c) {  // product of the others: exact with zero
   auto dims = c.attrs.list("dims");
   Tensor others = where(zero, full_like(x, 1), x), zeros = spread(c, sum(convert(zero, x.dtype()), dims));
   Tensor product = spread(c, apply1("prod", {others}, {{"dims", dims}})), dy = spread(c, c.grad[0]);
-  Tensor at_zero = where(equal(zeros, full_like(x, 1)), product, none), elsewhere = where(equal(zeros, none), product / others, none);
+  Tensor at_zero = where(equal(zeros, full_like(x, 1)), product, none),
+         elsewhere = where(equal(zeros, none), product / others, none);
   return {dy * where(zero, at_zero, elsewhere)};
 }
 Grads extreme_vjp(const VjpContext& c) {  // equal shares among ties, as PyTorch's amax
@@ -84,7 +89,8 @@ std::vector<Sample> reduce_samples(double lo, double hi) {
           floats({f32({5, 3, 2})}, over({0, 1, 2}), lo, hi), integers({i32({3, 5})}, over({0}), -3, 4)};
 }
 std::vector<Sample> arg_samples() {
-  return {floats({f32({3, 5})}, along(1)), floats({f32({7, 1, 2})}, along(0)), integers({i32({3, 17})}, along(1), -3, 4)};
+  return {floats({f32({3, 5})}, along(1)), floats({f32({7, 1, 2})}, along(0)),
+          integers({i32({3, 17})}, along(1), -3, 4)};
 }
 }  // namespace
 
@@ -104,11 +110,31 @@ std::span<const Op> reduce_ops() {
        .split = split_dims,
        .vjp = prod_vjp,
        .samples = reduce_samples(0.5, 1.5)},
-      {.name = "max", .kind = kind, .infer = infer_reduce(true), .split = split_dims, .vjp = extreme_vjp, .samples = reduce_samples(-2, 2)},
-      {.name = "min", .kind = kind, .infer = infer_reduce(true), .split = split_dims, .vjp = extreme_vjp, .samples = reduce_samples(-2, 2)},
-      {.name = "argmax", .kind = kind, .infer = infer_arg, .split = split_dim, .vjp = no_gradient, .samples = arg_samples()},  // the first
-                                                                                                                               // of equals
-      {.name = "argmin", .kind = kind, .infer = infer_arg, .split = split_dim, .vjp = no_gradient, .samples = arg_samples()},
+      {.name = "max",
+       .kind = kind,
+       .infer = infer_reduce(true),
+       .split = split_dims,
+       .vjp = extreme_vjp,
+       .samples = reduce_samples(-2, 2)},
+      {.name = "min",
+       .kind = kind,
+       .infer = infer_reduce(true),
+       .split = split_dims,
+       .vjp = extreme_vjp,
+       .samples = reduce_samples(-2, 2)},
+      {.name = "argmax",
+       .kind = kind,
+       .infer = infer_arg,
+       .split = split_dim,
+       .vjp = no_gradient,
+       .samples = arg_samples()},  // the first
+                                   // of equals
+      {.name = "argmin",
+       .kind = kind,
+       .infer = infer_arg,
+       .split = split_dim,
+       .vjp = no_gradient,
+       .samples = arg_samples()},
   };
   return rows;
 }

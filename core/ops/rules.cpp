@@ -24,28 +24,35 @@ void expect_count(const InferContext& c, size_t least, size_t most) {
 void expect_count(const InferContext& c, size_t count) { expect_count(c, count, count); }
 
 void expect_float(const InferContext& c, size_t i) {
-  if (!is_float(c.in[i].dtype)) c.fail(str("input ", i, " is ", in_text(c, i), ", needs floats; convert it?"));
+  if (!is_float(c.in[i].dtype))
+    c.fail(str("input ", i, " is ", in_text(c, i), ", needs floats; convert it?"));
 }
 void expect_dtype(const InferContext& c, size_t i, DType dtype, std::string_view role) {
-  if (c.in[i].dtype != dtype) c.fail(str(role, " is ", in_text(c, i), ", needs dtype ", name(dtype), "; convert it?"));
+  if (c.in[i].dtype != dtype)
+    c.fail(str(role, " is ", in_text(c, i), ", needs dtype ", name(dtype), "; convert it?"));
 }
 void expect_rank(const InferContext& c, size_t i, size_t rank, std::string_view role) {
   if (c.in[i].shape.size() != rank) c.fail(str(role, " is ", in_text(c, i), ", needs ", rank, " dims"));
 }
 void expect_like(const InferContext& c, size_t i, size_t j) {
-  if (c.in[i].shape != c.in[j].shape) c.fail(str("shapes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j)));
+  if (c.in[i].shape != c.in[j].shape)
+    c.fail(str("shapes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j)));
   if (c.in[i].dtype != c.in[j].dtype)
-    c.fail(str("dtypes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j), "; convert one?"));
+    c.fail(str("dtypes differ: input ", i, " ", in_text(c, i), ", input ", j, " ", in_text(c, j),
+               "; convert one?"));
 }
 void expect_scalar(const InferContext& c, size_t i, DType dtype, std::string_view role) {
-  if (c.in[i] != TypedShape{dtype, {}}) c.fail(str(role, " is ", in_text(c, i), ", needs ", name(dtype), "[]"));
+  if (c.in[i] != TypedShape{dtype, {}})
+    c.fail(str(role, " is ", in_text(c, i), ", needs ", name(dtype), "[]"));
 }
 
-std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank, std::string_view role) {
+std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,
+                                  std::string_view role) {
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] < 0 || dims[i] >= static_cast<int64_t>(rank))
       c.fail(str(role, " ", dims, ": ", dims[i], " is not a dim of a tensor of ", rank, " dims"));
-    if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) != dims.begin() + static_cast<std::ptrdiff_t>(i))
+    if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
+        dims.begin() + static_cast<std::ptrdiff_t>(i))
       c.fail(str(role, " ", dims, " names ", dims[i], " twice"));
   }
   return dims;
@@ -63,7 +70,8 @@ std::vector<TypedShape> parse_types(std::string_view text) {
   if (text.empty()) return out;
   for (const std::string& part : split(text, ';')) {
     size_t open = part.find('[');
-    LS_CHECK(open != std::string::npos && part.back() == ']', "types \"", text, "\": \"", part, "\" is not dtype[sizes]");
+    LS_CHECK(open != std::string::npos && part.back() == ']', "types \"", text, "\": \"", part,
+             "\" is not dtype[sizes]");
     TypedShape type{parse_dtype(part.substr(0, open)), {}};
     std::string sizes = part.substr(open + 1, part.size() - open - 2);
     if (!sizes.empty())
@@ -82,7 +90,8 @@ bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
   size_t rank = std::max(a.size(), b.size());
   out.assign(rank, 1);
   for (size_t i = 0; i < rank; ++i) {
-    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank], y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank],
+            y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
     if (x != y && x != 1 && y != 1) return false;
     out[i] = x == 1 ? y : x;
   }
@@ -96,9 +105,10 @@ Tensor binary(const std::string& op, Tensor a, Tensor b, Here at) {
   InferContext context{op, in, {}, line};
   Shape shape;
   if (!broadcast_shape(a.shape(), b.shape(), shape))
-    context.fail(
-        str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(), "; dims are matched from the last, and must be equal or 1"));
-  if (a.dtype() != b.dtype()) context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
+    context.fail(str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(),
+                     "; dims are matched from the last, and must be equal or 1"));
+  if (a.dtype() != b.dtype())
+    context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
   return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
 }
 
@@ -112,14 +122,20 @@ std::string join_rule(const std::vector<std::string>& in, const std::vector<std:
   return join(in, ",") + "->" + join(out, ",");
 }
 
-std::string same_dims(const InferContext& c) { return join_rule(std::vector<std::string>(c.in.size(), "..."), {"..."}); }
+std::string same_dims(const InferContext& c) {
+  return join_rule(std::vector<std::string>(c.in.size(), "..."), {"..."});
+}
 std::string unsplit(const InferContext&) { return ""; }
 
 TypedShape f32(Shape shape) { return {DType::f32, std::move(shape)}; }
 TypedShape i32(Shape shape) { return {DType::i32, std::move(shape)}; }
 TypedShape i64(Shape shape) { return {DType::i64, std::move(shape)}; }
 TypedShape boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
-Sample floats(Types in, Attrs attrs, double lo, double hi) { return {std::move(in), std::move(attrs), lo, hi, 0, 4}; }
-Sample integers(Types in, Attrs attrs, int64_t lo, int64_t hi) { return {std::move(in), std::move(attrs), -2, 2, lo, hi}; }
+Sample floats(Types in, Attrs attrs, double lo, double hi) {
+  return {std::move(in), std::move(attrs), lo, hi, 0, 4};
+}
+Sample integers(Types in, Attrs attrs, int64_t lo, int64_t hi) {
+  return {std::move(in), std::move(attrs), -2, 2, lo, hi};
+}
 
 }  // namespace lockstep::rules

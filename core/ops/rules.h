@@ -1,4 +1,5 @@
-// What the rows of the op table are written with: checks of type rules, letters of placement rules, samples, and a few shapes of tensors.
+// What the rows of the op table are written with: checks of type rules, letters of placement rules, samples,
+// and a few shapes of tensors.
 #pragma once
 
 #include "core/ops/op.h"
@@ -22,9 +23,10 @@ std::string in_text(const InferContext& c, size_t i);  // "f32[2,3]"
 std::string text(const TypedShape& type);
 // Dim `name` of attrs, negative from the end; fails when out of range of input i.
 std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64_t>& dims, size_t rank,
-                                  std::string_view role);                        // distinct, in range
-std::vector<int64_t> free_dims(size_t rank, const std::vector<int64_t>& taken);  // ascending, those not in `taken`
-std::vector<TypedShape> parse_types(std::string_view text);                      // "f32[4,8];f32[4]"
+                                  std::string_view role);  // distinct, in range
+std::vector<int64_t> free_dims(size_t rank,
+                               const std::vector<int64_t>& taken);  // ascending, those not in `taken`
+std::vector<TypedShape> parse_types(std::string_view text);         // "f32[4,8];f32[4]"
 std::string types_text(const std::vector<TypedShape>& types);
 
 // NumPy's broadcast shape; empty optional when the shapes do not broadcast.
@@ -41,11 +43,13 @@ class Letters {
  private:
   char next_ = 'a';
 };
-std::string join_rule(const std::vector<std::string>& in, const std::vector<std::string>& out);  // "ab,bc->ac"
+std::string join_rule(const std::vector<std::string>& in,
+                      const std::vector<std::string>& out);  // "ab,bc->ac"
 
 // Placement rules that many rows share.
-std::string same_dims(const InferContext& c);  // all inputs of the first input's rank, one output: "...,...->..."
-std::string unsplit(const InferContext& c);    // ""
+std::string same_dims(
+    const InferContext& c);  // all inputs of the first input's rank, one output: "...,...->..."
+std::string unsplit(const InferContext& c);  // ""
 
 // Samples.
 TypedShape f32(Shape shape);

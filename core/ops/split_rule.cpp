@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>& in, const std::vector<TypedShape>& out) {
+SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>& in,
+                           const std::vector<TypedShape>& out) {
   SplitRule parsed;
   if (rule.empty()) {
     for (const auto& type : in) parsed.in.push_back(std::string(type.shape.size(), '#'));
@@ -26,29 +27,31 @@ SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>&
   auto side = [&](std::string_view text, const std::vector<TypedShape>& types) {
     std::vector<std::string> parts;
     if (!types.empty() || !text.empty()) parts = split(text, ',');
-    LS_CHECK(parts.size() == types.size(), "placement rule \"", rule, "\" has ", parts.size(), " tensors where the op has ", types.size());
+    LS_CHECK(parts.size() == types.size(), "placement rule \"", rule, "\" has ", parts.size(),
+             " tensors where the op has ", types.size());
     for (size_t i = 0; i < parts.size(); ++i) {
       std::string letters = trim(parts[i]);
       const Shape& shape = types[i].shape;
       if (letters.starts_with("...")) {
         letters.erase(0, 3);
         auto dims = static_cast<int64_t>(shape.size()) - static_cast<int64_t>(letters.size());
-        LS_CHECK(dims >= 0 && (leading < 0 || leading == dims) && dims <= static_cast<int64_t>(unused.size()), "placement rule \"", rule,
-                 "\": \"...\" is ", leading, " dims and ", dims, " dims");
+        LS_CHECK(dims >= 0 && (leading < 0 || leading == dims) && dims <= static_cast<int64_t>(unused.size()),
+                 "placement rule \"", rule, "\": \"...\" is ", leading, " dims and ", dims, " dims");
         leading = dims;
         letters = unused.substr(0, static_cast<size_t>(dims)) + letters;
       }
-      LS_CHECK(letters.size() == shape.size(), "placement rule \"", rule, "\" has ", letters.size(), " letters for ",
-               shape_text(types[i].dtype, shape));
+      LS_CHECK(letters.size() == shape.size(), "placement rule \"", rule, "\" has ", letters.size(),
+               " letters for ", shape_text(types[i].dtype, shape));
       for (size_t d = 0; d < letters.size(); ++d) {
         char letter = letters[d];
-        LS_CHECK(std::isalpha(static_cast<unsigned char>(letter)) || letter == '#', "placement rule \"", rule, "\": '", letter,
-                 "' is not a letter");
+        LS_CHECK(std::isalpha(static_cast<unsigned char>(letter)) || letter == '#', "placement rule \"", rule,
+                 "\": '", letter, "' is not a letter");
         if (letter == '#' || std::isupper(static_cast<unsigned char>(letter)))
           if (parsed.fixed.find(letter) == std::string::npos) parsed.fixed += letter;
         if (letter == '#') continue;
         auto [known, fresh] = sizes.emplace(letter, shape[d]);
-        LS_CHECK(fresh || known->second == shape[d], "placement rule \"", rule, "\": '", letter, "' is ", known->second, " and ", shape[d]);
+        LS_CHECK(fresh || known->second == shape[d], "placement rule \"", rule, "\": '", letter, "' is ",
+                 known->second, " and ", shape[d]);
       }
       parts[i] = letters;
     }

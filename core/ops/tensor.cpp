@@ -1,4 +1,5 @@
-// Tensor handles: how nodes enter the graph that is being traced, and the operators, which broadcast as NumPy does.
+// Tensor handles: how nodes enter the graph that is being traced, and the operators, which broadcast as NumPy
+// does.
 #include "core/ops/tensor.h"
 
 #include "core/base/error.h"
@@ -26,13 +27,15 @@ ValueId Builder::scalar_input(const std::string& name, DType dtype) {
   if (id == kNoValue) return graph.add_input(InputKind::scalar, name, dtype, {});
   if (graph[id].dtype != dtype || !graph[id].shape.empty())
     throw UserError(str("the scalar \"", name, "\" is used as ", lockstep::name(dtype), "[] and as ",
-                        shape_text(graph[id].dtype, graph[id].shape), "; read it with one dtype, and convert what it gives"));
+                        shape_text(graph[id].dtype, graph[id].shape),
+                        "; read it with one dtype, and convert what it gives"));
   return id;
 }
 
 int64_t Tensor::size(int dim) const {
   int rank = ndim();
-  if (dim < -rank || dim >= rank) throw UserError(str("size(", dim, ") of ", text(), ": dims are ", -rank, " .. ", rank - 1));
+  if (dim < -rank || dim >= rank)
+    throw UserError(str("size(", dim, ") of ", text(), ": dims are ", -rank, " .. ", rank - 1));
   return shape()[static_cast<size_t>(dim < 0 ? dim + rank : dim)];
 }
 
@@ -44,8 +47,8 @@ SourceLine source_line(const Builder& builder, Here at) {
   return {at.file_name(), static_cast<int>(at.line()), builder.scope};
 }
 
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at,
-                             std::shared_ptr<Builder> builder) {
+std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                             const SourceLine& at, std::shared_ptr<Builder> builder) {
   const Op& row = op_row(op);
   std::vector<TypedShape> types;
   std::vector<ValueId> ids;
@@ -55,7 +58,8 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
     if (!input.defined()) context.fail(str("input ", i, " is an empty Tensor"));
     if (!builder) builder = input.builder();
     if (input.builder() != builder)
-      context.fail(str("input ", i, " ", input.text(), " belongs to another graph; tensors of one step cannot be kept for the next"));
+      context.fail(str("input ", i, " ", input.text(),
+                       " belongs to another graph; tensors of one step cannot be kept for the next"));
     types.push_back({input.dtype(), input.shape()});
     ids.push_back(input.id());
   }
@@ -67,26 +71,33 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
   return out;
 }
 
-std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
-                          std::shared_ptr<Builder> builder) {
+std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                          Here at, std::shared_ptr<Builder> builder) {
   if (!builder)
     for (const Tensor& input : inputs)
       if (input.defined() && !builder) builder = input.builder();
-  SourceLine line = builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
-  auto refuse = [&](const std::string& what) { throw UserError(str("[", op, "] ", line.text(), ": ", what)); };
+  SourceLine line =
+      builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+  auto refuse = [&](const std::string& what) {
+    throw UserError(str("[", op, "] ", line.text(), ": ", what));
+  };
   if (!find_op(op)) refuse(unknown_op(op));
-  if (!builder && inputs.empty()) refuse("has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
+  if (!builder && inputs.empty())
+    refuse(
+        "has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
   try {
     return apply_at(op, inputs, attrs, line, builder);
   } catch (const AttrError& error) { refuse(error.what()); }
   return {};
 }
 
-Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at, std::shared_ptr<Builder> builder) {
+Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
+              std::shared_ptr<Builder> builder) {
   auto out = apply(op, inputs, attrs, at, builder);
   if (out.size() != 1) {
     const Builder& made = *out.at(0).builder();
-    throw UserError(str("[", op, "] ", source_line(made, at).text(), ": has ", out.size(), " outputs; write apply() and choose one of them"));
+    throw UserError(str("[", op, "] ", source_line(made, at).text(), ": has ", out.size(),
+                        " outputs; write apply() and choose one of them"));
   }
   return out[0];
 }
@@ -96,13 +107,29 @@ Tensor operator-(TensorAt a, Tensor b) { return rules::binary("sub", a.tensor, b
 Tensor operator*(TensorAt a, Tensor b) { return rules::binary("mul", a.tensor, b, a.at); }
 Tensor operator/(TensorAt a, Tensor b) { return rules::binary("div", a.tensor, b, a.at); }
 Tensor operator-(TensorAt a) { return apply1("neg", {a.tensor}, {}, a.at); }
-Tensor operator+(TensorAt a, double b) { return rules::binary("add", a.tensor, full_like(a.tensor, b, a.at), a.at); }
-Tensor operator-(TensorAt a, double b) { return rules::binary("sub", a.tensor, full_like(a.tensor, b, a.at), a.at); }
-Tensor operator*(TensorAt a, double b) { return rules::binary("mul", a.tensor, full_like(a.tensor, b, a.at), a.at); }
-Tensor operator/(TensorAt a, double b) { return rules::binary("div", a.tensor, full_like(a.tensor, b, a.at), a.at); }
-Tensor operator+(double a, TensorAt b) { return rules::binary("add", full_like(b.tensor, a, b.at), b.tensor, b.at); }
-Tensor operator-(double a, TensorAt b) { return rules::binary("sub", full_like(b.tensor, a, b.at), b.tensor, b.at); }
-Tensor operator*(double a, TensorAt b) { return rules::binary("mul", full_like(b.tensor, a, b.at), b.tensor, b.at); }
-Tensor operator/(double a, TensorAt b) { return rules::binary("div", full_like(b.tensor, a, b.at), b.tensor, b.at); }
+Tensor operator+(TensorAt a, double b) {
+  return rules::binary("add", a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator-(TensorAt a, double b) {
+  return rules::binary("sub", a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator*(TensorAt a, double b) {
+  return rules::binary("mul", a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator/(TensorAt a, double b) {
+  return rules::binary("div", a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator+(double a, TensorAt b) {
+  return rules::binary("add", full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator-(double a, TensorAt b) {
+  return rules::binary("sub", full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator*(double a, TensorAt b) {
+  return rules::binary("mul", full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator/(double a, TensorAt b) {
+  return rules::binary("div", full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// Tensor: a handle into the graph that is being traced. It has a type, no values. Operators broadcast as NumPy does and insert explicit
-// broadcast nodes; dtypes must agree (a C++ number takes the tensor's dtype).
+// Tensor: a handle into the graph that is being traced. It has a type, no values. Operators broadcast as
+// NumPy does and insert explicit broadcast nodes; dtypes must agree (a C++ number takes the tensor's dtype).
 #pragma once
 
 #include <concepts>
@@ -27,11 +27,12 @@ class Tensor {
   Tensor() = default;  // no tensor: "no gradient", "no bias"
   Tensor(std::shared_ptr<Builder> builder, ValueId id) : builder_(std::move(builder)), id_(id) {}
   bool defined() const { return builder_ != nullptr; }
-  // Its elements are not known while a step is traced, so it is neither true nor false: choose between values with where().
+  // Its elements are not known while a step is traced, so it is neither true nor false: choose between values
+  // with where().
   explicit operator bool() const = delete;
   ValueId id() const { return id_; }
   Shape shape() const { return builder_->graph[id_].shape; }  // a copy: the graph grows while it is traced
-  int64_t size(int dim) const;  // negative dims count from the end
+  int64_t size(int dim) const;                                // negative dims count from the end
   int ndim() const { return static_cast<int>(shape().size()); }
   DType dtype() const { return builder_->graph[id_].dtype; }
   const std::shared_ptr<Builder>& builder() const { return builder_; }
@@ -44,17 +45,18 @@ class Tensor {
 
 using Here = std::source_location;
 
-// Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when they do not fit).
-// `builder` is needed when there are no inputs. All inputs belong to one builder.
-std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
-                          std::shared_ptr<Builder> builder = nullptr);
+// Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when
+// they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder.
+std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
+                          Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
 // The same for ops with one output, and with the source line of another node (autodiff, expansions).
-Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
-              std::shared_ptr<Builder> builder = nullptr);
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, const SourceLine& at,
-                             std::shared_ptr<Builder> builder = nullptr);
+Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
+              Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
+std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                             const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
 
-// While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run under it).
+// While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run
+// under it).
 class AtLine {
  public:
   explicit AtLine(const SourceLine& at);
@@ -65,14 +67,17 @@ class AtLine {
   const SourceLine* before_;
 };
 
-// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else `at` with the builder's scope.
+// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else `at` with the
+// builder's scope.
 SourceLine source_line(const Builder& builder, Here at);
 
-// A Tensor and the line where it is written: what operators take first, so that their nodes and messages name the user's line.
+// A Tensor and the line where it is written: what operators take first, so that their nodes and messages name
+// the user's line.
 struct TensorAt {
   template <class T>
     requires std::convertible_to<const T&, Tensor>
-  TensorAt(const T& value, Here line = Here::current()) : tensor(value), at(line) {}  // implicit: made at the call
+  TensorAt(const T& value, Here line = Here::current())
+      : tensor(value), at(line) {}  // implicit: made at the call
   Tensor tensor;
   Here at;
 };

@@ -1,4 +1,5 @@
-// Update rows: AdamW and SGD. The order of operations is part of their meaning: every backend gives the same bits.
+// Update rows: AdamW and SGD. The order of operations is part of their meaning: every backend gives the same
+// bits.
 #include "core/base/error.h"
 #include "core/ops/functions.h"
 #include "core/ops/rules.h"
@@ -46,7 +47,8 @@ std::string split_sgd(const InferContext&) { return "...,...,...,,->...,..."; }
 Sample adamw_sample(Shape shape, double weight_decay) {
   Types in(4, f32(std::move(shape)));
   in.insert(in.end(), 4, f32({}));
-  return floats(in, {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", weight_decay}}, 0.01, 1);
+  return floats(in, {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", weight_decay}}, 0.01,
+                1);
 }
 Sample sgd_sample(Shape shape, double momentum, double weight_decay) {
   Types in(3, f32(std::move(shape)));

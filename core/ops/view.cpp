@@ -19,7 +19,8 @@ Types infer_reshape(const InferContext& c) {
   for (int64_t size : shape)
     if (size < 0) c.fail(str("shape ", shape, " has a negative size"));
   if (numel(shape) != numel(c.in[0].shape))
-    c.fail(str(in_text(c, 0), " has ", numel(c.in[0].shape), " elements, shape ", shape, " has ", numel(shape)));
+    c.fail(
+        str(in_text(c, 0), " has ", numel(c.in[0].shape), " elements, shape ", shape, " has ", numel(shape)));
   return {{c.in[0].dtype, shape}};
 }
 // A dim that stays a dim keeps its letter; merged and split dims are fixed.
@@ -50,7 +51,8 @@ std::string split_reshape(const InferContext& c) {
 Types infer_permute(const InferContext& c) {
   expect_count(c, 1);
   const List& order = c.attrs.list("order");
-  if (order.size() != c.in[0].shape.size()) c.fail(str("order ", order, " for ", in_text(c, 0), ": every dim is named once"));
+  if (order.size() != c.in[0].shape.size())
+    c.fail(str("order ", order, " for ", in_text(c, 0), ": every dim is named once"));
   checked_dims(c, order, order.size(), "order");
   Shape shape;
   for (int64_t d : order) shape.push_back(c.in[0].shape[u(d)]);
@@ -74,12 +76,13 @@ Types infer_broadcast(const InferContext& c) {
   expect_count(c, 1);
   const Shape &from = c.in[0].shape, &to = c.attrs.list("shape");
   const List& dims = c.attrs.list("dims");
-  if (dims.size() != from.size()) c.fail(str("dims ", dims, " for ", in_text(c, 0), ": every dim goes somewhere"));
+  if (dims.size() != from.size())
+    c.fail(str("dims ", dims, " for ", in_text(c, 0), ": every dim goes somewhere"));
   checked_dims(c, dims, to.size(), "dims");
   for (size_t i = 0; i < dims.size(); ++i)
     if (from[i] != 1 && from[i] != to[u(dims[i])])
-      c.fail(str("dim ", i, " of ", in_text(c, 0), " is ", from[i], " and goes to dim ", dims[i], " of ", to, ", which is ", to[u(dims[i])],
-                 "; sizes must be equal, or 1"));
+      c.fail(str("dim ", i, " of ", in_text(c, 0), " is ", from[i], " and goes to dim ", dims[i], " of ", to,
+                 ", which is ", to[u(dims[i])], "; sizes must be equal, or 1"));
   return {{c.in[0].dtype, to}};
 }
 std::string split_broadcast(const InferContext& c) {
@@ -115,12 +118,13 @@ Types infer_slice(const InferContext& c) {
   const Shape& from = c.in[0].shape;
   const List &start = c.attrs.list("start"), &limit = c.attrs.list("limit"), &step = c.attrs.list("step");
   if (start.size() != from.size() || limit.size() != from.size() || step.size() != from.size())
-    c.fail(str("start ", start, ", limit ", limit, ", step ", step, " for ", in_text(c, 0), ": one number per dim"));
+    c.fail(str("start ", start, ", limit ", limit, ", step ", step, " for ", in_text(c, 0),
+               ": one number per dim"));
   Shape shape;
   for (size_t d = 0; d < from.size(); ++d) {
     if (start[d] < 0 || limit[d] < start[d] || limit[d] > from[d] || step[d] < 1)
-      c.fail(str("range ", start[d], " .. ", limit[d], " by ", step[d], " of dim ", d, " of ", in_text(c, 0), " is not inside 0 .. ",
-                 from[d]));
+      c.fail(str("range ", start[d], " .. ", limit[d], " by ", step[d], " of dim ", d, " of ", in_text(c, 0),
+                 " is not inside 0 .. ", from[d]));
     shape.push_back((limit[d] - start[d] + step[d] - 1) / step[d]);
   }
   return {{c.in[0].dtype, shape}};
@@ -133,7 +137,8 @@ Types infer_pad(const InferContext& c) {
     c.fail(str("lo ", lo, ", hi ", hi, " for ", in_text(c, 0), ": one number per dim"));
   Shape shape = c.in[0].shape;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (lo[d] < 0 || hi[d] < 0) c.fail(str("lo ", lo, ", hi ", hi, ": padding is not negative; slice instead"));
+    if (lo[d] < 0 || hi[d] < 0)
+      c.fail(str("lo ", lo, ", hi ", hi, ": padding is not negative; slice instead"));
     shape[d] += lo[d] + hi[d];
   }
   return {{c.in[0].dtype, shape}};
@@ -145,7 +150,8 @@ std::string split_untouched(const InferContext& c) {
   bool pads = c.attrs.has("lo");
   for (size_t d = 0; d < c.in[0].shape.size(); ++d) {
     bool whole = pads ? c.attrs.list("lo")[d] == 0 && c.attrs.list("hi")[d] == 0
-                      : c.attrs.list("start")[d] == 0 && c.attrs.list("limit")[d] == c.in[0].shape[d] && c.attrs.list("step")[d] == 1;
+                      : c.attrs.list("start")[d] == 0 && c.attrs.list("limit")[d] == c.in[0].shape[d] &&
+                            c.attrs.list("step")[d] == 1;
     dims += whole ? letters.next() : '#';
   }
   return join_rule({dims}, {dims});
@@ -155,7 +161,9 @@ Grads slice_vjp(const VjpContext& c) {
   const List &start = c.attrs.list("start"), &step = c.attrs.list("step");
   Tensor dy = c.grad[0];
   List lo = start, hi(from.size());
-  if (std::any_of(step.begin(), step.end(), [](int64_t s) { return s != 1; })) {  // spread by zeros: [n] to [n, 1] to [n, step] to [n step]
+  if (std::any_of(step.begin(), step.end(), [](int64_t s) {
+        return s != 1;
+      })) {  // spread by zeros: [n] to [n, 1] to [n, step] to [n step]
     for (size_t d = 0; d < from.size(); ++d) {
       if (step[d] == 1) continue;
       Shape pair = dy.shape();
@@ -175,7 +183,8 @@ Grads slice_vjp(const VjpContext& c) {
 Grads pad_vjp(const VjpContext& c) {
   List limit = c.attrs.list("lo");
   for (size_t d = 0; d < limit.size(); ++d) limit[d] += c.in[0].shape()[d];
-  return {apply1("slice", {c.grad[0]}, {{"start", c.attrs.list("lo")}, {"limit", limit}, {"step", List(limit.size(), 1)}})};
+  return {apply1("slice", {c.grad[0]},
+                 {{"start", c.attrs.list("lo")}, {"limit", limit}, {"step", List(limit.size(), 1)}})};
 }
 
 Types infer_concat(const InferContext& c) {
@@ -184,20 +193,24 @@ Types infer_concat(const InferContext& c) {
   Shape shape = c.in[0].shape;
   for (size_t i = 1; i < c.in.size(); ++i) {
     if (c.in[i].dtype != c.in[0].dtype)
-      c.fail(str("dtypes differ: input 0 ", in_text(c, 0), ", input ", i, " ", in_text(c, i), "; convert one?"));
+      c.fail(
+          str("dtypes differ: input 0 ", in_text(c, 0), ", input ", i, " ", in_text(c, i), "; convert one?"));
     Shape other = c.in[i].shape;
     if (other.size() != shape.size())
-      c.fail(str("input 0 is ", in_text(c, 0), ", input ", i, " is ", in_text(c, i), ": the numbers of dims differ"));
+      c.fail(str("input 0 is ", in_text(c, 0), ", input ", i, " is ", in_text(c, i),
+                 ": the numbers of dims differ"));
     shape[dim] += std::exchange(other[dim], c.in[0].shape[dim]);
     if (other != c.in[0].shape)
-      c.fail(str("input 0 is ", in_text(c, 0), ", input ", i, " is ", in_text(c, i), ": only dim ", dim, " may differ"));
+      c.fail(str("input 0 is ", in_text(c, 0), ", input ", i, " is ", in_text(c, i), ": only dim ", dim,
+                 " may differ"));
   }
   return {{c.in[0].dtype, shape}};
 }
 std::string split_concat(const InferContext& c) {
   Letters letters;
   std::string dims;
-  for (size_t d = 0; d < c.in[0].shape.size(); ++d) dims += static_cast<int64_t>(d) == c.attrs.integer("dim") ? '#' : letters.next();
+  for (size_t d = 0; d < c.in[0].shape.size(); ++d)
+    dims += static_cast<int64_t>(d) == c.attrs.integer("dim") ? '#' : letters.next();
   return join_rule(std::vector<std::string>(c.in.size(), dims), {dims});
 }
 Grads concat_vjp(const VjpContext& c) {
@@ -244,7 +257,9 @@ std::string split_index_add(const InferContext& c) {  // sharded ids leave a par
   return join_rule({ids, ids + row}, {"#" + row});
 }
 
-Attrs ranges(List start, List limit, List step) { return {{"start", start}, {"limit", limit}, {"step", step}}; }
+Attrs ranges(List start, List limit, List step) {
+  return {{"start", start}, {"limit", limit}, {"step", step}};
+}
 Attrs padding(List lo, List hi, double value) { return {{"lo", lo}, {"hi", hi}, {"value", value}}; }
 Attrs spread(Shape shape, List dims) { return {{"shape", shape}, {"dims", dims}}; }
 Attrs to(Shape shape) { return {{"shape", shape}}; }
@@ -252,78 +267,81 @@ Attrs to(Shape shape) { return {{"shape", shape}}; }
 
 std::span<const Op> view_ops() {
   constexpr auto kind = OpKind::view;
-  static const std::vector<Op>
-      rows{
-          {.name = "reshape",
-           .kind = kind,
-           .infer = infer_reshape,
-           .split = split_reshape,
-           .vjp = [](const VjpContext& c) { return Grads{reshape(c.grad[0], c.in[0].shape())}; },
-           .linear = {0},
-           .samples = {floats({f32({6, 5})}, to({2, 3, 5})), floats({f32({3, 1, 7, 2})}, to({3, 14})), floats({f32({1})}, to({})),
-                       integers({i32({4, 3, 5})}, to({4, 1, 15}))}},
-          {.name = "permute",
-           .kind = kind,
-           .infer = infer_permute,
-           .split = split_permute,
-           .vjp = permute_vjp,
-           .linear = {0},
-           .samples = {floats({f32({3, 5})}, {{"order", List{1, 0}}}), floats({f32({2, 3, 1, 5})}, {{"order", List{3, 0, 2, 1}}}),
-                       integers({i32({4, 3, 5})}, {{"order", List{2, 0, 1}}})}},
-          {.name = "broadcast",
-           .kind = kind,
-           .infer = infer_broadcast,
-           .split = split_broadcast,
-           .vjp = broadcast_vjp,
-           .linear = {0},
-           .samples = {floats({f32({5})}, spread({3, 5}, {1})), floats({f32({3, 1, 5})}, spread({3, 7, 5}, {0, 1, 2})),
-                       floats({f32({})}, spread({2, 3}, {})), integers({i32({3, 5})}, spread({5, 2, 3}, {2, 0}))}},
-          {.name = "slice",
-           .kind = kind,
-           .infer = infer_slice,
-           .split = split_untouched,
-           .vjp = slice_vjp,
-           .linear = {0},
-           .samples = {floats({f32({5, 7})}, ranges({0, 2}, {5, 6}, {1, 1})),
-                       floats({f32({7, 1, 9})}, ranges({1, 0, 0}, {7, 1, 9}, {3, 1, 2})),
-                       integers({i32({6, 5})}, ranges({3, 0}, {3, 5}, {1, 1}))}},
-          {.name = "pad",
-           .kind = kind,
-           .infer = infer_pad,
-           .split = split_untouched,
-           .vjp = pad_vjp,  // linear only where the value is 0
-           .samples = {floats({f32({3, 5})}, padding({1, 0}, {2, 0}, 0.5)), floats({f32({4, 1, 3})}, padding({0, 2, 0}, {0, 0, 3}, 0)),
-                       integers({i32({5})}, padding({1}, {1}, 7))}},
-          {.name = "concat",
-           .kind = kind,
-           .infer = infer_concat,
-           .split = split_concat,
-           .vjp = concat_vjp,
-           .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}), floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
-                       integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
-          {.name = "take",
-           .kind = OpKind::index,
-           .infer = infer_take,
-           .split = split_take,
-           .vjp =
-               [](const VjpContext& c) {
-                 return Grads{apply1("index_add", {c.in[1], c.grad[0]}, {{"rows", c.in[0].size(0)}}), {}};
-               },
-           .linear = {0},
-           .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 1, 3}), i32({5})}), integers({i32({4}), i32({9})})}},
-          // out[ids[i]] += rows[i], in the order of i.
-          {.name = "index_add",
-           .kind = OpKind::index,
-           .infer = infer_index_add,
-           .split = split_index_add,
-           .vjp =
-               [](const VjpContext& c) {
-                 return Grads{{}, take(c.grad[0], c.in[0])};
-               },
-           .linear = {1},
-           .samples = {integers({i32({3, 2}), f32({3, 2, 5})}, {{"rows", 4}}), integers({i32({7}), f32({7, 1})}, {{"rows", 5}}),
-                       integers({i32({9}), i32({9})}, {{"rows", 4}})}},
-      };
+  static const std::vector<Op> rows{
+      {.name = "reshape",
+       .kind = kind,
+       .infer = infer_reshape,
+       .split = split_reshape,
+       .vjp = [](const VjpContext& c) { return Grads{reshape(c.grad[0], c.in[0].shape())}; },
+       .linear = {0},
+       .samples = {floats({f32({6, 5})}, to({2, 3, 5})), floats({f32({3, 1, 7, 2})}, to({3, 14})),
+                   floats({f32({1})}, to({})), integers({i32({4, 3, 5})}, to({4, 1, 15}))}},
+      {.name = "permute",
+       .kind = kind,
+       .infer = infer_permute,
+       .split = split_permute,
+       .vjp = permute_vjp,
+       .linear = {0},
+       .samples = {floats({f32({3, 5})}, {{"order", List{1, 0}}}),
+                   floats({f32({2, 3, 1, 5})}, {{"order", List{3, 0, 2, 1}}}),
+                   integers({i32({4, 3, 5})}, {{"order", List{2, 0, 1}}})}},
+      {.name = "broadcast",
+       .kind = kind,
+       .infer = infer_broadcast,
+       .split = split_broadcast,
+       .vjp = broadcast_vjp,
+       .linear = {0},
+       .samples = {floats({f32({5})}, spread({3, 5}, {1})),
+                   floats({f32({3, 1, 5})}, spread({3, 7, 5}, {0, 1, 2})),
+                   floats({f32({})}, spread({2, 3}, {})),
+                   integers({i32({3, 5})}, spread({5, 2, 3}, {2, 0}))}},
+      {.name = "slice",
+       .kind = kind,
+       .infer = infer_slice,
+       .split = split_untouched,
+       .vjp = slice_vjp,
+       .linear = {0},
+       .samples = {floats({f32({5, 7})}, ranges({0, 2}, {5, 6}, {1, 1})),
+                   floats({f32({7, 1, 9})}, ranges({1, 0, 0}, {7, 1, 9}, {3, 1, 2})),
+                   integers({i32({6, 5})}, ranges({3, 0}, {3, 5}, {1, 1}))}},
+      {.name = "pad",
+       .kind = kind,
+       .infer = infer_pad,
+       .split = split_untouched,
+       .vjp = pad_vjp,  // linear only where the value is 0
+       .samples = {floats({f32({3, 5})}, padding({1, 0}, {2, 0}, 0.5)),
+                   floats({f32({4, 1, 3})}, padding({0, 2, 0}, {0, 0, 3}, 0)),
+                   integers({i32({5})}, padding({1}, {1}, 7))}},
+      {.name = "concat",
+       .kind = kind,
+       .infer = infer_concat,
+       .split = split_concat,
+       .vjp = concat_vjp,
+       .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}),
+                   floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
+                   integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
+      {.name = "take",
+       .kind = OpKind::index,
+       .infer = infer_take,
+       .split = split_take,
+       .vjp =
+           [](const VjpContext& c) {
+             return Grads{apply1("index_add", {c.in[1], c.grad[0]}, {{"rows", c.in[0].size(0)}}), {}};
+           },
+       .linear = {0},
+       .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 1, 3}), i32({5})}),
+                   integers({i32({4}), i32({9})})}},
+      // out[ids[i]] += rows[i], in the order of i.
+      {.name = "index_add",
+       .kind = OpKind::index,
+       .infer = infer_index_add,
+       .split = split_index_add,
+       .vjp = [](const VjpContext& c) { return Grads{{}, take(c.grad[0], c.in[0])}; },
+       .linear = {1},
+       .samples = {integers({i32({3, 2}), f32({3, 2, 5})}, {{"rows", 4}}),
+                   integers({i32({7}), f32({7, 1})}, {{"rows", 5}}),
+                   integers({i32({9}), i32({9})}, {{"rows", 4}})}},
+  };
   return rows;
 }
 

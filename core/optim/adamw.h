@@ -17,11 +17,14 @@ struct AdamWOptions {
 };
 
 // Update t, with g the gradient times the clipping factor:
-//   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p -= (lr / (1 - b1^t)) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
-// Moments PATH.FQN.exp_avg and PATH.FQN.exp_avg_sq; host scalars PATH.lr, PATH.bias1 = 1 - b1^t and PATH.bias2 = 1 - b2^t, in double.
+//   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p -= (lr / (1 - b1^t)) m / (sqrt(v) /
+//   sqrt(1 - b2^t) + eps)
+// Moments PATH.FQN.exp_avg and PATH.FQN.exp_avg_sq; host scalars PATH.lr, PATH.bias1 = 1 - b1^t and
+// PATH.bias2 = 1 - b2^t, in double.
 class AdamW : public Optimizer {
  public:
-  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer already.
+  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer
+  // already.
   explicit AdamW(Scope at, AdamWOptions options = {}, Here line = Here::current());
   void update(const Gradients& gradients, Here at = Here::current()) override;
   std::map<std::string, double> scalars(int64_t step) const override;

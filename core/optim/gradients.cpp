@@ -7,9 +7,13 @@
 namespace lockstep {
 
 Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here at) {
-  auto fail = [&](const std::string& what) { throw UserError(str("[grad] ", line_of(at).text(), ": ", what)); };
-  if (!loss.sum.defined() || !loss.count.defined()) fail("the loss has no sum or no count; pass what cross_entropy gives");
-  if (parameters.empty()) fail("there are no parameters; construct the model before, and pass state.parameters()");
+  auto fail = [&](const std::string& what) {
+    throw UserError(str("[grad] ", line_of(at).text(), ": ", what));
+  };
+  if (!loss.sum.defined() || !loss.count.defined())
+    fail("the loss has no sum or no count; pass what cross_entropy gives");
+  if (parameters.empty())
+    fail("there are no parameters; construct the model before, and pass state.parameters()");
   std::vector<Tensor> inputs{loss.sum, loss.count};
   for (const Parameter& parameter : parameters) inputs.push_back(parameter(loss.sum));
   return {parameters, apply("grad", inputs, {}, at)};

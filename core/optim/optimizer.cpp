@@ -7,27 +7,36 @@
 
 namespace lockstep {
 
-void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok, std::string_view range) {
-  if (!ok) throw UserError(str("[", kind, "] ", at.text(), ": ", name, " is ", number_text(value), "; it must be ", range));
+void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok,
+                  std::string_view range) {
+  if (!ok)
+    throw UserError(
+        str("[", kind, "] ", at.text(), ": ", name, " is ", number_text(value), "; it must be ", range));
 }
 
-Optimizer::Optimizer(const Scope& at, const SourceLine& line) : state_(&at.state()), path_(at.path()), line_(line) {
-  if (path_.empty()) throw UserError(str("[optimizer] ", line.text(), ": an optimizer needs a path of its own; pass state / \"optim\""));
+Optimizer::Optimizer(const Scope& at, const SourceLine& line)
+    : state_(&at.state()), path_(at.path()), line_(line) {
+  if (path_.empty())
+    throw UserError(
+        str("[optimizer] ", line.text(), ": an optimizer needs a path of its own; pass state / \"optim\""));
 }
 
 Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here at) const {
-  LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(), " parameters, ", gradients.values.size(),
-           " gradients");
+  LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(),
+           " parameters, ", gradients.values.size(), " gradients");
   Tensor norm = global_norm(gradients, at);
   metric(path_ == "optim" ? "grad_norm" : path_ + ".grad_norm", norm, at);
-  return {scalar(norm, path_ + ".lr"), clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
+  return {scalar(norm, path_ + ".lr"),
+          clip > 0 ? clip_scale(norm, clip, at) : full(norm, {}, 1.0, DType::f32, at)};
 }
 
-Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, const Tensor& beside, Here at) const {
+Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, const Tensor& beside,
+                         Here at) const {
   Parameter found = state_->find_spec(moment_fqn(parameter, name));
   if (!found)
-    throw UserError(str("[", path_, "] ", line_of(at).text(), ": the state has no \"", moment_fqn(parameter, name), "\": \"",
-                        parameter.fqn(), "\" (", parameter.spec().at.text(), ") was recorded after the optimizer (", line_.text(),
+    throw UserError(str("[", path_, "] ", line_of(at).text(), ": the state has no \"",
+                        moment_fqn(parameter, name), "\": \"", parameter.fqn(), "\" (",
+                        parameter.spec().at.text(), ") was recorded after the optimizer (", line_.text(),
                         "); construct the optimizer after the model"));
   return found(beside);
 }
@@ -40,7 +49,8 @@ void Optimizer::replace(const Parameter& parameter, const Tensor& value, Here at
   graph.add_output(OutputKind::state, parameter.fqn(), value.id());
 }
 
-void Optimizer::replace(const Parameter& parameter, std::string_view name, const Tensor& moment, Here at) const {
+void Optimizer::replace(const Parameter& parameter, std::string_view name, const Tensor& moment,
+                        Here at) const {
   Parameter found = state_->find_spec(moment_fqn(parameter, name));
   replace(found, moment, at);
 }

@@ -1,6 +1,6 @@
-// Optimizer: what the kinds share. Construct it after the model; it records its moments for every parameter of the state.
-// Its path (`state / "optim"`) names its moments "optim.FQN.exp_avg", its host scalars "optim.lr" and, unless the path is "optim", its
-// metric "PATH.grad_norm".
+// Optimizer: what the kinds share. Construct it after the model; it records its moments for every parameter
+// of the state. Its path (`state / "optim"`) names its moments "optim.FQN.exp_avg", its host scalars
+// "optim.lr" and, unless the path is "optim", its metric "PATH.grad_norm".
 #pragma once
 
 #include <map>
@@ -17,18 +17,20 @@ namespace lockstep {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Emits the update of every parameter in `gradients`, as outputs that replace the state, and the metric "grad_norm" (before clipping).
-  // Called once while a step is traced. UserError when a parameter has no moments (recorded after the optimizer), is updated twice in one
-  // step, or there are no gradients.
+  // Emits the update of every parameter in `gradients`, as outputs that replace the state, and the metric
+  // "grad_norm" (before clipping). Called once while a step is traced. UserError when a parameter has no
+  // moments (recorded after the optimizer), is updated twice in one step, or there are no gradients.
   virtual void update(const Gradients& gradients, Here at = Here::current()) = 0;
   // The host scalars of update `step`, counted from 1. The state knows them too: State::scalars.
   virtual std::map<std::string, double> scalars(int64_t step) const = 0;
   const std::string& path() const { return path_; }
 
  protected:
-  Optimizer(const Scope& at, const SourceLine& line);  // UserError at the root of the state: an optimizer needs a path
+  Optimizer(const Scope& at,
+            const SourceLine& line);  // UserError at the root of the state: an optimizer needs a path
 
-  // What every update starts with: the metric, and the scalars lr and scale (1 without clipping), both f32 [].
+  // What every update starts with: the metric, and the scalars lr and scale (1 without clipping), both f32
+  // [].
   struct Rates {
     Tensor lr, scale;
   };
@@ -49,6 +51,7 @@ class Optimizer {
 };
 
 // UserError "[KIND] LINE: NAME is VALUE; it must be RANGE" unless ok.
-void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok, std::string_view range);
+void check_option(std::string_view kind, const SourceLine& at, std::string_view name, double value, bool ok,
+                  std::string_view range);
 
 }  // namespace lockstep

@@ -14,10 +14,12 @@ Schedule::Schedule(Kind kind, double lr, int64_t warmup, int64_t steps, double m
 
 void Schedule::check() const {
   auto fail = [](const std::string& what) { throw UserError("[schedule] " + what); };
-  if (!(lr_ >= 0) || std::isinf(lr_)) fail(str("lr is ", number_text(lr_), "; it must be a number of at least 0"));
+  if (!(lr_ >= 0) || std::isinf(lr_))
+    fail(str("lr is ", number_text(lr_), "; it must be a number of at least 0"));
   if (warmup_ < 0) fail(str("warmup is ", warmup_, "; it must be at least 0 steps"));
   if (steps_ < 0) fail(str("steps is ", steps_, "; it must be at least 0"));
-  if (!(min_ratio_ >= 0 && min_ratio_ <= 1)) fail(str("min_ratio is ", number_text(min_ratio_), "; it must be between 0 and 1"));
+  if (!(min_ratio_ >= 0 && min_ratio_ <= 1))
+    fail(str("min_ratio is ", number_text(min_ratio_), "; it must be between 0 and 1"));
 }
 
 double Schedule::at(int64_t step) const {

@@ -1,4 +1,5 @@
-// Schedules of the learning rate: host arithmetic in double, one number per step, so that a schedule never recompiles.
+// Schedules of the learning rate: host arithmetic in double, one number per step, so that a schedule never
+// recompiles.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +7,11 @@
 namespace lockstep {
 
 // The learning rate of update t, counted from 1:
-//   t <= warmup:          lr * t / warmup               (so update `warmup` has lr, and update 1 already moves)
-//   constant:             lr
-//   cosine:               lr * (m + (1 - m) * (1 + cos(pi * p)) / 2)
-//   linear:               lr * (m + (1 - m) * (1 - p))
-// with m = min_ratio and p = (t - warmup) / (steps - warmup): the last update, t = steps, has exactly lr * m, and so has every later one.
-// With steps <= warmup the run ends within or right after the warm-up.
+//   t <= warmup:          lr * t / warmup               (so update `warmup` has lr, and update 1 already
+//   moves) constant:             lr cosine:               lr * (m + (1 - m) * (1 + cos(pi * p)) / 2) linear:
+//   lr * (m + (1 - m) * (1 - p))
+// with m = min_ratio and p = (t - warmup) / (steps - warmup): the last update, t = steps, has exactly lr * m,
+// and so has every later one. With steps <= warmup the run ends within or right after the warm-up.
 class Schedule {
  public:
   enum class Kind { constant, cosine, linear };
@@ -30,7 +30,9 @@ class Schedule {
   double min_ratio_ = 0;
 };
 
-inline Schedule constant(double lr, int64_t warmup = 0) { return {Schedule::Kind::constant, lr, warmup, 0, 0}; }
+inline Schedule constant(double lr, int64_t warmup = 0) {
+  return {Schedule::Kind::constant, lr, warmup, 0, 0};
+}
 inline Schedule warmup_cosine(double lr, int64_t warmup, int64_t steps, double min_ratio = 0) {
   return {Schedule::Kind::cosine, lr, warmup, steps, min_ratio};
 }

@@ -16,7 +16,8 @@ struct SgdOptions {
 // g = scale g + wd p;  m = momentum m + g;  p -= lr m. Moment PATH.FQN.momentum; host scalar PATH.lr.
 class Sgd : public Optimizer {
  public:
-  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer already.
+  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer
+  // already.
   explicit Sgd(Scope at, SgdOptions options = {}, Here line = Here::current());
   void update(const Gradients& gradients, Here at = Here::current()) override;
   std::map<std::string, double> scalars(int64_t step) const override;

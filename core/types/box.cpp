@@ -11,10 +11,12 @@ Box whole(const Shape& shape) { return {std::vector<int64_t>(shape.size(), 0), s
 int64_t numel(const Box& box) { return numel(box.size); }
 
 std::optional<Box> intersect(const Box& a, const Box& b) {
-  LS_CHECK(a.offset.size() == b.offset.size(), "boxes of ", a.offset.size(), " and ", b.offset.size(), " dims");
+  LS_CHECK(a.offset.size() == b.offset.size(), "boxes of ", a.offset.size(), " and ", b.offset.size(),
+           " dims");
   Box out;
   for (size_t i = 0; i < a.offset.size(); ++i) {
-    int64_t lo = std::max(a.offset[i], b.offset[i]), hi = std::min(a.offset[i] + a.size[i], b.offset[i] + b.size[i]);
+    int64_t lo = std::max(a.offset[i], b.offset[i]),
+            hi = std::min(a.offset[i] + a.size[i], b.offset[i] + b.size[i]);
     if (hi <= lo) return std::nullopt;
     out.offset.push_back(lo);
     out.size.push_back(hi - lo);
@@ -24,11 +26,13 @@ std::optional<Box> intersect(const Box& a, const Box& b) {
 
 std::string text(const Box& box) {
   std::string out = "[";
-  for (size_t i = 0; i < box.offset.size(); ++i) out += str(i ? "," : "", box.offset[i], ":", box.offset[i] + box.size[i]);
+  for (size_t i = 0; i < box.offset.size(); ++i)
+    out += str(i ? "," : "", box.offset[i], ":", box.offset[i] + box.size[i]);
   return out + "]";
 }
 
-void for_each_run(const Box& part, const Box& from, const Box& to, const std::function<void(int64_t, int64_t, int64_t)>& run) {
+void for_each_run(const Box& part, const Box& from, const Box& to,
+                  const std::function<void(int64_t, int64_t, int64_t)>& run) {
   size_t rank = part.size.size();
   if (numel(part) == 0) return;
   auto from_strides = row_major_strides(from.size), to_strides = row_major_strides(to.size);

@@ -1,4 +1,5 @@
-// Boxes: offset and size per tensor dim. The arithmetic that the partitioner, redistribution and the checkpoint share.
+// Boxes: offset and size per tensor dim. The arithmetic that the partitioner, redistribution and the
+// checkpoint share.
 #pragma once
 
 #include <functional>
@@ -20,8 +21,9 @@ int64_t numel(const Box& box);
 std::optional<Box> intersect(const Box& a, const Box& b);  // nullopt when empty
 std::string text(const Box& box);                          // "[0:4,8:16]"
 
-// Calls run(from_offset, to_offset, count) (elements) for each contiguous piece of `part`, where `from` and `to` are boxes of the same
-// tensor stored row-major and dense, and `part` lies inside both.
-void for_each_run(const Box& part, const Box& from, const Box& to, const std::function<void(int64_t, int64_t, int64_t)>& run);
+// Calls run(from_offset, to_offset, count) (elements) for each contiguous piece of `part`, where `from` and
+// `to` are boxes of the same tensor stored row-major and dense, and `part` lies inside both.
+void for_each_run(const Box& part, const Box& from, const Box& to,
+                  const std::function<void(int64_t, int64_t, int64_t)>& run);
 
 }  // namespace lockstep

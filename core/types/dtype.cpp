@@ -14,10 +14,11 @@ struct Row {
   const char* safetensors;
   size_t size;
 };
-constexpr Row kRows[] = {{DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},      {DType::bf16, "bf16", "BF16", 2},
-                         {DType::f16, "f16", "F16", 2}, {DType::i32, "i32", "I32", 4},      {DType::i64, "i64", "I64", 8},
-                         {DType::u8, "u8", "U8", 1},    {DType::u16, "u16", "U16", 2},      {DType::u32, "u32", "U32", 4},
-                         {DType::u64, "u64", "U64", 8}, {DType::boolean, "bool", "BOOL", 1}};
+constexpr Row kRows[] = {
+    {DType::f32, "f32", "F32", 4}, {DType::f64, "f64", "F64", 8},      {DType::bf16, "bf16", "BF16", 2},
+    {DType::f16, "f16", "F16", 2}, {DType::i32, "i32", "I32", 4},      {DType::i64, "i64", "I64", 8},
+    {DType::u8, "u8", "U8", 1},    {DType::u16, "u16", "U16", 2},      {DType::u32, "u32", "U32", 4},
+    {DType::u64, "u64", "U64", 8}, {DType::boolean, "bool", "BOOL", 1}};
 const Row& row(DType dtype) { return kRows[static_cast<int>(dtype)]; }
 
 template <class F>
@@ -87,7 +88,8 @@ void set_double(DType dtype, void* data, int64_t i, double value) {
     else if constexpr (std::is_same_v<T, bool>)
       static_cast<T*>(data)[i] = value != 0;
     else if constexpr (std::is_unsigned_v<T> && !std::is_same_v<T, bool>)
-      static_cast<T*>(data)[i] = value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
+      static_cast<T*>(data)[i] =
+          value < 0 ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
     else
       static_cast<T*>(data)[i] = static_cast<T>(value);
     return 0;
@@ -128,7 +130,8 @@ uint16_t f16::encode(float value) {
   return sign | static_cast<uint16_t>((rounded - 0x38000000u) >> 13);
 }
 float f16::decode(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 0x3ffu;
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16, exponent = (bits >> 10) & 31,
+           mantissa = bits & 0x3ffu;
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
   if (exponent == 0) {
     float magnitude = static_cast<float>(mantissa) * 0x1p-24f;

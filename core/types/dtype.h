@@ -20,7 +20,8 @@ bool is_integer(DType dtype);                    // i32 ... u64
 std::string_view safetensors_name(DType dtype);  // "F32", "BF16", "BOOL", ...
 DType parse_safetensors_dtype(std::string_view name);
 
-// Element i of a buffer as double / as int64, and back (rounded to nearest even). For tests, the reference and small tools.
+// Element i of a buffer as double / as int64, and back (rounded to nearest even). For tests, the reference
+// and small tools.
 double get_double(DType dtype, const void* data, int64_t i);
 void set_double(DType dtype, void* data, int64_t i, double value);
 int64_t get_int(DType dtype, const void* data, int64_t i);

@@ -9,7 +9,8 @@
 
 namespace lockstep {
 
-std::shared_ptr<LocalChannel> LocalHub::channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks) {
+std::shared_ptr<LocalChannel> LocalHub::channel(const std::string& key, const std::string& name,
+                                                const std::vector<int>& world_ranks) {
   std::lock_guard lock(mutex_);
   auto& channel = channels_[key];
   if (!channel) {
@@ -49,7 +50,8 @@ std::string LocalHub::missing_text(const LocalChannel& channel, const LocalMeeti
   return missing.empty() ? "all ranks have started it" : str("not started by rank ", missing);
 }
 
-void LocalHub::check_party(const LocalChannel& channel, const LocalMeeting& meeting, int party, int64_t number) {
+void LocalHub::check_party(const LocalChannel& channel, const LocalMeeting& meeting, int party,
+                           int64_t number) {
   const auto& mine = meeting.parties[party];
   for (size_t p = 0; p < meeting.parties.size(); ++p) {
     const auto& other = meeting.parties[p];
@@ -62,9 +64,10 @@ void LocalHub::check_party(const LocalChannel& channel, const LocalMeeting& meet
     bool pair = std::holds_alternative<Send>(a.what);
     if (what.empty() && !pair && a.label != b.label) what = "label";
     if (what.empty()) continue;
-    std::string text = str("group \"", channel.name, "\": ", pair ? "message " : "collective ", number, " differs in its ", what, ": rank ",
-                           rank_a, " started ", site_text(a.what, a.label), ", rank ", rank_b, " started ", site_text(b.what, b.label),
-                           "; all ranks must start the same collectives in the same order");
+    std::string text =
+        str("group \"", channel.name, "\": ", pair ? "message " : "collective ", number, " differs in its ",
+            what, ": rank ", rank_a, " started ", site_text(a.what, a.label), ", rank ", rank_b, " started ",
+            site_text(b.what, b.label), "; all ranks must start the same collectives in the same order");
     fail(channel.world_ranks[meeting.ranks[party]], text);
     throw PeerError(text);
   }
@@ -74,20 +77,23 @@ void LocalHub::close_full(LocalChannel& channel, LocalMeeting& meeting) {
   meeting.state = LocalMeeting::State::full;
   int64_t bytes = 0;
   for (const auto& party : meeting.parties) bytes = std::max(bytes, sent_bytes(party.what));
-  double seconds = options_.latency_s + (options_.bytes_per_s > 0 ? static_cast<double>(bytes) / options_.bytes_per_s : 0);
+  double seconds =
+      options_.latency_s + (options_.bytes_per_s > 0 ? static_cast<double>(bytes) / options_.bytes_per_s : 0);
   auto now = LocalClock::now();
   if (seconds <= 0) {
     meeting.ready_at = now;
     return;
   }
-  meeting.ready_at =
-      std::max(now, channel.link_free) + std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(seconds));
+  meeting.ready_at = std::max(now, channel.link_free) +
+                     std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(seconds));
   channel.link_free = meeting.ready_at;
 }
 
 LocalSeat LocalHub::join(LocalChannel& channel, int rank, const Collective& what, const std::string& label) {
   Lock lock(mutex_);
-  if (!failure_.empty()) throw PeerError(str("group \"", channel.name, "\": ", site_text(what, label), " cannot start: ", failure_));
+  if (!failure_.empty())
+    throw PeerError(
+        str("group \"", channel.name, "\": ", site_text(what, label), " cannot start: ", failure_));
   LocalSeat seat;
   int64_t number = 0;
   auto open = [&](auto& meetings, const auto& key, std::vector<int> ranks) {
@@ -103,7 +109,8 @@ LocalSeat LocalHub::join(LocalChannel& channel, int rank, const Collective& what
   auto* send = std::get_if<Send>(&what);
   auto* recv = std::get_if<Recv>(&what);
   if (send || recv) {
-    LocalChannel::Pair pair = send ? LocalChannel::Pair{rank, send->to, send->tag} : LocalChannel::Pair{recv->from, rank, recv->tag};
+    LocalChannel::Pair pair = send ? LocalChannel::Pair{rank, send->to, send->tag}
+                                   : LocalChannel::Pair{recv->from, rank, recv->tag};
     auto& next = channel.pair_next[pair];
     number = send ? next.first++ : next.second++;
     seat.party = send ? 0 : 1;
@@ -140,7 +147,8 @@ void LocalHub::hold(LocalMeeting& meeting, Lock& lock) {
 
 bool LocalHub::try_hold(LocalMeeting& meeting, Lock& lock) {
   if (meeting.state == LocalMeeting::State::full && LocalClock::now() >= meeting.ready_at &&
-      std::none_of(meeting.parties.begin(), meeting.parties.end(), [](const auto& party) { return party.withdrawn; }))
+      std::none_of(meeting.parties.begin(), meeting.parties.end(),
+                   [](const auto& party) { return party.withdrawn; }))
     hold(meeting, lock);
   return meeting.state == LocalMeeting::State::done;
 }
@@ -153,7 +161,8 @@ bool LocalHub::done(LocalSeat& seat) {
 void LocalHub::wait(LocalChannel& channel, int rank, LocalSeat& seat, double deadline_s) {
   Lock lock(mutex_);
   LocalMeeting& meeting = *seat.meeting;
-  auto deadline = LocalClock::now() + std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(deadline_s));
+  auto deadline = LocalClock::now() +
+                  std::chrono::duration_cast<LocalClock::duration>(std::chrono::duration<double>(deadline_s));
   while (!try_hold(meeting, lock)) {
     auto& mine = meeting.parties[seat.party];
     std::string site = site_text(mine.what, mine.label);
@@ -165,13 +174,16 @@ void LocalHub::wait(LocalChannel& channel, int rank, LocalSeat& seat, double dea
     if (meeting.state != LocalMeeting::State::moving) {
       if (!failure_.empty()) {
         mine.withdrawn = true;
-        throw PeerError(str("group \"", channel.name, "\": ", site, " cannot complete on rank ", rank, ": ", failure_));
+        throw PeerError(
+            str("group \"", channel.name, "\": ", site, " cannot complete on rank ", rank, ": ", failure_));
       }
       for (size_t p = 0; p < meeting.parties.size(); ++p)
         if (!meeting.parties[p].present && left_[channel.world_ranks[meeting.ranks[p]]])
-          give_up(str("group \"", channel.name, "\": ", site, " cannot complete on rank ", rank, ": ", missing_text(channel, meeting)));
+          give_up(str("group \"", channel.name, "\": ", site, " cannot complete on rank ", rank, ": ",
+                      missing_text(channel, meeting)));
       if (LocalClock::now() >= deadline)
-        give_up(deadline_text(channel.name, rank, channel.size(), mine.what, mine.label, deadline_s, missing_text(channel, meeting)));
+        give_up(deadline_text(channel.name, rank, channel.size(), mine.what, mine.label, deadline_s,
+                              missing_text(channel, meeting)));
     }
     if (meeting.state == LocalMeeting::State::full)
       changed_.wait_until(lock, std::min(deadline, meeting.ready_at));
@@ -190,8 +202,8 @@ void LocalHub::withdraw(LocalChannel& channel, int rank, LocalSeat& seat) {
   auto& mine = meeting.parties[seat.party];
   if (mine.withdrawn) return;
   mine.withdrawn = true;
-  fail(channel.world_ranks[rank],
-       str("group \"", channel.name, "\": ", site_text(mine.what, mine.label), " was dropped on rank ", rank, " before its wait"));
+  fail(channel.world_ranks[rank], str("group \"", channel.name, "\": ", site_text(mine.what, mine.label),
+                                      " was dropped on rank ", rank, " before its wait"));
 }
 
 }  // namespace lockstep

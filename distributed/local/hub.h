@@ -1,4 +1,5 @@
-// LocalHub: where the threads of one process meet. One lock for all groups of a world, since a failure of one rank concerns every group.
+// LocalHub: where the threads of one process meet. One lock for all groups of a world, since a failure of one
+// rank concerns every group.
 #pragma once
 
 #include <chrono>
@@ -18,7 +19,8 @@ namespace lockstep {
 
 using LocalClock = std::chrono::steady_clock;
 
-// One collective of one group, filled as its parties arrive. A collective has one party per rank; send and recv are two parties.
+// One collective of one group, filled as its parties arrive. A collective has one party per rank; send and
+// recv are two parties.
 struct LocalMeeting {
   enum class State { gathering, full, moving, done };
   struct Party {
@@ -57,9 +59,12 @@ class LocalHub {
  public:
   LocalHub(int world_size, const LocalOptions& options) : options_(options), left_(world_size, false) {}
 
-  // The channel of these ranks; the same object for each of them. `key` tells apart groups made by different splits.
-  std::shared_ptr<LocalChannel> channel(const std::string& key, const std::string& name, const std::vector<int>& world_ranks);
-  // Joins the next meeting of a rank. The last one to arrive moves the data, unless there is latency. PeerError on a difference.
+  // The channel of these ranks; the same object for each of them. `key` tells apart groups made by different
+  // splits.
+  std::shared_ptr<LocalChannel> channel(const std::string& key, const std::string& name,
+                                        const std::vector<int>& world_ranks);
+  // Joins the next meeting of a rank. The last one to arrive moves the data, unless there is latency.
+  // PeerError on a difference.
   LocalSeat join(LocalChannel& channel, int rank, const Collective& what, const std::string& label);
   bool done(LocalSeat& seat);  // moves the data when it is time; never blocks
   void wait(LocalChannel& channel, int rank, LocalSeat& seat, double deadline_s);

@@ -19,8 +19,8 @@ namespace {
 class LocalFlight {
  public:
   // Made on the rank's own thread, whose recorder it takes: what a stream runs may run elsewhere.
-  LocalFlight(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, GroupIdentity identity, Collective what,
-              std::string label)
+  LocalFlight(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, GroupIdentity identity,
+              Collective what, std::string label)
       : hub_(std::move(hub)),
         channel_(std::move(channel)),
         identity_(std::move(identity)),
@@ -55,9 +55,10 @@ class LocalFlight {
   void wait(double deadline_s) {
     {
       std::unique_lock lock(mutex_);
-      if (!joined_.wait_for(lock, std::chrono::duration<double>(deadline_s), [&] { return seat_.meeting || failure_; }))
-        throw PeerError(
-            deadline_text(identity_.name, identity_.rank, identity_.size, what_, label_, deadline_s, "its own stream has not reached it"));
+      if (!joined_.wait_for(lock, std::chrono::duration<double>(deadline_s),
+                            [&] { return seat_.meeting || failure_; }))
+        throw PeerError(deadline_text(identity_.name, identity_.rank, identity_.size, what_, label_,
+                                      deadline_s, "its own stream has not reached it"));
       if (failure_) std::rethrow_exception(failure_);
     }
     try {
@@ -95,7 +96,8 @@ class LocalFlight {
 
 class LocalWork : public Work {
  public:
-  LocalWork(std::shared_ptr<LocalFlight> flight, double deadline_s) : flight_(std::move(flight)), deadline_s_(deadline_s) {}
+  LocalWork(std::shared_ptr<LocalFlight> flight, double deadline_s)
+      : flight_(std::move(flight)), deadline_s_(deadline_s) {}
   ~LocalWork() override {
     if (!waited_) flight_->drop();
   }
@@ -114,7 +116,9 @@ class LocalWork : public Work {
 class LocalGroup : public Group {
  public:
   LocalGroup(std::shared_ptr<LocalHub> hub, std::shared_ptr<LocalChannel> channel, int rank)
-      : hub_(std::move(hub)), channel_(std::move(channel)), identity_(identify_group(channel_->name, channel_->world_ranks, rank)) {
+      : hub_(std::move(hub)),
+        channel_(std::move(channel)),
+        identity_(identify_group(channel_->name, channel_->world_ranks, rank)) {
     deadline_s_ = hub_->options().deadline_s;
     if (deadline_s_ <= 0) take_deadlines();
   }
@@ -137,7 +141,8 @@ class LocalGroup : public Group {
 
 class LocalWorld : public World {
  public:
-  LocalWorld(std::shared_ptr<LocalHub> hub, int rank, int size) : hub_(std::move(hub)), rank_(rank), size_(size) {
+  LocalWorld(std::shared_ptr<LocalHub> hub, int rank, int size)
+      : hub_(std::move(hub)), rank_(rank), size_(size) {
     std::vector<int> all(size);
     for (int r = 0; r < size; ++r) all[r] = r;
     group_ = std::make_shared<LocalGroup>(hub_, hub_->channel("world", "world", all), rank);
@@ -152,11 +157,13 @@ class LocalWorld : public World {
     std::vector<Wish> all(size_);
     all_gather(*group_, {&mine, all.data(), std::vector<int64_t>(size_, 3), DType::i64}, str("split ", name));
     std::erase_if(all, [&](const Wish& wish) { return wish.color != color; });
-    std::sort(all.begin(), all.end(), [](const Wish& a, const Wish& b) { return std::tie(a.key, a.rank) < std::tie(b.key, b.rank); });
+    std::sort(all.begin(), all.end(),
+              [](const Wish& a, const Wish& b) { return std::tie(a.key, a.rank) < std::tie(b.key, b.rank); });
     std::vector<int> members;
     for (const Wish& wish : all) members.push_back(static_cast<int>(wish.rank));
     int index = static_cast<int>(std::find(members.begin(), members.end(), rank_) - members.begin());
-    return std::make_shared<LocalGroup>(hub_, hub_->channel(str("split ", splits_++, " color ", color), name, members), index);
+    return std::make_shared<LocalGroup>(
+        hub_, hub_->channel(str("split ", splits_++, " color ", color), name, members), index);
   }
   void finish() override { barrier(*group_, "finish"); }
 
@@ -188,18 +195,19 @@ void with_world(int n, const std::function<void(std::shared_ptr<World>)>& fn, co
   std::vector<std::thread> threads;
   for (int rank = 0; rank < n; ++rank) threads.emplace_back(body, rank);
   for (auto& thread : threads) thread.join();
-  // A rank that throws drops what it has in flight before its exception arrives here, so the hub knows who was first, not the clock.
+  // A rank that throws drops what it has in flight before its exception arrives here, so the hub knows who
+  // was first, not the clock.
   if (int culprit = hub->culprit(); culprit >= 0 && errors[culprit]) std::rethrow_exception(errors[culprit]);
   for (auto& error : errors)
     if (error) std::rethrow_exception(error);
 }
 
 void with_ranks(int n, const std::function<void(Group&)>& fn, const LocalOptions& options) {
-  with_world(
-      n, [&](std::shared_ptr<World> world) { fn(*world->group()); }, options);
+  with_world(n, [&](std::shared_ptr<World> world) { fn(*world->group()); }, options);
 }
 
-void local_mesh(int n, const Mesh& words, const std::function<void(LiveMesh&)>& fn, const LocalOptions& options) {
+void local_mesh(int n, const Mesh& words, const std::function<void(LiveMesh&)>& fn,
+                const LocalOptions& options) {
   LS_CHECK(words.size() == n, "mesh ", text(words), " on ", n, " ranks");
   with_world(
       n,

@@ -11,7 +11,8 @@
 namespace lockstep {
 
 namespace {
-constexpr int64_t kBlock = 4096;  // elements reduced at a time: the block is complete before any output is written, so in == out is safe
+constexpr int64_t kBlock = 4096;  // elements reduced at a time: the block is complete before any output is
+                                  // written, so in == out is safe
 
 const std::byte* offset(const void* data, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
@@ -22,7 +23,9 @@ std::byte* offset(void* data, int64_t elements, DType dtype) {
 void copy(void* out, const void* in, int64_t count, DType dtype) {
   if (count > 0 && out != in) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
 }
-int64_t before(const std::vector<int64_t>& counts, int rank) { return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}); }
+int64_t before(const std::vector<int64_t>& counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
 
 // How a stored element is held while it is reduced.
 template <class T>
@@ -46,7 +49,8 @@ void reduce_as(const std::vector<const void*>& ins, const std::vector<void*>& ou
     int64_t n = std::min(kBlock, count - at);
     for (size_t r = 0; r < ins.size(); ++r) {
       const T* in = static_cast<const T*>(ins[r]) + at;
-      for (int64_t i = 0; i < n; ++i) held[i] = r == 0 ? static_cast<H>(in[i]) : op(held[i], static_cast<H>(in[i]));
+      for (int64_t i = 0; i < n; ++i)
+        held[i] = r == 0 ? static_cast<H>(in[i]) : op(held[i], static_cast<H>(in[i]));
     }
     for (void* out : outs)
       for (int64_t i = 0; i < n; ++i) static_cast<T*>(out)[at + i] = static_cast<T>(held[i]);
@@ -64,7 +68,8 @@ H add(H a, H b) {
 }
 
 template <class T>
-void reduce_typed(ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count) {
+void reduce_typed(ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs,
+                  int64_t count) {
   using H = typename Held<T>::type;
   switch (op) {
     case ReduceOp::sum:
@@ -76,7 +81,8 @@ void reduce_typed(ReduceOp op, const std::vector<const void*>& ins, const std::v
   }
 }
 
-void reduce(DType dtype, ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count) {
+void reduce(DType dtype, ReduceOp op, const std::vector<const void*>& ins, const std::vector<void*>& outs,
+            int64_t count) {
   switch (dtype) {
     case DType::f32:
       return reduce_typed<float>(op, ins, outs, count);
@@ -122,14 +128,16 @@ void move_all(const AllGather& first, const std::vector<const Collective*>& by_r
   auto ranks = all_of<AllGather>(by_rank);
   for (auto* to : ranks)
     for (size_t from = 0; from < ranks.size(); ++from)
-      copy(offset(to->out, before(first.counts, static_cast<int>(from)), first.dtype), ranks[from]->in, first.counts[from], first.dtype);
+      copy(offset(to->out, before(first.counts, static_cast<int>(from)), first.dtype), ranks[from]->in,
+           first.counts[from], first.dtype);
 }
 
 void move_all(const ReduceScatter& first, const std::vector<const Collective*>& by_rank) {
   auto ranks = all_of<ReduceScatter>(by_rank);
   for (size_t to = 0; to < ranks.size(); ++to) {
     std::vector<const void*> ins;
-    for (auto* from : ranks) ins.push_back(offset(from->in, before(first.counts, static_cast<int>(to)), first.dtype));
+    for (auto* from : ranks)
+      ins.push_back(offset(from->in, before(first.counts, static_cast<int>(to)), first.dtype));
     reduce(first.dtype, first.op, ins, {ranks[to]->out}, first.counts[to]);
   }
 }
@@ -140,7 +148,8 @@ void move_all(const AllToAll& first, const std::vector<const Collective*>& by_ra
   for (int to = 0; to < n; ++to)
     for (int from = 0; from < n; ++from)
       copy(offset(ranks[to]->out, before(ranks[to]->recv_counts, from), first.dtype),
-           offset(ranks[from]->in, before(ranks[from]->send_counts, to), first.dtype), ranks[from]->send_counts[to], first.dtype);
+           offset(ranks[from]->in, before(ranks[from]->send_counts, to), first.dtype),
+           ranks[from]->send_counts[to], first.dtype);
 }
 
 void move_all(const Broadcast& first, const std::vector<const Collective*>& by_rank) {
@@ -151,7 +160,9 @@ void move_all(const Broadcast& first, const std::vector<const Collective*>& by_r
 void move_all(const Send& send, const std::vector<const Collective*>& by_rank) {
   copy(std::get<Recv>(*by_rank[1]).data, send.data, send.count, send.dtype);
 }
-void move_all(const Recv&, const std::vector<const Collective*>&) { throw InternalError("a recv stands before its send"); }
+void move_all(const Recv&, const std::vector<const Collective*>&) {
+  throw InternalError("a recv stands before its send");
+}
 void move_all(const Barrier&, const std::vector<const Collective*>&) {}
 }  // namespace
 
@@ -163,7 +174,9 @@ namespace {
 std::string compare(const AllReduce& a, const AllReduce& b) {
   return a.dtype != b.dtype ? "dtype" : a.count != b.count ? "counts" : a.op != b.op ? "op" : "";
 }
-std::string compare(const AllGather& a, const AllGather& b) { return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : ""; }
+std::string compare(const AllGather& a, const AllGather& b) {
+  return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : "";
+}
 std::string compare(const ReduceScatter& a, const ReduceScatter& b) {
   return a.dtype != b.dtype ? "dtype" : a.counts != b.counts ? "counts" : a.op != b.op ? "op" : "";
 }
@@ -181,7 +194,8 @@ std::string difference(const Collective& a, int rank_a, const Collective& b, int
   if (a.index() != b.index()) return "verb";
   if (auto* one = std::get_if<AllToAll>(&a)) {
     auto& other = std::get<AllToAll>(b);
-    bool agree = one->send_counts[rank_b] == other.recv_counts[rank_a] && other.send_counts[rank_a] == one->recv_counts[rank_b];
+    bool agree = one->send_counts[rank_b] == other.recv_counts[rank_a] &&
+                 other.send_counts[rank_a] == one->recv_counts[rank_b];
     return one->dtype != other.dtype ? "dtype" : agree ? "" : "counts";
   }
   return std::visit(

@@ -11,13 +11,15 @@ namespace lockstep {
 
 namespace {
 void compare_words(Group& world, const Mesh& words) {
-  compare(world, "before the ranks are grouped", {{"mesh", {{"", text(words)}}, "start every rank with the same config"}});
+  compare(world, "before the ranks are grouped",
+          {{"mesh", {{"", text(words)}}, "start every rank with the same config"}});
   if (words.size() != world.size())
-    throw UserError(str("mesh ", text(words), " has ", words.size(), " places, but there are ", world.size(), " ranks; start with --nproc ",
-                        words.size(), " or change mesh.shape"));
+    throw UserError(str("mesh ", text(words), " has ", words.size(), " places, but there are ", world.size(),
+                        " ranks; start with --nproc ", words.size(), " or change mesh.shape"));
 }
 
-// Position of `rank` among the ranks that agree with it on all dims but `dims`, row-major over `dims`; and which such set it is in.
+// Position of `rank` among the ranks that agree with it on all dims but `dims`, row-major over `dims`; and
+// which such set it is in.
 std::pair<int, int> key_and_color(const Mesh& words, int64_t rank, const std::vector<int>& dims) {
   auto at = words.coordinate(rank);
   int64_t key = 0, color = 0;
@@ -30,7 +32,8 @@ std::pair<int, int> key_and_color(const Mesh& words, int64_t rank, const std::ve
 }
 }  // namespace
 
-DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* device) : world_(std::move(world)) {
+DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* device)
+    : world_(std::move(world)) {
   compare_words(*world_->group(), words);
   live_.words = words;
   live_.rank = world_->rank();
@@ -43,7 +46,8 @@ DeviceMesh::DeviceMesh(std::shared_ptr<World> world, const Mesh& words, Device* 
   live_.data = group_over(data_dims, "data");
   if (device && !device->addressable()) {
     device_ = device;
-    for (int d = 0; d < words.ndim(); ++d) live_.device_groups.push_back(device_group_over({d}, live_.groups[d]));
+    for (int d = 0; d < words.ndim(); ++d)
+      live_.device_groups.push_back(device_group_over({d}, live_.groups[d]));
     live_.device_data = device_group_over(data_dims, live_.data);
   }
 }
@@ -66,13 +70,14 @@ std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, cons
   if (!group) {
     auto [key, color] = key_and_color(live_.words, live_.rank, wide);
     group = world_->split(color, key, name);
-    LS_CHECK(group->size() == ranks && group->rank() == key, "group \"", name, "\": rank ", group->rank(), " of ", group->size(),
-             ", expected ", key, " of ", ranks);
+    LS_CHECK(group->size() == ranks && group->rank() == key, "group \"", name, "\": rank ", group->rank(),
+             " of ", group->size(), ", expected ", key, " of ", ranks);
   }
   return group;
 }
 
-std::shared_ptr<Group> DeviceMesh::device_group_over(const std::vector<int>& dims, const std::shared_ptr<Group>& host) {
+std::shared_ptr<Group> DeviceMesh::device_group_over(const std::vector<int>& dims,
+                                                     const std::shared_ptr<Group>& host) {
   if (host->size() == 1) return solo_device_group(*device_, host->name());
   if (!device_world_) device_world_ = lockstep::device_group(*device_, live_.world);
   std::vector<int> wide = wide_dims(dims);
@@ -80,8 +85,9 @@ std::shared_ptr<Group> DeviceMesh::device_group_over(const std::vector<int>& dim
   if (!group) {
     auto [key, color] = key_and_color(live_.words, live_.rank, wide);
     group = split_device_group(*device_, device_world_, host, color, key);
-    LS_CHECK(group->size() == host->size() && group->rank() == host->rank(), "device group \"", group->name(), "\": rank ", group->rank(),
-             " of ", group->size(), ", on the host ", host->rank(), " of ", host->size());
+    LS_CHECK(group->size() == host->size() && group->rank() == host->rank(), "device group \"", group->name(),
+             "\": rank ", group->rank(), " of ", group->size(), ", on the host ", host->rank(), " of ",
+             host->size());
   }
   return group;
 }
@@ -91,14 +97,17 @@ std::shared_ptr<Group> DeviceMesh::device_group(const std::string& dim_name) {
   return device_ ? device_group_over({d}, live_.groups[d]) : live_.groups[d];
 }
 
-std::shared_ptr<Group> DeviceMesh::group(const std::string& dim_name) const { return live_.groups[live_.words.dim(dim_name)]; }
+std::shared_ptr<Group> DeviceMesh::group(const std::string& dim_name) const {
+  return live_.groups[live_.words.dim(dim_name)];
+}
 
 std::shared_ptr<Group> DeviceMesh::flatten(const std::vector<std::string>& dim_names) {
   std::vector<int> dims;
   for (const auto& dim_name : dim_names) {
     int d = live_.words.dim(dim_name);
     if (std::find(dims.begin(), dims.end(), d) != dims.end())
-      throw UserError(str("mesh dim \"", dim_name, "\" is named twice in [", join(dim_names, ", "), "]; name each dim once"));
+      throw UserError(str("mesh dim \"", dim_name, "\" is named twice in [", join(dim_names, ", "),
+                          "]; name each dim once"));
     dims.push_back(d);
   }
   return group_over(dims, join(dim_names, "_"));
@@ -114,8 +123,8 @@ LiveMesh DeviceMesh::slice(const std::vector<std::string>& dim_names) {
   for (const auto& dim_name : dim_names) {
     int d = live_.words.dim(dim_name);
     if (d <= last)
-      throw UserError(str("mesh slice [", join(dim_names, ", "), "] is out of order; the mesh is ", text(live_.words),
-                          ": name its dims in that order, each once"));
+      throw UserError(str("mesh slice [", join(dim_names, ", "), "] is out of order; the mesh is ",
+                          text(live_.words), ": name its dims in that order, each once"));
     last = d;
     out.words.shape.push_back(live_.words.shape[d]);
     out.words.dim_names.push_back(dim_name);
@@ -165,7 +174,8 @@ void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
   std::map<std::vector<int>, std::shared_ptr<Group>> made;  // by the dims of size > 1 that vary in them
   auto over = [&](std::vector<int> dims, const std::shared_ptr<Group>& host) {
     if (host->size() == 1) return solo_device_group(device, host->name());
-    dims.erase(std::remove_if(dims.begin(), dims.end(), [&](int d) { return mesh.words.shape[d] == 1; }), dims.end());
+    dims.erase(std::remove_if(dims.begin(), dims.end(), [&](int d) { return mesh.words.shape[d] == 1; }),
+               dims.end());
     auto& group = made[dims];
     if (!group && own) group = own(device, *host);
     if (!group) {
@@ -186,7 +196,8 @@ void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
   const NodePlace at = place_among_nodes(mesh);
   const NodeRanks ranks = node_ranks(mesh.words, mesh.rank, mesh.seats);
   auto split = [&](const std::vector<int64_t>& members, int color, const std::shared_ptr<Group>& host) {
-    if (int d = dim_of(mesh.words, mesh.rank, members); d >= 0) return mesh.device_groups[static_cast<size_t>(d)];
+    if (int d = dim_of(mesh.words, mesh.rank, members); d >= 0)
+      return mesh.device_groups[static_cast<size_t>(d)];
     std::shared_ptr<Group> group = own ? own(device, *host) : nullptr;
     if (group) return group;
     if (!world) world = device_group(device, mesh.world);
@@ -196,7 +207,9 @@ void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
   mesh.device_across = split(ranks.across, at.across, mesh.across);
 }
 
-LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) { return DeviceMesh(std::move(world), words).live(); }
+LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words) {
+  return DeviceMesh(std::move(world), words).live();
+}
 LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& device) {
   return DeviceMesh(std::move(world), words, &device).live();
 }

@@ -12,7 +12,8 @@
 namespace lockstep {
 
 namespace {
-constexpr int kAllToAllTag = 0;  // messages between two ranks keep their order, so successive all_to_alls share a tag
+constexpr int kAllToAllTag =
+    0;  // messages between two ranks keep their order, so successive all_to_alls share a tag
 int user_tag(int tag) { return tag + 1; }
 
 std::byte* offset(void* data, int64_t elements, DType dtype) {
@@ -24,14 +25,20 @@ const std::byte* offset(const void* data, int64_t elements, DType dtype) {
 void copy(void* out, const void* in, int64_t count, DType dtype) {
   if (count > 0 && out != in) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
 }
-int64_t sum(const std::vector<int64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
-int64_t before(const std::vector<int64_t>& counts, int rank) { return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0}); }
+int64_t sum(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+int64_t before(const std::vector<int64_t>& counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
+}
 }  // namespace
 
 std::string MpiFlight::site() const { return str("group \"", group_.name, "\": ", site_text(what_, label_)); }
 
 void MpiFlight::check(int code) const {
-  if (code != MPI_SUCCESS) throw PeerError(str(site(), " failed on rank ", group_.rank, " of ", group_.size, ": ", mpi_error_text(code)));
+  if (code != MPI_SUCCESS)
+    throw PeerError(
+        str(site(), " failed on rank ", group_.rank, " of ", group_.size, ": ", mpi_error_text(code)));
 }
 
 MPI_Request* MpiFlight::request() {
@@ -57,7 +64,8 @@ void MpiFlight::issue() {
 void MpiFlight::issue(const AllReduce& c) {
   for_parts(c.count, [&](int64_t at, int n) {
     const void* in = c.in == c.out ? MPI_IN_PLACE : offset(c.in, at, c.dtype);
-    check(MPI_Iallreduce(in, offset(c.out, at, c.dtype), n, mpi_type(c.dtype), mpi_op(c.dtype, c.op), comm_, request()));
+    check(MPI_Iallreduce(in, offset(c.out, at, c.dtype), n, mpi_type(c.dtype), mpi_op(c.dtype, c.op), comm_,
+                         request()));
   });
 }
 
@@ -68,18 +76,20 @@ void MpiFlight::issue(const AllGather& c) {
     offsets_.resize(counts_.size());
     std::exclusive_scan(counts_.begin(), counts_.end(), offsets_.begin(), 0);
     const void* in = c.in == mine ? MPI_IN_PLACE : c.in;
-    check(MPI_Iallgatherv(in, counts_[group_.rank], mpi_type(c.dtype), c.out, counts_.data(), offsets_.data(), mpi_type(c.dtype), comm_,
-                          request()));
+    check(MPI_Iallgatherv(in, counts_[group_.rank], mpi_type(c.dtype), c.out, counts_.data(), offsets_.data(),
+                          mpi_type(c.dtype), comm_, request()));
     return;
   }
   copy(mine, c.in, c.counts[group_.rank], c.dtype);
-  for (int r = 0; r < group_.size; ++r) broadcast_parts(offset(c.out, before(c.counts, r), c.dtype), c.counts[r], c.dtype, r);
+  for (int r = 0; r < group_.size; ++r)
+    broadcast_parts(offset(c.out, before(c.counts, r), c.dtype), c.counts[r], c.dtype, r);
 }
 
 void MpiFlight::issue(const ReduceScatter& c) {
   if (sum(c.counts) <= max_count_) {
     counts_.assign(c.counts.begin(), c.counts.end());
-    check(MPI_Ireduce_scatter(c.in, c.out, counts_.data(), mpi_type(c.dtype), mpi_op(c.dtype, c.op), comm_, request()));
+    check(MPI_Ireduce_scatter(c.in, c.out, counts_.data(), mpi_type(c.dtype), mpi_op(c.dtype, c.op), comm_,
+                              request()));
     return;
   }
   for (int r = 0; r < group_.size; ++r)
@@ -90,21 +100,25 @@ void MpiFlight::issue(const ReduceScatter& c) {
     });
 }
 
-// Pairs of messages and not MPI_Ialltoallv: only the two ranks of a pair know its count, so only a pair can agree on its parts.
-// Receives first; each rank sends to its right-hand neighbours first, so that no rank is everybody's first target.
+// Pairs of messages and not MPI_Ialltoallv: only the two ranks of a pair know its count, so only a pair can
+// agree on its parts. Receives first; each rank sends to its right-hand neighbours first, so that no rank is
+// everybody's first target.
 void MpiFlight::issue(const AllToAll& c) {
   int n = group_.size, me = group_.rank;
   for (int step = 1; step < n; ++step) {
     int from = (me - step + n) % n;
-    recv_parts(offset(c.out, before(c.recv_counts, from), c.dtype), c.recv_counts[from], c.dtype, from, kAllToAllTag);
+    recv_parts(offset(c.out, before(c.recv_counts, from), c.dtype), c.recv_counts[from], c.dtype, from,
+               kAllToAllTag);
   }
   for (int step = 1; step < n; ++step) {
     int to = (me + step) % n;
-    send_parts(offset(c.in, before(c.send_counts, to), c.dtype), c.send_counts[to], c.dtype, to, kAllToAllTag);
+    send_parts(offset(c.in, before(c.send_counts, to), c.dtype), c.send_counts[to], c.dtype, to,
+               kAllToAllTag);
   }
-  LS_CHECK(c.send_counts[me] == c.recv_counts[me], site(), ": rank ", me, " sends ", c.send_counts[me], " to itself and receives ",
-           c.recv_counts[me]);
-  copy(offset(c.out, before(c.recv_counts, me), c.dtype), offset(c.in, before(c.send_counts, me), c.dtype), c.send_counts[me], c.dtype);
+  LS_CHECK(c.send_counts[me] == c.recv_counts[me], site(), ": rank ", me, " sends ", c.send_counts[me],
+           " to itself and receives ", c.recv_counts[me]);
+  copy(offset(c.out, before(c.recv_counts, me), c.dtype), offset(c.in, before(c.send_counts, me), c.dtype),
+       c.send_counts[me], c.dtype);
 }
 
 void MpiFlight::issue(const Broadcast& c) { broadcast_parts(c.data, c.count, c.dtype, c.root); }
@@ -113,11 +127,15 @@ void MpiFlight::issue(const Recv& c) { recv_parts(c.data, c.count, c.dtype, c.fr
 void MpiFlight::issue(const Barrier&) { check(MPI_Ibarrier(comm_, request())); }
 
 void MpiFlight::broadcast_parts(void* data, int64_t count, DType dtype, int root) {
-  for_parts(count, [&](int64_t at, int n) { check(MPI_Ibcast(offset(data, at, dtype), n, mpi_type(dtype), root, comm_, request())); });
+  for_parts(count, [&](int64_t at, int n) {
+    check(MPI_Ibcast(offset(data, at, dtype), n, mpi_type(dtype), root, comm_, request()));
+  });
 }
 
 void MpiFlight::send_parts(const void* data, int64_t count, DType dtype, int to, int tag) {
-  for_parts(count, [&](int64_t at, int n) { check(MPI_Isend(offset(data, at, dtype), n, mpi_type(dtype), to, tag, comm_, request())); });
+  for_parts(count, [&](int64_t at, int n) {
+    check(MPI_Isend(offset(data, at, dtype), n, mpi_type(dtype), to, tag, comm_, request()));
+  });
 }
 
 void MpiFlight::recv_parts(void* data, int64_t count, DType dtype, int from, int tag) {
@@ -145,7 +163,8 @@ bool MpiFlight::test() {
     int got = 0;
     MPI_Get_count(&statuses_[expected.request], expected.type, &got);
     if (got != expected.count)
-      throw PeerError(str(site(), ": rank ", group_.rank, " expected ", expected.count, " elements from rank ", expected.from, " and got ",
+      throw PeerError(str(site(), ": rank ", group_.rank, " expected ", expected.count,
+                          " elements from rank ", expected.from, " and got ",
                           got == MPI_UNDEFINED ? "a part of one" : str(got),
                           "; all ranks must start the same collectives in the same order"));
   }
@@ -174,7 +193,8 @@ bool MpiFlight::finished() {
 
 bool MpiFlight::wait_for(double seconds) {
   using Clock = std::chrono::steady_clock;
-  constexpr double kSlice = 0.5;  // a slice of waiting that took twice as long and more was not waiting: the process did not run
+  constexpr double kSlice =
+      0.5;  // a slice of waiting that took twice as long and more was not waiting: the process did not run
   std::unique_lock lock(mutex_);
   for (double left = seconds; !finished_;) {
     const double slice = std::min(left, kSlice);

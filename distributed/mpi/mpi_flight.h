@@ -1,4 +1,5 @@
-// A collective in flight over MPI: its requests and its state, shared by the starter, the progress thread and the waiter.
+// A collective in flight over MPI: its requests and its state, shared by the starter, the progress thread and
+// the waiter.
 #pragma once
 
 #include <mpi.h>
@@ -20,19 +21,25 @@ namespace lockstep {
 class MpiFlight {
  public:
   MpiFlight(MPI_Comm comm, GroupIdentity group, Collective what, std::string label, int64_t max_count)
-      : comm_(comm), group_(std::move(group)), what_(std::move(what)), label_(std::move(label)), max_count_(max_count) {}
+      : comm_(comm),
+        group_(std::move(group)),
+        what_(std::move(what)),
+        label_(std::move(label)),
+        max_count_(max_count) {}
 
-  // On the progress thread. issue() makes the MPI calls; test() gives them progress and is true when all have completed. PeerError for what
-  // MPI returns, and for a message that is shorter than its receiver expects.
+  // On the progress thread. issue() makes the MPI calls; test() gives them progress and is true when all have
+  // completed. PeerError for what MPI returns, and for a message that is shorter than its receiver expects.
   void issue();
   bool test();
   // Ends the flight: wakes the waiter, and closes its line in the flight record. The first call counts.
   void finish(std::exception_ptr failure);
 
-  // Opens the line in the flight record. With `order` the flight is checked against its neighbour before it is issued (mpi_site.h).
+  // Opens the line in the flight record. With `order` the flight is checked against its neighbour before it
+  // is issued (mpi_site.h).
   void mark_started(const SitePlace& place, const std::shared_ptr<MpiOrder>& order = nullptr);
   bool finished();
-  // False when it has not finished within `seconds`; rethrows the failure. Time in which this process was stopped does not count.
+  // False when it has not finished within `seconds`; rethrows the failure. Time in which this process was
+  // stopped does not count.
   bool wait_for(double seconds);
   std::string site() const;
   const GroupIdentity& group() const { return group_; }

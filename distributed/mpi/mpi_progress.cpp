@@ -10,7 +10,7 @@
 namespace lockstep {
 
 namespace {
-constexpr int kBurst = 32;                                        // tests with a yield after something happened
+constexpr int kBurst = 32;  // tests with a yield after something happened
 constexpr std::chrono::microseconds kShortest{5}, kLongest{200};  // sleeps between tests after that, doubling
 }  // namespace
 
@@ -52,13 +52,15 @@ void MpiProgress::run() {
   int quiet = 0;  // rounds of tests in which nothing happened
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !halted_.empty() || !submitted_.empty() || !flying.empty(); });
+    changed_.wait(lock,
+                  [&] { return stopping_ || !halted_.empty() || !submitted_.empty() || !flying.empty(); });
     std::string reason = halted_;
     taken.assign(submitted_.begin(), submitted_.end());
     submitted_.clear();
     if (!reason.empty()) {
       flying.insert(flying.end(), taken.begin(), taken.end());
-      for (auto& flight : flying) flight->finish(std::make_exception_ptr(PeerError(str(flight->site(), " cannot complete: ", reason))));
+      for (auto& flight : flying)
+        flight->finish(std::make_exception_ptr(PeerError(str(flight->site(), " cannot complete: ", reason))));
       flying.clear();
       if (stopping_) return;
       changed_.wait(lock, [&] { return stopping_; });

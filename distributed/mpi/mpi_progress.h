@@ -13,18 +13,21 @@
 
 namespace lockstep {
 
-// Open MPI moves data only inside calls, so somebody must test. One thread per process does, in this rhythm: asleep while nothing is in
-// flight; a burst of tests with yields after each event; then tests with short sleeps in between, since there may be more ranks than cores.
+// Open MPI moves data only inside calls, so somebody must test. One thread per process does, in this rhythm:
+// asleep while nothing is in flight; a burst of tests with yields after each event; then tests with short
+// sleeps in between, since there may be more ranks than cores.
 class MpiProgress {
  public:
   MpiProgress();
   ~MpiProgress();
-  // Ends the thread, so that MPI is not called any more: what is in flight fails with `reason`, and so does what is submitted later.
+  // Ends the thread, so that MPI is not called any more: what is in flight fails with `reason`, and so does
+  // what is submitted later.
   void stop(const std::string& reason);
   // Hands over a collective; it is issued in the order of these calls. PeerError after halt().
   void submit(std::shared_ptr<MpiFlight> flight);
-  // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in flight fails with `reason`, MPI
-  // is not called again by this thread, and the process must end by World::leave. The first call counts.
+  // No collective can complete any more (a deadline passed, MPI failed, a Work was dropped): everything in
+  // flight fails with `reason`, MPI is not called again by this thread, and the process must end by
+  // World::leave. The first call counts.
   void halt(const std::string& reason);
   bool halted();
 

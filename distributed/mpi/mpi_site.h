@@ -1,9 +1,11 @@
-// The check of order under LOCKSTEP_VERIFY=1: before a collective is issued, its site goes to the next rank of the group and is compared
-// with that of the rank before. A difference is a PeerError that names both, instead of a wait for the deadline.
+// The check of order under LOCKSTEP_VERIFY=1: before a collective is issued, its site goes to the next rank
+// of the group and is compared with that of the rank before. A difference is a PeerError that names both,
+// instead of a wait for the deadline.
 //
-// Each rank sends one message of fixed size per collective, on the group's own communicator under a tag of its own, so the k-th message is
-// that of the k-th collective. Where not all ranks of a group start the same, two neighbours differ, and the later of them says so.
-// Collectives of one group are issued in the order in which they were started, as without the check, since MPI pairs them by that order.
+// Each rank sends one message of fixed size per collective, on the group's own communicator under a tag of
+// its own, so the k-th message is that of the k-th collective. Where not all ranks of a group start the same,
+// two neighbours differ, and the later of them says so. Collectives of one group are issued in the order in
+// which they were started, as without the check, since MPI pairs them by that order.
 #pragma once
 
 #include <mpi.h>
@@ -28,8 +30,8 @@ class MpiSite {
 
   MpiSite(std::shared_ptr<MpiOrder> order, const Collective& what, const std::string& label, int64_t number);
   void begin(MPI_Comm comm, int rank, int size);  // MPI calls
-  // True once the neighbour's site is here, equal to this one, and every earlier collective of the group was issued; it then counts as
-  // issued. PeerError for another site. MPI calls.
+  // True once the neighbour's site is here, equal to this one, and every earlier collective of the group was
+  // issued; it then counts as issued. PeerError for another site. MPI calls.
   bool may_issue(const std::string& group, int rank, int size);
 
  private:

@@ -25,7 +25,8 @@ class MpiWork : public Work {
   // The caller's buffers may be gone after this, so nothing more may be written to them.
   ~MpiWork() override {
     if (!waited_ && !flight_->finished())
-      progress_->halt(str(flight_->site(), " was dropped on rank ", flight_->group().rank, " before its wait"));
+      progress_->halt(
+          str(flight_->site(), " was dropped on rank ", flight_->group().rank, " before its wait"));
   }
   bool done() override { return flight_->finished(); }
   void wait(Stream& stream) override {
@@ -33,11 +34,12 @@ class MpiWork : public Work {
     stream.run([progress = progress_, flight = flight_, seconds = deadline_s_] {
       const int64_t begin = flight_clock_ns();
       const bool finished = flight->wait_for(seconds);
-      if (auto recorder = flight_recorder()) recorder->waited(static_cast<double>(flight_clock_ns() - begin) * 1e-9);
+      if (auto recorder = flight_recorder())
+        recorder->waited(static_cast<double>(flight_clock_ns() - begin) * 1e-9);
       if (finished) return;
       auto& group = flight->group();
-      std::string text = deadline_text(group.name, group.rank, group.size, flight->what(), flight->label(), seconds,
-                                       "a peer is late, has ended, or is at another collective");
+      std::string text = deadline_text(group.name, group.rank, group.size, flight->what(), flight->label(),
+                                       seconds, "a peer is late, has ended, or is at another collective");
       PeerError error(text);
       flight->finish(std::make_exception_ptr(error));
       progress->halt(text);
@@ -54,8 +56,8 @@ class MpiWork : public Work {
 
 class MpiGroup : public Group {
  public:
-  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name, const MpiOptions& options, bool checked,
-           uint64_t instance)
+  MpiGroup(std::shared_ptr<MpiProgress> progress, MPI_Comm comm, const std::string& name,
+           const MpiOptions& options, bool checked, uint64_t instance)
       : progress_(std::move(progress)), comm_(comm), max_count_(options.max_count) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     int rank = 0, size = 0;
@@ -103,7 +105,8 @@ class MpiGroup : public Group {
   SiteTrail trail_;
 };
 
-// Whether messages between ranks of this world leave the memory of a host: several hosts, or Open MPI was told to leave shared memory out.
+// Whether messages between ranks of this world leave the memory of a host: several hosts, or Open MPI was
+// told to leave shared memory out.
 bool leaves_memory() {
   MPI_Comm here;
   int size = 0, neighbours = 0;
@@ -113,7 +116,8 @@ bool leaves_memory() {
   MPI_Comm_free(&here);
   const char* given = std::getenv("OMPI_MCA_btl");
   const std::string transports = given ? given : "vader";
-  const bool named = transports.find("vader") != std::string::npos || transports.find("sm") != std::string::npos;
+  const bool named =
+      transports.find("vader") != std::string::npos || transports.find("sm") != std::string::npos;
   return neighbours < size || named == (transports[0] == '^');
 }
 
@@ -130,7 +134,8 @@ class MpiWorld : public World {
     check_thread_level(provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     make_mpi_ops();
-    // Sites are exchanged only where every rank does so; ranks that do not agree on it are told by whoever compares their environment.
+    // Sites are exchanged only where every rank does so; ranks that do not agree on it are told by whoever
+    // compares their environment.
     int mine = env_flag("LOCKSTEP_VERIFY"), all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     checked_ = all != 0;
@@ -145,7 +150,8 @@ class MpiWorld : public World {
   int size() const override { return group_->size(); }
   std::shared_ptr<Group> group() override { return front_; }
 
-  // MPI_Comm_split blocks and cannot be cancelled, so a thread of its own makes the call and this one keeps the deadline.
+  // MPI_Comm_split blocks and cannot be cancelled, so a thread of its own makes the call and this one keeps
+  // the deadline.
   std::shared_ptr<Group> split(int color, int key, const std::string& name) override {
     struct Answer {
       int code = MPI_SUCCESS;
@@ -160,21 +166,25 @@ class MpiWorld : public World {
     }).detach();
     double seconds = group_->deadline();
     if (answer.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
-      std::string text = str("group \"", name, "\" was not made within ", number_text(seconds), " s on rank ", rank(), " of ", size(),
-                             "; a peer is late or has ended; if the start is this slow, raise watch.start_deadline or LOCKSTEP_DEADLINE");
+      std::string text = str("group \"", name, "\" was not made within ", number_text(seconds), " s on rank ",
+                             rank(), " of ", size(),
+                             "; a peer is late or has ended; if the start is this slow, raise "
+                             "watch.start_deadline or LOCKSTEP_DEADLINE");
       progress_->halt(text);
       throw PeerError(text);
     }
     Answer out = answer.get();
     if (out.code != MPI_SUCCESS)
-      throw PeerError(str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
+      throw PeerError(
+          str("group \"", name, "\" cannot be made on rank ", rank(), ": ", mpi_error_text(out.code)));
     auto group = std::make_shared<MpiGroup>(progress_, out.comm, name, options_, checked_, ++splits_);
     if (checksums_) return checksummed(std::move(group));
     return group;
   }
 
   void finish() override {
-    if (progress_->halted()) throw PeerError("the world cannot finish after an error; end the process with World::leave");
+    if (progress_->halted())
+      throw PeerError("the world cannot finish after an error; end the process with World::leave");
     barrier(*group_, "finish");
     progress_->stop("the world has finished");
     MPI_Finalize();
@@ -199,10 +209,14 @@ std::string mpi_library() {
 
 void check_thread_level(int provided) {
   if (provided < MPI_THREAD_MULTIPLE)
-    throw UserError(str("this MPI library offers thread level ", provided, " and Lockstep needs MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE,
-                        "), since one thread drives the collectives while others compute; install an MPI that is built with threads"));
+    throw UserError(str("this MPI library offers thread level ", provided,
+                        " and Lockstep needs MPI_THREAD_MULTIPLE (", MPI_THREAD_MULTIPLE,
+                        "), since one thread drives the collectives while others compute; install an MPI "
+                        "that is built with threads"));
 }
 
-std::shared_ptr<World> open_mpi_world(const MpiOptions& options) { return std::make_shared<MpiWorld>(options); }
+std::shared_ptr<World> open_mpi_world(const MpiOptions& options) {
+  return std::make_shared<MpiWorld>(options);
+}
 
 }  // namespace lockstep

@@ -52,7 +52,9 @@ size_t n(int64_t count) { return static_cast<size_t>(count); }
 std::byte* at(void* data, int64_t elements, DType dtype) {
   return static_cast<std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
-const std::byte* at(const void* data, int64_t elements, DType dtype) { return at(const_cast<void*>(data), elements, dtype); }
+const std::byte* at(const void* data, int64_t elements, DType dtype) {
+  return at(const_cast<void*>(data), elements, dtype);
+}
 bool all_equal(const std::vector<int64_t>& counts) {
   return std::all_of(counts.begin(), counts.end(), [&](int64_t count) { return count == counts[0]; });
 }
@@ -69,15 +71,19 @@ struct Results {
 };
 
 void make(const AllReduce& c, const Place& p, Results& results) {
-  results(nccl().AllReduce(c.in, c.out, n(c.count), type_of(c.dtype), op_of(c.dtype, c.op), p.comm, p.stream));
+  results(
+      nccl().AllReduce(c.in, c.out, n(c.count), type_of(c.dtype), op_of(c.dtype, c.op), p.comm, p.stream));
 }
 
 void make(const AllGather& c, const Place& p, Results& results) {
-  if (all_equal(c.counts)) return results(nccl().AllGather(c.in, c.out, n(c.counts[0]), type_of(c.dtype), p.comm, p.stream));
+  if (all_equal(c.counts))
+    return results(nccl().AllGather(c.in, c.out, n(c.counts[0]), type_of(c.dtype), p.comm, p.stream));
   int64_t offset = 0;
   for (int r = 0; r < p.size; ++r) {
     void* out = at(c.out, offset, c.dtype);
-    if (c.counts[r] > 0) results(nccl().Broadcast(r == p.rank ? c.in : out, out, n(c.counts[r]), type_of(c.dtype), r, p.comm, p.stream));
+    if (c.counts[r] > 0)
+      results(nccl().Broadcast(r == p.rank ? c.in : out, out, n(c.counts[r]), type_of(c.dtype), r, p.comm,
+                               p.stream));
     offset += c.counts[r];
   }
 }
@@ -85,11 +91,13 @@ void make(const AllGather& c, const Place& p, Results& results) {
 void make(const ReduceScatter& c, const Place& p, Results& results) {
   auto type = type_of(c.dtype);
   auto op = op_of(c.dtype, c.op);
-  if (all_equal(c.counts)) return results(nccl().ReduceScatter(c.in, c.out, n(c.counts[0]), type, op, p.comm, p.stream));
+  if (all_equal(c.counts))
+    return results(nccl().ReduceScatter(c.in, c.out, n(c.counts[0]), type, op, p.comm, p.stream));
   int64_t offset = 0;
   for (int r = 0; r < p.size; ++r) {
     // Only the root's output is written.
-    if (c.counts[r] > 0) results(nccl().Reduce(at(c.in, offset, c.dtype), c.out, n(c.counts[r]), type, op, r, p.comm, p.stream));
+    if (c.counts[r] > 0)
+      results(nccl().Reduce(at(c.in, offset, c.dtype), c.out, n(c.counts[r]), type, op, r, p.comm, p.stream));
     offset += c.counts[r];
   }
 }
@@ -98,9 +106,11 @@ void make(const AllToAll& c, const Place& p, Results& results) {
   int64_t sent = 0, received = 0;
   for (int r = 0; r < p.size; ++r) {
     if (r != p.rank && c.send_counts[r] > 0)
-      results(nccl().Send(at(c.in, sent, c.dtype), n(c.send_counts[r]), type_of(c.dtype), r, p.comm, p.stream));
+      results(
+          nccl().Send(at(c.in, sent, c.dtype), n(c.send_counts[r]), type_of(c.dtype), r, p.comm, p.stream));
     if (r != p.rank && c.recv_counts[r] > 0)
-      results(nccl().Recv(at(c.out, received, c.dtype), n(c.recv_counts[r]), type_of(c.dtype), r, p.comm, p.stream));
+      results(nccl().Recv(at(c.out, received, c.dtype), n(c.recv_counts[r]), type_of(c.dtype), r, p.comm,
+                          p.stream));
     sent += c.send_counts[r];
     received += c.recv_counts[r];
   }
@@ -131,21 +141,25 @@ void check_nccl_dtype(const Collective& what, const std::string& label) {
   std::visit(
       [&](const auto& c) {
         if constexpr (requires { c.op; })
-          LS_CHECK(c.dtype != DType::u16, name(what), " \"", label, "\": NCCL reduces no 16-bit integers; use u32");
+          LS_CHECK(c.dtype != DType::u16, name(what), " \"", label,
+                   "\": NCCL reduces no 16-bit integers; use u32");
       },
       what);
 }
 
 bool is_empty(const Collective& what) {
-  return std::visit(Overloaded{[](const AllReduce& c) { return c.count == 0; }, [](const AllGather& c) { return all_zero(c.counts); },
-                               [](const ReduceScatter& c) { return all_zero(c.counts); },
-                               [](const AllToAll& c) { return all_zero(c.send_counts) && all_zero(c.recv_counts); },
-                               [](const Broadcast& c) { return c.count == 0; }, [](const Send& c) { return c.count == 0; },
-                               [](const Recv& c) { return c.count == 0; }, [](const Barrier&) { return false; }},
-                    what);
+  return std::visit(
+      Overloaded{[](const AllReduce& c) { return c.count == 0; },
+                 [](const AllGather& c) { return all_zero(c.counts); },
+                 [](const ReduceScatter& c) { return all_zero(c.counts); },
+                 [](const AllToAll& c) { return all_zero(c.send_counts) && all_zero(c.recv_counts); },
+                 [](const Broadcast& c) { return c.count == 0; }, [](const Send& c) { return c.count == 0; },
+                 [](const Recv& c) { return c.count == 0; }, [](const Barrier&) { return false; }},
+      what);
 }
 
-ncclResult_t nccl_calls(const Collective& what, int rank, int size, ncclComm_t comm, cudaStream_t stream, void* scratch) {
+ncclResult_t nccl_calls(const Collective& what, int rank, int size, ncclComm_t comm, cudaStream_t stream,
+                        void* scratch) {
   Results results;
   std::visit([&](const auto& c) { make(c, Place{rank, size, comm, stream, scratch}, results); }, what);
   return results.first;

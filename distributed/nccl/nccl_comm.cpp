@@ -35,7 +35,8 @@ ncclConfig_t config() {
   return out;
 }
 
-// Where NCCL puts a communicator. Its thread may write here until the call has come to its end; so where it did not, the place stays.
+// Where NCCL puts a communicator. Its thread may write here until the call has come to its end; so where it
+// did not, the place stays.
 class Place {
  public:
   ncclComm_t* get() { return place_.get(); }
@@ -46,7 +47,8 @@ class Place {
   std::unique_ptr<ncclComm_t> place_ = std::make_unique<ncclComm_t>(nullptr);
 };
 constexpr const char* kNoCommunicator = "NCCL gave no communicator";
-constexpr const char* kEnded = "the communicator, or one that shares its resources, was aborted after an error";
+constexpr const char* kEnded =
+    "the communicator, or one that shares its resources, was aborted after an error";
 }  // namespace
 
 std::string NcclComm::words(ncclResult_t result) const {
@@ -56,14 +58,16 @@ std::string NcclComm::words(ncclResult_t result) const {
 
 std::string NcclComm::settle(ncclResult_t result, double seconds, double spent) {
   const auto begin = Clock::now(), deadline = after(seconds - spent);
-  // Some calls give ncclSuccess with all of their work still to come, ncclCommSplit of 2.28 among them: only the communicator knows.
+  // Some calls give ncclSuccess with all of their work still to come, ncclCommSplit of 2.28 among them: only
+  // the communicator knows.
   if (result == ncclSuccess) result = ncclInProgress;
   while (result == ncclInProgress) {
     if (nccl().CommGetAsyncError(comm_, &result) != ncclSuccess) result = ncclInternalError;
     if (result != ncclInProgress) break;
     if (Clock::now() > deadline) {
       abort();
-      return str("NCCL was still at work after ", number_text(seconds), " s; a peer is late, has ended, or is at another collective");
+      return str("NCCL was still at work after ", number_text(seconds),
+                 " s; a peer is late, has ended, or is at another collective");
     }
     pause(begin);
   }
@@ -79,8 +83,8 @@ std::string NcclComm::know() {
   return result == ncclSuccess ? "" : words(result);
 }
 
-std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUniqueId& id, int rank, int size, const std::string& site,
-                                         double seconds) {
+std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUniqueId& id, int rank, int size,
+                                         const std::string& site, double seconds) {
   device.enter();
   std::shared_ptr<NcclComm> out(new NcclComm(device));
   ncclConfig_t wanted = config();
@@ -93,18 +97,22 @@ std::shared_ptr<NcclComm> NcclComm::make(cuda::CudaDevice& device, const ncclUni
   if (error.empty()) error = out->know();
   if (!error.empty()) {
     place.leave_it();
-    throw PeerError(str(site, ": no communicator on rank ", rank, " of ", size, " (", device.describe(), "): ", error));
+    throw PeerError(
+        str(site, ": no communicator on rank ", rank, " of ", size, " (", device.describe(), "): ", error));
   }
   return out;
 }
 
 std::shared_ptr<NcclComm> NcclComm::split(int color, int key, const std::string& site, double seconds) {
   device_.enter();
-  if (*ended_) throw PeerError(str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", kEnded));
+  if (*ended_)
+    throw PeerError(
+        str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", kEnded));
   std::shared_ptr<NcclComm> out(new NcclComm(device_));
   out->ended_ = ended_;
   ncclConfig_t wanted = config();
-  // The parent is at work until the child exists, whose place is null till then; then the child is until it is ready.
+  // The parent is at work until the child exists, whose place is null till then; then the child is until it
+  // is ready.
   Place place;
   const auto begin = Clock::now();
   std::string error = settle(nccl().CommSplit(comm_, color, key, place.get(), &wanted), seconds);
@@ -116,7 +124,9 @@ std::shared_ptr<NcclComm> NcclComm::split(int color, int key, const std::string&
   } else {
     place.leave_it();
   }
-  if (!error.empty()) throw PeerError(str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", error));
+  if (!error.empty())
+    throw PeerError(
+        str(site, ": no communicator for color ", color, " on rank ", rank_, " of ", size_, ": ", error));
   out->parent_ = shared_from_this();
   return out;
 }
@@ -130,7 +140,8 @@ std::string NcclComm::run(const std::function<ncclResult_t()>& calls, double sec
     bad = calls();
     result = nccl().GroupEnd();
   }
-  if (bad != ncclSuccess && bad != ncclInProgress && (result == ncclSuccess || result == ncclInProgress)) result = bad;
+  if (bad != ncclSuccess && bad != ncclInProgress && (result == ncclSuccess || result == ncclInProgress))
+    result = bad;
   return settle(result, seconds);
 }
 
@@ -143,8 +154,8 @@ std::string NcclComm::asynchronous_error() const {
   return result == ncclSuccess || result == ncclInProgress ? "" : words(result);
 }
 
-// ncclCommAbort raises the flag that running kernels look at, and then cleans up, which has been seen to wait for peers and for kernels of
-// other communicators: so it has a thread of its own.
+// ncclCommAbort raises the flag that running kernels look at, and then cleans up, which has been seen to wait
+// for peers and for kernels of other communicators: so it has a thread of its own.
 void NcclComm::abort() {
   if (aborted_ || !comm_) return;
   aborted_ = true;

@@ -13,12 +13,13 @@ namespace lockstep {
 struct NcclFlight {
   Collective what;
   std::string label;
-  bool launch = false;                          // of captured work; `what` says nothing then
-  bool captured = false;                        // part of captured work: its events are no points in time
-  bool pair = false;                            // send or recv
-  std::shared_ptr<Event> begin;                 // on the stream that started it
-  std::shared_ptr<Event> end;                   // on the communication stream; null until it is enqueued
-  std::chrono::steady_clock::time_point since;  // when it became the oldest in flight: from then on its deadline runs
+  bool launch = false;           // of captured work; `what` says nothing then
+  bool captured = false;         // part of captured work: its events are no points in time
+  bool pair = false;             // send or recv
+  std::shared_ptr<Event> begin;  // on the stream that started it
+  std::shared_ptr<Event> end;    // on the communication stream; null until it is enqueued
+  std::chrono::steady_clock::time_point
+      since;  // when it became the oldest in flight: from then on its deadline runs
   Flight record;
 };
 

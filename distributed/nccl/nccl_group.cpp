@@ -34,19 +34,25 @@ bool is_capturing(Stream& stream) {
 
 class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
  public:
-  NcclGroup(cuda::CudaDevice& device, std::shared_ptr<NcclComm> comm, const std::string& name, uint64_t key, double deadline_s)
-      : device_(device), comm_(std::move(comm)), identity_{name, key, comm_->rank(), comm_->size()}, scratch_(256, device.memory()) {
+  NcclGroup(cuda::CudaDevice& device, std::shared_ptr<NcclComm> comm, const std::string& name, uint64_t key,
+            double deadline_s)
+      : device_(device),
+        comm_(std::move(comm)),
+        identity_{name, key, comm_->rank(), comm_->size()},
+        scratch_(256, device.memory()) {
     deadline_s_ = deadline_s;
     stream_ = device.make_stream();
   }
   ~NcclGroup() override {
     try {
       device_.enter();
-      if (!flying_.empty() && std::uncaught_exceptions() > 0) comm_->abort();  // nobody waits any more, and a peer may be gone
+      if (!flying_.empty() && std::uncaught_exceptions() > 0)
+        comm_->abort();  // nobody waits any more, and a peer may be gone
       Group* self = this;
       if (!flying_.empty())
-        wait_on_host(*flying_.back()->end, std::span(&self, 1));  // or abort at the deadline: the stream's end waits for it
-    } catch (...) {}                                              // a destructor; the group has failed, and says so to nobody
+        wait_on_host(*flying_.back()->end,
+                     std::span(&self, 1));  // or abort at the deadline: the stream's end waits for it
+    } catch (...) {}                        // a destructor; the group has failed, and says so to nobody
     for (auto& flight : flying_) flight->record.end(FlightState::done);
   }
   int rank() const override { return identity_.rank; }
@@ -61,17 +67,21 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     device_.enter();
     std::string error = comm_->asynchronous_error();
     if (!error.empty())
-      fail(str(site(flying_.empty() ? nullptr : flying_.front()), " failed on rank ", rank(), " of ", size(), ": ", error));
+      fail(str(site(flying_.empty() ? nullptr : flying_.front()), " failed on rank ", rank(), " of ", size(),
+               ": ", error));
     land();
-    // Who waits checks every few milliseconds: a second without a check is one in which this process was stopped, and does not count.
+    // Who waits checks every few milliseconds: a second without a check is one in which this process was
+    // stopped, and does not count.
     const auto now = Clock::now(), before = std::exchange(checked_, now);
     if (!flying_.empty() && now - before > std::chrono::seconds(1) && flying_.front()->since < before)
       flying_.front()->since += now - before;
-    if (flying_.empty() || Clock::now() - flying_.front()->since < std::chrono::duration<double>(deadline())) return;
+    if (flying_.empty() || Clock::now() - flying_.front()->since < std::chrono::duration<double>(deadline()))
+      return;
     const NcclFlight& oldest = *flying_.front();
     constexpr const char* kWhy = "a peer is late, has ended, or is at another collective";
-    fail(oldest.launch ? str(site(flying_.front()), " did not complete within ", number_text(deadline()), " s on rank ", rank(), " of ",
-                             size(), "; ", kWhy, "; if the step is this slow, raise LOCKSTEP_DEADLINE or watch.deadline")
+    fail(oldest.launch ? str(site(flying_.front()), " did not complete within ", number_text(deadline()),
+                             " s on rank ", rank(), " of ", size(), "; ", kWhy,
+                             "; if the step is this slow, raise LOCKSTEP_DEADLINE or watch.deadline")
                        : deadline_text(name(), rank(), size(), oldest.what, oldest.label, deadline(), kWhy));
   }
   void note_launch(const std::string& label, Stream& stream) override {
@@ -87,14 +97,17 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   }
 
   void wait(const FlightPointer& flight, Stream& stream) {
-    if (!stream.native()) return stream.run([self = shared_from_this(), flight] { self->wait_here(*flight); });
+    if (!stream.native())
+      return stream.run([self = shared_from_this(), flight] { self->wait_here(*flight); });
     bool block = false;
     {
       std::lock_guard lock(mutex_);
       throw_failed();
       device_.enter();
       enqueue_pairs();
-      LS_CHECK(flight->end, site(flight), " is waited for on a device's stream before the host's stream it was started on has come to it");
+      LS_CHECK(
+          flight->end, site(flight),
+          " is waited for on a device's stream before the host's stream it was started on has come to it");
       stream.wait(flight->end);
       block = std::holds_alternative<Barrier>(flight->what) && !flight->captured;
     }
@@ -118,7 +131,8 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       child = comm_->split(color, key, str("group \"", name, "\""), deadline());
     } catch (const PeerError& error) { fail(error.what()); }
     uint64_t numbers[] = {identity_.key, static_cast<uint64_t>(color), static_cast<uint64_t>(splits_++)};
-    auto group = std::make_shared<NcclGroup>(device_, std::move(child), name, hash64(numbers, sizeof numbers), own_deadline());
+    auto group = std::make_shared<NcclGroup>(device_, std::move(child), name, hash64(numbers, sizeof numbers),
+                                             own_deadline());
     group->connect(before);
     return group;
   }
@@ -137,7 +151,9 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   std::string site(const FlightPointer& flight) const {
     std::string group = str("group \"", name(), "\"");
     if (!flight) return group;
-    return str(group, ": ", flight->launch ? str("graph \"", flight->label, "\"") : site_text(flight->what, flight->label));
+    return str(
+        group, ": ",
+        flight->launch ? str("graph \"", flight->label, "\"") : site_text(flight->what, flight->label));
   }
   void throw_failed() const {
     if (!failed_.empty()) throw PeerError(failed_);
@@ -177,15 +193,16 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
             ncclResult_t first = ncclSuccess;
             for (auto& flight : flights) {
               if (is_empty(flight->what)) continue;
-              auto result = nccl_calls(flight->what, rank(), size(), comm_->get(), cuda::stream_of(*stream_), scratch_.data());
+              auto result = nccl_calls(flight->what, rank(), size(), comm_->get(), cuda::stream_of(*stream_),
+                                       scratch_.data());
               if (first == ncclSuccess) first = result;
             }
             return first;
           },
           deadline());
       if (!error.empty())
-        fail(str(site(flights.front()), " cannot be enqueued on rank ", rank(), " of ", size(), " after at most ", number_text(deadline()),
-                 " s: ", error));
+        fail(str(site(flights.front()), " cannot be enqueued on rank ", rank(), " of ", size(),
+                 " after at most ", number_text(deadline()), " s: ", error));
     }
     auto end = stream_->record();
     for (auto& flight : flights) {
@@ -207,7 +224,8 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
       flight->captured = is_capturing(*stream);
       flight->begin = stream->record();
     }
-    if (!flight->captured) flight->record = Flight(identity_, SitePlace{flight->pair ? -1 : next_++}, flight->what, flight->label);
+    if (!flight->captured)
+      flight->record = Flight(identity_, SitePlace{flight->pair ? -1 : next_++}, flight->what, flight->label);
     if (!flight->pair) enqueue_pairs();
     if (flight->begin) {
       stream_->wait(flight->begin);
@@ -219,13 +237,14 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   }
   void copy_own_part(const AllToAll& c, const std::string& label) {
     int64_t from = 0, to = 0, count = c.send_counts[rank()];
-    LS_CHECK(count == c.recv_counts[rank()], "all_to_all \"", label, "\": rank ", rank(), " sends ", count, " to itself and receives ",
-             c.recv_counts[rank()]);
+    LS_CHECK(count == c.recv_counts[rank()], "all_to_all \"", label, "\": rank ", rank(), " sends ", count,
+             " to itself and receives ", c.recv_counts[rank()]);
     for (int r = 0; r < rank(); ++r) from += c.send_counts[r], to += c.recv_counts[r];
     int64_t width = static_cast<int64_t>(size_of(c.dtype));
     if (count > 0)
-      device_.copy(static_cast<std::byte*>(c.out) + to * width, static_cast<const std::byte*>(c.in) + from * width,
-                   static_cast<size_t>(count * width), *stream_);
+      device_.copy(static_cast<std::byte*>(c.out) + to * width,
+                   static_cast<const std::byte*>(c.in) + from * width, static_cast<size_t>(count * width),
+                   *stream_);
   }
   // Until the flight has landed, the group has failed, or the deadline has passed. On a thread of the host.
   void wait_here(NcclFlight& flight) {
@@ -258,7 +277,8 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
 
 class NcclWork : public Work {
  public:
-  NcclWork(std::shared_ptr<NcclGroup> group, FlightPointer flight) : group_(std::move(group)), flight_(std::move(flight)) {}
+  NcclWork(std::shared_ptr<NcclGroup> group, FlightPointer flight)
+      : group_(std::move(group)), flight_(std::move(flight)) {}
   bool done() override { return group_->done(*flight_); }
   void wait(Stream& stream) override { group_->wait(flight_, stream); }
 
@@ -271,7 +291,8 @@ std::shared_ptr<Work> NcclGroup::start(const Collective& what, const std::string
   check_collective(what, rank(), size());
   check_nccl_dtype(what, label);
   note_issued(what, label);
-  if (logs::enabled("collectives")) logs::topic("collectives", str("group \"", name(), "\": ", site_text(what, label), " over NCCL"));
+  if (logs::enabled("collectives"))
+    logs::topic("collectives", str("group \"", name(), "\": ", site_text(what, label), " over NCCL"));
   auto flight = std::make_shared<NcclFlight>();
   flight->what = what, flight->label = label;
   flight->pair = std::holds_alternative<Send>(what) || std::holds_alternative<Recv>(what);
@@ -288,21 +309,25 @@ std::shared_ptr<Work> NcclGroup::start(const Collective& what, const std::string
 }
 }  // namespace
 
-std::shared_ptr<Group> nccl_group(cuda::CudaDevice& device, Group& bootstrap, const std::string& name, bool even_alone) {
+std::shared_ptr<Group> nccl_group(cuda::CudaDevice& device, Group& bootstrap, const std::string& name,
+                                  bool even_alone) {
   if (bootstrap.size() == 1 && !even_alone) return solo_device_group(device, name);
   ncclUniqueId id{};
   std::string error;
   if (nccl_available(&error) && bootstrap.rank() == 0) {
     device.enter();
-    if (nccl().GetUniqueId(&id) != ncclSuccess) error = str("NCCL gives no unique id: ", nccl().GetLastError(nullptr));
+    if (nccl().GetUniqueId(&id) != ncclSuccess)
+      error = str("NCCL gives no unique id: ", nccl().GetLastError(nullptr));
   }
   agree(bootstrap, error);
   std::string text = broadcast_text(bootstrap, std::string(id.internal, sizeof id.internal));
   std::memcpy(id.internal, text.data(), sizeof id.internal);
   device.enter();
   int64_t before = device.memory_info().free;
-  auto comm = NcclComm::make(device, id, bootstrap.rank(), bootstrap.size(), str("group \"", name, "\""), bootstrap.deadline());
-  auto group = std::make_shared<NcclGroup>(device, std::move(comm), name, hash64(id.internal, sizeof id.internal), bootstrap.own_deadline());
+  auto comm = NcclComm::make(device, id, bootstrap.rank(), bootstrap.size(), str("group \"", name, "\""),
+                             bootstrap.deadline());
+  auto group = std::make_shared<NcclGroup>(device, std::move(comm), name,
+                                           hash64(id.internal, sizeof id.internal), bootstrap.own_deadline());
   group->connect(before);
   return group;
 }

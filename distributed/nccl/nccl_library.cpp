@@ -17,7 +17,8 @@ std::string version_text(int version) {
                          : str(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 constexpr const char* kWayOut =
-    "; several GPUs talk through NCCL: install it (package libnccl2), name its folder in LD_LIBRARY_PATH, or train on one GPU";
+    "; several GPUs talk through NCCL: install it (package libnccl2), name its folder in LD_LIBRARY_PATH, or "
+    "train on one GPU";
 
 void keep_multicast_off() {
   constexpr const char* kName = "NCCL_NVLS_ENABLE";
@@ -35,9 +36,11 @@ Nccl open_nccl(std::initializer_list<const char*> names) {
   Nccl out;
   out.GetVersion = reinterpret_cast<decltype(out.GetVersion)>(library.find("ncclGetVersion"));
   if (!out.GetVersion || out.GetVersion(&out.version) != ncclSuccess)
-    throw UserError(str("the library that was opened as NCCL (", *names.begin(), ") does not tell NCCL's version", kWayOut));
+    throw UserError(str("the library that was opened as NCCL (", *names.begin(),
+                        ") does not tell NCCL's version", kWayOut));
   if (out.version < kOldest)
-    throw UserError(str("NCCL is version ", version_text(out.version), " and Lockstep needs at least ", version_text(kOldest), kWayOut));
+    throw UserError(str("NCCL is version ", version_text(out.version), " and Lockstep needs at least ",
+                        version_text(kOldest), kWayOut));
 #define LS_NCCL_FIND(name)                                                     \
   out.name = reinterpret_cast<decltype(out.name)>(library.find("nccl" #name)); \
   LS_CHECK(out.name, "NCCL ", version_text(out.version), " has no entry point nccl" #name);
@@ -47,7 +50,8 @@ Nccl open_nccl(std::initializer_list<const char*> names) {
 }
 
 const Nccl& nccl() {
-  static const Nccl table = open_nccl({"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2"});
+  static const Nccl table = open_nccl(
+      {"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2", "/usr/lib/x86_64-linux-gnu/libnccl.so.2"});
   return table;
 }
 

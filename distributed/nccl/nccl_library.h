@@ -10,19 +10,21 @@ namespace lockstep {
 
 // Entry points of libnccl.so.2 that Lockstep calls, by their names without "nccl".
 struct Nccl {
-#define LS_NCCL(X)                                                                                                                 \
-  X(GetVersion)                                                                                                                    \
-  X(GetUniqueId) X(GetErrorString) X(GetLastError) X(CommInitRankConfig) X(CommSplit) X(CommFinalize) X(CommDestroy) X(CommAbort)  \
-      X(CommGetAsyncError) X(CommCount) X(CommUserRank) X(GroupStart) X(GroupEnd) X(AllReduce) X(Broadcast) X(Reduce) X(AllGather) \
-          X(ReduceScatter) X(Send) X(Recv)
+#define LS_NCCL(X)                                                                                          \
+  X(GetVersion)                                                                                             \
+  X(GetUniqueId)                                                                                            \
+  X(GetErrorString) X(GetLastError) X(CommInitRankConfig) X(CommSplit) X(CommFinalize) X(CommDestroy)       \
+      X(CommAbort) X(CommGetAsyncError) X(CommCount) X(CommUserRank) X(GroupStart) X(GroupEnd) X(AllReduce) \
+          X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(Send) X(Recv)
 #define LS_NCCL_DECLARE(name) decltype(&::nccl##name) name = nullptr;
   LS_NCCL(LS_NCCL_DECLARE)
 #undef LS_NCCL_DECLARE
   int version = 0;  // 22809 = 2.28.9
 };
 
-// The library's table, opened on the first call. Sets NCCL_NVLS_ENABLE=0 in the environment of the process before, whatever it was: NVLink
-// multicast stays off. UserError when there is no NCCL, or one older than 2.18 (no split).
+// The library's table, opened on the first call. Sets NCCL_NVLS_ENABLE=0 in the environment of the process
+// before, whatever it was: NVLink multicast stays off. UserError when there is no NCCL, or one older
+// than 2.18 (no split).
 const Nccl& nccl();
 // The same, from the first of these names that can be opened, not kept.
 Nccl open_nccl(std::initializer_list<const char*> names);

@@ -24,7 +24,8 @@ struct FlightSlot {
   char verb[20];
   char group[32];
   char label[64];
-  std::atomic<uint64_t> seq_again;  // equal to seq where the slot is whole: a reader copies from the front to the back
+  std::atomic<uint64_t>
+      seq_again;  // equal to seq where the slot is whole: a reader copies from the front to the back
 };
 
 struct FlightFile {

@@ -27,23 +27,28 @@ std::string get_text(const char (&text)[n]) {
   return out;
 }
 
-// A copy of the record's first `bytes` bytes. Read, not mapped: what shrinks under a reader gives it fewer bytes and not SIGBUS.
+// A copy of the record's first `bytes` bytes. Read, not mapped: what shrinks under a reader gives it fewer
+// bytes and not SIGBUS.
 struct Copy {
   std::unique_ptr<FlightFile> file = std::make_unique<FlightFile>();
   Copy(int fd, const std::string& path, size_t bytes) {
     size_t got = 0;
     while (got < bytes) {
-      const ssize_t n = pread(fd, reinterpret_cast<char*>(file.get()) + got, bytes - got, static_cast<off_t>(got));
+      const ssize_t n =
+          pread(fd, reinterpret_cast<char*>(file.get()) + got, bytes - got, static_cast<off_t>(got));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) throw UserError(str("flight record ", path, " cannot be read: ", std::strerror(errno), "; check its permissions"));
+      if (n < 0)
+        throw UserError(str("flight record ", path, " cannot be read: ", std::strerror(errno),
+                            "; check its permissions"));
       if (n == 0)
         throw UserError(str("flight record ", path, " has ", got, " bytes instead of ", sizeof(FlightFile),
                             "; it is not a flight record of this version"));
       got += static_cast<size_t>(n);
     }
-    if (file->magic.load() != kFlightMagic || file->version != kFlightVersion || file->slot_count != kFlightSlots)
-      throw UserError(
-          str("flight record ", path, " is not one of version ", kFlightVersion, "; it was written by another program or not yet begun"));
+    if (file->magic.load() != kFlightMagic || file->version != kFlightVersion ||
+        file->slot_count != kFlightSlots)
+      throw UserError(str("flight record ", path, " is not one of version ", kFlightVersion,
+                          "; it was written by another program or not yet begun"));
   }
 };
 
@@ -65,10 +70,11 @@ WorkerProgress get_progress(const FlightFile& file) {
   return out;
 }
 
-// Whether a slot holds what a recorder writes: a damaged file must not steer the loops and tables of its readers.
+// Whether a slot holds what a recorder writes: a damaged file must not steer the loops and tables of its
+// readers.
 bool is_sound(const FlightEntry& entry) {
-  return entry.state <= FlightState::failed && entry.group.size > 0 && entry.group.size <= kFlightRanks && entry.group.rank >= 0 &&
-         entry.group.rank < entry.group.size;
+  return entry.state <= FlightState::failed && entry.group.size > 0 && entry.group.size <= kFlightRanks &&
+         entry.group.rank >= 0 && entry.group.rank < entry.group.size;
 }
 
 // From one time to another, as text; times of a damaged file may lie further apart than an int64_t counts.
@@ -81,25 +87,33 @@ std::string ms(int64_t to_ns, int64_t from_ns) {
 
 FlightReader::FlightReader(const std::string& path) : path_(path) {
   fd_ = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd_ < 0) throw UserError(str("flight record ", path, ": ", std::strerror(errno), "; a worker writes it when it starts"));
-  struct stat about {};
-  if (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode) || about.st_size != static_cast<off_t>(sizeof(FlightFile))) {
+  if (fd_ < 0)
+    throw UserError(
+        str("flight record ", path, ": ", std::strerror(errno), "; a worker writes it when it starts"));
+  struct stat about{};
+  if (fstat(fd_, &about) != 0 || !S_ISREG(about.st_mode) ||
+      about.st_size != static_cast<off_t>(sizeof(FlightFile))) {
     close(fd_);
-    const std::string what = S_ISREG(about.st_mode) ? str("has ", about.st_size, " bytes instead of ", sizeof(FlightFile)) : "is no file";
+    const std::string what = S_ISREG(about.st_mode)
+                                 ? str("has ", about.st_size, " bytes instead of ", sizeof(FlightFile))
+                                 : "is no file";
     throw UserError(str("flight record ", path, " ", what, "; it is not a flight record of this version"));
   }
 }
 FlightReader::~FlightReader() {
   if (fd_ >= 0) close(fd_);
 }
-FlightReader::FlightReader(FlightReader&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+FlightReader::FlightReader(FlightReader&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 FlightReader& FlightReader::operator=(FlightReader&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
   return *this;
 }
 
-WorkerProgress FlightReader::progress() const { return get_progress(*Copy(fd_, path_, offsetof(FlightFile, slots)).file); }
+WorkerProgress FlightReader::progress() const {
+  return get_progress(*Copy(fd_, path_, offsetof(FlightFile, slots)).file);
+}
 
 FlightLog FlightReader::log() const {
   const Copy copy(fd_, path_, sizeof(FlightFile));
@@ -122,11 +136,13 @@ FlightLog FlightReader::log() const {
     entry.dtype = slot.dtype == 255 ? -1 : slot.dtype;
     entry.op = slot.op == 255 ? -1 : slot.op;
     if (!is_sound(entry))
-      throw UserError(str("flight record ", path_, " is damaged: collective ", entry.seq, " has state ", static_cast<uint32_t>(entry.state),
-                          " and rank ", entry.group.rank, " of ", entry.group.size, "; the next attempt writes a new one"));
+      throw UserError(str("flight record ", path_, " is damaged: collective ", entry.seq, " has state ",
+                          static_cast<uint32_t>(entry.state), " and rank ", entry.group.rank, " of ",
+                          entry.group.size, "; the next attempt writes a new one"));
     log.entries.push_back(std::move(entry));
   }
-  std::sort(log.entries.begin(), log.entries.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
+  std::sort(log.entries.begin(), log.entries.end(),
+            [](const auto& a, const auto& b) { return a.seq < b.seq; });
   return log;
 }
 
@@ -147,21 +163,24 @@ std::string site_text(const FlightEntry& entry) {
   if (entry.dtype >= 0 && entry.dtype <= static_cast<int>(DType::boolean))
     details.push_back(std::string(name(static_cast<DType>(entry.dtype))));
   if (entry.count >= 0) details.push_back(str(entry.count, " elements"));
-  if (entry.op >= 0 && entry.op <= static_cast<int>(ReduceOp::min)) details.push_back(std::string(name(static_cast<ReduceOp>(entry.op))));
-  return str(entry.verb, " \"", entry.label, "\"", details.empty() ? "" : str(" (", join(details, ", "), ")"));
+  if (entry.op >= 0 && entry.op <= static_cast<int>(ReduceOp::min))
+    details.push_back(std::string(name(static_cast<ReduceOp>(entry.op))));
+  return str(entry.verb, " \"", entry.label, "\"",
+             details.empty() ? "" : str(" (", join(details, ", "), ")"));
 }
 
 std::string text(const FlightLog& log) {
   int64_t now = flight_clock_ns();
   const WorkerProgress& at = log.progress;
-  std::string out =
-      str("rank ", at.rank, " (pid ", at.pid, "): step ", at.step, ", op ", at.op, at.phase.empty() ? "" : ", phase ", at.phase, ", ",
-          ms(now, at.updated_ns), " ms ago", at.beat_ns ? str(", last heartbeat ", ms(now, at.beat_ns), " ms ago") : "", "\n");
+  std::string out = str("rank ", at.rank, " (pid ", at.pid, "): step ", at.step, ", op ", at.op,
+                        at.phase.empty() ? "" : ", phase ", at.phase, ", ", ms(now, at.updated_ns), " ms ago",
+                        at.beat_ns ? str(", last heartbeat ", ms(now, at.beat_ns), " ms ago") : "", "\n");
   for (const FlightEntry& e : log.entries) {
     std::string group_seq = e.group_seq < 0 ? "-" : str(e.group_seq);
     bool flying = e.state == FlightState::started;
-    out += str("  ", e.seq, "  ", e.group.name, "[", e.group.rank, "/", e.group.size, "] #", group_seq, "  ", site_text(e), "  ", e.bytes,
-               " bytes  ", name(e.state), "  ", flying ? str("for ", ms(now, e.start_ns)) : ms(e.end_ns, e.start_ns), " ms\n");
+    out += str("  ", e.seq, "  ", e.group.name, "[", e.group.rank, "/", e.group.size, "] #", group_seq, "  ",
+               site_text(e), "  ", e.bytes, " bytes  ", name(e.state), "  ",
+               flying ? str("for ", ms(now, e.start_ns)) : ms(e.end_ns, e.start_ns), " ms\n");
   }
   return out;
 }

@@ -27,10 +27,13 @@ std::string_view name(FlightState state) {
 }
 
 int64_t flight_clock_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
-GroupIdentity identify_group(const std::string& name, const std::vector<int>& world_ranks, int rank, uint64_t instance) {
+GroupIdentity identify_group(const std::string& name, const std::vector<int>& world_ranks, int rank,
+                             uint64_t instance) {
   uint64_t key = hash64(world_ranks.data(), world_ranks.size() * sizeof(int), hash64(name, instance));
   return {name, key, rank, static_cast<int>(world_ranks.size())};
 }
@@ -119,7 +122,8 @@ FlightRecorder::FlightRecorder(const std::string& path, int rank) : mapped_(std:
   auto check = [&](bool well, const char* what) {
     if (!well)
       throw UserError(str("flight record ", path, " cannot be written: ", what, " of ", sizeof(FlightFile),
-                          " bytes: ", std::strerror(errno), "; choose a run folder that is writable, and leave the memory free"));
+                          " bytes: ", std::strerror(errno),
+                          "; choose a run folder that is writable, and leave the memory free"));
   };
   int& fd = mapped_->fd;
   fd = memfd_create("lockstep-flight-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -194,9 +198,10 @@ void FlightRecorder::waited(double seconds) {
 }
 double FlightRecorder::waited() const { return static_cast<double>(mapped_->file->waited_ns.load()) * 1e-9; }
 
-uint64_t FlightRecorder::started(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label,
-                                 int64_t bytes) {
-  return mapped_->start({.group = group, .group_seq = group_seq, .verb = verb, .label = label, .bytes = bytes});
+uint64_t FlightRecorder::started(const GroupIdentity& group, int64_t group_seq, std::string_view verb,
+                                 std::string_view label, int64_t bytes) {
+  return mapped_->start(
+      {.group = group, .group_seq = group_seq, .verb = verb, .label = label, .bytes = bytes});
 }
 
 namespace {
@@ -212,7 +217,9 @@ int64_t total(const std::vector<int64_t>& counts) {
 }
 Detail detail(const AllReduce& c) { return {c.count, static_cast<int>(c.dtype), static_cast<int>(c.op)}; }
 Detail detail(const AllGather& c) { return {total(c.counts), static_cast<int>(c.dtype)}; }
-Detail detail(const ReduceScatter& c) { return {total(c.counts), static_cast<int>(c.dtype), static_cast<int>(c.op)}; }
+Detail detail(const ReduceScatter& c) {
+  return {total(c.counts), static_cast<int>(c.dtype), static_cast<int>(c.op)};
+}
 Detail detail(const AllToAll& c) { return {total(c.send_counts), static_cast<int>(c.dtype)}; }
 Detail detail(const Broadcast& c) { return {c.count, static_cast<int>(c.dtype)}; }
 Detail detail(const Send& c) { return {c.count, static_cast<int>(c.dtype)}; }
@@ -227,7 +234,9 @@ uint64_t common(const AllReduce& c, uint64_t seed) { return hash64(&c.count, siz
 uint64_t common(const AllGather& c, uint64_t seed) { return counts_hash(c.counts, seed); }
 uint64_t common(const ReduceScatter& c, uint64_t seed) { return counts_hash(c.counts, seed); }
 uint64_t common(const AllToAll&, uint64_t seed) { return seed; }  // parts differ by right
-uint64_t common(const Broadcast& c, uint64_t seed) { return hash64(&c.root, sizeof c.root, hash64(&c.count, sizeof c.count, seed)); }
+uint64_t common(const Broadcast& c, uint64_t seed) {
+  return hash64(&c.root, sizeof c.root, hash64(&c.count, sizeof c.count, seed));
+}
 uint64_t common(const Send&, uint64_t seed) { return seed; }
 uint64_t common(const Recv&, uint64_t seed) { return seed; }
 uint64_t common(const Barrier&, uint64_t seed) { return seed; }
@@ -243,7 +252,8 @@ SitePlace SiteTrail::next(const Collective& what, const std::string& label) {
   return {number_++, site, trail_};
 }
 
-uint64_t FlightRecorder::started(const GroupIdentity& group, const SitePlace& place, const Collective& what, std::string_view label) {
+uint64_t FlightRecorder::started(const GroupIdentity& group, const SitePlace& place, const Collective& what,
+                                 std::string_view label) {
   const Detail seen = std::visit([](const auto& c) { return detail(c); }, what);
   return mapped_->start({.group = group,
                          .group_seq = place.number,
@@ -268,7 +278,8 @@ void FlightRecorder::ended(uint64_t seq, FlightState state) {
 namespace {
 std::mutex recorder_mutex;
 std::shared_ptr<FlightRecorder>& recorder_slot() {
-  static auto& slot = *new std::shared_ptr<FlightRecorder>;  // never destroyed: progress threads may outlive main's statics
+  static auto& slot =
+      *new std::shared_ptr<FlightRecorder>;  // never destroyed: progress threads may outlive main's statics
   return slot;
 }
 thread_local std::shared_ptr<FlightRecorder> thread_recorder;
@@ -278,7 +289,9 @@ void set_flight_recorder(std::shared_ptr<FlightRecorder> recorder) {
   std::lock_guard lock(recorder_mutex);
   recorder_slot() = std::move(recorder);
 }
-void set_thread_flight_recorder(std::shared_ptr<FlightRecorder> recorder) { thread_recorder = std::move(recorder); }
+void set_thread_flight_recorder(std::shared_ptr<FlightRecorder> recorder) {
+  thread_recorder = std::move(recorder);
+}
 std::shared_ptr<FlightRecorder> flight_recorder() {
   if (thread_recorder) return thread_recorder;
   std::lock_guard lock(recorder_mutex);
@@ -290,14 +303,16 @@ void enter_pace(Pace pace) {
   if (auto recorder = flight_recorder()) recorder->pace(pace);
 }
 
-Flight::Flight(const GroupIdentity& group, const SitePlace& place, const Collective& what, std::string_view label)
+Flight::Flight(const GroupIdentity& group, const SitePlace& place, const Collective& what,
+               std::string_view label)
     : Flight(group, place, what, label, flight_recorder()) {}
-Flight::Flight(const GroupIdentity& group, const SitePlace& place, const Collective& what, std::string_view label,
-               std::shared_ptr<FlightRecorder> recorder)
+Flight::Flight(const GroupIdentity& group, const SitePlace& place, const Collective& what,
+               std::string_view label, std::shared_ptr<FlightRecorder> recorder)
     : recorder_(std::move(recorder)) {
   if (recorder_) seq_ = recorder_->started(group, place, what, label);
 }
-Flight::Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes)
+Flight::Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label,
+               int64_t bytes)
     : recorder_(flight_recorder()) {
   if (recorder_) seq_ = recorder_->started(group, group_seq, verb, label, bytes);
 }

@@ -1,9 +1,11 @@
-// Flight recorder: the progress word of a worker, its heartbeat and its last 256 collectives, in memory that outlives the process.
-// The record has a fixed layout (a header and 256 slots), so a supervisor reads it while the worker runs, and after it was killed.
+// Flight recorder: the progress word of a worker, its heartbeat and its last 256 collectives, in memory that
+// outlives the process. The record has a fixed layout (a header and 256 slots), so a supervisor reads it
+// while the worker runs, and after it was killed.
 //
-// It lies in a memory file (memfd) that cannot shrink, and is reserved when it is made: no full disk and no truncation makes a write into
-// it SIGBUS. Its path is a link to that file, as long as its process lives; who has it open reads it afterwards too (FlightReader), and the
-// process or its supervisor turns the link into a plain file at the end (keep). `trainrun flight PATH` prints both.
+// It lies in a memory file (memfd) that cannot shrink, and is reserved when it is made: no full disk and no
+// truncation makes a write into it SIGBUS. Its path is a link to that file, as long as its process lives; who
+// has it open reads it afterwards too (FlightReader), and the process or its supervisor turns the link into a
+// plain file at the end (keep). `trainrun flight PATH` prints both.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +26,8 @@ inline constexpr int kFlightRanks = 65536;  // of a group; a record that speaks 
 enum class FlightState : uint32_t { empty, started, done, failed };
 std::string_view name(FlightState state);
 
-// What names a group across processes: `key` is equal on its members and differs between the groups of one mesh dim, and between groups of
-// the same ranks that were made by different splits (`instance`).
+// What names a group across processes: `key` is equal on its members and differs between the groups of one
+// mesh dim, and between groups of the same ranks that were made by different splits (`instance`).
 struct GroupIdentity {
   std::string name;
   uint64_t key = 0;
@@ -33,17 +35,20 @@ struct GroupIdentity {
   int size = 1;
 };
 // The identity of the group whose members have these world ranks, seen from its rank `rank`.
-GroupIdentity identify_group(const std::string& name, const std::vector<int>& world_ranks, int rank, uint64_t instance = 0);
+GroupIdentity identify_group(const std::string& name, const std::vector<int>& world_ranks, int rank,
+                             uint64_t instance = 0);
 
-// A collective's place among those of its group. `site` is a hash of what all ranks must have alike (verb, label, dtype, reduction, root,
-// counts), `trail` one of all sites up to here: where two ranks have the same number and another trail, they did not start the same.
+// A collective's place among those of its group. `site` is a hash of what all ranks must have alike (verb,
+// label, dtype, reduction, root, counts), `trail` one of all sites up to here: where two ranks have the same
+// number and another trail, they did not start the same.
 struct SitePlace {
   int64_t number = -1;           // from 0; -1 for send and recv
   uint64_t site = 0, trail = 0;  // 0: not known
 };
 class SiteTrail {
  public:
-  SitePlace next(const Collective& what, const std::string& label);  // in the order in which they are started; any thread
+  SitePlace next(const Collective& what,
+                 const std::string& label);  // in the order in which they are started; any thread
 
  private:
   std::mutex mutex_;
@@ -51,7 +56,8 @@ class SiteTrail {
   uint64_t trail_ = 0;
 };
 
-// One collective as recorded. Times are nanoseconds of the host's steady clock, comparable between the processes of one host.
+// One collective as recorded. Times are nanoseconds of the host's steady clock, comparable between the
+// processes of one host.
 struct FlightEntry {
   uint64_t seq = 0;        // counts the collectives of the process from 1
   GroupIdentity group;     // name cut to 31 bytes
@@ -91,29 +97,33 @@ struct FlightLog {
 // Writer: one per process. Calls are lock-free stores into mapped memory; any thread may call them.
 class FlightRecorder {
  public:
-  // Creates or replaces the record at `path` (its folder must exist). UserError naming the path, and the bytes that could not be reserved.
+  // Creates or replaces the record at `path` (its folder must exist). UserError naming the path, and the
+  // bytes that could not be reserved.
   FlightRecorder(const std::string& path, int rank);
   ~FlightRecorder();  // keeps
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  // Starts the thread that writes the time into the record five times a second, until the recorder goes. A process that is stopped beats no
-  // more; one that computes, waits or spins does.
+  // Starts the thread that writes the time into the record five times a second, until the recorder goes. A
+  // process that is stopped beats no more; one that computes, waits or spins does.
   void start_heart();
   void progress(int64_t step, int64_t op);
   void phase(std::string_view phase);
   void pace(Pace pace);
-  // One more step has ended, of which `seconds` were this rank's own work and not a wait for others. `share`: its part of the work, in
-  // micro-batches; 0 where ranks share alike.
+  // One more step has ended, of which `seconds` were this rank's own work and not a wait for others. `share`:
+  // its part of the work, in micro-batches; 0 where ranks share alike.
   void worked(double seconds, int64_t share);
   // Adds to the seconds that the host of this rank has waited for collectives, and tells their sum.
   void waited(double seconds);
   double waited() const;
-  uint64_t started(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes);
-  uint64_t started(const GroupIdentity& group, const SitePlace& place, const Collective& what, std::string_view label);
+  uint64_t started(const GroupIdentity& group, int64_t group_seq, std::string_view verb,
+                   std::string_view label, int64_t bytes);
+  uint64_t started(const GroupIdentity& group, const SitePlace& place, const Collective& what,
+                   std::string_view label);
   void ended(uint64_t seq, FlightState state);  // ignored when the slot has been taken by a later collective
   const std::string& path() const;
-  // Turns the link at `path` into a plain file of what the record holds now. Does nothing where that cannot be written.
+  // Turns the link at `path` into a plain file of what the record holds now. Does nothing where that cannot
+  // be written.
   void keep() const;
 
  private:
@@ -130,7 +140,8 @@ void set_thread_flight_recorder(std::shared_ptr<FlightRecorder> recorder);
 // Sets the pace of the process (core/mesh/deadline.h), and says so in the record.
 void enter_pace(Pace pace);
 
-// Token of one collective: records the start when built and the end when told, into flight_recorder() if there is one.
+// Token of one collective: records the start when built and the end when told, into flight_recorder() if
+// there is one.
 class Flight {
  public:
   Flight() = default;
@@ -139,7 +150,8 @@ class Flight {
   Flight(const GroupIdentity& group, const SitePlace& place, const Collective& what, std::string_view label,
          std::shared_ptr<FlightRecorder> recorder);
   // Of something that is no single collective, such as the launch of a captured graph that holds many.
-  Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label, int64_t bytes);
+  Flight(const GroupIdentity& group, int64_t group_seq, std::string_view verb, std::string_view label,
+         int64_t bytes);
   void end(FlightState state);  // the first call counts
 
  private:
@@ -150,7 +162,8 @@ class Flight {
 // A record that is open: what its process held in it when it died is still there.
 class FlightReader {
  public:
-  // UserError naming the path when there is nothing, or something that is damaged or no flight record of this version. Never blocks.
+  // UserError naming the path when there is nothing, or something that is damaged or no flight record of this
+  // version. Never blocks.
   explicit FlightReader(const std::string& path);
   ~FlightReader();
   FlightReader(FlightReader&& other) noexcept;
@@ -158,7 +171,8 @@ class FlightReader {
 
   WorkerProgress progress() const;  // UserError as above
   FlightLog log() const;
-  // Turns a link at the path into a plain file, for those who come later; nothing where there is no link, or where that cannot be written.
+  // Turns a link at the path into a plain file, for those who come later; nothing where there is no link, or
+  // where that cannot be written.
   void keep() const;
 
  private:

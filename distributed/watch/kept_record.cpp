@@ -1,4 +1,5 @@
-// One file, whole or not at all. Not synced: it is for those who look after the end of a process, not of the machine.
+// One file, whole or not at all. Not synced: it is for those who look after the end of a process, not of the
+// machine.
 #include "distributed/watch/kept_record.h"
 
 #include <unistd.h>

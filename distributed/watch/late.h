@@ -1,5 +1,5 @@
-// Who is late, and who is elsewhere: from the flight records of several ranks, the collective that some have entered and others have not,
-// and the one that is not the same on all of them.
+// Who is late, and who is elsewhere: from the flight records of several ranks, the collective that some have
+// entered and others have not, and the one that is not the same on all of them.
 #pragma once
 
 #include <optional>
@@ -15,24 +15,29 @@ struct LateReport {
   GroupIdentity group;
   int64_t group_seq = 0;
   std::string verb, label;
-  double waited_s = 0;                // since the first rank entered it
-  std::vector<int> arrived, missing;  // ranks within the group; `missing` is empty when all are in and the transfer itself is slow
+  double waited_s = 0;  // since the first rank entered it
+  std::vector<int> arrived,
+      missing;  // ranks within the group; `missing` is empty when all are in and the transfer itself is slow
 };
 
-// One report per collective in flight for at least `after_s` seconds, the longest wait first. Logs are those of one host (one clock).
-std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double after_s, int64_t now_ns = flight_clock_ns());
+// One report per collective in flight for at least `after_s` seconds, the longest wait first. Logs are those
+// of one host (one clock).
+std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double after_s,
+                                  int64_t now_ns = flight_clock_ns());
 // "group "world": all_reduce "loss" (#12) has waited 3.1 s for rank 2 of 4"
 std::string text(const LateReport& report);
 
 // Ranks of a group that started different collectives at the same place.
 struct Mismatch {
   GroupIdentity group;
-  int64_t group_seq = 0;    // the oldest place that is known to differ
-  bool before = false;      // what differs has left the records: the sites are the same at group_seq, what went before them is not
+  int64_t group_seq = 0;  // the oldest place that is known to differ
+  bool before = false;    // what differs has left the records: the sites are the same at group_seq, what went
+                          // before them is not
   int rank = 0, other = 0;  // of the run; `other` differs from `rank`
   std::string site, other_site;
 };
-// The first difference in the records, if there is one. Two ranks whose lists do not overlap are not compared.
+// The first difference in the records, if there is one. Two ranks whose lists do not overlap are not
+// compared.
 std::optional<Mismatch> find_mismatch(const std::vector<FlightLog>& logs);
 // "collective 158 of group world differs: rank 0 started ..., rank 1 started ...; all ranks must start ..."
 std::string text(const Mismatch& mismatch);

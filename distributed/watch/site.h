@@ -1,4 +1,5 @@
-// Words of a collective in errors: its site (verb, label, type, counts) and what is said when its deadline passes.
+// Words of a collective in errors: its site (verb, label, type, counts) and what is said when its deadline
+// passes.
 #pragma once
 
 #include <string>
@@ -9,8 +10,9 @@ namespace lockstep {
 
 // "all_reduce "loss" (f32, 4 elements, sum)"
 std::string site_text(const Collective& what, const std::string& label);
-// The PeerError of a wait that lasted too long; `more` adds what the implementation knows, such as the ranks that have not started.
-std::string deadline_text(const std::string& group, int rank, int size, const Collective& what, const std::string& label, double seconds,
-                          const std::string& more);
+// The PeerError of a wait that lasted too long; `more` adds what the implementation knows, such as the ranks
+// that have not started.
+std::string deadline_text(const std::string& group, int rank, int size, const Collective& what,
+                          const std::string& label, double seconds, const std::string& more);
 
 }  // namespace lockstep

@@ -15,18 +15,24 @@ namespace {
 
 // The folder that holds step-N folders: PATH/ckpt of a run, PATH itself otherwise.
 std::string checkpoint_folder(const std::string& path) {
-  if (!fs::is_directory(path)) throw UserError(str("no folder ", path, "; name a run (runs/NAME), its ckpt folder or one step-N folder"));
+  if (!fs::is_directory(path))
+    throw UserError(
+        str("no folder ", path, "; name a run (runs/NAME), its ckpt folder or one step-N folder"));
   return fs::is_directory(path + "/ckpt") ? path + "/ckpt" : path;
 }
 
 bool is_step(const std::string& path) {
   fs::path clean = fs::path(path).lexically_normal();
-  return (clean.has_filename() ? clean.filename() : clean.parent_path().filename()).string().rfind("step-", 0) == 0;
+  return (clean.has_filename() ? clean.filename() : clean.parent_path().filename())
+             .string()
+             .rfind("step-", 0) == 0;
 }
 
 std::vector<CheckpointSummary> list(const std::string& path) {
   auto found = list_checkpoints(checkpoint_folder(path));
-  if (found.empty()) throw UserError(str(path, " holds no checkpoint; a run saves at its end, and every checkpoint.every steps"));
+  if (found.empty())
+    throw UserError(
+        str(path, " holds no checkpoint; a run saves at its end, and every checkpoint.every steps"));
   return found;
 }
 
@@ -61,7 +67,8 @@ void cells(std::ostream& out, const std::vector<std::vector<std::string>>& rows)
     }
   for (const auto& row : rows) {
     std::string line;
-    for (size_t i = 0; i < row.size(); ++i) line += row[i] + (i + 1 < row.size() ? std::string(width[i] - row[i].size() + 2, ' ') : "");
+    for (size_t i = 0; i < row.size(); ++i)
+      line += row[i] + (i + 1 < row.size() ? std::string(width[i] - row[i].size() + 2, ' ') : "");
     out << line << "\n";
   }
 }
@@ -69,13 +76,15 @@ void cells(std::ostream& out, const std::vector<std::vector<std::string>>& rows)
 }  // namespace
 
 int ckpt_ls(const std::string& path, std::ostream& out) {
-  std::vector<std::vector<std::string>> rows = {{"checkpoint", "step", "size", "tensors", "elements", "mesh", "state hash", ""}};
+  std::vector<std::vector<std::string>> rows = {
+      {"checkpoint", "step", "size", "tensors", "elements", "mesh", "state hash", ""}};
   for (const auto& entry : list(path)) {
     if (!entry.problem.empty())
       rows.push_back({entry.path, str(entry.step), "-", "-", "-", "-", "-", "damaged: " + entry.problem});
     else
-      rows.push_back({entry.path, str(entry.step), bytes_text(static_cast<double>(entry.bytes)), str(entry.tensors), str(entry.elements),
-                      entry.mesh, entry.state_hash, entry.latest ? "latest" : ""});
+      rows.push_back({entry.path, str(entry.step), bytes_text(static_cast<double>(entry.bytes)),
+                      str(entry.tensors), str(entry.elements), entry.mesh, entry.state_hash,
+                      entry.latest ? "latest" : ""});
   }
   cells(out, rows);
   return kExitOk;
@@ -91,7 +100,9 @@ int ckpt_show(const std::string& path, std::ostream& out) {
   out << step << "\n";
   if (!problem.empty()) out << "  damaged: " << problem << "\n";
   cells(out, {{"  step", str(manifest.step)},
-              {"  holds", str(manifest.tensors.size(), " tensors, ", elements, " elements, ", bytes_text(static_cast<double>(bytes)), " in ", manifest.files.size(), manifest.files.size() == 1 ? " file" : " files")},
+              {"  holds", str(manifest.tensors.size(), " tensors, ", elements, " elements, ",
+                              bytes_text(static_cast<double>(bytes)), " in ", manifest.files.size(),
+                              manifest.files.size() == 1 ? " file" : " files")},
               {"  state hash", manifest.state_hash},
               {"  certificate", manifest.certificate},
               {"  mesh", text(manifest.mesh)},
@@ -100,7 +111,8 @@ int ckpt_show(const std::string& path, std::ostream& out) {
   for (const auto& tensor : manifest.tensors) {
     int64_t bytes = 0;
     for (const auto& chunk : tensor.chunks) bytes += chunk.bytes;
-    rows.push_back({"", tensor.fqn, std::string(name(tensor.dtype)), str(tensor.shape), str(tensor.chunks.size()), str(bytes)});
+    rows.push_back({"", tensor.fqn, std::string(name(tensor.dtype)), str(tensor.shape),
+                    str(tensor.chunks.size()), str(bytes)});
   }
   cells(out, rows);
   return kExitOk;

@@ -23,30 +23,34 @@ struct RunArguments {
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
-// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json] CONFIG.json [--a.b=VALUE ...]: what N ranks would
-// hold, send and take, without starting one. UserError, after everything is printed, when a rank needs more than `memory`: it names the
-// nearest mesh that fits.
+// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json] CONFIG.json
+// [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one. UserError, after
+// everything is printed, when a rank needs more than `memory`: it names the nearest mesh that fits.
 struct PlanArguments {
   RunConfig config;
   int64_t nproc = 1;
-  int64_t memory = 0;    // bytes that a rank may take of its device or host; 0: those of the GPU here; without one nothing is refused
-  std::string roofline;  // of the predicted time; "": that of the device, or of the kind of device that the config names
+  int64_t memory = 0;  // bytes that a rank may take of its device or host; 0: those of the GPU here; without
+                       // one nothing is refused
+  std::string roofline;  // of the predicted time; "": that of the device, or of the kind of device that the
+                         // config names
   bool json = false;     // one object (launcher/plan/report.h) instead of tables
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 
-// trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...]: computes a step again, from a checkpoint before it, and prints
-// a table of what the run recorded and what came out. Returns kExitDiffers when they are not equal; writes nothing into the run's folder.
+// trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...]: computes a step again, from a
+// checkpoint before it, and prints a table of what the run recorded and what came out. Returns kExitDiffers
+// when they are not equal; writes nothing into the run's folder.
 struct ReplayArguments {
   std::string run;  // a name below runs/, or a path
   int64_t step = 0;
   int64_t nproc = 1;
-  bool processes = false;             // ranks are processes; else threads of this one
-  bool from_start = false;            // from the initial weights, not from a checkpoint
-  std::vector<Override> overrides;    // of the run's config
-  std::string self;                   // path of trainrun
+  bool processes = false;           // ranks are processes; else threads of this one
+  bool from_start = false;          // from the initial weights, not from a checkpoint
+  std::vector<Override> overrides;  // of the run's config
+  std::string self;                 // path of trainrun
 };
-inline constexpr int kExitDiffers = 1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
+inline constexpr int kExitDiffers =
+    1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
 int replay(const ReplayArguments& arguments, std::ostream& out);
 
 // trainrun generate RUN [flags]: text from a checkpoint.
@@ -66,16 +70,19 @@ int show(const RunConfig& config, std::ostream& out);
 // The reference of all config keys, Markdown.
 int show_reference(std::ostream& out);
 
-// What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a log topic. UserError with the
-// nearest word.
+// What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a
+// log topic. UserError with the nearest word.
 int explain(const std::string& word, std::ostream& out);
 
 // Checkpoints of a run folder, a ckpt folder or one step-N folder. UserError when there is none.
 int ckpt_ls(const std::string& path, std::ostream& out);
-int ckpt_show(const std::string& path, std::ostream& out);    // one checkpoint (the newest of a folder): its manifest as a table
-int ckpt_verify(const std::string& path, std::ostream& out);  // every byte; kExitUser when anything is damaged
+int ckpt_show(const std::string& path,
+              std::ostream& out);  // one checkpoint (the newest of a folder): its manifest as a table
+int ckpt_verify(const std::string& path,
+                std::ostream& out);  // every byte; kExitUser when anything is damaged
 
-// The flight records of an attempt's folder, or one of them: a line of progress, then one per collective. UserError when there is none.
+// The flight records of an attempt's folder, or one of them: a line of progress, then one per collective.
+// UserError when there is none.
 int flight(const std::string& path, std::ostream& out);
 
 // Versions, processor, every LOCKSTEP_* variable, every log topic.
@@ -85,7 +92,8 @@ int env(std::ostream& out);
 int trainrun(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 // The first screen of --help.
 std::string help_text();
-// Names of the launcher's own flags ("nproc", "max-restarts", ...): none is a config key, so that neither hides the other.
+// Names of the launcher's own flags ("nproc", "max-restarts", ...): none is a config key, so that neither
+// hides the other.
 std::vector<std::string> launcher_flags();
 
 }  // namespace lockstep::cli

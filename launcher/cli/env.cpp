@@ -46,7 +46,8 @@ void cuda_rows(std::ostream& out) {
 #ifdef LOCKSTEP_CUDA
   out << "\nCUDA:\n";
   for (const auto& found : lockstep::cuda::inventory())
-    out << "  " << found.what << std::string(found.what.size() < 22 ? 22 - found.what.size() : 1, ' ') << found.status << "\n";
+    out << "  " << found.what << std::string(found.what.size() < 22 ? 22 - found.what.size() : 1, ' ')
+        << found.status << "\n";
 #else
   out << "\nCUDA: not in this build, which found no CUDA headers\n";
 #endif
@@ -56,7 +57,8 @@ void cuda_rows(std::ostream& out) {
 
 int env(std::ostream& out) {
   out << "lockstep " << kVersion << ", built with g++ " << __VERSION__ << "\n"
-      << "processor: " << processor() << ", " << std::thread::hardware_concurrency() << " cores, " << instruction_sets() << "\n";
+      << "processor: " << processor() << ", " << std::thread::hardware_concurrency() << " cores, "
+      << instruction_sets() << "\n";
   cuda_rows(out);
   out << "\nVariables (value, meaning):\n";
   for (const auto& variable : env_vars()) {

@@ -20,21 +20,38 @@ struct Word {
 const std::vector<Word>& fixed_words() {
   static const std::vector<Word> words = {
       {"UserError",
-       "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never restarted. Exit code 2."},
+       "The input is wrong: config, data, checkpoint or program. Fix what the message names; it is never "
+       "restarted. Exit code 2."},
       {"PeerError",
-       "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same command. Exit code 75."},
-      {"InternalError", "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. Exit code 70."},
+       "A rank died, hung or disagrees. --max-restarts N restarts from the last checkpoint; so does the same "
+       "command. Exit code 75."},
+      {"InternalError",
+       "A condition of Lockstep's own does not hold: a defect. The message has file, line and condition. "
+       "Exit code 70."},
       {"0", "Exit code 0: the run is complete."},
       {"ProgramError",
-       "A program of your own threw an exception that nobody caught: its type, text and, with -g, line are told. Never restarted. Exit code 1."},
-      {"1", "Exit code 1: a program of your own failed: an exception of its own that nobody caught, or an exit code of its own, which the message "
-            "names. Of trainrun replay: the step came out otherwise than the run recorded it; the table names what differs."},
+       "A program of your own threw an exception that nobody caught: its type, text and, with -g, line are "
+       "told. Never restarted. Exit code 1."},
+      {"1",
+       "Exit code 1: a program of your own failed: an exception of its own that nobody caught, or an exit "
+       "code of its own, which the message "
+       "names. Of trainrun replay: the step came out otherwise than the run recorded it; the table names "
+       "what differs."},
       {"2", "Exit code 2: UserError. The input is wrong; the message names it and the way out."},
-      {"70", "Exit code 70: InternalError, or a rank that died of SIGSEGV, SIGBUS, SIGABRT, SIGILL or SIGFPE."},
-      {"75", "Exit code 75: PeerError, or a rank that was killed or left early. The same command continues from the last checkpoint."},
-      {"80", "Exit code 80: stopped by SIGTERM or SIGINT; the step was finished and the state saved. The same command continues."},
-      {"130", "Exit code 130: killed by a second SIGINT, or when the grace after SIGINT was over. The last checkpoint holds."},
-      {"143", "Exit code 143: killed by a second SIGTERM, or when the grace after SIGTERM was over. The last checkpoint holds."},
+      {"70",
+       "Exit code 70: InternalError, or a rank that died of SIGSEGV, SIGBUS, SIGABRT, SIGILL or SIGFPE."},
+      {"75",
+       "Exit code 75: PeerError, or a rank that was killed or left early. The same command continues from "
+       "the last checkpoint."},
+      {"80",
+       "Exit code 80: stopped by SIGTERM or SIGINT; the step was finished and the state saved. The same "
+       "command continues."},
+      {"130",
+       "Exit code 130: killed by a second SIGINT, or when the grace after SIGINT was over. The last "
+       "checkpoint holds."},
+      {"143",
+       "Exit code 143: killed by a second SIGTERM, or when the grace after SIGTERM was over. The last "
+       "checkpoint holds."},
   };
   return words;
 }
@@ -82,7 +99,8 @@ int explain(const std::string& word, std::ostream& out) {
   std::vector<std::string> known;
   bool found = false;
   for (const auto& row : config_keys()) {
-    if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word)) explain_key(row, out), found = true;
+    if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word))
+      explain_key(row, out), found = true;
     known.push_back(row.path);
   }
   for (const auto& entry : fixed_words()) {
@@ -96,7 +114,8 @@ int explain(const std::string& word, std::ostream& out) {
     }
   for (const auto& variable : env_vars()) {
     if (variable.name == word)
-      out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n", found = true;
+      out << variable.name << " (default \"" << variable.fallback << "\"): " << variable.help << "\n",
+          found = true;
     known.push_back(variable.name);
   }
   for (const auto& topic : logs::topics()) {
@@ -106,7 +125,8 @@ int explain(const std::string& word, std::ostream& out) {
   for (const Op* row : all_ops()) {
     const Op& op = *row;
     if (op.name == word) {
-      out << "op " << op.name << "\n  " << kind_text(op.kind) << "\n  " << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
+      out << "op " << op.name << "\n  " << kind_text(op.kind) << "\n  "
+          << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
           << (op.expand ? "expands into primitives" : "a primitive") << "\n";
       found = true;
     }
@@ -114,14 +134,17 @@ int explain(const std::string& word, std::ostream& out) {
   }
   if (found) return kExitOk;
   std::string elsewhere = neighbour(word);
-  if (auto value = neighbour_value(word); elsewhere.empty() && !value.empty()) elsewhere = str("what others call so is \"", value, "\" here");
+  if (auto value = neighbour_value(word); elsewhere.empty() && !value.empty())
+    elsewhere = str("what others call so is \"", value, "\" here");
   if (!elsewhere.empty()) {
     out << word << ": " << elsewhere << "\n";
     return kExitOk;
   }
   auto near = word.size() < 100 ? nearest(word, known) : "";
-  throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"", near.empty() ? "" : str("; did you mean ", near, "?"),
-                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log topics and words such as lane, bucket and certificate"));
+  throw UserError(str("explain: nothing is called \"", shortened(word, 60), "\"",
+                      near.empty() ? "" : str("; did you mean ", near, "?"),
+                      "; it knows config keys, ops, exit codes, kinds of errors, LOCKSTEP_* variables, log "
+                      "topics and words such as lane, bucket and certificate"));
 }
 
 }  // namespace lockstep::cli

@@ -1,4 +1,5 @@
-// The launcher's own flags. They share the command line with config keys, so a test asserts that no name is both.
+// The launcher's own flags. They share the command line with config keys, so a test asserts that no name is
+// both.
 #include "launcher/cli/flags.h"
 
 #include <algorithm>
@@ -18,19 +19,23 @@ int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
     end = 0;  // no number; refused below
   }
   if (end == 0 || end != text.size() || value < 1)
-    throw UserError(str(flag, " is \"", shortened(text, 60), "\"; give a number of ranks, 1 or more, or auto (one per core)"));
+    throw UserError(str(flag, " is \"", shortened(text, 60),
+                        "\"; give a number of ranks, 1 or more, or auto (one per core)"));
   if (value > most)
-    throw UserError(str(flag, " is ", value, "; at most ", most, most == kMostRanks ? " ranks are planned for" : " ranks run on one host"));
+    throw UserError(str(flag, " is ", value, "; at most ", most,
+                        most == kMostRanks ? " ranks are planned for" : " ranks run on one host"));
   return value;
 }
 
 void add_nproc(CLI::App& app, Flags& flags) {
-  app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc, "ranks on this host: a number, or auto (one per core)")
+  app.add_option("-n,--nproc,--nproc-per-node,--nproc_per_node", flags.nproc,
+                 "ranks on this host: a number, or auto (one per core)")
       ->type_name("N|auto");
 }
 
 void add_simulate(CLI::App& app, Flags& flags) {
-  app.add_option("--simulate", flags.simulate, "N ranks as threads of this process, with the bits of --nproc N; on the CPU, without MPI")
+  app.add_option("--simulate", flags.simulate,
+                 "N ranks as threads of this process, with the bits of --nproc N; on the CPU, without MPI")
       ->type_name("N|auto");
 }
 
@@ -38,7 +43,8 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags) {
   if (flags.simulate.empty()) return 0;
   if (app.count("--nproc"))
     throw UserError(str("--simulate ", flags.simulate, " and --nproc ", flags.nproc,
-                        " are both given; use --nproc N for ranks that are processes, --simulate N for ranks that are threads of this one"));
+                        " are both given; use --nproc N for ranks that are processes, --simulate N for ranks "
+                        "that are threads of this one"));
   return parse_nproc(flags.simulate, "--simulate");
 }
 
@@ -46,38 +52,49 @@ void add_run_flags(CLI::App& app, Flags& flags) {
   LaunchOptions& launch = flags.run.launch;
   add_nproc(app, flags);
   add_simulate(app, flags);
-  app.add_option("--max-restarts,--max_restarts", launch.max_restarts, "restarts after a rank died, from the last checkpoint")
+  app.add_option("--max-restarts,--max_restarts", launch.max_restarts,
+                 "restarts after a rank died, from the last checkpoint")
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
-  app.add_option("--min-nproc,--min_nproc", launch.min_nproc, "restart without the ranks that died, down to N; default: always --nproc")
+  app.add_option("--min-nproc,--min_nproc", launch.min_nproc,
+                 "restart without the ranks that died, down to N; default: always --nproc")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
   app.add_option("--grace", launch.grace, "seconds to finish and save after SIGTERM or SIGINT; default 30")
       ->check(CLI::NonNegativeNumber)
       ->type_name("SECONDS");
   app.add_option("--deadline", launch.deadlines,
-                 "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default watch.deadline, 60,600")
+                 "seconds that ranks wait for a peer before the run ends: in steps, or STEPS,START; default "
+                 "watch.deadline, 60,600")
       ->type_name("SECONDS");
   app.add_option("--restart-delay,--restart_delay", launch.restart_delay,
                  "seconds before a restart; doubles while restarts bring no progress, up to 30; default 0.5")
       ->check(CLI::NonNegativeNumber)
       ->type_name("SECONDS");
-  app.add_flag("--dry-run,--dry_run", flags.run.dry_run, "print the command and the environment, start nothing");
-  app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")->type_name("CONFIG|PROGRAM");
+  app.add_flag("--dry-run,--dry_run", flags.run.dry_run,
+               "print the command and the environment, start nothing");
+  app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")
+      ->type_name("CONFIG|PROGRAM");
 }
 
 void add_replay_flags(CLI::App& app, Flags& flags) {
-  app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")->required()->type_name("RUN");
-  app.add_option("--step", flags.replay.step, "the step to compute again; it is compared with its line of metrics.jsonl")
+  app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")
+      ->required()
+      ->type_name("RUN");
+  app.add_option("--step", flags.replay.step,
+                 "the step to compute again; it is compared with its line of metrics.jsonl")
       ->required()
       ->type_name("K");
   add_nproc(app, flags);
   add_simulate(app, flags);
-  app.add_flag("--from-start,--from_start", flags.replay.from_start, "from the initial weights, where no checkpoint is before the step");
+  app.add_flag("--from-start,--from_start", flags.replay.from_start,
+               "from the initial weights, where no checkpoint is before the step");
   app.footer(
-      "Starts from the newest checkpoint before step K, on any number of ranks; steps on the way are computed too. Any config key of the\n"
+      "Starts from the newest checkpoint before step K, on any number of ranks; steps on the way are "
+      "computed too. Any config key of the\n"
       "run can be overridden (--train.device=cpu). Nothing is written into the run's folder.\n"
-      "Exit codes: 0 equal; 1 a value or the certificate differs; 2 wrong input; 80 stopped. Equal certificates promise equal bits.");
+      "Exit codes: 0 equal; 1 a value or the certificate differs; 2 wrong input; 80 stopped. Equal "
+      "certificates promise equal bits.");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

@@ -22,7 +22,8 @@ int flight(const std::string& path, std::ostream& out) {
       records.push_back(one);
     }
     if (records.empty())
-      throw UserError(str(path, " holds no flight record (progress-R); name runs/NAME/logs/attempt-K, or one record in it"));
+      throw UserError(str(
+          path, " holds no flight record (progress-R); name runs/NAME/logs/attempt-K, or one record in it"));
   }
   for (const auto& record : records) out << text(read_flight_log(record));
   return kExitOk;

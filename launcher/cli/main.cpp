@@ -3,4 +3,6 @@
 
 #include "launcher/cli/commands.h"
 
-int main(int argc, char** argv) { return lockstep::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr); }
+int main(int argc, char** argv) {
+  return lockstep::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr);
+}

@@ -21,11 +21,13 @@ struct Foreign {
   const char* advice;    // the rest of a sentence that begins with the flag
 };
 
-constexpr const char* kOneHost = "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
+constexpr const char* kOneHost =
+    "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
 constexpr const char* kFound = "the ranks are on one host and find one another by themselves; leave it out";
 constexpr const char* kCount = "use --nproc N, the number of ranks on this host";
 constexpr const char* kShown =
-    "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out";
+    "every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; "
+    "leave it out";
 constexpr const char* kNothing = "Lockstep has nothing that it would set; leave it out";
 
 const Foreign kForeign[] = {
@@ -55,9 +57,11 @@ const Foreign kForeign[] = {
     {"--tee", Value::one, nullptr, "", kShown},
     {"--redirects", Value::one, nullptr, "", kShown},
     {"--local-ranks-filter", Value::one, nullptr, "", kShown},
-    {"--log-dir", Value::one, nullptr, "", "logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs"},
+    {"--log-dir", Value::one, nullptr, "",
+     "logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs"},
     {"--no-python", Value::none, "*", "", ""},
-    {"--module", Value::one, nullptr, "", "a target is a config or a program of yours, as in ./program; it is started as it is"},
+    {"--module", Value::one, nullptr, "",
+     "a target is a config or a program of yours, as in ./program; it is started as it is"},
     {"--monitor-interval", Value::one, nullptr, "", kNothing},
     {"--start-method", Value::one, nullptr, "", kNothing},
     {"--role", Value::one, nullptr, "", kNothing},
@@ -99,7 +103,8 @@ std::vector<std::string> without_foreign_flags(const std::vector<std::string>& w
     std::string value = equals == std::string::npos ? "" : words[i].substr(equals + 1);
     if (row->value == Value::one && equals == std::string::npos && i + 1 < words.size()) value = words[++i];
     const std::string harmless = row->harmless ? row->harmless : "";
-    if (harmless == "*" || (row->harmless && (value == harmless || value == harmless + ":" + harmless))) continue;
+    if (harmless == "*" || (row->harmless && (value == harmless || value == harmless + ":" + harmless)))
+      continue;
     if (*row->here) {
       out.insert(out.end(), {row->here, value});
       continue;

@@ -26,7 +26,8 @@ namespace {
 
 bool is_program(const std::string& path) {
   std::error_code failed;  // what cannot be looked at is told as a config that cannot be read
-  return path.find('/') != std::string::npos && !path.ends_with(".json") && fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
+  return path.find('/') != std::string::npos && !path.ends_with(".json") &&
+         fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
 }
 
 // --name=X among a program's arguments, else the program's own name.
@@ -50,7 +51,9 @@ void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
 // A program without a slash would be read as a config.
 void refuse_program_without_slash(const std::string& target) {
   std::error_code failed;
-  if (target.find('/') != std::string::npos || target.ends_with(".json") || !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0) return;
+  if (target.find('/') != std::string::npos || target.ends_with(".json") ||
+      !fs::is_regular_file(target, failed) || access(target.c_str(), X_OK) != 0)
+    return;
   char head[4] = "";
   std::ifstream(target, std::ios::binary).read(head, sizeof head);
   if (std::string_view(head, 4) == "\177ELF" || std::string_view(head, 2) == "#!")
@@ -59,12 +62,19 @@ void refuse_program_without_slash(const std::string& target) {
 
 // One of several ranks that somebody else started would begin the whole run, as each of the others would.
 void refuse_under_a_launcher() {
-  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "SLURM_STEP_NUM_TASKS"}, {"PMI_RANK", "PMI_SIZE"},
-                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}, {"RANK", "WORLD_SIZE"}}) {
+  for (auto [rank, size] : {std::pair{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                            {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"},
+                            {"PMI_RANK", "SLURM_STEP_NUM_TASKS"},
+                            {"PMI_RANK", "PMI_SIZE"},
+                            {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                            {"RANK", "WORLD_SIZE"}}) {
     const char* ranks = std::getenv(rank) ? std::getenv(size) : nullptr;
     if (ranks && std::atoll(ranks) > 1)
-      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun, srun or torchrun started (", rank, " and ", size, " are set), and each of them would start the whole run: trainrun ",
-                          "starts its ranks itself; leave that launcher out, and use trainrun --nproc ", ranks, ", or unset ", size, " where one of them alone calls trainrun"));
+      throw UserError(str("this trainrun is one of ", ranks, " ranks that mpirun, srun or torchrun started (",
+                          rank, " and ", size,
+                          " are set), and each of them would start the whole run: trainrun ",
+                          "starts its ranks itself; leave that launcher out, and use trainrun --nproc ",
+                          ranks, ", or unset ", size, " where one of them alone calls trainrun"));
   }
 }
 
@@ -72,8 +82,9 @@ void refuse_under_a_launcher() {
 void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
   if (launch.max_restarts == 0 || config.checkpoint.every > 0) return;
   config.checkpoint.every = std::max<int64_t>(1, config.train.steps / 20);
-  std::cerr << "trainrun: checkpoint.every is 0, and --max-restarts goes on from checkpoints: saving every " << config.checkpoint.every
-            << (config.checkpoint.every == 1 ? " step" : " steps") << "; set checkpoint.every to choose" << std::endl;
+  std::cerr << "trainrun: checkpoint.every is 0, and --max-restarts goes on from checkpoints: saving every "
+            << config.checkpoint.every << (config.checkpoint.every == 1 ? " step" : " steps")
+            << "; set checkpoint.every to choose" << std::endl;
 }
 
 }  // namespace
@@ -81,18 +92,23 @@ void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
 int run(const RunArguments& arguments, std::ostream& out) {
   refuse_under_a_launcher();
   LaunchOptions launch = arguments.launch;
-  if (arguments.target.empty()) throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
+  if (arguments.target.empty())
+    throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   if (arguments.simulate) {
     if (launch.max_restarts || launch.min_nproc)
-      throw UserError("--max-restarts and --min-nproc restart processes, and the ranks of --simulate are threads of one; leave them out, or use --nproc");
+      throw UserError(
+          "--max-restarts and --min-nproc restart processes, and the ranks of --simulate are threads of one; "
+          "leave them out, or use --nproc");
     launch.nproc = arguments.simulate;
   }
   if (!launch.deadlines.empty()) read_deadlines(launch.deadlines, "--deadline");
-  if (launch.min_nproc > launch.nproc) throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
+  if (launch.min_nproc > launch.nproc)
+    throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
   if (is_program(arguments.target)) {
     if (arguments.simulate)
-      throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target, " is a program, each of whose ranks is a process: use --nproc ",
+      throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target,
+                          " is a program, each of whose ranks is a process: use --nproc ",
                           arguments.simulate));
     run_dir = "runs/" + name_of_program(arguments);
     launch.worker = {arguments.target};
@@ -112,12 +128,15 @@ int run(const RunArguments& arguments, std::ostream& out) {
       if (!launch.deadlines.empty()) setenv("LOCKSTEP_DEADLINE", launch.deadlines.c_str(), 1);
       in_place_device(resolved, arguments.simulate);
       if (arguments.dry_run) {
-        out << "--simulate " << arguments.simulate << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
+        out << "--simulate " << arguments.simulate
+            << ": no command; the ranks are threads of this process, and write " << run_dir << "\n";
         return kExitOk;
       }
       return simulate(resolved, arguments.simulate, RunFolder(run_dir), launch.grace);
     }
-    asked = run_dir + "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
+    asked =
+        run_dir +
+        "/logs/config.json";  // becomes runs/NAME/config.json when the ranks have found that it can be run
     config = config_text(resolved);
     launch.threads = resolved.compile.threads;
     // A flag goes before the environment, the environment before the config.
@@ -126,7 +145,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     if (!std::getenv("LOCKSTEP_VERIFY_COLLECTIVES")) launch.verify_collectives = resolved.verify.collectives;
     launch.worker = {arguments.self, "worker", asked};
     launch.heeds_stop = true;
-    if (device_choice(resolved.train.device).kind == "plugin") launch.worker.push_back("--train.device=" + resolved.train.device);
+    if (device_choice(resolved.train.device).kind == "plugin")
+      launch.worker.push_back("--train.device=" + resolved.train.device);
   }
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";

@@ -13,7 +13,9 @@ namespace lockstep::cli {
 namespace fs = std::filesystem;
 
 namespace {
-bool holds_run(const std::string& folder) { return fs::exists(folder + "/config.json") || fs::is_directory(folder + "/ckpt"); }
+bool holds_run(const std::string& folder) {
+  return fs::exists(folder + "/config.json") || fs::is_directory(folder + "/ckpt");
+}
 
 std::string folder_of(const std::string& word) {
   const bool path = word.find('/') != std::string::npos;
@@ -26,15 +28,17 @@ std::string folder_of(const std::string& word) {
   for (const auto& entry : fs::directory_iterator("runs", none))
     if (holds_run(entry.path())) known.push_back(entry.path().filename());
   std::string near = nearest(fs::path(clean).filename().string(), known);
-  throw UserError(str("no run ", word, ": ", path ? "" : str("neither ", below, " nor "), clean, path ? " has no" : " has a",
-                      " config.json of a run that was started", near.empty() ? "" : str("; did you mean runs/", near, "?")));
+  throw UserError(str("no run ", word, ": ", path ? "" : str("neither ", below, " nor "), clean,
+                      path ? " has no" : " has a", " config.json of a run that was started",
+                      near.empty() ? "" : str("; did you mean runs/", near, "?")));
 }
 
 // A number of metrics.jsonl as text: of its own width, so that it can be compared with what a rank writes.
 std::string text_of(const std::string& name, const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_number()) return value.dump();
-  return name == "lr" ? number_text(value.get<double>()) : number_text(static_cast<float>(value.get<double>()));
+  return name == "lr" ? number_text(value.get<double>())
+                      : number_text(static_cast<float>(value.get<double>()));
 }
 }  // namespace
 
@@ -43,7 +47,8 @@ RunRecord::RunRecord(const std::string& word) : folder_(folder_of(word)) {
   read_plain(folder_ + "/metrics.jsonl", text, none);
   for (const auto& line : split(text, '\n')) {
     Json row = bounded_json(line);
-    if (row.is_object() && row.contains("step") && row["step"].is_number_integer()) lines_[row["step"].get<int64_t>()] = row;
+    if (row.is_object() && row.contains("step") && row["step"].is_number_integer())
+      lines_[row["step"].get<int64_t>()] = row;
   }
   checkpoints_ = list_checkpoints(folder_ + "/ckpt");
 }
@@ -106,7 +111,9 @@ RunRecord::Then RunRecord::then(int64_t step) const {
   }
   Manifest manifest = read_manifest(first->path);
   out.config = parse_config(manifest.config.dump(), out.where);
-  auto word = [&](const char* name) { return manifest.extra.is_object() ? manifest.extra.value(name, std::string()) : std::string(); };
+  auto word = [&](const char* name) {
+    return manifest.extra.is_object() ? manifest.extra.value(name, std::string()) : std::string();
+  };
   out.library = word("library");
   out.data = word("data");
   out.mesh = text(manifest.mesh);

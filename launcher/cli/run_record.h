@@ -1,4 +1,5 @@
-// What a run folder has recorded: the lines of metrics.jsonl, the checkpoints, and the config that a step was run with.
+// What a run folder has recorded: the lines of metrics.jsonl, the checkpoints, and the config that a step was
+// run with.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +14,29 @@ namespace lockstep::cli {
 
 class RunRecord {
  public:
-  // Reads the folder that `word` names: runs/WORD, or a path. UserError when there is none, naming the nearest run, and when it holds no
-  // run.
+  // Reads the folder that `word` names: runs/WORD, or a path. UserError when there is none, naming the
+  // nearest run, and when it holds no run.
   explicit RunRecord(const std::string& word);
 
   const std::string& folder() const { return folder_; }
-  int64_t last_step() const;                                              // the newest that is recorded; 0: none
-  std::vector<std::string> checkpoints_before(int64_t step) const;        // step folders of sound structure, newest first
-  const CheckpointSummary* checkpoint(int64_t step) const;                // of sound structure; null: none
-  std::vector<int64_t> checkpoint_steps() const;                          // ascending, of sound structure
-  std::vector<int64_t> steps_with(const std::string& quantity = "") const;  // steps of metrics.jsonl whose line has it, ascending
+  int64_t last_step() const;  // the newest that is recorded; 0: none
+  std::vector<std::string> checkpoints_before(
+      int64_t step) const;                                  // step folders of sound structure, newest first
+  const CheckpointSummary* checkpoint(int64_t step) const;  // of sound structure; null: none
+  std::vector<int64_t> checkpoint_steps() const;            // ascending, of sound structure
+  std::vector<int64_t> steps_with(
+      const std::string& quantity = "") const;  // steps of metrics.jsonl whose line has it, ascending
 
-  // What is recorded of a step, as text: numbers as metrics.jsonl has them. The last line of the step counts. State hash and certificate
-  // are those of the step's checkpoint where the line has none.
+  // What is recorded of a step, as text: numbers as metrics.jsonl has them. The last line of the step counts.
+  // State hash and certificate are those of the step's checkpoint where the line has none.
   std::map<std::string, std::string> values(int64_t step) const;
 
-  // The run as it was when it did `step`: of the first checkpoint from there on, else of the folder's config.json.
+  // The run as it was when it did `step`: of the first checkpoint from there on, else of the folder's
+  // config.json.
   struct Then {
     RunConfig config;
-    std::string where;                 // the file
-    std::string library, data, mesh;   // "" where they are not recorded
+    std::string where;                // the file
+    std::string library, data, mesh;  // "" where they are not recorded
   };
   Then then(int64_t step) const;
 

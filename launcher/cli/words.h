@@ -1,4 +1,5 @@
-// The words of the house, as `trainrun explain` tells them: those at the head of ARCHITECTURE.md, and those that messages use.
+// The words of the house, as `trainrun explain` tells them: those at the head of ARCHITECTURE.md, and those
+// that messages use.
 #pragma once
 
 #include <span>

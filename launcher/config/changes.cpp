@@ -98,12 +98,14 @@ Json stored_value(const Json& stored, const ConfigKey& row) {
   return *node;
 }
 
-std::string words_of(const ConfigKey& row, const Json& was, const RunConfig& now, Effect effect, int64_t step) {
+std::string words_of(const ConfigKey& row, const Json& was, const RunConfig& now, Effect effect,
+                     int64_t step) {
   const std::string from = str(" from step ", step + 1, " on");
-  if (row.path == "train.seed") return str("other samples and dropout masks", from, "; the weights stay those of the checkpoint");
+  if (row.path == "train.seed")
+    return str("other samples and dropout masks", from, "; the weights stay those of the checkpoint");
   if (row.path == "batch.global" && was.is_number_integer() && was.get<int64_t>() > 0)
-    return str("other samples", from, ": that step starts at sample ", step * now.batch.global, " of the order, not at ",
-               step * was.get<int64_t>(), ", and averages over ", now.batch.global);
+    return str("other samples", from, ": that step starts at sample ", step * now.batch.global,
+               " of the order, not at ", step * was.get<int64_t>(), ", and averages over ", now.batch.global);
   switch (effect) {
     case Effect::none:
       return "same bits";
@@ -133,14 +135,16 @@ std::optional<Effect> effect_of(const std::string& path) {
   return found == effects().end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& now, int64_t step, bool other_certificate) {
+std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& now, int64_t step,
+                                         bool other_certificate) {
   std::vector<ConfigChange> out;
   if (!stored.is_object() || !stored.contains("model") || !stored["model"].is_object()) return out;
   for (const auto& row : config_keys()) {
     auto effect = effect_of(row.path);
     LS_CHECK(effect, "key ", row.path, " has no row in launcher/config/changes.cpp");
     const bool constant_rate = row.path == "train.steps" && now.optim.schedule.kind == "constant";
-    if (*effect == Effect::none || constant_rate || (*effect == Effect::rounding && !other_certificate)) continue;
+    if (*effect == Effect::none || constant_rate || (*effect == Effect::rounding && !other_certificate))
+      continue;
     Json was = stored_value(stored, row), is = get_key(now, row);
     if (was == is) continue;
     out.push_back({row.path, was, is, *effect, words_of(row, was, now, *effect, step)});
@@ -151,7 +155,8 @@ std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& no
 std::string changes_table(const std::vector<ConfigChange>& changes) {
   std::vector<std::vector<std::string>> rows = {{"key", "checkpoint", "now", "what it does to bits"}};
   auto dump = [](const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); };
-  for (const auto& change : changes) rows.push_back({change.path, dump(change.was), dump(change.is), change.words});
+  for (const auto& change : changes)
+    rows.push_back({change.path, dump(change.was), dump(change.is), change.words});
   if (changes.empty()) return "";
   std::string out;
   for (const auto& row : rows) {
@@ -165,14 +170,16 @@ std::string changes_table(const std::vector<ConfigChange>& changes) {
   return out.substr(1);
 }
 
-std::string other_model_error(const std::vector<ConfigChange>& changes, const RunConfig& now, const std::string& checkpoint) {
+std::string other_model_error(const std::vector<ConfigChange>& changes, const RunConfig& now,
+                              const std::string& checkpoint) {
   std::vector<ConfigChange> of_model;
   for (const auto& change : changes)
     if (change.effect == Effect::model) of_model.push_back(change);
   const auto& allowed = now.resume.allow;
   if (of_model.empty() || std::find(allowed.begin(), allowed.end(), "model") != allowed.end()) return "";
-  return str(checkpoint, " was made by another model: its weights fit this one, but mean something else in it\n", changes_table(of_model),
-             "\n  set ", of_model.size() == 1 ? "it" : "them",
+  return str(checkpoint,
+             " was made by another model: its weights fit this one, but mean something else in it\n",
+             changes_table(of_model), "\n  set ", of_model.size() == 1 ? "it" : "them",
              " back, start afresh under another --name, or, where it is meant, add --resume.allow=model");
 }
 

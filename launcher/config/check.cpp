@@ -14,7 +14,8 @@ namespace {
 using Errors = std::vector<std::string>;
 
 std::string range_text(const Rule& rule) {
-  bool has_low = rule.low > -std::numeric_limits<double>::infinity(), has_high = rule.high < std::numeric_limits<double>::infinity();
+  bool has_low = rule.low > -std::numeric_limits<double>::infinity(),
+       has_high = rule.high < std::numeric_limits<double>::infinity();
   std::string out;
   if (has_low) out += str(rule.low_open ? "more than " : "at least ", bound_text(rule.low));
   if (has_low && has_high) out += " and ";
@@ -48,16 +49,21 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   if (value.is_string() && !row.rule.choices.empty()) {
     auto word = value.get<std::string>();
     const auto& choices = row.rule.choices;
-    if (std::any_of(choices.begin(), choices.end(), [&](const std::string& choice) { return is_choice(word, choice); })) return;
+    if (std::any_of(choices.begin(), choices.end(),
+                    [&](const std::string& choice) { return is_choice(word, choice); }))
+      return;
     std::string near = neighbour_value(word);
-    if (std::find(choices.begin(), choices.end(), near) == choices.end()) near = word.size() < 100 ? nearest(word, choices) : "";
-    errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ", choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
+    if (std::find(choices.begin(), choices.end(), near) == choices.end())
+      near = word.size() < 100 ? nearest(word, choices) : "";
+    errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
+                         choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
                          near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
   } else if (value.is_number()) {
     double number = value.get<double>();
     bool low = row.rule.low_open ? number > row.rule.low : number >= row.rule.low;
     bool high = row.rule.high_open ? number < row.rule.high : number <= row.rule.high;
-    if (!low || !high) errors.push_back(str(row.path, " is ", value.dump(), "; it must be ", range_text(row.rule)));
+    if (!low || !high)
+      errors.push_back(str(row.path, " is ", value.dump(), "; it must be ", range_text(row.rule)));
   }
 }
 
@@ -65,16 +71,17 @@ void check_multiple(Errors& errors, const char* what, int64_t value, const char*
   if (auto wrong = multiple_error(what, value, of, divisor); !wrong.empty()) errors.push_back(wrong);
 }
 
-// A key that has its meaning only elsewhere must keep its default, so that a setting is never silently without effect.
-void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen, const char* needed,
-              std::vector<std::string> paths) {
+// A key that has its meaning only elsewhere must keep its default, so that a setting is never silently
+// without effect.
+void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen,
+              const char* needed, std::vector<std::string> paths) {
   if (chosen == needed) return;
   for (const auto& path : paths) {
     const auto* row = find_key(path);
     LS_CHECK(row, path);
     if (Json value = get_key(config, *row); value != row->fallback)
-      errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ", owner, " is ", chosen,
-                           "; leave it out, or choose ", needed));
+      errors.push_back(str(path, " is ", value.dump(), ", but it belongs to ", owner, " ", needed, " and ",
+                           owner, " is ", chosen, "; leave it out, or choose ", needed));
   }
 }
 
@@ -99,7 +106,9 @@ std::string multiple_error(const std::string& what, int64_t value, const std::st
   int64_t below = value / divisor * divisor;
   int64_t above = 0;
   const bool counted = !__builtin_add_overflow(below, divisor, &above);
-  std::string fit = !below ? str(divisor, " is") : counted ? str(below, " and ", above, " are") : str(below, " is");
+  std::string fit = !below    ? str(divisor, " is")
+                    : counted ? str(below, " and ", above, " are")
+                              : str(below, " is");
   return str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit);
 }
 
@@ -117,7 +126,8 @@ DeviceChoice device_choice(const std::string& word) {
 
 std::string precision_error(const std::string& precision, const std::string& device) {
   if (precision != "tf32" || device != "cpu") return "";
-  return "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA device";
+  return "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or "
+         "bf16, or run on a CUDA device";
 }
 
 namespace {
@@ -128,24 +138,32 @@ RoughSizes rough_sizes(const RunConfig& c) {
   const ModelConfig& m = c.model;
   auto d = [](int64_t value) { return static_cast<double>(value); };
   const double hidden = d(m.hidden ? m.hidden : 4 * m.width), tokens = d(c.batch.micro) * d(m.context);
-  const double parameters = 2 * d(m.vocab) * d(m.width) + d(m.context) * d(m.width) + d(m.depth) * d(m.width) * (4 * d(m.width) + 3 * hidden);
-  const double activations = tokens * (4 * d(m.vocab) + d(m.depth) * (16 * d(m.width) + 4 * hidden + 2 * d(m.heads) * d(m.context)));
+  const double parameters = 2 * d(m.vocab) * d(m.width) + d(m.context) * d(m.width) +
+                            d(m.depth) * d(m.width) * (4 * d(m.width) + 3 * hidden);
+  const double activations =
+      tokens * (4 * d(m.vocab) + d(m.depth) * (16 * d(m.width) + 4 * hidden + 2 * d(m.heads) * d(m.context)));
   const double lanes = c.batch.lanes ? d(c.batch.lanes) : 16;
-  return {parameters, tokens, 4 * (parameters * (4 + lanes) + activations + 2 * d(c.batch.global) * d(m.context))};
+  return {parameters, tokens,
+          4 * (parameters * (4 + lanes) + activations + 2 * d(c.batch.global) * d(m.context))};
 }
 
 // Beyond these, sums of bytes and of elements may overflow.
 void check_sizes(const RunConfig& c, Errors& errors) {
   constexpr double kMost = 0x1p58, kPositions = 0x1p62;  // 256 PiB
   if (const RoughSizes rough = rough_sizes(c); rough.bytes > kMost)
-    errors.push_back(str("a step of this model and batch would hold about ", bytes_text(rough.bytes), ", and at most ", bytes_text(kMost),
-                         " are planned: about ", count_text(rough.parameters), " parameters (model.width ", c.model.width, ", model.depth ", c.model.depth,
-                         ", model.vocab ", c.model.vocab, "), ", count_text(rough.tokens), " tokens a micro-batch (batch.micro ", c.batch.micro, ", model.context ",
-                         c.model.context, "); make one of them smaller"));
-  const double positions = static_cast<double>(c.train.steps) * static_cast<double>(c.batch.global) * static_cast<double>(c.model.context);
+    errors.push_back(str("a step of this model and batch would hold about ", bytes_text(rough.bytes),
+                         ", and at most ", bytes_text(kMost), " are planned: about ",
+                         count_text(rough.parameters), " parameters (model.width ", c.model.width,
+                         ", model.depth ", c.model.depth, ", model.vocab ", c.model.vocab, "), ",
+                         count_text(rough.tokens), " tokens a micro-batch (batch.micro ", c.batch.micro,
+                         ", model.context ", c.model.context, "); make one of them smaller"));
+  const double positions = static_cast<double>(c.train.steps) * static_cast<double>(c.batch.global) *
+                           static_cast<double>(c.model.context);
   if (positions > kPositions)
-    errors.push_back(str("train.steps ", c.train.steps, " x batch.global ", c.batch.global, " x model.context ", c.model.context, " is ", count_text(positions),
-                         " tokens, and at most ", count_text(kPositions), " are counted; make one of them smaller"));
+    errors.push_back(str("train.steps ", c.train.steps, " x batch.global ", c.batch.global,
+                         " x model.context ", c.model.context, " is ", count_text(positions),
+                         " tokens, and at most ", count_text(kPositions),
+                         " are counted; make one of them smaller"));
 }
 
 std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths);
@@ -156,9 +174,12 @@ double rough_bytes(const RunConfig& config) { return rough_sizes(config).bytes; 
 std::vector<std::string> config_warnings(const RunConfig& c) {
   std::vector<std::string> out;
   if (c.optim.schedule.warmup > c.train.steps)
-    out.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ", c.train.steps, " steps (train.steps): the rate never reaches optim.lr"));
+    out.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ",
+                      c.train.steps, " steps (train.steps): the rate never reaches optim.lr"));
   if (constexpr int64_t kDeep = 256; c.model.depth > kDeep)
-    out.push_back(str("model.depth is ", c.model.depth, ": the time to plan a step grows with its square; beyond ", kDeep, " blocks it takes minutes"));
+    out.push_back(str("model.depth is ", c.model.depth,
+                      ": the time to plan a step grows with its square; beyond ", kDeep,
+                      " blocks it takes minutes"));
   return out;
 }
 
@@ -172,7 +193,8 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
   }
   if (out_of_range.empty()) check_sizes(c, errors);
   for (auto& line : cross_errors(c, paths))
-    if (std::none_of(out_of_range.begin(), out_of_range.end(), [&](const auto& path) { return line.find(path) != std::string::npos; }))
+    if (std::none_of(out_of_range.begin(), out_of_range.end(),
+                     [&](const auto& path) { return line.find(path) != std::string::npos; }))
       errors.push_back(std::move(line));
   return errors;
 }
@@ -180,58 +202,75 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 namespace {
 std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   Errors errors;
-  if (c.name.empty() || c.name == "." || c.name == ".." || c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name || c.name.size() > 200)
-    errors.push_back(str("name is \"", shortened(printable(c.name), 60), "\"; it names a folder below runs/, so it has no slash, no space and no control character, and at most 200 bytes"));
+  if (c.name.empty() || c.name == "." || c.name == ".." ||
+      c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name ||
+      c.name.size() > 200)
+    errors.push_back(str("name is \"", shortened(printable(c.name), 60),
+                         "\"; it names a folder below runs/, so it has no slash, no space and no control "
+                         "character, and at most 200 bytes"));
   check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
   if (c.model.kind == "llama" && c.model.kv_heads > 0)
     check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
-  if (c.model.kind == "llama" && c.model.heads > 0 && c.model.width % c.model.heads == 0 && c.model.width / c.model.heads % 2)
+  if (c.model.kind == "llama" && c.model.heads > 0 && c.model.width % c.model.heads == 0 &&
+      c.model.width / c.model.heads % 2)
     errors.push_back(str("model.width / model.heads is ", c.model.width / c.model.heads,
                          ", odd; rotary embedding turns pairs, so a head has an even width"));
-  only_for(c, errors, "model.kind", c.model.kind, "llama", {"model.kv_heads", "model.hidden", "model.rope_theta"});
+  only_for(c, errors, "model.kind", c.model.kind, "llama",
+           {"model.kv_heads", "model.hidden", "model.rope_theta"});
   check_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
   if (c.batch.lanes > 0 && c.batch.micro > 0 && c.batch.global % c.batch.micro == 0) {
     int64_t m = micro_batches(c);
     if (m % c.batch.lanes)
       errors.push_back(str("batch.lanes is ", c.batch.lanes, ", which does not divide the ", m,
-                           " micro-batches of a step (batch.global / batch.micro); choose one of ", divisors(m)));
+                           " micro-batches of a step (batch.global / batch.micro); choose one of ",
+                           divisors(m)));
   }
   if (c.data.paths.empty() && paths == DataPaths::needed)
-    errors.push_back("data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
+    errors.push_back(
+        "data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
     if (path.empty()) errors.push_back("data.paths holds an empty path; name a file, a directory or a glob");
   if (c.data.kind == "text" && c.model.vocab < 256)
-    errors.push_back(str("model.vocab is ", c.model.vocab, ", but text as bytes has 256 tokens; use 256 or more"));
+    errors.push_back(
+        str("model.vocab is ", c.model.vocab, ", but text as bytes has 256 tokens; use 256 or more"));
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
   if (!parse_bytes(c.data.fingerprint))
-    errors.push_back(str("data.fingerprint is \"", c.data.fingerprint, "\"; give bytes, as in 16GiB or 500MB"));
-  if (c.optim.betas.size() != 2) errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
+    errors.push_back(
+        str("data.fingerprint is \"", c.data.fingerprint, "\"; give bytes, as in 16GiB or 500MB"));
+  if (c.optim.betas.size() != 2)
+    errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
   const std::string& budget = c.compile.memory_budget;
   if (budget != "none" && budget != "full" && !parse_bytes(budget))
-    errors.push_back(str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
-  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty()) errors.push_back(wrong);
+    errors.push_back(
+        str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
+    errors.push_back(wrong);
   for (const auto& row : c.placements.rows) {
     constexpr size_t kPattern = 256;
     if (row.params.size() > kPattern)
-      errors.push_back(str("placements: the pattern ", shortened(row.params, 40), " has ", row.params.size(), " characters; at most ", kPattern, " are read"));
+      errors.push_back(str("placements: the pattern ", shortened(row.params, 40), " has ", row.params.size(),
+                           " characters; at most ", kPattern, " are read"));
     const std::string where = str("placements ", shortened(Json(row).dump(), 300), ": ");
     const std::vector<std::string> dims(std::begin(kMeshDims), std::end(kMeshDims));
     if (std::find(dims.begin(), dims.end(), row.dim) == dims.end()) {
       std::string near = nearest(row.dim, dims);
-      errors.push_back(str(where, "no mesh dim is called \"", row.dim, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"),
+      errors.push_back(str(where, "no mesh dim is called \"", row.dim, "\"",
+                           near.empty() ? "" : str("; did you mean \"", near, "\"?"),
                            " Names: ", join(dims, ", ")));
     }
     try {
       parse_placement(row.place);
     } catch (const UserError& error) { errors.push_back(where + error.what()); }
   }
-  // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against their own product.
+  // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried
+  // against their own product.
   int64_t product = 1;
   for (int64_t size : c.mesh.shape)
     if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) || product > kMostRanks) {
-      errors.push_back(str("mesh.shape ", str(c.mesh.shape), " multiplies out to more than ", kMostRanks, " ranks"));
+      errors.push_back(
+          str("mesh.shape ", str(c.mesh.shape), " multiplies out to more than ", kMostRanks, " ranks"));
       return errors;
     }
   try {

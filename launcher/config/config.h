@@ -22,48 +22,59 @@ struct Override {
   std::string path;
   std::string value;  // JSON, or a bare string
 };
-// Splits arguments of the form --a.b=VALUE, and the spellings --name=VALUE and --init_from=VALUE (of name and train.init_from).
-// UserError naming every argument that is none of these, with the nearest key, or the nearest of `flags` (of the command; for advice only).
-std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags = {});
+// Splits arguments of the form --a.b=VALUE, and the spellings --name=VALUE and --init_from=VALUE (of name and
+// train.init_from). UserError naming every argument that is none of these, with the nearest key, or the
+// nearest of `flags` (of the command; for advice only).
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& flags = {});
 
 // Whether data.paths must name something: what is planned or shown reads no data.
 enum class DataPaths { needed, may_be_empty };
-// The config of a JSON text (with // and /* */ comments, if any): defaults, then the text, then the overrides, then every check that needs
-// no world size. `where` names the text in messages (a file name). Throws UserError that lists the errors, at most 20 of them by their words.
-RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides = {},
-                       DataPaths paths = DataPaths::needed);
+// The config of a JSON text (with // and /* */ comments, if any): defaults, then the text, then the
+// overrides, then every check that needs no world size. `where` names the text in messages (a file name).
+// Throws UserError that lists the errors, at most 20 of them by their words.
+RunConfig parse_config(const std::string& text, const std::string& where,
+                       const std::vector<Override>& overrides = {}, DataPaths paths = DataPaths::needed);
 // The same for a file. UserError when it cannot be read, or is larger than kJsonBytes.
-RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {}, DataPaths paths = DataPaths::needed);
+RunConfig load_config(const std::string& path, const std::vector<Override>& overrides = {},
+                      DataPaths paths = DataPaths::needed);
 
-// Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are".
+// Every violated rule and cross check, one line each: "batch.global is 30, not a multiple of batch.micro, 4;
+// 28 and 32 are".
 std::vector<std::string> config_errors(const RunConfig& config, DataPaths paths = DataPaths::needed);
-// About the bytes that one rank would hold if nothing were split: a guess from sizes alone, as a rule too high.
+// About the bytes that one rank would hold if nothing were split: a guess from sizes alone, as a rule too
+// high.
 double rough_bytes(const RunConfig& config);
 // What runs, and perhaps otherwise than meant: a warm-up that the run does not outlast. One line each.
 std::vector<std::string> config_warnings(const RunConfig& config);
-// "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the way out.
+// "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the
+// way out.
 std::string precision_error(const std::string& precision, const std::string& device);
-// "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else what is wrong, and the two nearest
-// values that are: "model.heads is 4, not a multiple of the mesh's tp size, 3; 3 and 6 are".
+// "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else
+// what is wrong, and the two nearest values that are: "model.heads is 4, not a multiple of the mesh's tp
+// size, 3; 3 and 6 are".
 std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor);
-// Resolves the mesh for a world and checks what depends on it (feasible.h). UserError listing all errors, and the nearest mesh that works.
+// Resolves the mesh for a world and checks what depends on it (feasible.h). UserError listing all errors, and
+// the nearest mesh that works.
 Mesh validate(const RunConfig& config, int64_t world_size);
 
-// The resolved config: every key with its value, in the struct's order. parse_config(config_text(c)) equals c.
+// The resolved config: every key with its value, in the struct's order. parse_config(config_text(c)) equals
+// c.
 Json config_json(const RunConfig& config);
 std::string config_text(const RunConfig& config);  // indented, ends with a newline
 // The reference as Markdown: one table per section.
 std::string config_reference();
 
-// What train.device names. UserError listing the choices for another word (a program's argument is not checked before).
+// What train.device names. UserError listing the choices for another word (a program's argument is not
+// checked before).
 struct DeviceChoice {
   std::string kind;  // auto, cpu, cuda, plugin
   int ordinal = -1;  // cuda:N; -1: the rank's place on its host
   std::string path;  // plugin:PATH, as written
 };
 DeviceChoice device_choice(const std::string& word);
-// The device word of ranks that are threads of one process: the CPU where several ranks may choose, else train.device. UserError when it
-// names devices and there are several ranks: one process drives one device.
+// The device word of ranks that are threads of one process: the CPU where several ranks may choose, else
+// train.device. UserError when it names devices and there are several ranks: one process drives one device.
 std::string in_place_device(const RunConfig& config, int64_t nproc);
 
 // M: micro-batches per step, batch.global / batch.micro.

@@ -15,7 +15,8 @@ void on_tp(const RunConfig& c, int64_t tp, Errors& errors) {
   const ModelConfig& m = c.model;
   const bool llama = m.kind == "llama";
   auto need = [&](const std::string& what, int64_t value) {
-    if (auto wrong = multiple_error(what, value, "the mesh's tp size", tp); !wrong.empty()) errors.push_back(wrong);
+    if (auto wrong = multiple_error(what, value, "the mesh's tp size", tp); !wrong.empty())
+      errors.push_back(wrong);
   };
   need("model.heads", m.heads);
   if (llama && m.kv_heads > 0) need("model.kv_heads", m.kv_heads);
@@ -33,7 +34,8 @@ void without_meaning(const RunConfig& c, const char* path, const std::string& wh
   const auto* row = find_key(path);
   if (!row) return;
   if (Json value = get_key(c, *row); value != row->fallback)
-    errors.push_back(str(path, " is ", value.dump(), ", but ", where, "; leave it out, or name dp_shard in mesh.dim_names"));
+    errors.push_back(str(path, " is ", value.dump(), ", but ", where,
+                         "; leave it out, or name dp_shard in mesh.dim_names"));
 }
 
 // All sizes whose product is `ranks`, for dims from `dim` on.
@@ -56,8 +58,8 @@ std::vector<std::string> mesh_errors(const RunConfig& c, const Mesh& mesh) {
   if (int64_t tp = mesh.size("tp"); tp > 1) on_tp(c, tp, errors);
   for (const char* dim : {"pp", "cp"})
     if (int64_t size = mesh.size(dim); size > 1)
-      errors.push_back(str("mesh dim ", dim, " has size ", size, ": this version splits no ", dim[0] == 'p' ? "layers" : "sequences",
-                           " over ranks; make it 1"));
+      errors.push_back(str("mesh dim ", dim, " has size ", size, ": this version splits no ",
+                           dim[0] == 'p' ? "layers" : "sequences", " over ranks; make it 1"));
   if (mesh.find("dp_shard") < 0)  // where it is there with one rank, the config is one that also runs on more
     for (const char* path : {"mesh.zero", "mesh.reshard_after_forward"})
       without_meaning(c, path, str("the mesh ", text(mesh), " has no dim dp_shard"), errors);
@@ -66,7 +68,8 @@ std::vector<std::string> mesh_errors(const RunConfig& c, const Mesh& mesh) {
 
 std::optional<Mesh> nearest_working(const RunConfig& config, const Mesh& mesh) {
   Mesh from = mesh;
-  const bool data = std::any_of(from.dim_names.begin(), from.dim_names.end(), [](const auto& name) { return is_data_dim(name); });
+  const bool data = std::any_of(from.dim_names.begin(), from.dim_names.end(),
+                                [](const auto& name) { return is_data_dim(name); });
   if (!data) {
     from.dim_names.insert(from.dim_names.begin(), "dp_replicate");
     from.shape.insert(from.shape.begin(), 1);
@@ -76,10 +79,12 @@ std::optional<Mesh> nearest_working(const RunConfig& config, const Mesh& mesh) {
   factorizations(mesh.size(), 0, sizes, all);
   auto distance = [&](const Shape& shape) {
     double sum = 0;
-    for (size_t d = 0; d < shape.size(); ++d) sum += std::abs(std::log2(static_cast<double>(shape[d]) / static_cast<double>(from.shape[d])));
+    for (size_t d = 0; d < shape.size(); ++d)
+      sum += std::abs(std::log2(static_cast<double>(shape[d]) / static_cast<double>(from.shape[d])));
     return sum;
   };
-  std::stable_sort(all.begin(), all.end(), [&](const Shape& a, const Shape& b) { return distance(a) < distance(b) - 1e-9; });
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Shape& a, const Shape& b) { return distance(a) < distance(b) - 1e-9; });
   for (const Shape& shape : all) {
     Mesh other{shape, from.dim_names};
     if (!(other == mesh) && mesh_errors(config, other).empty()) return other;
@@ -94,11 +99,14 @@ Mesh validate(const RunConfig& c, int64_t world_size) {
   std::string way;
   if (auto other = nearest_working(c, mesh))
     way = str("the nearest mesh that works is ", text(*other), ": --mesh.shape=", str(other->shape),
-              other->dim_names == mesh.dim_names ? "" : str(" --mesh.dim_names=[", join(other->dim_names, ","), "]"));
+              other->dim_names == mesh.dim_names
+                  ? ""
+                  : str(" --mesh.dim_names=[", join(other->dim_names, ","), "]"));
   else
     way = "no mesh of as many ranks and these dims works";
   if (errors.size() == 1) throw UserError(str("on the mesh ", text(mesh), ": ", errors[0], "; ", way));
-  throw UserError(str("on the mesh ", text(mesh), ": ", errors.size(), " reasons\n  ", join(errors, "\n  "), "\n  ", way));
+  throw UserError(str("on the mesh ", text(mesh), ": ", errors.size(), " reasons\n  ", join(errors, "\n  "),
+                      "\n  ", way));
 }
 
 }  // namespace lockstep

@@ -9,7 +9,8 @@ std::string in_place_device(const RunConfig& config, int64_t nproc) {
   const std::string kind = device_choice(word).kind;
   if (nproc == 1 || kind == "cpu") return word;
   if (kind == "auto") return "cpu";
-  throw UserError(str("--simulate ", nproc, " runs ", nproc, " ranks in one process, and one process drives one device, but train.device is \"",
+  throw UserError(str("--simulate ", nproc, " runs ", nproc,
+                      " ranks in one process, and one process drives one device, but train.device is \"",
                       word, "\"; use --train.device=cpu, --simulate 1, or --nproc ", nproc));
 }
 

@@ -1,4 +1,5 @@
-// A config key is one field: its initializer states path, default, help and rule, and the table of keys is read off a RunConfig.
+// A config key is one field: its initializer states path, default, help and rule, and the table of keys is
+// read off a RunConfig.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,8 @@ namespace lockstep {
 
 // What a value may be, beyond its type. Bounds hold for each element of a list.
 struct Rule {
-  std::vector<std::string> choices{};  // empty: any; "word:N" stands for word: and a whole number, "word:PATH" for word: and any text
+  std::vector<std::string> choices{};  // empty: any; "word:N" stands for word: and a whole number,
+                                       // "word:PATH" for word: and any text
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false;   // low itself is refused
@@ -26,7 +28,9 @@ inline Rule at_most_values(size_t most) { return {.most = most}; }
 inline Rule at_least(double low) { return {.low = low}; }
 inline Rule above(double low) { return {.low = low, .low_open = true}; }
 inline Rule between(double low, double high) { return {.low = low, .high = high}; }
-inline Rule from_below(double low, double high) { return {.low = low, .high = high, .high_open = true}; }  // low <= value < high
+inline Rule from_below(double low, double high) {
+  return {.low = low, .high = high, .high_open = true};
+}  // low <= value < high
 
 // One row of the table: how to read, write and explain a field of a RunConfig.
 struct ConfigKey {
@@ -37,7 +41,8 @@ struct ConfigKey {
   size_t offset;  // of the field in RunConfig
   Json fallback;  // the default
   Json (*get)(const void* field);
-  bool (*set)(void* field, const Json& value);  // false when the value has another type; the field is then unchanged
+  bool (*set)(void* field,
+              const Json& value);  // false when the value has another type; the field is then unchanged
 };
 
 namespace config_detail {
@@ -58,7 +63,8 @@ T key(T* field, const char* path, std::type_identity_t<T> fallback, const char* 
   if (auto* reading = config_detail::reading) {
     using Kind = config_detail::Kind<T>;
     auto offset = static_cast<size_t>(reinterpret_cast<const char*>(field) - reading->base);
-    reading->rows.push_back({path, Kind::name, help, std::move(rule), offset, Kind::get(&fallback), &Kind::get, &Kind::set});
+    reading->rows.push_back(
+        {path, Kind::name, help, std::move(rule), offset, Kind::get(&fallback), &Kind::get, &Kind::set});
   }
   return fallback;
 }
@@ -84,8 +90,10 @@ template <>
 struct Kind<int64_t> : PlainKind<int64_t> {
   static constexpr const char* name = "integer";
   static bool accepts(const Json& v) {
-    if (v.is_number_unsigned()) return v.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-    if (v.is_number_float()) return v.get<double>() == static_cast<double>(static_cast<int64_t>(bounded(v.get<double>())));  // 1e6
+    if (v.is_number_unsigned())
+      return v.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    if (v.is_number_float())
+      return v.get<double>() == static_cast<double>(static_cast<int64_t>(bounded(v.get<double>())));  // 1e6
     return v.is_number_integer();
   }
   static double bounded(double x) { return x >= -0x1p53 && x <= 0x1p53 ? x : 0.5; }

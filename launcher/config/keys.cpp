@@ -15,13 +15,15 @@ std::vector<ConfigKey> read_table() {
   auto* object = new (storage) RunConfig;
   config_detail::reading = nullptr;
   object->~RunConfig();
-  for (const auto& row : reading.rows) LS_CHECK(row.offset < sizeof(RunConfig), "key ", row.path, " names a field of another object");
+  for (const auto& row : reading.rows)
+    LS_CHECK(row.offset < sizeof(RunConfig), "key ", row.path, " names a field of another object");
   return std::move(reading.rows);
 }
 }  // namespace
 
 std::string bound_text(double bound) {
-  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? str(static_cast<int64_t>(bound)) : number_text(bound);
+  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? str(static_cast<int64_t>(bound))
+                                                              : number_text(bound);
 }
 
 std::span<const ConfigKey> config_keys() {
@@ -35,6 +37,8 @@ const ConfigKey* find_key(const std::string& path) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-Json get_key(const RunConfig& config, const ConfigKey& key) { return key.get(reinterpret_cast<const char*>(&config) + key.offset); }
+Json get_key(const RunConfig& config, const ConfigKey& key) {
+  return key.get(reinterpret_cast<const char*>(&config) + key.offset);
+}
 
 }  // namespace lockstep

@@ -13,47 +13,70 @@ struct Row {
   const char *words, *here;  // words: with spaces between, in lower case with underscores
 };
 constexpr Row kRows[] = {
-    {"batch_size bs global_batch_size train_batch_size", "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
-    {"micro_batch_size per_device_train_batch_size per_device_batch_size local_batch_size train_micro_batch_size_per_gpu", "did you mean batch.micro?"},
-    {"gradient_accumulation gradient_accumulation_steps grad_accum grad_accumulation accumulate_grad_batches accumulation_steps", "micro-batches are summed by themselves: batch.global / batch.micro of them a step, on any number of ranks"},
+    {"batch_size bs global_batch_size train_batch_size",
+     "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
+    {"micro_batch_size per_device_train_batch_size per_device_batch_size local_batch_size "
+     "train_micro_batch_size_per_gpu",
+     "did you mean batch.micro?"},
+    {"gradient_accumulation gradient_accumulation_steps grad_accum grad_accumulation accumulate_grad_batches "
+     "accumulation_steps",
+     "micro-batches are summed by themselves: batch.global / batch.micro of them a step, on any number of "
+     "ranks"},
     {"learning_rate base_lr max_lr lr0", "did you mean optim.lr?"},
     {"min_lr min_lr_ratio eta_min", "did you mean optim.schedule.min_ratio, a share of optim.lr?"},
-    {"lr_scheduler lr_scheduler_type scheduler lr_schedule lr_decay_style", "did you mean optim.schedule.kind (constant, linear, cosine)?"},
-    {"warmup_steps warmup_iters num_warmup_steps lr_warmup_iters", "did you mean optim.schedule.warmup, in steps?"},
+    {"lr_scheduler lr_scheduler_type scheduler lr_schedule lr_decay_style",
+     "did you mean optim.schedule.kind (constant, linear, cosine)?"},
+    {"warmup_steps warmup_iters num_warmup_steps lr_warmup_iters",
+     "did you mean optim.schedule.warmup, in steps?"},
     {"warmup_ratio", "did you mean optim.schedule.warmup, in steps?"},
-    {"max_grad_norm grad_clip clip_grad clip_grad_norm gradient_clip_val gradient_clipping max_norm", "did you mean optim.clip?"},
+    {"max_grad_norm grad_clip clip_grad clip_grad_norm gradient_clip_val gradient_clipping max_norm",
+     "did you mean optim.clip?"},
     {"optimizer optim_type", "did you mean optim.kind (adamw, sgd)?"},
     {"adam_beta1 adam_beta2 beta1 beta2", "did you mean optim.betas, as in [0.9,0.95]?"},
     {"adam_eps adam_epsilon", "did you mean optim.eps?"},
     {"wd decay", "did you mean optim.weight_decay?"},
-    {"epochs num_epochs num_train_epochs max_epochs", "a run is counted in steps: train.steps; an epoch of the data is its sequences / batch.global steps"},
-    {"max_steps max_iters num_steps iterations train_iters total_steps training_steps", "did you mean train.steps?"},
+    {"epochs num_epochs num_train_epochs max_epochs",
+     "a run is counted in steps: train.steps; an epoch of the data is its sequences / batch.global steps"},
+    {"max_steps max_iters num_steps iterations train_iters total_steps training_steps",
+     "did you mean train.steps?"},
     {"n_layer n_layers num_layers num_hidden_layers layers", "did you mean model.depth?"},
     {"n_head n_heads num_heads num_attention_heads attention_heads", "did you mean model.heads?"},
     {"n_kv_heads num_key_value_heads num_query_groups", "did you mean model.kv_heads?"},
     {"n_embd d_model hidden_size dim embed_dim embedding_dim model_dim", "did you mean model.width?"},
     {"intermediate_size d_ff ffn_hidden_size ffn_dim n_inner", "did you mean model.hidden (llama)?"},
-    {"block_size seq_len seq_length sequence_length max_seq_len max_position_embeddings n_ctx n_positions context_length", "did you mean model.context?"},
+    {"block_size seq_len seq_length sequence_length max_seq_len max_position_embeddings n_ctx n_positions "
+     "context_length",
+     "did you mean model.context?"},
     {"vocab_size n_vocab", "did you mean model.vocab?"},
     {"layer_norm_eps rms_norm_eps norm_eps", "did you mean model.eps?"},
     {"model_type architecture", "did you mean model.kind (gpt, llama)?"},
     {"dataset train_data data_path data_dir train_file", "did you mean data.paths?"},
     {"val_split validation_split eval_ratio", "did you mean data.validation?"},
-    {"num_workers dataloader_num_workers", "data needs no workers: a batch is read while the step before it runs"},
-    {"fp16 bf16 amp mixed_precision dtype torch_dtype precision half autocast", "did you mean train.precision (fp32, tf32, bf16)?"},
+    {"num_workers dataloader_num_workers",
+     "data needs no workers: a batch is read while the step before it runs"},
+    {"fp16 bf16 amp mixed_precision dtype torch_dtype precision half autocast",
+     "did you mean train.precision (fp32, tf32, bf16)?"},
     {"save_steps save_every save_interval checkpoint_every save_freq", "did you mean checkpoint.every?"},
     {"save_total_limit keep_last", "did you mean checkpoint.keep?"},
     {"eval_steps eval_interval evaluation_strategy val_check_interval", "did you mean train.eval_every?"},
     {"logging_steps log_interval log_freq", "did you mean log.every?"},
-    {"output_dir out_dir save_dir run_name experiment_name", "did you mean name? The run writes to runs/NAME"},
-    {"resume resume_from resume_from_checkpoint load ckpt_path", "a run resumes by itself: the same command goes on from its newest checkpoint; train.init_from reads the weights of another"},
-    {"gradient_checkpointing activation_checkpointing recompute remat", "did you mean compile.memory_budget (bytes, or full)?"},
+    {"output_dir out_dir save_dir run_name experiment_name",
+     "did you mean name? The run writes to runs/NAME"},
+    {"resume resume_from resume_from_checkpoint load ckpt_path",
+     "a run resumes by itself: the same command goes on from its newest checkpoint; train.init_from reads "
+     "the weights of another"},
+    {"gradient_checkpointing activation_checkpointing recompute remat",
+     "did you mean compile.memory_budget (bytes, or full)?"},
     {"torch_compile compile_model", "every step is compiled; the section compile says how"},
-    {"ddp data_parallel data_parallel_size dp", "dp_replicate is the mesh dim that does it: mesh.dim_names [\"dp_replicate\"], which is the default"},
-    {"fsdp zero3 zero deepspeed sharded_data_parallel fully_sharded_data_parallel", "dp_shard is the mesh dim that does it: mesh.dim_names [\"dp_shard\"]; mesh.zero says what is split"},
+    {"ddp data_parallel data_parallel_size dp",
+     "dp_replicate is the mesh dim that does it: mesh.dim_names [\"dp_replicate\"], which is the default"},
+    {"fsdp zero3 zero deepspeed sharded_data_parallel fully_sharded_data_parallel",
+     "dp_shard is the mesh dim that does it: mesh.dim_names [\"dp_shard\"]; mesh.zero says what is split"},
     {"hsdp", "two mesh dims do it: mesh.dim_names [\"dp_replicate\",\"dp_shard\"], mesh.shape as in [2,4]"},
-    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size", "tp is the mesh dim that does it: mesh.dim_names [\"dp_replicate\",\"tp\"], mesh.shape as in [2,4]"},
-    {"pipeline_parallel pipeline_parallel_size pp_size expert_parallel ep", "no mesh dim does it in this version: dp_replicate, dp_shard and tp do the rest"},
+    {"tensor_parallel tensor_parallel_size tensor_model_parallel_size tp_size",
+     "tp is the mesh dim that does it: mesh.dim_names [\"dp_replicate\",\"tp\"], mesh.shape as in [2,4]"},
+    {"pipeline_parallel pipeline_parallel_size pp_size expert_parallel ep",
+     "no mesh dim does it in this version: dp_replicate, dp_shard and tp do the rest"},
 };
 constexpr Row kValues[] = {
     {"gpu gpus nvidia", "cuda"},
@@ -71,7 +94,8 @@ constexpr Row kValues[] = {
 std::string plain(std::string_view word) {
   if (size_t dot = word.rfind('.'); dot != std::string_view::npos) word.remove_prefix(dot + 1);
   std::string out;
-  for (char c : word) out += c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (char c : word)
+    out += c == '-' || c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return out;
 }
 

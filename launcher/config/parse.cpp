@@ -42,7 +42,8 @@ class Errors {
 
 // A value as it was written, shortened.
 std::string shown(const Json& value) {
-  if (value.is_structured() && value.size() > 100) return str(value.is_array() ? "a list of " : "a section of ", value.size(), " values");
+  if (value.is_structured() && value.size() > 100)
+    return str(value.is_array() ? "a list of " : "a section of ", value.size(), " values");
   return shortened(value.dump(-1, ' ', false, Json::error_handler_t::replace), 120);
 }
 std::string shown(const std::string& path) { return shortened(path, 120); }
@@ -82,8 +83,8 @@ std::vector<std::string> members(const std::string& section) {
   return out;
 }
 
-// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then what other frameworks call so, then a near leaf in its
-// section, then (no such section) a near path.
+// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then what other frameworks
+// call so, then a near leaf in its section, then (no such section) a near path.
 std::string advice(const std::string& path) {
   constexpr size_t kLongest = 100;  // of a word that may be meant for a key
   if (path.size() > kLongest) return str("the keys of a config are ", join(members(""), ", "));
@@ -97,11 +98,13 @@ std::string advice(const std::string& path) {
     section = "";
   }
   std::string prefix = section.empty() ? "" : section + ".";
-  if (auto near = nearest(leaf(path), members(section)); !near.empty()) return str("did you mean ", prefix, near, "?");
+  if (auto near = nearest(leaf(path), members(section)); !near.empty())
+    return str("did you mean ", prefix, near, "?");
   return str("the keys of ", section.empty() ? "a config" : section, " are ", join(members(section), ", "));
 }
 
-// Sets a key; where the type is wrong, says so and remembers the path, because checks with other keys would then speak of the default.
+// Sets a key; where the type is wrong, says so and remembers the path, because checks with other keys would
+// then speak of the default.
 struct Target {
   RunConfig config;
   Errors errors;
@@ -113,8 +116,10 @@ void set(Target& target, const ConfigKey& row, const Json& value) {
   unset.push_back(row.path);
   errors.add([&, &value = value] {
     const bool large = row.type == "integer" && value.is_number();
-    return str(row.path, " is ", shown(value), large && std::abs(value.get<double>()) >= 0x1p53 ? ", beyond what an integer holds" : ", " + type_of(value), "; it must be ",
-               with_article(row.type), ", like its default ", row.fallback.dump());
+    return str(row.path, " is ", shown(value),
+               large && std::abs(value.get<double>()) >= 0x1p53 ? ", beyond what an integer holds"
+                                                                : ", " + type_of(value),
+               "; it must be ", with_article(row.type), ", like its default ", row.fallback.dump());
   });
 }
 
@@ -131,7 +136,8 @@ void apply(Target& target, const Json& node, const std::string& prefix) {
       apply(target, value, path + ".");
     else
       errors.add([&, &value = value] {
-        return str(path, " is ", shown(value), ", ", type_of(value), "; it must be a section with the keys ", join(members(path), ", "));
+        return str(path, " is ", shown(value), ", ", type_of(value), "; it must be a section with the keys ",
+                   join(members(path), ", "));
       });
   }
 }
@@ -143,7 +149,8 @@ Json bare(const std::string& text) {
   return read.readable ? std::move(read.value) : Json(text);
 }
 
-// VALUE of --a.b=VALUE for a key: JSON of its type, else the text itself; lists also as [a,b] or a,b without quotes.
+// VALUE of --a.b=VALUE for a key: JSON of its type, else the text itself; lists also as [a,b] or a,b without
+// quotes.
 Json override_value(const ConfigKey& row, const std::string& text) {
   Json value = bare(text);
   if (row.type == "string") return value.is_string() ? value : Json(text);
@@ -155,7 +162,8 @@ Json override_value(const ConfigKey& row, const std::string& text) {
   }
   if (row.type.rfind("list", 0) != 0 || value.is_array()) return value;
   std::string inner = trim(text);
-  if (inner.size() >= 2 && inner.front() == '[' && inner.back() == ']') inner = inner.substr(1, inner.size() - 2);
+  if (inner.size() >= 2 && inner.front() == '[' && inner.back() == ']')
+    inner = inner.substr(1, inner.size() - 2);
   Json list = Json::array();
   for (const auto& part : split(inner, ','))
     if (auto word = trim(part); !word.empty()) list.push_back(words ? Json(word) : bare(word));
@@ -164,7 +172,8 @@ Json override_value(const ConfigKey& row, const std::string& text) {
 
 }  // namespace
 
-std::vector<Override> parse_overrides(const std::vector<std::string>& arguments, const std::vector<std::string>& flags) {
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
+                                      const std::vector<std::string>& flags) {
   std::vector<Override> out;
   Errors errors;
   for (const auto& argument : arguments) {
@@ -181,11 +190,13 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
     const std::string other = known || section ? "" : neighbour(path);
-    const bool may_be_flag = !known && !section && other.empty() && path.size() < 100 && path.find('.') == std::string::npos;
+    const bool may_be_flag =
+        !known && !section && other.empty() && path.size() < 100 && path.find('.') == std::string::npos;
     if (auto flag = may_be_flag && path != "init_from" ? nearest(path, flags) : ""; !flag.empty())
       errors.add(str("unknown flag --", path, "; did you mean --", flag, "?"));
     else if (!known)
-      errors.add(section ? str("--", path, " is a section; name one of its keys: --", path, ".", members(path)[0], "=VALUE")
+      errors.add(section ? str("--", path, " is a section; name one of its keys: --", path, ".",
+                               members(path)[0], "=VALUE")
                          : str("unknown key ", shown(path), " in ", shown(argument), "; ", advice(path)));
     else if (equals == std::string::npos)
       errors.add(str("--", path, " has no value; write --", path, "=VALUE"));
@@ -196,14 +207,16 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
   return out;
 }
 
-RunConfig parse_config(const std::string& text, const std::string& where, const std::vector<Override>& overrides, DataPaths paths) {
+RunConfig parse_config(const std::string& text, const std::string& where,
+                       const std::vector<Override>& overrides, DataPaths paths) {
   Target target;
   auto& errors = target.errors;
   JsonText read = read_json(text);
   for (auto& line : read.errors) errors.add(std::move(line));
   if (!read.readable) errors.fail(where);  // what else would be said is of defaults
   if (!read.value.is_object()) {
-    errors.add(str("the file holds ", type_of(read.value), "; a config is an object: {\"name\": ..., \"model\": {...}}"));
+    errors.add(str("the file holds ", type_of(read.value),
+                   "; a config is an object: {\"name\": ..., \"model\": {...}}"));
     errors.fail(where);
   }
   apply(target, read.value, "");
@@ -222,8 +235,8 @@ RunConfig parse_config(const std::string& text, const std::string& where, const 
     }
   }
   for (auto& line : config_errors(target.config, paths)) {
-    bool about_unset =
-        std::any_of(target.unset.begin(), target.unset.end(), [&](const auto& path) { return line.find(path) != std::string::npos; });
+    bool about_unset = std::any_of(target.unset.begin(), target.unset.end(),
+                                   [&](const auto& path) { return line.find(path) != std::string::npos; });
     if (!about_unset) errors.add(std::move(line));
   }
   if (!errors.none()) errors.fail(where);
@@ -233,7 +246,8 @@ RunConfig parse_config(const std::string& text, const std::string& where, const 
 RunConfig load_config(const std::string& path, const std::vector<Override>& overrides, DataPaths paths) {
   const ReadText file = read_text(path);
   if (!file.problem.empty())
-    throw UserError(str("cannot read the config ", path, ": ", file.problem, "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
+    throw UserError(str("cannot read the config ", path, ": ", file.problem,
+                        "; name a JSON file, as in: trainrun --nproc 2 configs/quickstart.json"));
   return parse_config(file.text, path, overrides, paths);
 }
 

@@ -11,9 +11,12 @@ struct PlacementRow {
   std::string dim, params, place;
   bool operator==(const PlacementRow&) const = default;
 };
-inline void to_json(Json& json, const PlacementRow& row) { json = {{"dim", row.dim}, {"params", row.params}, {"place", row.place}}; }
+inline void to_json(Json& json, const PlacementRow& row) {
+  json = {{"dim", row.dim}, {"params", row.params}, {"place", row.place}};
+}
 inline void from_json(const Json& json, PlacementRow& row) {
-  row = {json.at("dim").get<std::string>(), json.at("params").get<std::string>(), json.at("place").get<std::string>()};
+  row = {json.at("dim").get<std::string>(), json.at("params").get<std::string>(),
+         json.at("place").get<std::string>()};
 }
 
 namespace config_detail {

@@ -36,7 +36,8 @@ std::string range(const ConfigKey& row) {
   if (!rule.choices.empty()) return join(rule.choices, ", ");
   if (rule.low == -kInfinity && rule.high == kInfinity) return "";
   if (rule.high == kInfinity) return str(rule.low_open ? "> " : ">= ", bound_text(rule.low));
-  return str(rule.low_open ? "(" : "[", bound_text(rule.low), ", ", bound_text(rule.high), rule.high_open ? ")" : "]");
+  return str(rule.low_open ? "(" : "[", bound_text(rule.low), ", ", bound_text(rule.high),
+             rule.high_open ? ")" : "]");
 }
 }  // namespace
 
@@ -49,7 +50,8 @@ std::string config_text(const RunConfig& config) {
 std::string config_reference() {
   std::string out =
       "# Config keys\n\n"
-      "A config is one JSON object, with // and /* */ comments if you like; every key has a default, an unknown key is an error. `--a.b=VALUE` overrides a key from the command "
+      "A config is one JSON object, with // and /* */ comments if you like; every key has a default, an "
+      "unknown key is an error. `--a.b=VALUE` overrides a key from the command "
       "line\n"
       "(VALUE is JSON or a bare string). `--init_from=FILE` is short for `--train.init_from=FILE`.\n";
   std::string section = "-";
@@ -60,7 +62,8 @@ std::string config_reference() {
       out += str("\n", own.empty() ? "## Top level" : "## " + own,
                  "\n\n| key | type | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
     }
-    out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "` | ", range(row), " | ", row.help, " |\n");
+    out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "` | ", range(row), " | ",
+               row.help, " |\n");
   }
   return out;
 }

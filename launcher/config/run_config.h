@@ -14,70 +14,96 @@ inline constexpr int64_t kMostRanks = 16384;  // of a mesh: as many are planned 
 
 struct ModelConfig {
   std::string kind = key(&kind, "model.kind", "gpt", "architecture", one_of({"gpt", "llama"}));
-  int64_t vocab = key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
+  int64_t vocab =
+      key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
   int64_t context = key(&context, "model.context", 128, "tokens per sequence", between(1, 0x1p24));
-  int64_t width = key(&width, "model.width", 128, "features per token; a multiple of model.heads", between(1, 0x1p20));
+  int64_t width =
+      key(&width, "model.width", 128, "features per token; a multiple of model.heads", between(1, 0x1p20));
   int64_t depth = key(&depth, "model.depth", 4, "number of blocks", between(1, 1024));
   int64_t heads = key(&heads, "model.heads", 4, "attention heads", between(1, 0x1p20));
-  int64_t kv_heads =
-      key(&kv_heads, "model.kv_heads", 0, "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads", between(0, 0x1p20));
-  int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width", between(0, 0x1p24));
-  double rope_theta = key(&rope_theta, "model.rope_theta", 10000.0, "llama: base of the rotary embedding", above(0));
+  int64_t kv_heads = key(&kv_heads, "model.kv_heads", 0,
+                         "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads",
+                         between(0, 0x1p20));
+  int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width",
+                       between(0, 0x1p24));
+  double rope_theta =
+      key(&rope_theta, "model.rope_theta", 10000.0, "llama: base of the rotary embedding", above(0));
   double eps = key(&eps, "model.eps", 1e-5, "epsilon of the norms", above(0));
-  double dropout = key(&dropout, "model.dropout", 0.0, "share of activations that is dropped in training", from_below(0, 1));
+  double dropout = key(&dropout, "model.dropout", 0.0, "share of activations that is dropped in training",
+                       from_below(0, 1));
 };
 
 struct MeshConfig {
-  std::vector<int64_t> shape = key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left",
-                                   between(-1, kMostRanks));
-  std::vector<std::string> dim_names =
-      key(&dim_names, "mesh.dim_names", {"dp_replicate"}, "name of each mesh dimension; the name says the strategy");
-  int64_t zero = key(&zero, "mesh.zero", 3, "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
-  std::string gather = key(&gather, "mesh.gather", "auto",
-                           "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; micro_batch: in each, "
-                           "a bucket ahead of its use, freed after it; layers: bucket by bucket, each for all micro-batches of the rank, whose activations "
-                           "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has several micro-batches, the "
-                           "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch",
-                           one_of({"auto", "step", "micro_batch", "layers"}));
+  std::vector<int64_t> shape =
+      key(&shape, "mesh.shape", {-1}, "ranks along each mesh dimension; one of them may be -1: what is left",
+          between(-1, kMostRanks));
+  std::vector<std::string> dim_names = key(&dim_names, "mesh.dim_names", {"dp_replicate"},
+                                           "name of each mesh dimension; the name says the strategy");
+  int64_t zero =
+      key(&zero, "mesh.zero", 3,
+          "what dp_shard splits; 1: moments, 2: gradients too, 3: parameters too (FSDP)", between(1, 3));
+  std::string gather = key(
+      &gather, "mesh.gather", "auto",
+      "ZeRO 3: when whole weights are gathered; step: once per step, and kept over its micro-batches; "
+      "micro_batch: in each, "
+      "a bucket ahead of its use, freed after it; layers: bucket by bucket, each for all micro-batches of "
+      "the rank, whose activations "
+      "are kept side by side; auto: step where all of them take at most 1 GiB a rank; where a rank has "
+      "several micro-batches, the "
+      "first of step and layers that fits on the device (an H200, or as --roofline says); else micro_batch",
+      one_of({"auto", "step", "micro_batch", "layers"}));
   int64_t ranks_per_node = key(&ranks_per_node, "mesh.ranks_per_node", 0,
-                               "ranks of a host, which are neighbours: gradients are exchanged inside hosts first, then across; 0: as the run was "
-                               "launched", between(0, kMostRanks));
-  bool reshard_after_forward = key(&reshard_after_forward, "mesh.reshard_after_forward", true,
-                                   "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
-                                   "false: kept until their last use");
+                               "ranks of a host, which are neighbours: gradients are exchanged inside hosts "
+                               "first, then across; 0: as the run was "
+                               "launched",
+                               between(0, kMostRanks));
+  bool reshard_after_forward = key(
+      &reshard_after_forward, "mesh.reshard_after_forward", true,
+      "ZeRO 3, weights gathered in each micro-batch: freed after forward and gathered again for backward; "
+      "false: kept until their last use");
 };
 
 struct PlacementsConfig {
-  std::vector<PlacementRow> rows =
-      key(&rows, "placements", {},
-          "where tensors lie, instead of what the model's own table and the names of mesh dimensions say: rows of a mesh dimension, a "
-          "pattern of names (* within a part, ** across parts, {a,b} alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)",
-          at_most_values(100));
+  std::vector<PlacementRow> rows = key(&rows, "placements", {},
+                                       "where tensors lie, instead of what the model's own table and the "
+                                       "names of mesh dimensions say: rows of a mesh dimension, a "
+                                       "pattern of names (* within a part, ** across parts, {a,b} "
+                                       "alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)",
+                                       at_most_values(100));
 };
 
 struct DataConfig {
-  std::string kind = key(&kind, "data.kind", "text", "text: files as bytes; tokens: files of token ids", one_of({"text", "tokens"}));
-  std::vector<std::string> paths = key(&paths, "data.paths", {}, "files, directories or globs; a file is read once",
-                                       at_most_values(100000));
-  std::string tokenizer = key(&tokenizer, "data.tokenizer", "bytes", "how text becomes tokens", one_of({"bytes"}));
-  std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files", one_of({"uint16", "uint32"}));
+  std::string kind = key(&kind, "data.kind", "text", "text: files as bytes; tokens: files of token ids",
+                         one_of({"text", "tokens"}));
+  std::vector<std::string> paths = key(
+      &paths, "data.paths", {}, "files, directories or globs; a file is read once", at_most_values(100000));
+  std::string tokenizer =
+      key(&tokenizer, "data.tokenizer", "bytes", "how text becomes tokens", one_of({"bytes"}));
+  std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
+                          one_of({"uint16", "uint32"}));
   std::string order = key(&order, "data.order", "shuffle",
-                          "shuffle: a permutation that depends on train.seed alone; sequential: sequence i of step t starts at token (t * "
+                          "shuffle: a permutation that depends on train.seed alone; sequential: sequence i "
+                          "of step t starts at token (t * "
                           "global + i) * context",
                           one_of({"shuffle", "sequential"}));
-  double validation =
-      key(&validation, "data.validation", 0.0, "share of each file, at its end, that is kept for validation", from_below(0, 1));
+  double validation = key(&validation, "data.validation", 0.0,
+                          "share of each file, at its end, that is kept for validation", from_below(0, 1));
   bool raw = key(&raw, "data.raw", false,
-                 "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, compressed, ...), quotes, names and braces "
+                 "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, "
+                 "compressed, ...), quotes, names and braces "
                  "with them; false refuses these");
-  std::string fingerprint = key(&fingerprint, "data.fingerprint", "16GiB",
-                                "data of up to so many bytes is read whole before step 1, once until a file changes: for the fingerprint that finds "
-                                "changed data, and for ids that model.vocab does not have; of more data, blocks of 64 KiB");
+  std::string fingerprint =
+      key(&fingerprint, "data.fingerprint", "16GiB",
+          "data of up to so many bytes is read whole before step 1, once until a file changes: for the "
+          "fingerprint that finds "
+          "changed data, and for ids that model.vocab does not have; of more data, blocks of 64 KiB");
 };
 
 struct BatchConfig {
-  int64_t global = key(&global, "batch.global", 32, "sequences per step, on any number of ranks", between(1, 0x1p24));
-  int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global", between(1, 0x1p20));
+  int64_t global =
+      key(&global, "batch.global", 32, "sequences per step, on any number of ranks", between(1, 0x1p24));
+  int64_t micro = key(&micro, "batch.micro", 4, "sequences per micro-batch; a divisor of batch.global",
+                      between(1, 0x1p20));
   int64_t lanes = key(
       &lanes, "batch.lanes", 0,
       "lanes of the reduction tree, a divisor of global / micro; 0: the largest divisor that is at most 16",
@@ -85,122 +111,162 @@ struct BatchConfig {
 };
 
 struct TrainConfig {
-  int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included", between(1, 1e12));
-  int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data", at_least(0));
-  std::string precision = key(&precision, "train.precision", "fp32",
-                              "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of weights leave "
-                              "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; tf32: fp32 with "
-                              "contractions in TF32, where the device has it",
-                              one_of({"fp32", "tf32", "bf16"}));
-  std::string numerics = key(&numerics, "train.numerics", "invariant",
-                             "invariant: same bits on any number of ranks; free: the communication library's own reductions",
-                             one_of({"invariant", "free"}));
+  int64_t steps = key(&steps, "train.steps", 1000, "optimizer steps of the whole run, resumed parts included",
+                      between(1, 1e12));
+  int64_t seed = key(&seed, "train.seed", 1337, "seed of initialisation, dropout and the order of the data",
+                     at_least(0));
+  std::string precision =
+      key(&precision, "train.precision", "fp32",
+          "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of "
+          "weights leave "
+          "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; tf32: fp32 with "
+          "contractions in TF32, where the device has it",
+          one_of({"fp32", "tf32", "bf16"}));
+  std::string numerics =
+      key(&numerics, "train.numerics", "invariant",
+          "invariant: same bits on any number of ranks; free: the communication library's own reductions",
+          one_of({"invariant", "free"}));
   std::string device = key(&device, "train.device", "auto",
-                           "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i of a host takes its GPU i; "
+                           "where the step runs; auto: a GPU where there is one, else the CPU; cuda: rank i "
+                           "of a host takes its GPU i; "
                            "plugin: a device from a shared library",
                            one_of({"auto", "cpu", "cuda", "cuda:N", "plugin:PATH"}));
-  int64_t eval_every = key(&eval_every, "train.eval_every", 0, "steps between validations; 0: at the end only", between(0, 1e12));
-  int64_t eval_batches = key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
+  int64_t eval_every = key(&eval_every, "train.eval_every", 0,
+                           "steps between validations; 0: at the end only", between(0, 1e12));
+  int64_t eval_batches =
+      key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
   std::string init_from =
-      key(&init_from, "train.init_from", "", "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
-  std::string on_nonfinite = key(&on_nonfinite, "train.on_nonfinite", "stop",
-                                 "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run ends; skip: it goes on "
-                                 "with the next step; rewind: it goes on with the next step from the state of the last checkpoint",
-                                 one_of({"stop", "skip", "rewind"}));
+      key(&init_from, "train.init_from", "",
+          "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
+  std::string on_nonfinite =
+      key(&on_nonfinite, "train.on_nonfinite", "stop",
+          "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "
+          "ends; skip: it goes on "
+          "with the next step; rewind: it goes on with the next step from the state of the last checkpoint",
+          one_of({"stop", "skip", "rewind"}));
   int64_t nonfinite_limit = key(&nonfinite_limit, "train.nonfinite_limit", 10,
-                                "steps in a row that may be skipped, and times that the run may go back to one checkpoint; then it stops", at_least(1));
-  std::string on_spike = key(&on_spike, "train.on_spike", "warn",
-                             "a step whose loss or gradient norm is above train.spike_factor times the median of the last train.spike_window steps; "
-                             "warn: a line; skip, rewind, stop: as train.on_nonfinite, its update is not made",
-                             one_of({"off", "warn", "skip", "rewind", "stop"}));
-  double spike_factor = key(&spike_factor, "train.spike_factor", 10.0, "what a spike is, in medians", above(1));
-  int64_t spike_window = key(&spike_window, "train.spike_window", 64, "steps that the median is taken of; from 16 on, where there are fewer yet", at_least(2));
+                                "steps in a row that may be skipped, and times that the run may go back to "
+                                "one checkpoint; then it stops",
+                                at_least(1));
+  std::string on_spike =
+      key(&on_spike, "train.on_spike", "warn",
+          "a step whose loss or gradient norm is above train.spike_factor times the median of the last "
+          "train.spike_window steps; "
+          "warn: a line; skip, rewind, stop: as train.on_nonfinite, its update is not made",
+          one_of({"off", "warn", "skip", "rewind", "stop"}));
+  double spike_factor =
+      key(&spike_factor, "train.spike_factor", 10.0, "what a spike is, in medians", above(1));
+  int64_t spike_window =
+      key(&spike_window, "train.spike_window", 64,
+          "steps that the median is taken of; from 16 on, where there are fewer yet", at_least(2));
 };
 
 struct ScheduleConfig {
   std::string kind =
-      key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up", one_of({"cosine", "linear", "constant"}));
+      key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up",
+          one_of({"cosine", "linear", "constant"}));
   int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", between(0, 1e12));
-  double min_ratio =
-      key(&min_ratio, "optim.schedule.min_ratio", 0.0, "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
+  double min_ratio = key(&min_ratio, "optim.schedule.min_ratio", 0.0,
+                         "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
 };
 
 struct OptimConfig {
   std::string kind = key(&kind, "optim.kind", "adamw", "optimizer", one_of({"adamw", "sgd"}));
   double lr = key(&lr, "optim.lr", 3e-4, "learning rate after warm-up", at_least(0));
-  std::vector<double> betas = key(&betas, "optim.betas", {0.9, 0.95}, "adamw: decay of the two moments", from_below(0, 1));
+  std::vector<double> betas =
+      key(&betas, "optim.betas", {0.9, 0.95}, "adamw: decay of the two moments", from_below(0, 1));
   double eps = key(&eps, "optim.eps", 1e-8, "adamw: added to the root of the second moment", above(0));
-  double weight_decay = key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
+  double weight_decay =
+      key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd: momentum", from_below(0, 1));
-  double clip = key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
+  double clip =
+      key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
   ScheduleConfig schedule;
 };
 
 struct CompileConfig {
   std::string mode = key(&mode, "compile.mode", "default", "how hard to optimize", one_of({"default"}));
-  std::string dynamic =
-      key(&dynamic, "compile.dynamic", "auto", "batches of a config never change their shape, so auto and off are the same here", one_of({"auto", "off"}));
+  std::string dynamic = key(&dynamic, "compile.dynamic", "auto",
+                            "batches of a config never change their shape, so auto and off are the same here",
+                            one_of({"auto", "off"}));
   bool fullgraph = key(&fullgraph, "compile.fullgraph", true, "a step that is not one graph is an error");
-  std::string backend =
-      key(&backend, "compile.backend", "native", "native: generated kernels; eager: op by op; reference: the slow evaluator",
-          one_of({"native", "eager", "reference"}));
-  int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host", between(0, 1024));
+  std::string backend = key(&backend, "compile.backend", "native",
+                            "native: generated kernels; eager: op by op; reference: the slow evaluator",
+                            one_of({"native", "eager", "reference"}));
+  int64_t threads = key(&threads, "compile.threads", 0, "threads per rank; 0: cores / ranks of this host",
+                        between(0, 1024));
   int64_t bucket_bytes = key(&bucket_bytes, "compile.bucket_bytes", 0,
-                             "bytes of gradients or weights that travel together; 0: what reaches 90 % of the link's bandwidth by the device's roofline, and at "
-                             "most a quarter of all gradients", between(0, 0x1p40));
-  std::string memory_budget =
-      key(&memory_budget, "compile.memory_budget", "none",
-          "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in 2GiB: what does not fit is "
-          "computed again in the backward pass, with the same bits; none: keep all; full: the smallest arena");
+                             "bytes of gradients or weights that travel together; 0: what reaches 90 % of "
+                             "the link's bandwidth by the device's roofline, and at "
+                             "most a quarter of all gradients",
+                             between(0, 0x1p40));
+  std::string memory_budget = key(
+      &memory_budget, "compile.memory_budget", "none",
+      "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
+      "2GiB: what does not fit is "
+      "computed again in the backward pass, with the same bits; none: keep all; full: the smallest arena");
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
-  std::vector<std::string> skip_passes =
-      key(&skip_passes, "compile.skip_passes", {}, "rows of the pipeline to leave out, for tests and diagnosis");
+  std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
+                                             "rows of the pipeline to leave out, for tests and diagnosis");
 };
 
 struct CheckpointConfig {
-  int64_t every = key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
+  int64_t every =
+      key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
   int64_t retries = key(&retries, "checkpoint.retries", 3,
-                        "times that a save which the disk did not take (full, failing, gone) is tried again, after 1, 2, 4, ... s, at most 30",
+                        "times that a save which the disk did not take (full, failing, gone) is tried again, "
+                        "after 1, 2, 4, ... s, at most 30",
                         between(0, 1000));
   std::string on_failure = key(&on_failure, "checkpoint.on_failure", "stop",
-                               "a save that no retry mended; stop: the run ends with code 75, to be started again; continue: it warns and goes "
+                               "a save that no retry mended; stop: the run ends with code 75, to be started "
+                               "again; continue: it warns and goes "
                                "on to the next save (the last save of a run always counts)",
                                one_of({"stop", "continue"}));
 };
 
 struct ResumeConfig {
-  std::vector<std::string> allow = key(&allow, "resume.allow", {},
-                                       "changes since the checkpoint that a resumed run may make; model: keys that make another model of the "
-                                       "same weights (heads, epsilon, ...)",
-                                       one_of({"model"}));
+  std::vector<std::string> allow = key(
+      &allow, "resume.allow", {},
+      "changes since the checkpoint that a resumed run may make; model: keys that make another model of the "
+      "same weights (heads, epsilon, ...)",
+      one_of({"model"}));
 };
 
 struct LogConfig {
   int64_t every = key(&every, "log.every", 10, "steps between lines of metrics.jsonl", between(1, 1e12));
-  int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only", between(0, 1e12));
+  int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only",
+                           between(0, 1e12));
 };
 
 struct WatchConfig {
   double deadline = key(&deadline, "watch.deadline", 60,
-                        "seconds that ranks wait for a peer in steps; then the run ends (exit 75, restartable) and who kept it waiting is named. A rank "
-                        "that is stopped, or that others wait for, is told within two seconds", between(0.1, 1e9));
+                        "seconds that ranks wait for a peer in steps; then the run ends (exit 75, "
+                        "restartable) and who kept it waiting is named. A rank "
+                        "that is stopped, or that others wait for, is told within two seconds",
+                        between(0.1, 1e9));
   double start_deadline = key(&start_deadline, "watch.start_deadline", 600,
-                              "the same before the first step has ended, and while checkpoints are read or written: a start compiles and loads",
+                              "the same before the first step has ended, and while checkpoints are read or "
+                              "written: a start compiles and loads",
                               between(0.1, 1e9));
 };
 
 struct VerifyConfig {
-  std::string collectives = key(&collectives, "verify.collectives", "auto",
-                                "checksums of all that travels between ranks through MPI (not NCCL): on, off, or auto: on over TCP, off in shared "
-                                "memory; a message that arrives other than it was sent ends the run (exit 75, restartable)",
-                                one_of({"auto", "on", "off"}));
-  int64_t replicas_every = key(&replicas_every, "verify.replicas_every", 1,
-                               "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never", at_least(0));
+  std::string collectives =
+      key(&collectives, "verify.collectives", "auto",
+          "checksums of all that travels between ranks through MPI (not NCCL): on, off, or auto: on over "
+          "TCP, off in shared "
+          "memory; a message that arrives other than it was sent ends the run (exit 75, restartable)",
+          one_of({"auto", "on", "off"}));
+  int64_t replicas_every =
+      key(&replicas_every, "verify.replicas_every", 1,
+          "steps between comparisons of what several ranks hold alike (weights), by checksums; 0: never",
+          at_least(0));
 };
 
 struct RunConfig {
-  std::string name = key(&name, "name", "run", "name of the run: it writes to runs/NAME under the current folder");
+  std::string name =
+      key(&name, "name", "run", "name of the run: it writes to runs/NAME under the current folder");
   PlacementsConfig placements;
   ModelConfig model;
   MeshConfig mesh;

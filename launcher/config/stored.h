@@ -1,4 +1,5 @@
-// Configs that a run or a checkpoint holds are data: they may come from elsewhere, and open no library unless the command line names it.
+// Configs that a run or a checkpoint holds are data: they may come from elsewhere, and open no library unless
+// the command line names it.
 #pragma once
 
 #include <string>
@@ -8,16 +9,19 @@
 
 namespace lockstep {
 
-// The run folder or step folder that a config file lies in; "" for a file of the user's own. Links are followed. A run folder is one below
-// a folder `runs`, or has what a run writes: metrics.jsonl, ckpt, or a lock beside logs.
+// The run folder or step folder that a config file lies in; "" for a file of the user's own. Links are
+// followed. A run folder is one below a folder `runs`, or has what a run writes: metrics.jsonl, ckpt, or a
+// lock beside logs.
 std::string stored_in(const std::string& file);
 
-// UserError when a config that was read from `where` names a plugin which `overrides` do not name, or not with an absolute path. `folder`:
-// what stored_in gave, or the checkpoint; "": it was not stored, and may name one. `command`: what is to be typed again, for the message.
+// UserError when a config that was read from `where` names a plugin which `overrides` do not name, or not
+// with an absolute path. `folder`: what stored_in gave, or the checkpoint; "": it was not stored, and may
+// name one. `command`: what is to be typed again, for the message.
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command);
 
-// The config with an absolute path of its plugin, so that what is stored means the same in every folder. UserError for a name without a slash.
+// The config with an absolute path of its plugin, so that what is stored means the same in every folder.
+// UserError for a name without a slash.
 void make_plugin_absolute(RunConfig& config);
 
 }  // namespace lockstep

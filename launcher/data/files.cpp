@@ -66,7 +66,9 @@ class Finder {
       for (const auto& part : split(path, '/'))
         if (!part.empty()) parts.push_back(part);
       match(path[0] == '/' ? fs::path("/") : fs::path(), parts, 0);
-      if (!matches_) throw UserError(str("data.paths: no file matches ", path, " (* and ? stay within one name, ** crosses folders)"));
+      if (!matches_)
+        throw UserError(
+            str("data.paths: no file matches ", path, " (* and ? stay within one name, ** crosses folders)"));
     }
     std::sort(found_.begin(), found_.end());
     for (const auto& file : found_) {
@@ -108,7 +110,8 @@ class Finder {
         found_.push_back(path.string());
       } else {
         ++out_.others;
-        logs::topic("data", str("skipped ", path.string(), fs::is_regular_file(status) ? str(": not *", extension_) : ": not a file"));
+        logs::topic("data", str("skipped ", path.string(),
+                                fs::is_regular_file(status) ? str(": not *", extension_) : ": not a file"));
       }
     }
   }
@@ -132,7 +135,8 @@ class Finder {
       for (const auto& path : entries(folder)) {
         if (is_hidden(path)) continue;
         fs::path next = base / path.filename();
-        bool inner = fs::is_directory(fs::symlink_status(path));  // a linked folder is not entered: it could go round
+        bool inner =
+            fs::is_directory(fs::symlink_status(path));  // a linked folder is not entered: it could go round
         if (inner)
           match(next, parts, at);
         else if (at + 1 == parts.size() && fs::is_regular_file(status_of(path)))
@@ -142,7 +146,8 @@ class Finder {
     }
     for (const auto& path : entries(folder)) {
       const std::string name = path.filename().string();
-      if (fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0 && fs::exists(status_of(path))) match(base / name, parts, at + 1);
+      if (fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) == 0 && fs::exists(status_of(path)))
+        match(base / name, parts, at + 1);
     }
   }
 
@@ -151,16 +156,18 @@ class Finder {
     fs::path folder = wrong.parent_path().empty() ? fs::path(".") : wrong.parent_path();
     while (!fs::is_directory(status_of(folder))) {
       if (fs::exists(status_of(folder)))
-        throw UserError(str("data.paths: ", path.string(), ": ", folder.string(), " is a file, not a folder"));
+        throw UserError(
+            str("data.paths: ", path.string(), ": ", folder.string(), " is a file, not a folder"));
       wrong = folder;
       folder = wrong.parent_path().empty() ? fs::path(".") : wrong.parent_path();
     }
     std::vector<std::string> names;
     for (const auto& entry : entries(folder)) names.push_back(entry.filename().string());
     std::string near = nearest(wrong.filename().string(), names);
-    throw UserError(str("data.paths: ", path.string(), " does not exist; ",
-                        near.empty() ? str("nothing in ", folder.string(), " has a name like ", wrong.filename().string())
-                                     : str("nearest: ", (folder == "." ? fs::path(near) : folder / near).string())));
+    throw UserError(
+        str("data.paths: ", path.string(), " does not exist; ",
+            near.empty() ? str("nothing in ", folder.string(), " has a name like ", wrong.filename().string())
+                         : str("nearest: ", (folder == "." ? fs::path(near) : folder / near).string())));
   }
 
   std::string extension_;
@@ -173,7 +180,8 @@ class Finder {
 }  // namespace
 
 FileList find_files(const std::vector<std::string>& paths, const std::string& extension) {
-  if (paths.empty()) throw UserError("data.paths is empty; name files, folders or patterns, as in [\"data/*.txt\"]");
+  if (paths.empty())
+    throw UserError("data.paths is empty; name files, folders or patterns, as in [\"data/*.txt\"]");
   Finder finder(extension);
   for (const auto& path : paths) {
     if (path.empty()) throw UserError("data.paths holds an empty path; name a file, a folder or a pattern");

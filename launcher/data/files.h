@@ -9,17 +9,20 @@ namespace lockstep::data {
 
 // What data.paths names, and what was left out on the way.
 struct FileList {
-  std::vector<std::string> files;  // no real file twice; data.paths in the order given, each entry expanded in the order of its paths
+  std::vector<std::string> files;  // no real file twice; data.paths in the order given, each entry expanded
+                                   // in the order of its paths
   int64_t duplicates = 0;          // further names of files already taken: links, overlapping patterns
   int64_t hidden = 0;              // names with a leading dot inside a folder
-  int64_t others = 0;              // inside a folder: sockets, pipes, devices, dangling links, and names without the extension asked for
+  int64_t others = 0;  // inside a folder: sockets, pipes, devices, dangling links, and names without the
+                       // extension asked for
 };
 
-// Expands each path: a file is taken; a folder gives the files below it; a pattern of * ? [..] (within one name, a leading dot only
-// if spelled) and ** (any number of folders) gives what it matches, folders among them. A path that exists is never read as a pattern.
-// extension: of folders only the files that end so are taken ("" takes all).
-// Throws UserError: nothing named, a path that does not exist (with the nearest name beside it), a pattern that matches nothing, a path
-// that is no file and no folder, and whatever the system refuses to read.
+// Expands each path: a file is taken; a folder gives the files below it; a pattern of * ? [..] (within one
+// name, a leading dot only if spelled) and ** (any number of folders) gives what it matches, folders among
+// them. A path that exists is never read as a pattern. extension: of folders only the files that end so are
+// taken ("" takes all). Throws UserError: nothing named, a path that does not exist (with the nearest name
+// beside it), a pattern that matches nothing, a path that is no file and no folder, and whatever the system
+// refuses to read.
 FileList find_files(const std::vector<std::string>& paths, const std::string& extension);
 
 }  // namespace lockstep::data

@@ -15,13 +15,32 @@ struct Ending {
   const char* format;
 };
 constexpr Ending kEndings[] = {
-    {".jsonl", "JSON lines"},     {".ndjson", "JSON lines"},         {".jsonlines", "JSON lines"}, {".json", "JSON"},
-    {".csv", "a table"},          {".tsv", "a table"},               {".parquet", "a Parquet table"}, {".arrow", "an Arrow table"},
-    {".feather", "an Arrow table"}, {".orc", "an ORC table"},        {".avro", "Avro records"},    {".tfrecord", "TFRecord records"},
-    {".npy", "a NumPy array"},    {".npz", "NumPy arrays"},          {".gz", "compressed"},        {".zst", "compressed"},
-    {".xz", "compressed"},        {".bz2", "compressed"},            {".lz4", "compressed"},       {".zip", "an archive"},
-    {".tar", "an archive"},       {".tgz", "an archive"},            {".7z", "an archive"},        {".safetensors", "tensors"},
-    {".pt", "tensors"},           {".pdf", "a PDF document"},
+    {".jsonl", "JSON lines"},
+    {".ndjson", "JSON lines"},
+    {".jsonlines", "JSON lines"},
+    {".json", "JSON"},
+    {".csv", "a table"},
+    {".tsv", "a table"},
+    {".parquet", "a Parquet table"},
+    {".arrow", "an Arrow table"},
+    {".feather", "an Arrow table"},
+    {".orc", "an ORC table"},
+    {".avro", "Avro records"},
+    {".tfrecord", "TFRecord records"},
+    {".npy", "a NumPy array"},
+    {".npz", "NumPy arrays"},
+    {".gz", "compressed"},
+    {".zst", "compressed"},
+    {".xz", "compressed"},
+    {".bz2", "compressed"},
+    {".lz4", "compressed"},
+    {".zip", "an archive"},
+    {".tar", "an archive"},
+    {".tgz", "an archive"},
+    {".7z", "an archive"},
+    {".safetensors", "tensors"},
+    {".pt", "tensors"},
+    {".pdf", "a PDF document"},
 };
 
 bool is_object(const std::string& line) {
@@ -32,7 +51,8 @@ bool is_object(const std::string& line) {
 
 std::string record_format(const std::string& path, const std::vector<std::byte>& head) {
   std::string name = path.substr(path.rfind('/') + 1);
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   for (const auto& row : kEndings)
     if (name.ends_with(row.ending)) return row.format;
   const std::string text(reinterpret_cast<const char*>(head.data()), head.size());
@@ -45,13 +65,19 @@ std::string record_format(const std::string& path, const std::vector<std::byte>&
 
 std::string records_error(const std::string& path, const std::string& format, size_t files) {
   const bool lines = format == "JSON lines", packed = format == "compressed" || format == "an archive";
-  return str("data.paths: ", path, files > 1 ? str(" (and ", files - 1, files == 2 ? " file" : " files", " more)") : "", " is ", format,
-             packed ? "" : lines ? ", a record to a line" : "", ", and data.kind text trains on the bytes of files as they are",
+  return str("data.paths: ", path,
+             files > 1 ? str(" (and ", files - 1, files == 2 ? " file" : " files", " more)") : "", " is ",
+             format,
+             packed  ? ""
+             : lines ? ", a record to a line"
+                     : "",
+             ", and data.kind text trains on the bytes of files as they are",
              packed ? ": unpack it first" : ", names and punctuation of the records with them",
-             lines ? str(": take the texts out (jq -r .text '", path, "' > texts.txt)")
+             lines    ? str(": take the texts out (jq -r .text '", path, "' > texts.txt)")
              : packed ? ""
                       : ": take the texts out into plain files",
-             ", or make token files and use data.kind tokens; to train on the bytes all the same, say so with data.raw=true");
+             ", or make token files and use data.kind tokens; to train on the bytes all the same, say so "
+             "with data.raw=true");
 }
 
 }  // namespace lockstep::data

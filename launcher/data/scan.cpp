@@ -14,7 +14,8 @@ namespace {
 constexpr int64_t kReadBlock = int64_t{4} << 20, kFewestApart = int64_t{16} << 20, kBlocks = int64_t{1} << 16;
 
 template <class Token>
-void take_largest(const std::vector<std::byte>& block, int64_t bytes, int64_t first_token, Scan& out, bool& any) {
+void take_largest(const std::vector<std::byte>& block, int64_t bytes, int64_t first_token, Scan& out,
+                  bool& any) {
   const auto* tokens = reinterpret_cast<const Token*>(block.data());
   const int64_t count = bytes / static_cast<int64_t>(sizeof(Token));
   Token largest = 0;
@@ -27,7 +28,9 @@ void take_largest(const std::vector<std::byte>& block, int64_t bytes, int64_t fi
 }  // namespace
 
 std::string ScanPlan::text() const {
-  return stride ? str("read in blocks of ", bytes_text(kScanBlock), " every ", bytes_text(static_cast<double>(stride))) : "read whole";
+  return stride ? str("read in blocks of ", bytes_text(kScanBlock), " every ",
+                      bytes_text(static_cast<double>(stride)))
+                : "read whole";
 }
 
 ScanPlan scan_plan(int64_t total, int64_t limit) {
@@ -45,12 +48,17 @@ Scan scan(const Source& source, const ScanPlan& plan) {
     block.resize(static_cast<size_t>(bytes));
     source.bytes.read(from, block.data(), bytes);
     out.content = hash64(block.data(), block.size(), out.content);
-    // Offsets are multiples of a token's width but for the last block of a sampled file, and the header is one token row of its own.
+    // Offsets are multiples of a token's width but for the last block of a sampled file, and the header is
+    // one token row of its own.
     int64_t begin = std::max(from, source.header);
     begin = source.header + (begin - source.header + source.width - 1) / source.width * source.width;
-    const int64_t end = source.header + (std::min(from + bytes, source.header + source.tokens * source.width) - source.header) / source.width * source.width;
+    const int64_t end =
+        source.header +
+        (std::min(from + bytes, source.header + source.tokens * source.width) - source.header) /
+            source.width * source.width;
     if (begin >= end) return;
-    if (begin > from) std::memmove(block.data(), block.data() + (begin - from), static_cast<size_t>(end - begin));
+    if (begin > from)
+      std::memmove(block.data(), block.data() + (begin - from), static_cast<size_t>(end - begin));
     const int64_t token = (begin - source.header) / source.width;
     if (source.width == 1) take_largest<uint8_t>(block, end - begin, token, out, any);
     if (source.width == 2) take_largest<uint16_t>(block, end - begin, token, out, any);

@@ -21,7 +21,8 @@
 namespace lockstep::data {
 
 namespace {
-// A file written within the last moments may be written again with the same times: what was found of it is not kept.
+// A file written within the last moments may be written again with the same times: what was found of it is
+// not kept.
 constexpr int64_t kTooYoung_ns = 2'000'000'000;
 // How long another process may read the file before this one does too.
 constexpr auto kPatience = std::chrono::seconds(600);
@@ -29,9 +30,14 @@ constexpr auto kPatience = std::chrono::seconds(600);
 Json key_of(const Source& source, const ScanPlan& plan) {
   const FileStamp& stamp = source.bytes.stamp();
   std::error_code none;
-  return {{"path", std::filesystem::canonical(source.path, none).string()}, {"device", stamp.device},         {"inode", stamp.inode},
-          {"bytes", stamp.bytes},                                            {"written_ns", stamp.written_ns}, {"changed_ns", stamp.changed_ns},
-          {"width", source.width},                                           {"stride", plan.stride}};
+  return {{"path", std::filesystem::canonical(source.path, none).string()},
+          {"device", stamp.device},
+          {"inode", stamp.inode},
+          {"bytes", stamp.bytes},
+          {"written_ns", stamp.written_ns},
+          {"changed_ns", stamp.changed_ns},
+          {"width", source.width},
+          {"stride", plan.stride}};
 }
 std::string dumped(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
@@ -45,17 +51,22 @@ std::optional<Scan> entry_of(int fd, const Json& key) {
   if (end == std::string::npos || text.substr(end + 1) != hash_hex(text.substr(0, end)) + "\n") return {};
   Json json = bounded_json(text.substr(0, end));
   if (!json.is_object() || !json.contains("key") || json["key"] != key) return {};
-  return Scan{json.value("content", uint64_t{0}), json.value("largest", uint32_t{0}), json.value("at", int64_t{0})};
+  return Scan{json.value("content", uint64_t{0}), json.value("largest", uint32_t{0}),
+              json.value("at", int64_t{0})};
 }
 
 void keep(int fd, const Json& key, const Scan& found) {
-  const std::string line = dumped({{"key", key}, {"content", found.content}, {"largest", found.largest}, {"at", found.at}});
+  const std::string line =
+      dumped({{"key", key}, {"content", found.content}, {"largest", found.largest}, {"at", found.at}});
   if (::ftruncate(fd, 0) != 0 || ::lseek(fd, 0, SEEK_SET) != 0) return;
-  if (write_fully(fd, line + "\n" + hash_hex(line) + "\n") != 0 && ::ftruncate(fd, 0) != 0) return;  // a full disk: nothing is kept
+  if (write_fully(fd, line + "\n" + hash_hex(line) + "\n") != 0 && ::ftruncate(fd, 0) != 0)
+    return;  // a full disk: nothing is kept
 }
 
 bool too_young(const FileStamp& stamp) {
-  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
   return now - std::max(stamp.written_ns, stamp.changed_ns) < kTooYoung_ns;
 }
 
@@ -79,9 +90,11 @@ Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& fo
   const Json key = key_of(source, plan);
   TrustedOpen at = open_trusted_folder(folder, true);
   if (!at) return now();
-  Descriptor entry = open_private(hash_hex(dumped({key["path"], key["stride"], key["width"]})) + ".json", O_RDWR, at.file.get());
-  struct stat info {};
-  if (!entry || ::fstat(entry.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022)) return now();
+  Descriptor entry = open_private(hash_hex(dumped({key["path"], key["stride"], key["width"]})) + ".json",
+                                  O_RDWR, at.file.get());
+  struct stat info{};
+  if (!entry || ::fstat(entry.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022))
+    return now();
   const bool mine = locked(entry.get());
   if (mine)
     if (auto kept = entry_of(entry.get(), key)) return *kept;

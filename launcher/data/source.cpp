@@ -22,17 +22,21 @@ constexpr int64_t kHoldFrom = int64_t{1} << 20;
 }
 
 FileStamp stamp_of(int fd, const std::string& path) {
-  struct stat at {};
+  struct stat at{};
   if (::fstat(fd, &at) != 0) unreadable(path, std::strerror(errno));
-  auto ns = [](const timespec& time) { return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec; };
+  auto ns = [](const timespec& time) {
+    return static_cast<int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+  };
   return {at.st_dev, at.st_ino, at.st_size, ns(at.st_mtim), ns(at.st_ctim)};
 }
 
-// A data set of many files holds as many descriptors: the limit is raised as far as the system lets this process.
+// A data set of many files holds as many descriptors: the limit is raised as far as the system lets this
+// process.
 PlainFile open_of_many(const std::string& path) {
   PlainFile file = open_plain(path);
   rlimit limit{};
-  if (file.code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return file;
+  if (file.code != EMFILE || ::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max)
+    return file;
   limit.rlim_cur = limit.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return file;
   return open_plain(path);
@@ -42,7 +46,8 @@ template <class Stored>
 void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, int32_t* out) {
   thread_local std::vector<Stored> stored;
   stored.resize(static_cast<size_t>(count));
-  from.bytes.read(from.header + begin * static_cast<int64_t>(sizeof(Stored)), stored.data(), count * static_cast<int64_t>(sizeof(Stored)));
+  from.bytes.read(from.header + begin * static_cast<int64_t>(sizeof(Stored)), stored.data(),
+                  count * static_cast<int64_t>(sizeof(Stored)));
   for (int64_t i = 0; i < count; ++i) {
     const Stored token = stored[static_cast<size_t>(i)];
     if (static_cast<int64_t>(token) >= vocab) [[unlikely]]
@@ -51,14 +56,17 @@ void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, in
   }
 }
 
-// Formats of others put a header like ours before their tokens, with a date as its magic: read as tokens it would be wrong without a word.
+// Formats of others put a header like ours before their tokens, with a date as its magic: read as tokens it
+// would be wrong without a word.
 bool looks_like_a_header(const std::vector<std::byte>& head) {
   if (static_cast<int64_t>(head.size()) < kTokenHeaderBytes) return false;
   std::vector<int32_t> words(static_cast<size_t>(kTokenHeaderBytes / 4));
   std::memcpy(words.data(), head.data(), static_cast<size_t>(kTokenHeaderBytes));
   const int32_t magic = words[0], month = magic / 100 % 100, day = magic % 100;
-  const bool date = magic >= 20150101 && magic < 21000000 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
-  return date && words[1] >= 0 && words[1] < 1000 && std::all_of(words.begin() + 8, words.end(), [](int32_t word) { return word == 0; });
+  const bool date =
+      magic >= 20150101 && magic < 21000000 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
+  return date && words[1] >= 0 && words[1] < 1000 &&
+         std::all_of(words.begin() + 8, words.end(), [](int32_t word) { return word == 0; });
 }
 
 }  // namespace
@@ -66,7 +74,9 @@ bool looks_like_a_header(const std::vector<std::byte>& head) {
 FileBytes::FileBytes(const std::string& path) : path_(path) {
   PlainFile file = open_of_many(path);
   if (file.code == EMFILE)
-    unreadable(path, str(file.why, ": each file of 1 MiB or more is held open; give fewer, larger files, or raise the limit (ulimit -n)"));
+    unreadable(path, str(file.why,
+                         ": each file of 1 MiB or more is held open; give fewer, larger files, or raise the "
+                         "limit (ulimit -n)"));
   if (!file.fd) unreadable(path, file.why);
   stamp_ = stamp_of(file.fd.get(), path);
   fd_ = std::move(file.fd);
@@ -78,7 +88,8 @@ FileBytes::FileBytes(const std::string& path) : path_(path) {
 }
 
 void FileBytes::read(int64_t offset, void* out, int64_t bytes) const {
-  LS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= stamp_.bytes, path_, ": bytes ", offset, " + ", bytes, " of ", stamp_.bytes);
+  LS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= stamp_.bytes, path_, ": bytes ", offset, " + ",
+           bytes, " of ", stamp_.bytes);
   if (!fd_) {
     if (bytes) std::memcpy(out, copy_.data() + offset, static_cast<size_t>(bytes));
     return;
@@ -126,34 +137,42 @@ Source Source::stored(const std::string& path, int width) {
   if (size >= 4) std::memcpy(&magic, head.data(), 4);
   if (magic == kTokenMagic) {
     if (size < kTokenHeaderBytes)
-      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its magic ", kTokenMagic, " announces a header of ",
-                          kTokenHeaderBytes, "; the file is cut short"));
+      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its magic ", kTokenMagic,
+                          " announces a header of ", kTokenHeaderBytes, "; the file is cut short"));
     int32_t version = 0, count = 0;
     std::memcpy(&version, head.data() + 4, 4);
     std::memcpy(&count, head.data() + 8, 4);
-    if (version != 1) throw UserError(str("data.paths: ", path, " has header version ", version, "; version 1 is read (uint16 tokens)"));
+    if (version != 1)
+      throw UserError(
+          str("data.paths: ", path, " has header version ", version, "; version 1 is read (uint16 tokens)"));
     if (width != 2)
       throw UserError(
-          str("data.paths: ", path, " has a header of version 1, which means uint16 tokens, but data.dtype is uint32; use uint16"));
+          str("data.paths: ", path,
+              " has a header of version 1, which means uint16 tokens, but data.dtype is uint32; use uint16"));
     if (count < 0 || kTokenHeaderBytes + 2 * int64_t{count} != size)
-      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its header counts ", count, " tokens, which makes ",
-                          kTokenHeaderBytes + 2 * int64_t{count}, "; the file is cut short or its header is wrong"));
+      throw UserError(str("data.paths: ", path, " has ", size, " bytes, but its header counts ", count,
+                          " tokens, which makes ", kTokenHeaderBytes + 2 * int64_t{count},
+                          "; the file is cut short or its header is wrong"));
     out.header = kTokenHeaderBytes;
     out.tokens = count;
     return out;
   }
   if (looks_like_a_header(head))
-    throw UserError(str("data.paths: ", path, " begins with what looks like a header of magic ", magic, "; a header of magic ", kTokenMagic,
-                        " (uint16 tokens) is read, and files without one: write the tokens anew, or cut its first ", kTokenHeaderBytes, " bytes off"));
+    throw UserError(
+        str("data.paths: ", path, " begins with what looks like a header of magic ", magic,
+            "; a header of magic ", kTokenMagic,
+            " (uint16 tokens) is read, and files without one: write the tokens anew, or cut its first ",
+            kTokenHeaderBytes, " bytes off"));
   if (size % width)
-    throw UserError(str("data.paths: ", path, " has ", size, " bytes, which is no multiple of ", width, " (data.dtype uint", 8 * width,
-                        "); wrong dtype, or the file is cut short"));
+    throw UserError(str("data.paths: ", path, " has ", size, " bytes, which is no multiple of ", width,
+                        " (data.dtype uint", 8 * width, "); wrong dtype, or the file is cut short"));
   out.tokens = size / width;
   return out;
 }
 
 void Source::read(int64_t begin, int64_t count, int64_t vocab, int32_t* out) const {
-  LS_CHECK(begin >= 0 && count >= 0 && begin + count <= tokens, path, ": tokens ", begin, " + ", count, " of ", tokens);
+  LS_CHECK(begin >= 0 && count >= 0 && begin + count <= tokens, path, ": tokens ", begin, " + ", count,
+           " of ", tokens);
   if (width == 1) read_as<uint8_t>(*this, begin, count, vocab, out);
   if (width == 2) read_as<uint16_t>(*this, begin, count, vocab, out);
   if (width == 4) read_as<uint32_t>(*this, begin, count, vocab, out);
@@ -166,8 +185,10 @@ std::vector<std::byte> Source::head(int64_t most) const {
 }
 
 std::string Source::beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const {
-  return str("token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width, ") >= model.vocab ", vocab,
-             width == 1 ? "; set model.vocab to 256 for bytes" : "; set model.vocab and data.dtype to those of the file");
+  return str("token id ", id, " at ", path, ", token ", token, " (byte ", header + token * width,
+             ") >= model.vocab ", vocab,
+             width == 1 ? "; set model.vocab to 256 for bytes"
+                        : "; set model.vocab and data.dtype to those of the file");
 }
 
 }  // namespace lockstep::data

@@ -1,4 +1,5 @@
-// One data file as a row of tokens: text as bytes, or stored uint16 / uint32 (little-endian), with or without the 1024-byte header.
+// One data file as a row of tokens: text as bytes, or stored uint16 / uint32 (little-endian), with or without
+// the 1024-byte header.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,10 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-// The bytes of a plain file. It is read through its descriptor, held from here on: a file that is deleted or replaced meanwhile stays readable,
-// and one that becomes shorter is an error with its name, never a fault of memory. Files below 1 MiB are kept in memory instead, because a
-// process has a limited number of descriptors. Throws UserError if the system refuses to open or read the file, and for a FIFO, a device or a
+// The bytes of a plain file. It is read through its descriptor, held from here on: a file that is deleted or
+// replaced meanwhile stays readable, and one that becomes shorter is an error with its name, never a fault of
+// memory. Files below 1 MiB are kept in memory instead, because a process has a limited number of
+// descriptors. Throws UserError if the system refuses to open or read the file, and for a FIFO, a device or a
 // folder, without waiting for one.
 class FileBytes {
  public:
@@ -28,7 +30,8 @@ class FileBytes {
   const FileStamp& stamp() const { return stamp_; }
   // Bytes offset..offset+bytes-1. UserError naming the file and both sizes when it ends before.
   void read(int64_t offset, void* out, int64_t bytes) const;
-  // Whether the file that was opened has other bytes now, as far as its size and time of writing tell. False for one that is in memory.
+  // Whether the file that was opened has other bytes now, as far as its size and time of writing tell. False
+  // for one that is in memory.
   bool changed() const;
 
  private:
@@ -38,11 +41,12 @@ class FileBytes {
   std::vector<std::byte> copy_;
 };
 
-// True if the first 8 KiB look like no text: a NUL byte, or more than one control byte in 20 (white space, backspace and escape are
-// text; so is every byte from 128 up, hence UTF-8 and Latin-1 alike).
+// True if the first 8 KiB look like no text: a NUL byte, or more than one control byte in 20 (white space,
+// backspace and escape are text; so is every byte from 128 up, hence UTF-8 and Latin-1 alike).
 bool looks_binary(const std::byte* data, int64_t size);
 
-// The header of llm.c's token files: int32[256] with magic, version and token count first; uint16 tokens follow.
+// The header of llm.c's token files: int32[256] with magic, version and token count first; uint16 tokens
+// follow.
 inline constexpr int32_t kTokenMagic = 20240520;
 inline constexpr int64_t kTokenHeaderBytes = 1024;
 
@@ -55,14 +59,15 @@ struct Source {
 
   // Text, a byte a token.
   static Source text(const std::string& path);
-  // Stored tokens of `width` 2 or 4 bytes; a header is recognised by its magic. Throws UserError: empty file, a size that is no multiple
-  // of width, and with a header: an unknown version, a file shorter or longer than the header's count says, width 4; and for what looks like
-  // a header of another magic.
+  // Stored tokens of `width` 2 or 4 bytes; a header is recognised by its magic. Throws UserError: empty file,
+  // a size that is no multiple of width, and with a header: an unknown version, a file shorter or longer than
+  // the header's count says, width 4; and for what looks like a header of another magic.
   static Source stored(const std::string& path, int width);
 
   // The first bytes, at most `most`.
   std::vector<std::byte> head(int64_t most) const;
-  // out[0..count-1] = tokens begin..begin+count-1. Throws UserError naming file, token and byte offset if a token is >= vocab.
+  // out[0..count-1] = tokens begin..begin+count-1. Throws UserError naming file, token and byte offset if a
+  // token is >= vocab.
   void read(int64_t begin, int64_t count, int64_t vocab, int32_t* out) const;
   // The text of that error.
   std::string beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const;

@@ -37,17 +37,20 @@ struct Cgroups {
 constexpr Cgroups kV2{"memory.max", "memory.current", "file"};
 constexpr Cgroups kV1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"};
 
-// The tightest limit from `path` below `mount` up to the mount itself. A path that is not there belongs to another namespace: the mount is ours.
+// The tightest limit from `path` below `mount` up to the mount itself. A path that is not there belongs to
+// another namespace: the mount is ours.
 void along(const std::string& mount, fs::path path, const Cgroups& names, HostMemory& least) {
   if (!fs::exists(mount + "/" + path.relative_path().string())) path = "/";
   for (;; path = path.parent_path()) {
     const std::string folder = (fs::path(mount) / path.relative_path()).string();
     const auto limit = number_of(folder + "/" + names.limit);
     if (limit && *limit < kNoLimit) {
-      const int64_t used = number_of(folder + "/" + names.used).value_or(0) - number_in(folder + "/memory.stat", names.files).value_or(0);
+      const int64_t used = number_of(folder + "/" + names.used).value_or(0) -
+                           number_in(folder + "/memory.stat", names.files).value_or(0);
       const int64_t left = std::max<int64_t>(1, *limit - std::max<int64_t>(0, used));
       if (left < least.bytes || !least.bytes)
-        least = {left, str("the cgroup ", path.string(), " may hold ", bytes_text(static_cast<double>(*limit)), " (", names.limit, ") and holds ",
+        least = {left, str("the cgroup ", path.string(), " may hold ",
+                           bytes_text(static_cast<double>(*limit)), " (", names.limit, ") and holds ",
                            bytes_text(static_cast<double>(std::max<int64_t>(0, used))))};
     }
     if (!path.has_relative_path()) return;
@@ -62,7 +65,8 @@ HostMemory host_memory(const std::string& root) {
   HostMemory least;
   const std::string meminfo = root + "/proc/meminfo";
   if (auto available = number_in(meminfo, "MemAvailable:"))
-    least = {(*available + number_in(meminfo, "SwapFree:").value_or(0)) * 1024, "MemAvailable and SwapFree of /proc/meminfo"};
+    least = {(*available + number_in(meminfo, "SwapFree:").value_or(0)) * 1024,
+             "MemAvailable and SwapFree of /proc/meminfo"};
   std::ifstream own(root + "/proc/self/cgroup");
   for (std::string line; std::getline(own, line);) {  // "0::/path" of v2, "4:memory:/path" of v1
     const auto parts = split(line, ':');
@@ -70,7 +74,8 @@ HostMemory host_memory(const std::string& root) {
     const std::string path = line.substr(parts[0].size() + parts[1].size() + 2);
     const auto controllers = split(parts[1], ',');
     if (parts[1].empty()) along(root + "/sys/fs/cgroup", path, kV2, least);
-    if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) along(root + "/sys/fs/cgroup/memory", path, kV1, least);
+    if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end())
+      along(root + "/sys/fs/cgroup/memory", path, kV1, least);
   }
   return least;
 }
@@ -79,21 +84,31 @@ std::optional<int64_t> address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   const int64_t mapped = number_of("/proc/self/statm").value_or(0) * sysconf(_SC_PAGESIZE);
-  return std::max<int64_t>(1, static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(kNoLimit))) - mapped);
+  return std::max<int64_t>(
+      1, static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, static_cast<rlim_t>(kNoLimit))) - mapped);
 }
 
-std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs, const HostMemory& host) {
-  if (!host.bytes || static_cast<double>(needs.exact()) * static_cast<double>(ranks) <= static_cast<double>(host.bytes)) return "";
+std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
+                              const HostMemory& host) {
+  if (!host.bytes ||
+      static_cast<double>(needs.exact()) * static_cast<double>(ranks) <= static_cast<double>(host.bytes))
+    return "";
   auto text_of = [](double bytes) { return bytes_text(bytes); };
   const auto exact = [](const MemoryPart& part) { return part.bound ? 0 : part.bytes; };
-  auto most = std::max_element(needs.parts.begin(), needs.parts.end(), [&](const auto& a, const auto& b) { return exact(a) < exact(b); });
+  auto most = std::max_element(needs.parts.begin(), needs.parts.end(),
+                               [&](const auto& a, const auto& b) { return exact(a) < exact(b); });
   const auto each = static_cast<double>(needs.exact());
   std::string out = str(name, " does not fit on this host: ");
-  if (ranks == 1) out += str("its rank needs ", text_of(each));
-  else out += str(ranks, " ranks need ", text_of(each * static_cast<double>(ranks)), " together, ", text_of(each), " each");
-  if (most != needs.parts.end()) out += str(", most of it for ", most->name, " (", text_of(static_cast<double>(most->bytes)), ")");
+  if (ranks == 1)
+    out += str("its rank needs ", text_of(each));
+  else
+    out += str(ranks, " ranks need ", text_of(each * static_cast<double>(ranks)), " together, ",
+               text_of(each), " each");
+  if (most != needs.parts.end())
+    out += str(", most of it for ", most->name, " (", text_of(static_cast<double>(most->bytes)), ")");
   return out + str("; there are ", text_of(static_cast<double>(host.bytes)), " (", host.source,
-                   "). Choose a smaller model or batch.micro, ", ranks == 1 ? "" : "fewer ranks, the mesh dim dp_shard, ",
+                   "). Choose a smaller model or batch.micro, ",
+                   ranks == 1 ? "" : "fewer ranks, the mesh dim dp_shard, ",
                    "compile.memory_budget, or more memory; trainrun plan prints the parts");
 }
 

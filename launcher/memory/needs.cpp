@@ -124,8 +124,9 @@ std::optional<Fit> largest_fit(const std::vector<int64_t>& divisors, const Mesh&
 }
 }  // namespace
 
-std::optional<Fit> nearest_fit(int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
-                               const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of) {
+std::optional<Fit> nearest_fit(
+    int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
+    const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of) {
   std::vector<int64_t> divisors;
   for (int64_t d = micro - 1; d >= 1; --d)
     if (micro % d == 0) divisors.push_back(d);
@@ -143,42 +144,55 @@ namespace {
 std::string row(const std::string& name, const std::string& value) {
   return str("  ", name, std::string(name.size() < 26 ? 26 - name.size() : 1, ' '), value, "\n");
 }
-std::string sized(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
+std::string sized(int64_t bytes) {
+  return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")");
+}
 std::string ranks_text(int64_t ranks) { return str(ranks, ranks == 1 ? " rank" : " ranks"); }
 }  // namespace
 
 std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has) {
   std::string out;
-  for (const auto& part : needs.parts) out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
+  for (const auto& part : needs.parts)
+    out += row(part.name, str(part.bound ? "at most " : "", sized(part.bytes)));
   int64_t total = needs.total();
   out += row("together", str(total > needs.exact() ? "at most " : "", sized(total)));
   if (available > 0) {
     char share[64];
-    std::snprintf(share, sizeof share, ", %.1f %% of it is needed", 100.0 * static_cast<double>(total) / static_cast<double>(available));
+    std::snprintf(share, sizeof share, ", %.1f %% of it is needed",
+                  100.0 * static_cast<double>(total) / static_cast<double>(available));
     out += row(has, sized(available) + share);
   }
   return out;
 }
 
-std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs, int64_t available,
-                         const std::optional<Fit>& fit) {
-  auto most = std::max_element(needs.parts.begin(), needs.parts.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs,
+                         int64_t available, const std::optional<Fit>& fit) {
+  auto most = std::max_element(needs.parts.begin(), needs.parts.end(),
+                               [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   auto text_of = [](int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
-  std::string out = str(name, " does not fit on ", ranks_text(ranks), ": the fullest one needs ", text_of(needs.total()), " of the ",
-                        text_of(available), " of its device");
+  std::string out = str(name, " does not fit on ", ranks_text(ranks), ": the fullest one needs ",
+                        text_of(needs.total()), " of the ", text_of(available), " of its device");
   if (most != needs.parts.end()) out += str(", most of it for ", most->name, " (", text_of(most->bytes), ")");
-  if (!fit) return out + "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device";
+  if (!fit)
+    return out +
+           "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a "
+           "larger device";
   out += "; ";
   if (!fit->mesh.empty())
-    return out + str("batch.micro ", fit->micro, " on ", ranks_text(fit->ranks), ", mesh ", fit->mesh, ", fits (", text_of(fit->bytes), ")");
+    return out + str("batch.micro ", fit->micro, " on ", ranks_text(fit->ranks), ", mesh ", fit->mesh,
+                     ", fits (", text_of(fit->bytes), ")");
   if (fit->micro != micro) out += str("batch.micro ", fit->micro, fit->ranks == ranks ? " fits" : " on ");
-  if (fit->ranks != ranks) out += str(ranks_text(fit->ranks), fit->micro == micro ? str(" with batch.micro ", micro, " fit") : " fits");
+  if (fit->ranks != ranks)
+    out +=
+        str(ranks_text(fit->ranks), fit->micro == micro ? str(" with batch.micro ", micro, " fit") : " fits");
   return out + str(" (", text_of(fit->bytes), ")");
 }
 
 int64_t parse_memory(const std::string& text) {
   if (auto bytes = parse_bytes(text)) return *bytes;
-  throw UserError(str("memory is \"", text, "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in 141GB or 80GiB"));
+  throw UserError(
+      str("memory is \"", text,
+          "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in 141GB or 80GiB"));
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// What a rank takes of its device's memory, part by part, and the nearest config that fits. Arithmetic alone: nothing is allocated, no
-// device is asked.
+// What a rank takes of its device's memory, part by part, and the nearest config that fits. Arithmetic alone:
+// nothing is allocated, no device is asked.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,26 @@
 
 namespace lockstep {
 
-// What the driver and the libraries take beside what the program allocates, on CUDA: upper bounds, bytes. Measured on one H200 beside
-// state, arena and reduction: 0.28 GiB for gpt2_124m, 0.69 GiB for gpt2_1558m and 0.13 GiB for llama_1b5 (machine code, library handles,
-// captured programs, and what the driver rounds up); the context takes about 0.5 GiB more.
+// What the driver and the libraries take beside what the program allocates, on CUDA: upper bounds, bytes.
+// Measured on one H200 beside state, arena and reduction: 0.28 GiB for gpt2_124m, 0.69 GiB for gpt2_1558m and
+// 0.13 GiB for llama_1b5 (machine code, library handles, captured programs, and what the driver rounds up);
+// the context takes about 0.5 GiB more.
 struct LibraryBounds {
-  int64_t context = int64_t{600} << 20;       // of the driver; taken before the program asks what is free
-  int64_t libraries = int64_t{1} << 30;       // what is loaded and rounded up afterwards
-  int64_t communicator = int64_t{1536} << 20;  // each, of NCCL: channels and their buffers; 1.28 GiB for 2 H200s with NCCL 2.28.9
-  // Of contractions (32 MiB) and of attention's backward pass (scores, at most 4 GiB at a time); 0 where the step was planned on the device
-  // itself: its arena then holds them to the byte.
+  int64_t context = int64_t{600} << 20;  // of the driver; taken before the program asks what is free
+  int64_t libraries = int64_t{1} << 30;  // what is loaded and rounded up afterwards
+  int64_t communicator =
+      int64_t{1536}
+      << 20;  // each, of NCCL: channels and their buffers; 1.28 GiB for 2 H200s with NCCL 2.28.9
+  // Of contractions (32 MiB) and of attention's backward pass (scores, at most 4 GiB at a time); 0 where the
+  // step was planned on the device itself: its arena then holds them to the byte.
   int64_t workspace = (int64_t{4} << 30) + (int64_t{32} << 20);
 };
 
-// The same of a rank on the CPU, in its host's memory. Measured beside state, arena and reduction: 75 MiB (program, MPI, oneDNN, kernels, and
-// what the data takes), and less than 1 MiB for each communicator.
-inline LibraryBounds host_bounds() { return {.context = 0, .libraries = int64_t{256} << 20, .communicator = int64_t{16} << 20, .workspace = 0}; }
+// The same of a rank on the CPU, in its host's memory. Measured beside state, arena and reduction: 75 MiB
+// (program, MPI, oneDNN, kernels, and what the data takes), and less than 1 MiB for each communicator.
+inline LibraryBounds host_bounds() {
+  return {.context = 0, .libraries = int64_t{256} << 20, .communicator = int64_t{16} << 20, .workspace = 0};
+}
 
 struct MemoryPart {
   std::string name;
@@ -42,42 +47,49 @@ struct MemoryNeeds {
 
 // What is known of a step on its fullest rank, bytes.
 struct StepBytes {
-  int64_t arena = 0;       // activations and workspaces of the compiled graphs, without `copies`
-  int64_t copies = 0;      // of weights in the dtype that layers compute in, made once per step
-  int64_t batches = 0;     // ids and targets of the rank's micro-batches, training and evaluation
-  int64_t evaluation = 0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own
-  int64_t reduction = 0;   // lanes and buckets of gradients, their exchange, and the buffers of the update
+  int64_t arena = 0;    // activations and workspaces of the compiled graphs, without `copies`
+  int64_t copies = 0;   // of weights in the dtype that layers compute in, made once per step
+  int64_t batches = 0;  // ids and targets of the rank's micro-batches, training and evaluation
+  int64_t evaluation =
+      0;  // arenas of the evaluation step: it is compiled beside the training step and keeps its own
+  int64_t reduction = 0;  // lanes and buckets of gradients, their exchange, and the buffers of the update
 };
 
-// Communicators of a mesh: one for each dim of more than one rank, one for the data dims together where there are several of them, and with
-// an exchange inside hosts of `seats` data ranks and across them one for each of the two, unless a dim has its ranks.
+// Communicators of a mesh: one for each dim of more than one rank, one for the data dims together where there
+// are several of them, and with an exchange inside hosts of `seats` data ranks and across them one for each
+// of the two, unless a dim has its ranks.
 int64_t communicators(const Mesh& mesh, int seats = 0);
 
-// The parts of the fullest rank of a mesh on a device whose libraries take `bounds`. Nothing is in two of them. The host keeps a second
-// copy of the state, which is not counted here.
+// The parts of the fullest rank of a mesh on a device whose libraries take `bounds`. Nothing is in two of
+// them. The host keeps a second copy of the state, which is not counted here.
 MemoryNeeds device_needs(const State& state, const StepBytes& step, const LibraryBounds& bounds = {});
 
 // A micro-batch and a mesh that fit, and the bytes of the fullest rank.
 struct Fit {
   int64_t micro = 0, ranks = 0, bytes = 0;
-  std::string mesh{};  // its words, where they are more than a number of ranks on one dim of the same name; else empty
+  std::string mesh{};  // its words, where they are more than a number of ranks on one dim of the same name;
+                       // else empty
   bool operator==(const Fit&) const = default;
 };
-// The meshes near `mesh`, nearest first: itself; the same ranks with factors of 2 moved from dp_replicate to dp_shard (which is added where
-// it is missing), until all are; then 2, 4 and 8 times the ranks: on the largest data dim, and all data ranks on dp_shard. Dims outside the
-// data dims stay.
+// The meshes near `mesh`, nearest first: itself; the same ranks with factors of 2 moved from dp_replicate to
+// dp_shard (which is added where it is missing), until all are; then 2, 4 and 8 times the ranks: on the
+// largest data dim, and all data ranks on dp_shard. Dims outside the data dims stay.
 std::vector<Mesh> nearby_meshes(const Mesh& mesh);
-// The nearest config that takes at most `available` bytes: on the first mesh the largest proper divisor of `micro` that fits; else on each
-// of the others, in order, the largest divisor that fits, `micro` itself included. `bytes_of` gives the bytes of the fullest rank, nullopt
-// for a config that cannot be; bytes must not fall when micro grows.
-std::optional<Fit> nearest_fit(int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
-                               const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of);
+// The nearest config that takes at most `available` bytes: on the first mesh the largest proper divisor of
+// `micro` that fits; else on each of the others, in order, the largest divisor that fits, `micro` itself
+// included. `bytes_of` gives the bytes of the fullest rank, nullopt for a config that cannot be; bytes must
+// not fall when micro grows.
+std::optional<Fit> nearest_fit(
+    int64_t micro, const std::vector<Mesh>& meshes, int64_t available,
+    const std::function<std::optional<int64_t>(int64_t micro, const Mesh& mesh)>& bytes_of);
 
-// The table: a row for each part, the sum, and where `available` is not 0, the device (in the words `has`) and the share that is needed.
-std::string memory_table(const MemoryNeeds& needs, int64_t available, const std::string& has = "the device has");
+// The table: a row for each part, the sum, and where `available` is not 0, the device (in the words `has`)
+// and the share that is needed.
+std::string memory_table(const MemoryNeeds& needs, int64_t available,
+                         const std::string& has = "the device has");
 // Why a run is refused: both sizes, the largest part, and the nearest config that fits.
-std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs, int64_t available,
-                         const std::optional<Fit>& fit);
+std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs,
+                         int64_t available, const std::optional<Fit>& fit);
 
 // "141GB", "80GiB", "1.5 TB", "123456" (bytes). UserError for anything else, and for less than 1 byte.
 int64_t parse_memory(const std::string& text);

@@ -7,7 +7,8 @@
 
 namespace lockstep {
 
-Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan, const Device& device) {
+Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan,
+                   const Device& device) {
   const std::string word = roofline_of(device);
   if (word.empty()) {
     none_ = str("no roofline is known for ", device.describe());
@@ -33,8 +34,9 @@ std::optional<std::string> Foretold::measured(double seconds, const std::map<std
   for (const auto& [dim, waited] : exposed) exposed_[dim].push_back(waited);
   if (seconds_.size() < kSteps) return {};
   median_ = median_after_two(seconds_);
-  std::string out = none_.empty() ? predicted_and_measured(prediction_, median_)
-                                  : str("measured ", seconds_text(median_), " a step; not predicted (", none_, ")");
+  std::string out = none_.empty()
+                        ? predicted_and_measured(prediction_, median_)
+                        : str("measured ", seconds_text(median_), " a step; not predicted (", none_, ")");
   if (exposed_.empty()) return out;
   std::vector<std::string> dims;
   double all = 0;
@@ -42,7 +44,8 @@ std::optional<std::string> Foretold::measured(double seconds, const std::map<std
     all += median_after_two(waits);
     dims.push_back(str(dim, " ", seconds_text(median_after_two(waits))));
   }
-  out += str("; exposed communication of rank 0 ", seconds_text(all), exposed_.size() > 1 ? str(" (", join(dims, ", "), ")") : std::string());
+  out += str("; exposed communication of rank 0 ", seconds_text(all),
+             exposed_.size() > 1 ? str(" (", join(dims, ", "), ")") : std::string());
   if (none_.empty()) out += str(", predicted ", seconds_text(prediction_.exposed_s));
   return out;
 }

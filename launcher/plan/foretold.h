@@ -1,4 +1,5 @@
-// Foretold: a run's predicted step time beside its measured one, said once, after the tenth step of a process.
+// Foretold: a run's predicted step time beside its measured one, said once, after the tenth step of a
+// process.
 #pragma once
 
 #include <map>
@@ -13,10 +14,12 @@ namespace lockstep {
 class Foretold {
  public:
   static constexpr size_t kSteps = 10;
-  // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without calls, have no prediction.
+  // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without
+  // calls, have no prediction.
   Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan, const Device& device);
-  // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At the tenth: the line to print, with the median of the steps from the third on (the first two load libraries and
-  // capture); else nothing.
+  // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At
+  // the tenth: the line to print, with the median of the steps from the third on (the first two load
+  // libraries and capture); else nothing.
   std::optional<std::string> measured(double seconds, const std::map<std::string, double>& exposed = {});
   // Once measured: both, in seconds; 0 where there is no prediction.
   double predicted_s() const { return prediction_.step_s; }

@@ -19,7 +19,9 @@ namespace {
 std::string pattern_of(const std::string& fqn) {
   auto parts = split(fqn, '.');
   for (auto& part : parts)
-    if (!part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); })) part = "*";
+    if (!part.empty() &&
+        std::all_of(part.begin(), part.end(), [](unsigned char c) { return std::isdigit(c); }))
+      part = "*";
   return join(parts, ".");
 }
 std::string role_of(const Spec& spec) {
@@ -28,7 +30,8 @@ std::string role_of(const Spec& spec) {
 std::string placements_of(const Layout& layout, const Mesh& mesh) {
   std::vector<std::string> out;
   for (const auto& [dim, placement] : layout.splits)
-    if (mesh.shape[static_cast<size_t>(dim)] > 1) out.push_back(str(mesh.dim_names[static_cast<size_t>(dim)], ": ", text(placement)));
+    if (mesh.shape[static_cast<size_t>(dim)] > 1)
+      out.push_back(str(mesh.dim_names[static_cast<size_t>(dim)], ": ", text(placement)));
   return join(out, ", ");
 }
 bool alike(const PlanTensors& a, const PlanTensors& b) {
@@ -42,9 +45,15 @@ std::vector<PlanTensors> tensor_rows(const State& state) {
   std::map<std::string, size_t> index;  // of everything that a row shares
   for (const auto& spec : state.specs()) {
     const Layout layout = state.layout(spec.fqn);
-    PlanTensors row{pattern_of(spec.fqn), role_of(spec), shape_text(spec.dtype, spec.shape), placements_of(layout, mesh), 1,
-                    numel(padded_local_shape(layout, mesh, spec.shape)) * static_cast<int64_t>(size_of(spec.dtype))};
-    auto [found, added] = index.try_emplace(str(row.name, "|", row.role, "|", row.type, "|", row.placements, "|", row.bytes), rows.size());
+    PlanTensors row{
+        pattern_of(spec.fqn),
+        role_of(spec),
+        shape_text(spec.dtype, spec.shape),
+        placements_of(layout, mesh),
+        1,
+        numel(padded_local_shape(layout, mesh, spec.shape)) * static_cast<int64_t>(size_of(spec.dtype))};
+    auto [found, added] = index.try_emplace(
+        str(row.name, "|", row.role, "|", row.type, "|", row.placements, "|", row.bytes), rows.size());
     if (added)
       rows.push_back(std::move(row));
     else
@@ -57,12 +66,14 @@ std::vector<PlanTensors> tensor_rows(const State& state) {
     const size_t dot = row.name.rfind('.');
     const std::string stem = row.name.substr(0, dot);
     auto found = stems.find(stem);
-    if (row.role == "moments" && dot != std::string::npos && found != stems.end() && alike(out[found->second], row) &&
-        out[found->second].count % row.count == 0) {
+    if (row.role == "moments" && dot != std::string::npos && found != stems.end() &&
+        alike(out[found->second], row) && out[found->second].count % row.count == 0) {
       PlanTensors& whole = out[found->second];
       std::string& name = whole.name;
-      if (name.back() == '}') name.pop_back();
-      else name.insert(dot + 1, "{");
+      if (name.back() == '}')
+        name.pop_back();
+      else
+        name.insert(dot + 1, "{");
       name += "," + row.name.substr(dot + 1) + "}";
       whole.count += row.count;
       continue;
@@ -88,7 +99,8 @@ std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks
   return out;
 }
 
-PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline, const std::string& why) {
+PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
+                       const std::string& why) {
   const PaperStep& step = run.step;
   const StepPlan& plan = step.plan;
   PlanReport out;
@@ -103,7 +115,8 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.whole_on_tp = whole_on_tp(run.state, run.words);
   if (plan.options.memory_budget != kRecomputeNothing) out.computed_again = text(plan.recompute);
   // The body is a rank's share of what the ranks outside the data dims compute together.
-  out.flops = step.executables.body->flops() * static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
+  out.flops = step.executables.body->flops() *
+              static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
   out.tokens = config.batch.global * config.model.context;
 
   out.state = run.state.bytes_per_rank();
@@ -111,32 +124,47 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.reduction = step.reduction;
   int64_t fragments = 0;
   for (const auto& fragment : step.executables.fragments) fragments += fragment->arena_bytes();
-  for (const MemoryPart& part : {MemoryPart{"forward and backward", step.executables.body->arena_bytes()},
-                                 MemoryPart{"made of weights once a step", step.executables.seed->arena_bytes()},
-                                 MemoryPart{"token counts", step.executables.count->arena_bytes()}, MemoryPart{"between sums and update", fragments},
-                                 MemoryPart{"partial sums of gradients", step.reduction - step.tail}, MemoryPart{"sums, update and gathers", step.tail}})
+  for (const MemoryPart& part :
+       {MemoryPart{"forward and backward", step.executables.body->arena_bytes()},
+        MemoryPart{"made of weights once a step", step.executables.seed->arena_bytes()},
+        MemoryPart{"token counts", step.executables.count->arena_bytes()},
+        MemoryPart{"between sums and update", fragments},
+        MemoryPart{"partial sums of gradients", step.reduction - step.tail},
+        MemoryPart{"sums, update and gathers", step.tail}})
     if (part.bytes) out.regions.push_back(part);
 
   out.micro_batches = plan.micro_batches;
   out.micro = config.batch.micro;
   out.lanes = plan.lanes;
   out.data_ranks = step.ranks;
-  if (step.ranks > 1) out.buckets = static_cast<int64_t>(plan.phases.buckets.size()), out.bucket_bytes = plan.options.bucket_bytes;
+  if (step.ranks > 1)
+    out.buckets = static_cast<int64_t>(plan.phases.buckets.size()),
+    out.bucket_bytes = plan.options.bucket_bytes;
   out.hosts = hosts_of(config, run.words, 0).words;
   if (!plan.phases.streamed.empty())
-    out.gathers = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches" : "in each micro-batch", ", a bucket ahead of use; ",
-                      plan.options.reshard_after_forward ? "freed after forward, and again for backward" : "kept from forward to backward");
+    out.gathers = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches"
+                                                                : "in each micro-batch",
+                      ", a bucket ahead of use; ",
+                      plan.options.reshard_after_forward ? "freed after forward, and again for backward"
+                                                         : "kept from forward to backward");
   else if (config.mesh.zero == 3 && run.words.size("dp_shard") > 1)
     out.gathers = "once per step, kept over its micro-batches";
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
   while (advised > 1 && config.batch.global % advised) --advised;
-  if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro) out.advised_micro = advised;
+  if (plan.micro_batches < 4 * out.data_ranks && advised >= 1 && advised < config.batch.micro)
+    out.advised_micro = advised;
 
-  Roofline none{.name = "", .contraction = {{"fp32", 1}}, .memory = 1, .inside = {1, 0}, .across = {1, 0}, .measured_on = ""};
+  Roofline none{.name = "",
+                .contraction = {{"fp32", 1}},
+                .memory = 1,
+                .inside = {1, 0},
+                .across = {1, 0},
+                .measured_on = ""};
   out.prediction = predict(config, run.words, step, roofline ? *roofline : none);
   out.predicted = roofline && out.prediction.step_s > 0;
-  if (!out.predicted) out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
+  if (!out.predicted)
+    out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
   out.invariant = plan.options.invariant;
   out.certificate = certificate_of(plan, step.executables, step.ranks);
   return out;

@@ -12,15 +12,17 @@ namespace lockstep {
 
 // Tensors of the state that differ in numbers of their names alone.
 struct PlanTensors {
-  std::string name;        // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
+  std::string
+      name;  // "blocks.*.attn.qkv.weight"; moments: "optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq}"
   std::string role;        // "weights", "moments", "other state"
   std::string type;        // "f32[1152,384]"
-  std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims of more than one rank; "" where each rank has it whole
+  std::string placements;  // "tp: Shard(0,groups=3), dp_shard: Shard(0)" over mesh dims of more than one
+                           // rank; "" where each rank has it whole
   int64_t count = 0;       // how many
   int64_t bytes = 0;       // of one, on the fullest rank
 };
 
-struct PlanUse {  // of the slots for micro-batches on some number of data ranks
+struct PlanUse {                // of the slots for micro-batches on some number of data ranks
   int64_t ranks = 0, most = 0;  // micro-batches of the fullest rank
   double used = 0;              // share of the slots
 };
@@ -34,62 +36,75 @@ struct PlanReport {
   double flops = 0;              // contractions and attention of a step, all ranks together
   int64_t tokens = 0;
   std::vector<PlanTensors> tensors;
-  std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is not there
+  std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is
+                            // not there
 
   // Bytes of the fullest rank, exact.
   int64_t state = 0, arena = 0, reduction = 0;
   std::vector<MemoryPart> regions;  // of the arena, then of the reduction
 
-  // Of the fullest rank's device, or of its host on the CPU: exact parts and bounds. `available` 0: not known.
+  // Of the fullest rank's device, or of its host on the CPU: exact parts and bounds. `available` 0: not
+  // known.
   MemoryNeeds needs;
   int64_t available = 0;
   bool on_device = false;  // not the host's own memory
-  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it; source "": not asked.
+  // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it; source "":
+  // not asked.
   HostMemory host;
   int64_t host_ranks = 0;
-  std::string missing;     // why the plan was made without the device; else empty
+  std::string missing;         // why the plan was made without the device; else empty
   std::optional<Fit> nearest;  // where it does not fit
   bool fits() const { return available <= 0 || needs.total() <= available; }
 
   int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;
   int64_t buckets = 0, bucket_bytes = 0;  // of gradients, where they travel; bytes: the aim
-  std::string hosts;                      // how an exchange goes over hosts, in words; "" where all ranks exchange with all
-  std::string gathers;                    // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
+  std::string hosts;  // how an exchange goes over hosts, in words; "" where all ranks exchange with all
+  std::string
+      gathers;  // when ZeRO 3 gathers whole weights, in words; "" where nothing is gathered for the body
   std::vector<PlanUse> uses;  // this number of data ranks and neighbouring ones
   int64_t advised_micro = 0;  // of at least 4 micro-batches per rank; 0: no advice
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
-  std::string computed_again;  // what backward computes again under compile.memory_budget, in words; "" without one
+  std::string
+      computed_again;  // what backward computes again under compile.memory_budget, in words; "" without one
   bool invariant = true;
   std::string certificate;
 };
 
-// The tables of a run, without `needs`, `available`, `missing` and `nearest`. `roofline` null: no prediction, for the reason `why`.
-PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline, const std::string& why = "");
+// The tables of a run, without `needs`, `available`, `missing` and `nearest`. `roofline` null: no prediction,
+// for the reason `why`.
+PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
+                       const std::string& why = "");
 // Grouped rows of a state: weights, then moments, then the rest, in order of recording.
 std::vector<PlanTensors> tensor_rows(const State& state);
-// Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks` is one of them.
-std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks, LaneOrder order = LaneOrder::contiguous);
+// Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks`
+// is one of them.
+std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
+                             LaneOrder order = LaneOrder::contiguous);
 
 // Sections of short tables.
 std::string plan_text(const PlanReport& report);
 
-// The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers, all times seconds.
+// The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers,
+// all times seconds.
 //   name, ranks, mesh {shape [], dim_names []}
 //   model {parameters, state_bytes}
 //   tensors [{name, role, type, placements, count, bytes}]             bytes: of one, on the fullest rank
 //   memory {state, arena, reduction, total,                             the fullest rank, exact
 //           regions [{name, bytes}],
-//           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host), with bounds of what libraries take
-//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
-//           host {ranks, exact, available, source, fits} | null}       this host, on the CPU: of so many of the ranks together
-//   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null, weights_gathered | null}
-//   collectives [{dims, op, count, bytes, seconds, exposed}]            times null without a prediction
-//   utilisation [{ranks, micro_batches, used}], advised_micro | null
-//   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s, flops_per_s} | null
-//   no_prediction | null
-//   certificate, same_bits_on                                            "any" or "this" number of data ranks
+//           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host),
+//           with bounds of what libraries take
+//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null,
+//                   planned_without | null},
+//           host {ranks, exact, available, source, fits} | null}       this host, on the CPU: of so many of
+//           the ranks together
+//   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null,
+//   weights_gathered | null} collectives [{dims, op, count, bytes, seconds, exposed}]            times null
+//   without a prediction utilisation [{ranks, micro_batches, used}], advised_micro | null prediction
+//   {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s, flops_per_s}
+//   | null no_prediction | null certificate, same_bits_on                                            "any" or
+//   "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep

@@ -8,9 +8,15 @@
 namespace lockstep {
 
 namespace {
-std::string exact_bytes(int64_t bytes) { return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")"); }
-std::string padded(const std::string& text, size_t width) { return text + std::string(text.size() < width ? width - text.size() : 1, ' '); }
-std::string row(const std::string& name, const std::string& value) { return str("  ", padded(name, 26), value, "\n"); }
+std::string exact_bytes(int64_t bytes) {
+  return str(bytes, " bytes (", bytes_text(static_cast<double>(bytes)), ")");
+}
+std::string padded(const std::string& text, size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 1, ' ');
+}
+std::string row(const std::string& name, const std::string& value) {
+  return str("  ", padded(name, 26), value, "\n");
+}
 std::string formatted(const char* format, double value) {
   char text[64];
   std::snprintf(text, sizeof text, format, value);
@@ -28,8 +34,10 @@ std::string tensor_table(const PlanReport& report) {
   for (const auto& tensors : report.tensors) {
     if (tensors.role != role) out += str(role = tensors.role, ", per tensor on the fullest rank\n");
     std::string line = str("  ", padded(tensors.name, names + 2), padded(tensors.type, types + 2));
-    std::string size = str(tensors.count > 1 ? str(tensors.count, " x ") : "", bytes_text(static_cast<double>(tensors.bytes)));
-    out += str(line, padded(size, 18), tensors.placements.empty() ? "whole on every rank" : tensors.placements, "\n");
+    std::string size = str(tensors.count > 1 ? str(tensors.count, " x ") : "",
+                           bytes_text(static_cast<double>(tensors.bytes)));
+    out += str(line, padded(size, 18),
+               tensors.placements.empty() ? "whole on every rank" : tensors.placements, "\n");
   }
   return out;
 }
@@ -40,7 +48,9 @@ std::string traffic_table(const PlanReport& report) {
   for (const auto& traffic : report.prediction.traffic) {
     if (traffic.dims != dims) out += str("  on ", dims = traffic.dims, "\n");
     std::string line = str(traffic.count, " x, ", bytes_text(static_cast<double>(traffic.bytes)));
-    if (report.predicted) line = str(padded(line, 22), seconds_text(traffic.seconds), " under way, ", seconds_text(traffic.exposed_s), " exposed");
+    if (report.predicted)
+      line = str(padded(line, 22), seconds_text(traffic.seconds), " under way, ",
+                 seconds_text(traffic.exposed_s), " exposed");
     out += str("    ", padded(traffic.op, 24), line, "\n");
   }
   return out;
@@ -49,22 +59,28 @@ std::string traffic_table(const PlanReport& report) {
 std::string prediction_table(const PlanReport& report) {
   const Prediction& p = report.prediction;
   if (!report.predicted) return str("predicted step time: none (", report.no_prediction, ")\n");
-  std::string out = str("predicted step time, by the roofline ", p.roofline, p.measured_on.empty() ? "" : str(" (", p.measured_on, ")"), "\n");
+  std::string out = str("predicted step time, by the roofline ", p.roofline,
+                        p.measured_on.empty() ? "" : str(" (", p.measured_on, ")"), "\n");
   out += row("micro-batches", str(p.micro_batches, " x ", seconds_text(p.body_s)));
   out += row("once a step", seconds_text(p.once_s));
   out += row("exposed communication", seconds_text(p.exposed_s));
   out += row("together", str(seconds_text(p.step_s), ", ", formatted("%.4g", p.tokens_per_s), " tokens/s, ",
                              formatted("%.4g", p.flops_per_s / 1e12), " TFLOP/s per rank"));
-  if (p.beyond_node) out += "  measured on one node only: how these ranks cross nodes is assumed, not measured\n";
+  if (p.beyond_node)
+    out += "  measured on one node only: how these ranks cross nodes is assumed, not measured\n";
   return out;
 }
 
 std::string host_words(const PlanReport& report) {
-  std::string out = row("this host has", str(exact_bytes(report.host.bytes), " for ", ranks_text(report.host_ranks), " (", report.host.source, ")"));
+  std::string out = row("this host has", str(exact_bytes(report.host.bytes), " for ",
+                                             ranks_text(report.host_ranks), " (", report.host.source, ")"));
   const std::string wrong = does_not_fit_host(report.name, report.host_ranks, report.needs, report.host);
   const double all = static_cast<double>(report.needs.exact()) * static_cast<double>(report.host_ranks);
-  return out + (wrong.empty() ? "" : str("  THIS HOST CANNOT HOLD IT: ", ranks_text(report.host_ranks), report.host_ranks == 1 ? " needs " : " need ", bytes_text(all),
-                                         report.host_ranks == 1 ? "" : " together", "; trainrun run would refuse it here\n"));
+  return out + (wrong.empty() ? ""
+                              : str("  THIS HOST CANNOT HOLD IT: ", ranks_text(report.host_ranks),
+                                    report.host_ranks == 1 ? " needs " : " need ", bytes_text(all),
+                                    report.host_ranks == 1 ? "" : " together",
+                                    "; trainrun run would refuse it here\n"));
 }
 
 std::string fit_words(const PlanReport& report) {
@@ -73,45 +89,56 @@ std::string fit_words(const PlanReport& report) {
   if (!report.nearest) return "  it does not fit, and neither does any mesh of up to 8 times the ranks\n";
   const Fit& fit = *report.nearest;
   return str("  it does not fit; nearest that does: batch.micro ", fit.micro, " on ", ranks_text(fit.ranks),
-             fit.mesh.empty() ? "" : str(", mesh ", fit.mesh), " (", bytes_text(static_cast<double>(fit.bytes)), ")\n");
+             fit.mesh.empty() ? "" : str(", mesh ", fit.mesh), " (",
+             bytes_text(static_cast<double>(fit.bytes)), ")\n");
 }
 }  // namespace
 
 std::string plan_text(const PlanReport& r) {
   std::string out = str(r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "\n\n");
-  out += "model\n" + row("parameters", str(r.parameters)) + row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
+  out += "model\n" + row("parameters", str(r.parameters)) +
+         row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
   out += tensor_table(r);
   if (!r.whole_on_tp.empty()) out += str("  ", r.whole_on_tp, "\n");
   out += "memory of the fullest rank\n";
-  out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) + row("reduction", exact_bytes(r.reduction));
+  out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) +
+         row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));
   if (!r.computed_again.empty()) out += row("computed again", r.computed_again);
   out += "arena and reduction by region\n";
   for (const auto& region : r.regions) out += row(region.name, exact_bytes(region.bytes));
   if (!r.needs.parts.empty()) {
-    out += r.on_device ? "memory of the fullest rank's device\n" : "memory of the fullest rank, with its libraries\n";
+    out += r.on_device ? "memory of the fullest rank's device\n"
+                       : "memory of the fullest rank, with its libraries\n";
     out += memory_table(r.needs, r.available) + fit_words(r);
     if (r.host.bytes) out += host_words(r);
     if (!r.missing.empty())
       out += str("  planned without the device (", r.missing,
-                 "):\n  contractions and attention are counted with the CPU's workspaces, and the library workspaces are the device's bound\n");
+                 "):\n  contractions and attention are counted with the CPU's workspaces, and the library "
+                 "workspaces are the device's bound\n");
   }
   out += "step\n";
-  out += row("micro-batches", str(r.micro_batches, " of ", r.micro, " sequences, in ", r.lanes, " lanes")) + row("tokens", str(r.tokens));
+  out += row("micro-batches", str(r.micro_batches, " of ", r.micro, " sequences, in ", r.lanes, " lanes")) +
+         row("tokens", str(r.tokens));
   out += row("contractions", formatted("%.4g", r.flops / 1e9) + " Gflop, all ranks together");
-  if (r.buckets) out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));
+  if (r.buckets)
+    out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));
   if (!r.hosts.empty()) out += row("exchange", r.hosts);
   if (!r.gathers.empty()) out += row("weights gathered", r.gathers);
   out += traffic_table(r);
   out += "micro-batches per rank, by number of data ranks\n";
   for (const auto& use : r.uses)
-    out += row(str(use.ranks), str(use.most, " on the fullest, ", formatted("%.0f", 100 * use.used), " % of the slots are used",
-                                   use.ranks == r.data_ranks ? "  <- this plan" : ""));
+    out += row(str(use.ranks),
+               str(use.most, " on the fullest, ", formatted("%.0f", 100 * use.used),
+                   " % of the slots are used", use.ranks == r.data_ranks ? "  <- this plan" : ""));
   if (r.advised_micro)
-    out += str("  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro ", r.advised_micro, " gives that\n");
+    out += str(
+        "  advice: at least 4 micro-batches per rank keep ranks busy on other cluster sizes; batch.micro ",
+        r.advised_micro, " gives that\n");
   out += prediction_table(r);
-  out += str("numerics certificate", r.missing.empty() ? "" : " of the CPU, since the device is not here", " (equal certificates promise equal bits, on ",
-             r.invariant ? "any" : "this", " number of data ranks)\n", row("", r.certificate));
+  out += str("numerics certificate", r.missing.empty() ? "" : " of the CPU, since the device is not here",
+             " (equal certificates promise equal bits, on ", r.invariant ? "any" : "this",
+             " number of data ranks)\n", row("", r.certificate));
   return out;
 }
 

@@ -19,21 +19,24 @@ GroupShape group_shape(const Mesh& mesh, const std::vector<int>& dims, int64_t r
       for (int64_t i = 0; i < mesh.shape[static_cast<size_t>(dim)]; ++i) wider.push_back(member + i * stride);
     members = std::move(wider);
   }
-  const auto here = std::count_if(members.begin(), members.end(), [&](int64_t rank) { return rank < ranks_per_node; });
+  const auto here =
+      std::count_if(members.begin(), members.end(), [&](int64_t rank) { return rank < ranks_per_node; });
   return {static_cast<int64_t>(members.size()), static_cast<int64_t>(here)};
 }
 
 double travel_seconds(int64_t bytes, const GroupShape& group, const Roofline& roofline) {
   if (group.ranks < 2) return 0;
-  const double away = static_cast<double>(group.ranks - group.per_node) / static_cast<double>(group.ranks - 1);
+  const double away =
+      static_cast<double>(group.ranks - group.per_node) / static_cast<double>(group.ranks - 1);
   const double sent = static_cast<double>(bytes);
   const double latency = away > 0 ? roofline.across.latency : roofline.inside.latency;
-  return latency + std::max(sent * (1 - away) / roofline.inside.bandwidth, away > 0 ? sent * away / roofline.across.bandwidth : 0.0);
+  return latency + std::max(sent * (1 - away) / roofline.inside.bandwidth,
+                            away > 0 ? sent * away / roofline.across.bandwidth : 0.0);
 }
 
 double staged_seconds(int64_t bytes, int64_t across, const Roofline& roofline) {
-  return roofline.inside.latency + static_cast<double>(bytes - across) / roofline.inside.bandwidth + roofline.across.latency +
-         static_cast<double>(across) / roofline.across.bandwidth;
+  return roofline.inside.latency + static_cast<double>(bytes - across) / roofline.inside.bandwidth +
+         roofline.across.latency + static_cast<double>(across) / roofline.across.bandwidth;
 }
 
 std::string dims_text(const Mesh& mesh, const std::vector<int>& dims) {
@@ -53,7 +56,8 @@ int64_t sent(const std::string& op, int64_t bytes, int64_t n) {
 }
 }  // namespace
 
-std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const std::vector<int64_t>& exchange_bytes, int64_t micro_batches) {
+std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh,
+                                const std::vector<int64_t>& exchange_bytes, int64_t micro_batches) {
   const Graph& whole = phases.whole;
   const std::set<NodeId> head(phases.head.begin(), phases.head.end());
   std::set<NodeId> tail;
@@ -61,7 +65,8 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const st
     if (step.node >= 0) tail.insert(step.node);
   std::vector<int> data;
   for (int d = 0; d < mesh.ndim(); ++d)
-    if (is_data_dim(mesh.dim_names[static_cast<size_t>(d)]) && mesh.shape[static_cast<size_t>(d)] > 1) data.push_back(d);
+    if (is_data_dim(mesh.dim_names[static_cast<size_t>(d)]) && mesh.shape[static_cast<size_t>(d)] > 1)
+      data.push_back(d);
   std::set<NodeId> streamed;  // inside of the body's executable: weight_gathers
   for (const auto& weight : phases.streamed) streamed.insert(weight.start);
   std::vector<Transfer> out;
@@ -69,7 +74,8 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const st
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
     const auto id = static_cast<NodeId>(n);
-    if (!node.op.ends_with("_start") || op_row(node.op).kind != OpKind::collective || streamed.count(id)) continue;
+    if (!node.op.ends_with("_start") || op_row(node.op).kind != OpKind::collective || streamed.count(id))
+      continue;
     Transfer transfer;
     transfer.op = node.op.ends_with("_start") ? node.op.substr(0, node.op.size() - 6) : node.op;
     int64_t ranks = 1;
@@ -84,9 +90,11 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const st
       transfer.dims = dim < 0 ? data : std::vector<int>{dim};
       for (int d : transfer.dims) ranks *= mesh.shape[static_cast<size_t>(d)];
       int64_t bytes = 0;
-      for (ValueId v : node.inputs) bytes += numel(whole[v].shape) * static_cast<int64_t>(size_of(whole[v].dtype));
+      for (ValueId v : node.inputs)
+        bytes += numel(whole[v].shape) * static_cast<int64_t>(size_of(whole[v].dtype));
       transfer.bytes = sent(transfer.op, bytes, ranks);
-      const bool in_body = !tail.count(id) && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return is_lane_value(whole[v]); });
+      const bool in_body = !tail.count(id) && std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                          [&](ValueId v) { return is_lane_value(whole[v]); });
       transfer.moment = head.count(id)   ? Transfer::Moment::head
                         : tail.count(id) ? Transfer::Moment::tail
                         : in_body        ? Transfer::Moment::body
@@ -98,16 +106,23 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh, const st
   return out;
 }
 
-std::vector<Transfer> weight_gathers(const Phases& phases, const GatherPlan& plan, const Mesh& mesh, int64_t micro_batches) {
+std::vector<Transfer> weight_gathers(const Phases& phases, const GatherPlan& plan, const Mesh& mesh,
+                                     int64_t micro_batches) {
   std::vector<Transfer> out;
   if (phases.streamed.empty()) return out;
-  const int dim = mesh.dim(phases.whole.nodes[static_cast<size_t>(phases.streamed[0].start)].attrs.word("mesh_dim"));
+  const int dim =
+      mesh.dim(phases.whole.nodes[static_cast<size_t>(phases.streamed[0].start)].attrs.word("mesh_dim"));
   for (const auto& bucket : plan.buckets)
-    out.push_back({"weight_gather", {dim}, Transfer::Moment::body, micro_batches, sent("all_gather", bucket.bytes, mesh.shape[static_cast<size_t>(dim)])});
+    out.push_back({"weight_gather",
+                   {dim},
+                   Transfer::Moment::body,
+                   micro_batches,
+                   sent("all_gather", bucket.bytes, mesh.shape[static_cast<size_t>(dim)])});
   return out;
 }
 
-double exposed_gathers(const GatherPlan& plan, const std::vector<double>& calls, const std::vector<double>& travel) {
+double exposed_gathers(const GatherPlan& plan, const std::vector<double>& calls,
+                       const std::vector<double>& travel) {
   double now = 0, link = 0, waited = 0;
   size_t done = 0;
   double arrives = 0;  // of the bucket that is waited for next

@@ -58,10 +58,13 @@ MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) {
 std::string MetricsRow::text() const { return "{" + body_ + "}"; }
 
 MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std::move(path)) {
-  auto refuse = [&](const std::string& file, const std::string& why) { throw UserError(str("cannot write ", file, ": ", why)); };
+  auto refuse = [&](const std::string& file, const std::string& why) {
+    throw UserError(str("cannot write ", file, ": ", why));
+  };
   std::string text, why, draft = path_ + ".tmp";
   PlainFile old = open_plain(path_);
-  if (old.code != ENOENT && !read_plain(path_, text, why, std::numeric_limits<int64_t>::max())) refuse(path_, why);
+  if (old.code != ENOENT && !read_plain(path_, text, why, std::numeric_limits<int64_t>::max()))
+    refuse(path_, why);
   std::string kept = kept_lines(text, resume_step);
   PlainFile file = create_plain(draft);
   if (!file.fd) refuse(draft, file.why);
@@ -78,13 +81,16 @@ MetricsWriter::MetricsWriter(std::string path, int64_t resume_step) : path_(std:
 MetricsWriter::~MetricsWriter() {
   flush();
   size_t lost = lost_ + waiting_.size();
-  if (lost) logs::warn(str(path_, ": ", rows_text(lost), " of this run could not be written and ", lost == 1 ? "is" : "are", " lost"));
+  if (lost)
+    logs::warn(str(path_, ": ", rows_text(lost), " of this run could not be written and ",
+                   lost == 1 ? "is" : "are", " lost"));
 }
 
 void MetricsWriter::write(const MetricsRow& row) {
   waiting_.push_back(row.text() + "\n");
   if (waiting_.size() > kWaitingRows) {
-    waiting_.erase(waiting_.begin() + (begun_ ? 1 : 0));  // the oldest; not one whose first bytes are in the file
+    waiting_.erase(waiting_.begin() +
+                   (begun_ ? 1 : 0));  // the oldest; not one whose first bytes are in the file
     ++lost_;
   }
   flush();
@@ -97,15 +103,17 @@ void MetricsWriter::flush() {
     begun_ += written;
     if (code) {
       if (!failing_)
-        logs::warn(str("cannot write ", path_, ": ", std::strerror(code), "; the run goes on, and up to ", kWaitingRows,
-                       " rows are kept in memory and written when it takes them"));
+        logs::warn(str("cannot write ", path_, ": ", std::strerror(code), "; the run goes on, and up to ",
+                       kWaitingRows, " rows are kept in memory and written when it takes them"));
       failing_ = true;
       return;
     }
     waiting_.pop_front();
     begun_ = 0;
   }
-  if (failing_) logs::info(str(path_, " takes rows again; ", lost_ ? str(rows_text(lost_), " were lost") : "none was lost"));
+  if (failing_)
+    logs::info(
+        str(path_, " takes rows again; ", lost_ ? str(rows_text(lost_), " were lost") : "none was lost"));
   failing_ = false;
 }
 

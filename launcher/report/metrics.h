@@ -1,4 +1,5 @@
-// metrics.jsonl: one JSON object per logged step, each step once, whatever was stopped and resumed in between.
+// metrics.jsonl: one JSON object per logged step, each step once, whatever was stopped and resumed in
+// between.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace lockstep {
 
-// One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads back as the same value of
-// their own width, so equal bits are equal text; what JSON has no number for is a string: "nan", "inf", "-inf".
+// One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads
+// back as the same value of their own width, so equal bits are equal text; what JSON has no number for is a
+// string: "nan", "inf", "-inf".
 class MetricsRow {
  public:
   explicit MetricsRow(int64_t step);
@@ -27,15 +29,17 @@ class MetricsRow {
 
 class MetricsWriter {
  public:
-  // Opens `path` for appending. Lines of steps after `resume_step` are removed (the run does them again), and so are torn lines; with
-  // resume_step 0 the file starts empty. UserError naming the file when it cannot be written, or is no plain file.
+  // Opens `path` for appending. Lines of steps after `resume_step` are removed (the run does them again), and
+  // so are torn lines; with resume_step 0 the file starts empty. UserError naming the file when it cannot be
+  // written, or is no plain file.
   MetricsWriter(std::string path, int64_t resume_step);
   // Writes what waits, and warns how many rows are lost where that fails.
   ~MetricsWriter();
   MetricsWriter(const MetricsWriter&) = delete;
   MetricsWriter& operator=(const MetricsWriter&) = delete;
-  // Appends the line. Where the disk does not take it (full, failing, read-only), a warning says so once; the row waits in memory, the
-  // oldest of too many is dropped, and all are written, in order, with the first row that goes through again.
+  // Appends the line. Where the disk does not take it (full, failing, read-only), a warning says so once; the
+  // row waits in memory, the oldest of too many is dropped, and all are written, in order, with the first row
+  // that goes through again.
   void write(const MetricsRow& row);
 
  private:

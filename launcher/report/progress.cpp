@@ -49,8 +49,10 @@ ProgressOutput progress_output(int fd, int columns) {
           }};
 }
 
-ProgressLine::ProgressLine(ProgressOutput output, int64_t steps, int64_t every) : output_(std::move(output)), steps_(steps), every_(every) {}
-ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every) : ProgressLine(progress_output(fd, columns), steps, every) {}
+ProgressLine::ProgressLine(ProgressOutput output, int64_t steps, int64_t every)
+    : output_(std::move(output)), steps_(steps), every_(every) {}
+ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every)
+    : ProgressLine(progress_output(fd, columns), steps, every) {}
 
 ProgressLine::~ProgressLine() {
   if (shown_) output_.live(last_text_ + "\033[K\n");  // the last state stays on the screen
@@ -66,7 +68,8 @@ void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
   }
   started_ = true;
   last_update_ = now;
-  std::string text = progress_text(step, steps_, loss, rate_, step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1);
+  std::string text = progress_text(step, steps_, loss, rate_,
+                                   step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1);
   last_text_ = text;
   if (output_.columns > 0) {
     if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;

@@ -8,23 +8,26 @@
 
 namespace lockstep {
 
-// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23". A rate or a time that is not known yet (<= 0, < 0) is left out.
+// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23". A rate or a time that is not known yet (<= 0, < 0) is
+// left out.
 std::string progress_text(int64_t step, int64_t steps, double loss, double tokens_per_s, double eta_s);
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
 std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 
 // Where the line goes.
 struct ProgressOutput {
-  int columns = 0;                                      // > 0: a terminal, which `live` reaches; 0: `line` is used
-  std::function<bool(const std::string&)> live = {};    // bytes: a text that ends with '\r', the last one with '\n'; false when nobody sees them
-  std::function<void(const std::string&)> line = {};    // a whole line, without its end
+  int columns = 0;  // > 0: a terminal, which `live` reaches; 0: `line` is used
+  std::function<bool(const std::string&)> live =
+      {};  // bytes: a text that ends with '\r', the last one with '\n'; false when nobody sees them
+  std::function<void(const std::string&)> line = {};  // a whole line, without its end
 };
 // A terminal of `columns` columns reached through `fd`; without one, plain lines to stdout.
 ProgressOutput progress_output(int fd, int columns);
 
 class ProgressLine {
  public:
-  // On a terminal the line is rewritten at most every 100 ms. Elsewhere there is a line at step `every`, 2 `every`, ... and the last.
+  // On a terminal the line is rewritten at most every 100 ms. Elsewhere there is a line at step `every`, 2
+  // `every`, ... and the last.
   ProgressLine(ProgressOutput output, int64_t steps, int64_t every);
   ProgressLine(int fd, int columns, int64_t steps, int64_t every);
   ~ProgressLine();

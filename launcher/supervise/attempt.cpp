@@ -35,10 +35,13 @@ void on_signal(int signal) {
   ++g_seen;
 }
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-// How long the other ranks may live on: after one has recorded an error and has not left; after one has left with an error of its own, so
-// that they can say theirs; after one has left with code 0 out of the middle of MPI, where all may be leaving.
+// How long the other ranks may live on: after one has recorded an error and has not left; after one has left
+// with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
+// MPI, where all may be leaving.
 constexpr double kAfterError = 5, kAfterExit = 0.25, kAfterEarly = 1;
 constexpr double kNeverReady = 5;
 
@@ -140,7 +143,8 @@ class Attempt {
       const auto rank = static_cast<int64_t>(i);
       facts_.ends.push_back({rank, status, killing_, false});
       if (killing_) continue;
-      const bool hard = WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT && WTERMSIG(status) != SIGUSR1;
+      const bool hard = WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM && WTERMSIG(status) != SIGINT &&
+                        WTERMSIG(status) != SIGUSR1;
       if (hard)
         kill_ranks();  // its peers cannot know, and would wait for it
       else if (status != 0 && !(WIFEXITED(status) && WEXITSTATUS(status) == kExitStopped))
@@ -162,12 +166,15 @@ class Attempt {
     if (now - looked_ < 0.1) return;
     looked_ = now;
     if (error_since_ == 0 && fs::exists(log_dir_ + "/error-1.json")) error_since_ = now;
-    if (error_since_ != 0 && now - error_since_ > kAfterError && !facts_.killed) kill_group("a rank failed and the others did not end");
+    if (error_since_ != 0 && now - error_since_ > kAfterError && !facts_.killed)
+      kill_group("a rank failed and the others did not end");
   }
 
   bool anyone_in_mpi() const {
     for (size_t i = 0; i < ranks_.size(); ++i)
-      if (const auto rank = static_cast<int64_t>(i); !ranks_[i]->ended() && server_->joined(rank) && !server_->left(rank)) return true;
+      if (const auto rank = static_cast<int64_t>(i);
+          !ranks_[i]->ended() && server_->joined(rank) && !server_->left(rank))
+        return true;
     return false;
   }
 
@@ -176,17 +183,21 @@ class Attempt {
     if (seen == 0) return;
     if (stop_since_ == 0) {
       stop_since_ = now_s();
-      console_.notice(str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
+      console_.notice(
+          str(signal_text(first_signal()), ": finishing the step and saving; a second signal kills at once"));
     }
-    // Before a rank handles the signal it would die of it; a program that never says it is ready gets it all the same.
+    // Before a rank handles the signal it would die of it; a program that never says it is ready gets it all
+    // the same.
     for (size_t i = 0; i < ranks_.size(); ++i) {
       if (told_.count(i) || ranks_[i]->ended()) continue;
-      if (!fs::exists(worker_file(log_dir_, static_cast<int64_t>(i))) && now_s() - stop_since_ < kNeverReady) continue;
+      if (!fs::exists(worker_file(log_dir_, static_cast<int64_t>(i))) && now_s() - stop_since_ < kNeverReady)
+        continue;
       kill(ranks_[i]->pid(), SIGUSR1);
       told_.insert(i);
     }
     if (!facts_.killed && (seen > 1 || now_s() - stop_since_ > grace_))
-      kill_group(seen > 1 ? "second signal" : str("not done ", number_text(grace_), " s after the first signal"));
+      kill_group(seen > 1 ? "second signal"
+                          : str("not done ", number_text(grace_), " s after the first signal"));
   }
 
   void kill_group(const std::string& why) {
@@ -228,10 +239,10 @@ class Attempt {
 }  // namespace
 
 void install_signals(bool restart_calls) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_signal;
   action.sa_flags = restart_calls ? SA_RESTART : 0;
-  struct sigaction before {};
+  struct sigaction before{};
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
   for (int signal : {SIGTERM, SIGINT, SIGHUP})
     if (signal != SIGHUP || !deaf_to_hangup) sigaction(signal, &action, nullptr);
@@ -244,7 +255,8 @@ void install_signals(bool restart_calls) {
 int signals_seen() { return g_seen.load(); }
 int first_signal() { return g_first.load(); }
 
-AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console) {
+AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
+                         Console& console) {
   return Attempt(command, log_dir, grace, console).run();
 }
 

@@ -1,4 +1,5 @@
-// One attempt: starts the ranks, echoes them, forwards signals, and returns when the last process below this one has gone.
+// One attempt: starts the ranks, echoes them, forwards signals, and returns when the last process below this
+// one has gone.
 #pragma once
 
 #include <string>
@@ -9,17 +10,19 @@
 
 namespace lockstep {
 
-// Signals of the user to trainrun, counted by handlers that install_signals sets (SIGTERM, SIGINT, and SIGHUP unless it is ignored, as
-// nohup has it; SIGPIPE is ignored).
-// `restart_calls`: where ranks work in this process, system calls of theirs go on after a signal; a supervisor's poll ends.
+// Signals of the user to trainrun, counted by handlers that install_signals sets (SIGTERM, SIGINT, and SIGHUP
+// unless it is ignored, as nohup has it; SIGPIPE is ignored). `restart_calls`: where ranks work in this
+// process, system calls of theirs go on after a signal; a supervisor's poll ends.
 void install_signals(bool restart_calls = false);
 int signals_seen();  // how many arrived
 int first_signal();  // the first of them, 0 for none
 
-// Runs the ranks to their end. The first signal of the user is passed on as SIGUSR1; the second, or `grace` seconds after the first, kills
-// the group. When a rank fails, the others are ended. The processes below this one are gone on return, and so is the memory that they
-// shared. UserError when the program cannot be started.
-AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace, Console& console);
+// Runs the ranks to their end. The first signal of the user is passed on as SIGUSR1; the second, or `grace`
+// seconds after the first, kills the group. When a rank fails, the others are ended. The processes below this
+// one are gone on return, and so is the memory that they shared. UserError when the program cannot be
+// started.
+AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_dir, double grace,
+                         Console& console);
 
 // The last step that a rank began, from its flight record; -1 where there is none.
 int64_t last_step(const std::string& log_dir, int64_t rank);

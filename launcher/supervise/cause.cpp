@@ -37,31 +37,43 @@ const char* perhaps(int signal) {
       return "";
   }
 }
-bool is_defect(int signal) { return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE; }
+bool is_defect(int signal) {
+  return signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGILL || signal == SIGFPE;
+}
 
 int code_of(const std::string& kind) {
-  return kind == "UserError" ? kExitUser : kind == "PeerError" ? kExitPeer : kind == kProgramError ? kExitProgram : kExitInternal;
+  return kind == "UserError"     ? kExitUser
+         : kind == "PeerError"   ? kExitPeer
+         : kind == kProgramError ? kExitProgram
+                                 : kExitInternal;
 }
-bool asks_to_end(int signal) { return signal == SIGUSR1 || signal == SIGTERM || signal == SIGINT || signal == SIGHUP; }
+bool asks_to_end(int signal) {
+  return signal == SIGUSR1 || signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
 
-// What a program may say with its exit code, in the words of trainrun's own; any other code is the program's own business.
-bool is_documented(int code) { return code == kExitProgram || code == kExitUser || code == kExitInternal || code == kExitPeer; }
+// What a program may say with its exit code, in the words of trainrun's own; any other code is the program's
+// own business.
+bool is_documented(int code) {
+  return code == kExitProgram || code == kExitUser || code == kExitInternal || code == kExitPeer;
+}
 
-// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it. Wrong input before the first
-// step is wrong for all of them.
+// An error that ranks agreed on says itself whose it is ("rank 2: disk full"), and each of them records it.
+// Wrong input before the first step is wrong for all of them.
 const std::regex& agreed() {
   static const std::regex out(R"(^rank \d+: )");
   return out;
 }
 std::string record_text(const ErrorRecord& record, int64_t nproc) {
-  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError") ? str("rank ", record.rank, ": ") : "",
+  std::string who = nproc > 1 && (record.step >= 0 || record.kind != "UserError")
+                        ? str("rank ", record.rank, ": ")
+                        : "",
               message = record.message;
   std::smatch found;
   if (std::regex_search(message, found, agreed())) who = found[0], message = found.suffix();
   return str(who, record.kind, record.step >= 0 ? str(" at step ", record.step) : "", ": ", message);
 }
-// Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may quote it: it is told once.
-// The logs of the ranks hold all.
+// Of ranks that read the same input each meets what is wrong with it, and the peers of a rank that throws may
+// quote it: it is told once. The logs of the ranks hold all.
 bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
   if (std::smatch rank; record.kind == "PeerError" && std::regex_search(record.message, rank, agreed()))
     if (told.message.find(rank.suffix()) != std::string::npos) return true;
@@ -80,8 +92,9 @@ Outcome diagnose(const AttemptFacts& facts) {
   }
   if (facts.killed) {
     out.exit_code = facts.stop_signal ? 128 + facts.stop_signal : kExitPeer;
-    out.cause = facts.stop_signal ? str("killed after ", signal_text(facts.stop_signal), " before the run could save")
-                                  : "killed: it did not end by itself after a failure";
+    out.cause = facts.stop_signal
+                    ? str("killed after ", signal_text(facts.stop_signal), " before the run could save")
+                    : "killed: it did not end by itself after a failure";
     if (!facts.stop_signal && !facts.records.empty())
       out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
     out.restartable = !facts.stop_signal && out.exit_code == kExitPeer;
@@ -110,7 +123,9 @@ Outcome diagnose(const AttemptFacts& facts) {
       early = &end;
     }
   }
-  auto who = [&](const RankEnd& end) { return facts.nproc > 1 ? str("rank ", end.rank) : std::string("the worker"); };
+  auto who = [&](const RankEnd& end) {
+    return facts.nproc > 1 ? str("rank ", end.rank) : std::string("the worker");
+  };
   auto where = [&](const RankEnd& end) {
     std::string place = facts.where ? facts.where(end.rank) : "";
     return place.empty() ? "" : "; " + place;
@@ -130,7 +145,8 @@ Outcome diagnose(const AttemptFacts& facts) {
   } else if (early) {
     out.exit_code = kExitPeer;
     out.restartable = true;
-    out.cause = str("rank ", early->rank, " left early, with exit code 0 while its peers still worked", where(*early));
+    out.cause = str("rank ", early->rank, " left early, with exit code 0 while its peers still worked",
+                    where(*early));
   } else if (peer) {
     chosen = peer;
     out.exit_code = kExitPeer;
@@ -150,7 +166,9 @@ Outcome diagnose(const AttemptFacts& facts) {
   std::vector<const ErrorRecord*> told;
   if (chosen) told.push_back(chosen);
   for (const auto& record : facts.records) {
-    if (std::any_of(told.begin(), told.end(), [&](const ErrorRecord* other) { return repeats(record, *other); })) continue;
+    if (std::any_of(told.begin(), told.end(),
+                    [&](const ErrorRecord* other) { return repeats(record, *other); }))
+      continue;
     told.push_back(&record);
     out.others.push_back(first_line(record_text(record, facts.nproc)));
   }

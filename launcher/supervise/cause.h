@@ -22,12 +22,14 @@ struct AttemptFacts {
   int64_t nproc = 1;
   std::vector<RankEnd> ends;  // in the order in which they were met; empty where ranks are threads
   std::vector<ErrorRecord> records;
-  int64_t stopped_ranks = 0;                  // ranks that stopped on request, their state saved
-  int stop_signal = 0;                        // what the user sent to trainrun, 0 for nothing
-  std::string hung;          // why trainrun ended the run: who kept the others waiting (LateWatch::verdict); "" for no such reason
-  std::string disagreement;  // what the ranks started differently; "" where their records agree (LateWatch::disagreement)
-  bool killed = false;                        // trainrun killed the group: second signal, or the grace was over
-  int64_t furthest_step = -1;                 // that a rank of the attempt began; -1 where none said so
+  int64_t stopped_ranks = 0;  // ranks that stopped on request, their state saved
+  int stop_signal = 0;        // what the user sent to trainrun, 0 for nothing
+  std::string hung;  // why trainrun ended the run: who kept the others waiting (LateWatch::verdict); "" for
+                     // no such reason
+  std::string disagreement;    // what the ranks started differently; "" where their records agree
+                               // (LateWatch::disagreement)
+  bool killed = false;         // trainrun killed the group: second signal, or the grace was over
+  int64_t furthest_step = -1;  // that a rank of the attempt began; -1 where none said so
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };
 
@@ -39,8 +41,9 @@ struct Outcome {
   std::vector<std::string> others;  // later failures, one line each
 };
 
-// The order: a user's or our own error (lowest ticket); a death by signal; a rank that left early; a PeerError (lowest ticket; the peers of
-// a lost rank report it, so the loss outranks them); an exit code without a record. Codes that are not documented become kExitProgram.
+// The order: a user's or our own error (lowest ticket); a death by signal; a rank that left early; a
+// PeerError (lowest ticket; the peers of a lost rank report it, so the loss outranks them); an exit code
+// without a record. Codes that are not documented become kExitProgram.
 Outcome diagnose(const AttemptFacts& facts);
 
 // "SIGKILL (9)".

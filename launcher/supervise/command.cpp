@@ -14,7 +14,8 @@ namespace lockstep {
 namespace {
 std::string quoted(const std::string& word) {
   auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
   };
   if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
   std::string out = "'";
@@ -29,8 +30,8 @@ int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t co
   return std::max<int64_t>(1, cores / nproc);
 }
 
-LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir, const std::string& log_dir,
-                             int64_t restart, int columns) {
+LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const std::string& run_dir,
+                             const std::string& log_dir, int64_t restart, int columns) {
   LaunchCommand out;
   int64_t cores = std::max(1u, std::thread::hardware_concurrency());
   int64_t threads = threads_per_rank(options, nproc, cores);
@@ -41,12 +42,17 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
                    {"LOCKSTEP_TERMINAL", str(columns)}};
   out.deadlines = read_deadlines(options.deadlines.empty() ? env("LOCKSTEP_DEADLINE") : options.deadlines);
   out.variables.emplace_back("LOCKSTEP_DEADLINE", text(out.deadlines));
-  if (!options.verify_collectives.empty()) out.variables.emplace_back("LOCKSTEP_VERIFY_COLLECTIVES", options.verify_collectives);
-  // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it waits for from running.
-  if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY")) out.variables.emplace_back("GOMP_SPINCOUNT", "10000");
-  // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks below it.
-  out.without = {"OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
-                 "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};
+  if (!options.verify_collectives.empty())
+    out.variables.emplace_back("LOCKSTEP_VERIFY_COLLECTIVES", options.verify_collectives);
+  // On cores that are shared, a thread that spins long at the end of a parallel loop keeps the one that it
+  // waits for from running.
+  if (!std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY"))
+    out.variables.emplace_back("GOMP_SPINCOUNT", "10000");
+  // A launch within a launch: what an outer mpirun or srun said of this process is not true of the ranks
+  // below it.
+  out.without = {
+      "OMPI_COMM_WORLD_", "OMPI_MCA_ess", "OMPI_MCA_orte_",  "OMPI_UNIVERSE_SIZE", "PMIX_", "PMI_", "RANK",
+      "WORLD_SIZE",       "LOCAL_RANK",   "LOCAL_WORLD_SIZE"};
   out.nproc = nproc;
   out.argv = options.worker;
   out.heeds_stop = options.heeds_stop;
@@ -55,16 +61,18 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
   auto unless_set = [&](const char* name, const char* value) {
     if (!std::getenv(name)) out.variables.emplace_back(name, value);
   };
-  unless_set("OMPI_MCA_pml", "ob1");                               // one host: no probing of fabrics
-  unless_set("OMPI_MCA_btl", "self,vader");                        // shared memory alone: no rank listens anywhere
+  unless_set("OMPI_MCA_pml", "ob1");         // one host: no probing of fabrics
+  unless_set("OMPI_MCA_btl", "self,vader");  // shared memory alone: no rank listens anywhere
   unless_set("OMPI_MCA_btl_vader_single_copy_mechanism", "none");  // containers often forbid process_vm_readv
   unless_set("OMPI_MCA_btl_tcp_if_include", "lo");
-  unless_set("NCCL_SOCKET_IFNAME", "lo");  // NCCL's ranks find one another over a socket, which would listen on the network
+  unless_set("NCCL_SOCKET_IFNAME",
+             "lo");  // NCCL's ranks find one another over a socket, which would listen on the network
   if (nproc * threads > cores) unless_set("OMPI_MCA_mpi_yield_when_idle", "1");
   // Threads are counted here: no rank is bound to cores.
   out.variables.emplace_back("OMPI_MCA_hwloc_base_binding_policy", "none");
   out.variables.emplace_back("OMPI_MCA_orte_bound_at_launch", "1");
-  // Open MPI takes a process for a world of one unless it has a daemon; it reads the name of it alone, and asks the PMIx server.
+  // Open MPI takes a process for a world of one unless it has a daemon; it reads the name of it alone, and
+  // asks the PMIx server.
   out.variables.emplace_back("OMPI_MCA_orte_local_daemon_uri", "0.0;tcp://127.0.0.1:9");
   return out;
 }
@@ -73,7 +81,8 @@ std::vector<std::pair<std::string, std::string>> place_variables(const std::stri
   std::vector<std::pair<std::string, std::string>> out = {
       {"RANK", rank}, {"LOCAL_RANK", rank}, {"WORLD_SIZE", str(nproc)}, {"LOCAL_WORLD_SIZE", str(nproc)}};
   if (nproc == 1) return out;
-  for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"}) out.emplace_back(str("OMPI_COMM_WORLD_", name), rank);
+  for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"})
+    out.emplace_back(str("OMPI_COMM_WORLD_", name), rank);
   for (const char* name : {"SIZE", "LOCAL_SIZE"}) out.emplace_back(str("OMPI_COMM_WORLD_", name), str(nproc));
   return out;
 }
@@ -81,7 +90,8 @@ std::vector<std::pair<std::string, std::string>> place_variables(const std::stri
 std::string text(const LaunchCommand& command) {
   std::string out;
   for (const auto& [name, value] : command.variables) out += str(name, "=", quoted(value), " ");
-  for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc)) out += str(name, "=", value, " ");
+  for (const auto& [name, value] : place_variables(command.nproc > 1 ? "R" : "0", command.nproc))
+    out += str(name, "=", value, " ");
   for (size_t i = 0; i < command.argv.size(); ++i) out += str(i ? " " : "", quoted(command.argv[i]));
   return out;
 }

@@ -13,7 +13,8 @@ namespace lockstep {
 
 Console::Console(std::FILE* out) : out_(out), columns_(0) {
   winsize size{};
-  if (isatty(fileno(out_))) columns_ = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+  if (isatty(fileno(out_)))
+    columns_ = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 Console::~Console() { live(""); }
 
@@ -58,7 +59,8 @@ void Console::live(const std::string& text) {
 bool LineCutter::next(Piece& piece) {
   size_t end = pending_.find_first_of("\r\n");
   if (end == std::string::npos) return false;
-  if (pending_[end] == '\r' && end + 1 < pending_.size() && pending_[end + 1] == '\n') {  // a line that ends as on Windows
+  if (pending_[end] == '\r' && end + 1 < pending_.size() &&
+      pending_[end + 1] == '\n') {  // a line that ends as on Windows
     piece = {pending_.substr(0, end), false};
     pending_.erase(0, end + 2);
     return true;
@@ -72,7 +74,8 @@ std::string LineCutter::rest() { return std::exchange(pending_, {}); }
 LogTail::~LogTail() {
   if (fd_ >= 0) close(fd_);
 }
-LogTail::LogTail(LogTail&& other) noexcept : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+LogTail::LogTail(LogTail&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
 
 void LogTail::read(LineCutter& into) {
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);

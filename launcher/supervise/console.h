@@ -1,4 +1,5 @@
-// What the user sees of the ranks: complete lines, prefixed by rank, and below them one live line that is rewritten.
+// What the user sees of the ranks: complete lines, prefixed by rank, and below them one live line that is
+// rewritten.
 #pragma once
 
 #include <cstdio>
@@ -14,11 +15,12 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  int columns() const { return columns_; }                // 0 when `out` is not a terminal
-  void line(const std::string& text);                     // a line of a rank
-  void rank_line(int64_t rank, const std::string& text);  // prefixed "[rank R] " for R > 0, unless it is already
-  void notice(const std::string& text);                   // "trainrun: text" on stderr, printable()
-  void live(const std::string& text);                     // replaces the live line; "" removes it
+  int columns() const { return columns_; }  // 0 when `out` is not a terminal
+  void line(const std::string& text);       // a line of a rank
+  void rank_line(int64_t rank,
+                 const std::string& text);  // prefixed "[rank R] " for R > 0, unless it is already
+  void notice(const std::string& text);     // "trainrun: text" on stderr, printable()
+  void live(const std::string& text);       // replaces the live line; "" removes it
 
  private:
   void clear();
@@ -52,7 +54,8 @@ class LogTail {
   LogTail(const LogTail&) = delete;
   LogTail& operator=(const LogTail&) = delete;
   LogTail& operator=(LogTail&&) = delete;
-  void read(LineCutter& into);  // adds what was appended since the last call; a file that does not exist yet is empty
+  void read(LineCutter&
+                into);  // adds what was appended since the last call; a file that does not exist yet is empty
 
  private:
   std::string path_;

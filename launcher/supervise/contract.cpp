@@ -37,9 +37,11 @@ WorkerPlace worker_place() {
   WorkerPlace at;
   if (has("OMPI_COMM_WORLD_RANK")) {
     at.rank = number("OMPI_COMM_WORLD_RANK"), at.world_size = number("OMPI_COMM_WORLD_SIZE");
-    at.local_rank = number("OMPI_COMM_WORLD_LOCAL_RANK"), at.local_world_size = number("OMPI_COMM_WORLD_LOCAL_SIZE");
+    at.local_rank = number("OMPI_COMM_WORLD_LOCAL_RANK"),
+    at.local_world_size = number("OMPI_COMM_WORLD_LOCAL_SIZE");
   } else if ((has("PMIX_RANK") || has("PMI_RANK")) && has("SLURM_STEP_NUM_TASKS")) {
-    at.rank = number(has("PMIX_RANK") ? "PMIX_RANK" : "PMI_RANK"), at.world_size = number("SLURM_STEP_NUM_TASKS");
+    at.rank = number(has("PMIX_RANK") ? "PMIX_RANK" : "PMI_RANK"),
+    at.world_size = number("SLURM_STEP_NUM_TASKS");
     at.local_rank = number("SLURM_LOCALID"), at.local_world_size = number("SLURM_STEP_TASKS_PER_NODE");
   } else if (has("RANK") || has("WORLD_SIZE")) {
     at.rank = number("RANK"), at.world_size = number("WORLD_SIZE");
@@ -47,10 +49,12 @@ WorkerPlace worker_place() {
     at.local_world_size = has("LOCAL_WORLD_SIZE") ? number("LOCAL_WORLD_SIZE") : at.world_size;
   }
   if (at.rank < 0 || at.rank >= at.world_size)
-    throw UserError(str("environment: rank ", at.rank, " is not below the world size ", at.world_size, "; check RANK and WORLD_SIZE"));
+    throw UserError(str("environment: rank ", at.rank, " is not below the world size ", at.world_size,
+                        "; check RANK and WORLD_SIZE"));
   if (at.local_rank < 0 || at.local_rank >= at.local_world_size || at.local_world_size > at.world_size)
-    throw UserError(str("environment: local rank ", at.local_rank, " of ", at.local_world_size, " on this host contradicts a world of ",
-                        at.world_size, "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
+    throw UserError(str("environment: local rank ", at.local_rank, " of ", at.local_world_size,
+                        " on this host contradicts a world of ", at.world_size,
+                        "; check LOCAL_RANK and LOCAL_WORLD_SIZE"));
   at.run_dir = env("LOCKSTEP_RUN_DIR");
   at.log_dir = env("LOCKSTEP_LOG_DIR");
   at.restart = has("LOCKSTEP_RESTART") ? number("LOCKSTEP_RESTART") : 0;
@@ -66,13 +70,20 @@ void export_place(const WorkerPlace& at) {
 
 namespace {
 Json record_json(const ErrorRecord& record, const std::string& message) {
-  return {{"rank", record.rank}, {"kind", record.kind}, {"message", message}, {"step", record.step}, {"time_ns", record.time_ns}};
+  return {{"rank", record.rank},
+          {"kind", record.kind},
+          {"message", message},
+          {"step", record.step},
+          {"time_ns", record.time_ns}};
 }
 ErrorRecord record_of(const Json& json, int64_t ticket) {
-  return {json.value("rank", int64_t{0}), json.value("kind", std::string("InternalError")), json.value("message", std::string()),
-          json.value("step", int64_t{-1}), json.value("time_ns", int64_t{0}), ticket};
+  return {json.value("rank", int64_t{0}),       json.value("kind", std::string("InternalError")),
+          json.value("message", std::string()), json.value("step", int64_t{-1}),
+          json.value("time_ns", int64_t{0}),    ticket};
 }
-std::string dumped(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+std::string dumped(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 // No log holds this by accident.
 constexpr std::string_view kRecordTag = "\x1elockstep error record ";
@@ -129,9 +140,15 @@ std::vector<ErrorRecord> read_error_records(const std::string& log_dir) {
   }
 }
 
-std::string rank_log_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/rank-", rank, ".log"); }
-std::string worker_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/worker-", rank, ".json"); }
+std::string rank_log_file(const std::string& log_dir, int64_t rank) {
+  return str(log_dir, "/rank-", rank, ".log");
+}
+std::string worker_file(const std::string& log_dir, int64_t rank) {
+  return str(log_dir, "/worker-", rank, ".json");
+}
 std::string stopped_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/stopped-", rank); }
-std::string progress_file(const std::string& log_dir, int64_t rank) { return str(log_dir, "/progress-", rank); }
+std::string progress_file(const std::string& log_dir, int64_t rank) {
+  return str(log_dir, "/progress-", rank);
+}
 
 }  // namespace lockstep

@@ -8,7 +8,8 @@
 
 namespace lockstep {
 
-// Where a worker stands. From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, or from what mpirun or srun say of the same.
+// Where a worker stands. From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, or from what mpirun or srun say
+// of the same.
 struct WorkerPlace {
   int64_t rank = 0;
   int64_t world_size = 1;
@@ -20,14 +21,16 @@ struct WorkerPlace {
   bool supervised() const { return !log_dir.empty(); }
 };
 
-// Reads the environment. Order: Open MPI's variables, PMI's (srun), then RANK and its companions; alone without any. UserError where they
-// contradict each other (RANK not below WORLD_SIZE, RANK without WORLD_SIZE, no number).
+// Reads the environment. Order: Open MPI's variables, PMI's (srun), then RANK and its companions; alone
+// without any. UserError where they contradict each other (RANK not below WORLD_SIZE, RANK without
+// WORLD_SIZE, no number).
 WorkerPlace worker_place();
 
 // Sets RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE for what this process starts or loads.
 void export_place(const WorkerPlace& place);
 
-// A program of the user's own failed: an exception of its own that nobody caught, or an exit code that is not one of core/base/error.h.
+// A program of the user's own failed: an exception of its own that nobody caught, or an exit code that is not
+// one of core/base/error.h.
 inline constexpr int kExitProgram = 1;
 inline constexpr const char* kProgramError = "ProgramError";
 
@@ -41,11 +44,13 @@ struct ErrorRecord {
   int64_t ticket = 0;   // 1 for the first failure of the attempt
 };
 
-// Takes the next ticket: the record is written to a file of its own, then linked as error-T.json for the first free T, so that a record is
-// whole or absent and the order is that of the links. Returns T, or 0 when the folder cannot be written.
+// Takes the next ticket: the record is written to a file of its own, then linked as error-T.json for the
+// first free T, so that a record is whole or absent and the order is that of the links. Returns T, or 0 when
+// the folder cannot be written.
 int64_t write_error_record(const std::string& log_dir, const ErrorRecord& record);
-// The record as one tagged line for the stderr that trainrun gave the rank: how a cause reaches the terminal where the attempt's folder is what
-// broke. At most PIPE_BUF bytes, so that lines of several ranks stay apart; a longer message is cut.
+// The record as one tagged line for the stderr that trainrun gave the rank: how a cause reaches the terminal
+// where the attempt's folder is what broke. At most PIPE_BUF bytes, so that lines of several ranks stay
+// apart; a longer message is cut.
 std::string error_record_line(const ErrorRecord& record);
 // The record of such a line; `before` gets what stands before the tag. Nothing for any other line.
 std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std::string* before = nullptr);
@@ -53,9 +58,13 @@ std::optional<ErrorRecord> parse_error_record_line(const std::string& line, std:
 std::vector<ErrorRecord> read_error_records(const std::string& log_dir);
 
 // Files of an attempt's folder.
-std::string rank_log_file(const std::string& log_dir, int64_t rank);  // rank-R.log: stdout and stderr of the rank
-std::string worker_file(const std::string& log_dir, int64_t rank);    // worker-R.json: pid, host; written when signals are handled
-std::string stopped_file(const std::string& log_dir, int64_t rank);   // stopped-R: the rank stopped on request, its state saved
-std::string progress_file(const std::string& log_dir, int64_t rank);  // progress-R: the rank's mapped progress word and flight record
+std::string rank_log_file(const std::string& log_dir,
+                          int64_t rank);  // rank-R.log: stdout and stderr of the rank
+std::string worker_file(const std::string& log_dir,
+                        int64_t rank);  // worker-R.json: pid, host; written when signals are handled
+std::string stopped_file(const std::string& log_dir,
+                         int64_t rank);  // stopped-R: the rank stopped on request, its state saved
+std::string progress_file(const std::string& log_dir,
+                          int64_t rank);  // progress-R: the rank's mapped progress word and flight record
 
 }  // namespace lockstep

@@ -12,22 +12,27 @@
 namespace lockstep {
 
 namespace {
-constexpr double kLook = 0.1;                   // between looks at the progress words
-constexpr double kRead = 1, kReadOften = 0.25;  // between looks at all collectives; often while a progress word stands
-constexpr double kNotCalled = 1.5;              // between two calls: the watcher itself did not run
-constexpr double kStopped = 0.8;                // without a heartbeat, where the host says that the process is stopped
-constexpr double kSilent = 3;       // without a heartbeat, whatever the host says: a frozen cgroup, a machine without a free core
+constexpr double kLook = 0.1;  // between looks at the progress words
+constexpr double kRead = 1,
+                 kReadOften = 0.25;  // between looks at all collectives; often while a progress word stands
+constexpr double kNotCalled = 1.5;   // between two calls: the watcher itself did not run
+constexpr double kStopped = 0.8;     // without a heartbeat, where the host says that the process is stopped
+constexpr double kSilent =
+    3;  // without a heartbeat, whatever the host says: a frozen cgroup, a machine without a free core
 constexpr double kLate = 1.5;       // that others wait in steps before a rank is told to be late
 constexpr double kDead = 3;         // that others wait for a process which is gone and which nobody reported
 constexpr double kAgain = 60;       // before the same sentence is said again
 constexpr double kUnreadable = 10;  // before a missing record is told
 
-std::string seconds_text(double seconds) { return number_text(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10); }
+std::string seconds_text(double seconds) {
+  return number_text(static_cast<double>(static_cast<int64_t>(seconds * 10)) / 10);
+}
 bool is_gone(char state) { return state == 0 || state == 'Z' || state == 'X'; }
 bool is_halted(char state) { return state == 'T' || state == 't'; }
 
 // The ranks of the run that are these ranks of a group; -1 where no record of the rank speaks of the group.
-std::vector<int64_t> run_ranks(const GroupIdentity& group, const std::vector<int>& ranks, const std::vector<FlightLog>& logs) {
+std::vector<int64_t> run_ranks(const GroupIdentity& group, const std::vector<int>& ranks,
+                               const std::vector<FlightLog>& logs) {
   std::vector<int64_t> out;
   for (int rank : ranks) {
     int64_t found = group.size == static_cast<int>(logs.size()) && group.name == "world" ? rank : -1;
@@ -44,13 +49,16 @@ std::string ranks_text(const std::vector<int64_t>& ranks) {
   for (int64_t rank : ranks) out.push_back(rank < 0 ? "one that has not spoken" : str(rank));
   return str(out.size() == 1 ? "rank " : "ranks ", join(out, ", "));
 }
-std::string where_text(const LateReport& report) { return str(report.verb, " \"", report.label, "\" of group ", report.group.name); }
+std::string where_text(const LateReport& report) {
+  return str(report.verb, " \"", report.label, "\" of group ", report.group.name);
+}
 
 // All ranks that know the collective have ended it, none by a failure (which tells itself).
 bool went_well(const std::vector<FlightLog>& logs, const std::pair<uint64_t, int64_t>& key) {
   for (const FlightLog& log : logs)
     for (const FlightEntry& entry : log.entries)
-      if (entry.group.key == key.first && entry.group_seq == key.second && entry.state != FlightState::done) return false;
+      if (entry.group.key == key.first && entry.group_seq == key.second && entry.state != FlightState::done)
+        return false;
   return true;
 }
 const FlightLog* log_of(const std::vector<FlightLog>& logs, int64_t rank) {
@@ -59,8 +67,8 @@ const FlightLog* log_of(const std::vector<FlightLog>& logs, int64_t rank) {
   return nullptr;
 }
 bool waits_itself(const FlightLog* log) {
-  return log &&
-         std::any_of(log->entries.begin(), log->entries.end(), [](const auto& entry) { return entry.state == FlightState::started; });
+  return log && std::any_of(log->entries.begin(), log->entries.end(),
+                            [](const auto& entry) { return entry.state == FlightState::started; });
 }
 // Ranks that are not at a collective and wait in no other.
 std::vector<int64_t> idle_absent(const LateReport& report, const std::vector<FlightLog>& logs) {
@@ -82,12 +90,17 @@ std::string place_text(const FlightLog& log) {
   std::string out = log.progress.step >= 0 ? str("step ", log.progress.step) : "before the first step";
   for (const auto& entry : log.entries)
     if (entry.state == FlightState::started)
-      return str(out, ", in ", entry.verb, entry.label.empty() ? "" : str(" \"", entry.label, "\""), " of group ", entry.group.name);
+      return str(out, ", in ", entry.verb, entry.label.empty() ? "" : str(" \"", entry.label, "\""),
+                 " of group ", entry.group.name);
   return out;
 }
 
 LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines, ProcessState state)
-    : log_dir_(std::move(log_dir)), deadlines_(deadlines), state_of_(std::move(state)), ranks_(static_cast<size_t>(nproc)), slow_(nproc) {}
+    : log_dir_(std::move(log_dir)),
+      deadlines_(deadlines),
+      state_of_(std::move(state)),
+      ranks_(static_cast<size_t>(nproc)),
+      slow_(nproc) {}
 
 bool LateWatch::all_open() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.record.has_value(); });
@@ -113,7 +126,8 @@ void LateWatch::read_progress_words(int64_t now_ns) {
     rank.at = std::move(at);
     const double span = static_cast<double>(rank.at.beat_ns - rank.cpu_from_beat_ns) * 1e-9;
     if (span < 0.5) continue;
-    if (rank.cpu_from_beat_ns) rank.cores = static_cast<double>(rank.at.cpu_ns - rank.cpu_from_ns) * 1e-9 / span;
+    if (rank.cpu_from_beat_ns)
+      rank.cores = static_cast<double>(rank.at.cpu_ns - rank.cpu_from_ns) * 1e-9 / span;
     rank.cpu_from_ns = rank.at.cpu_ns;
     rank.cpu_from_beat_ns = rank.at.beat_ns;
   }
@@ -130,14 +144,19 @@ void LateWatch::time_steps(int64_t now_ns) {
 }
 
 double LateWatch::limit() const {
-  const bool steps = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.at.pace == Pace::steps; });
+  const bool steps =
+      std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.at.pace == Pace::steps; });
   return steps ? deadlines_.step_s : deadlines_.start_s;
 }
 
-// Where steps follow one another a wait of seconds is news. Before, one rank may compile, read or write for all.
+// Where steps follow one another a wait of seconds is news. Before, one rank may compile, read or write for
+// all.
 double LateWatch::notice_after() const {
-  const bool steps = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.at.pace == Pace::steps; });
-  return steps ? std::min(deadlines_.step_s / 2, std::max(std::min(kLate, deadlines_.step_s / 3), 2 * step_s_)) : deadlines_.start_s / 3;
+  const bool steps =
+      std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.at.pace == Pace::steps; });
+  return steps
+             ? std::min(deadlines_.step_s / 2, std::max(std::min(kLate, deadlines_.step_s / 3), 2 * step_s_))
+             : deadlines_.start_s / 3;
 }
 
 double LateWatch::seconds_since(int64_t then_ns, int64_t now_ns) const {
@@ -155,16 +174,19 @@ std::string LateWatch::condition(int64_t rank) const {
   if (is_gone(state)) return str("its process ", at.at.pid, " is gone");
   if (at.stopped_ns) return is_halted(state) ? "it is stopped" : "it does not run";
   if (at.cores < 0) return "";
-  if (at.cores >= 0.2) return str("it computes (", number_text(static_cast<double>(static_cast<int64_t>(at.cores * 10)) / 10), " cores)");
+  if (at.cores >= 0.2)
+    return str("it computes (", number_text(static_cast<double>(static_cast<int64_t>(at.cores * 10)) / 10),
+               " cores)");
   return "it sleeps (a disk, a lock, or a wait that is not for a collective)";
 }
 
 std::string LateWatch::sentence(const LateReport& report, const Logs& logs, double waited_s) const {
   const std::string end = str("; the run ends after ", deadline_words());
   if (report.missing.empty())
-    return str("all ranks are at ", where_text(report), " and run, but it has not completed for ", seconds_text(waited_s),
-               " s: a message between them is lost, or its transport stands", end);
-  const auto late = run_ranks(report.group, report.missing, logs), there = run_ranks(report.group, report.arrived, logs);
+    return str("all ranks are at ", where_text(report), " and run, but it has not completed for ",
+               seconds_text(waited_s), " s: a message between them is lost, or its transport stands", end);
+  const auto late = run_ranks(report.group, report.missing, logs),
+             there = run_ranks(report.group, report.arrived, logs);
   std::string places;
   for (int64_t rank : late) {
     if (rank < 0) continue;
@@ -173,15 +195,17 @@ std::string LateWatch::sentence(const LateReport& report, const Logs& logs, doub
     places += str("; rank ", rank, " is at ", log ? place_text(*log) : "", how.empty() ? "" : str(", ", how));
   }
   return str(ranks_text(late), late.size() == 1 ? " is late: " : " are late: ", ranks_text(there),
-             there.size() == 1 ? " has waited " : " have waited ", seconds_text(waited_s), " s in ", where_text(report), places, end);
+             there.size() == 1 ? " has waited " : " have waited ", seconds_text(waited_s), " s in ",
+             where_text(report), places, end);
 }
 
 // The root cause of a wait that has lasted too long.
 std::string LateWatch::blame(const LateReport& report, const Logs& logs, double waited_s) const {
   const std::string wait = str(where_text(report), " for ", seconds_text(waited_s), " s");
   if (report.missing.empty())
-    return str(where_text(report), " did not complete within ", deadline_words(),
-               ", though all ranks are at it and run: a message between them is lost, or its transport stands");
+    return str(
+        where_text(report), " did not complete within ", deadline_words(),
+        ", though all ranks are at it and run: a message between them is lost, or its transport stands");
   std::vector<int64_t> roots = idle_absent(report, logs);
   if (roots.empty()) roots = run_ranks(report.group, report.missing, logs);
   std::string places;
@@ -190,7 +214,8 @@ std::string LateWatch::blame(const LateReport& report, const Logs& logs, double 
     const std::string how = rank < 0 ? "" : condition(rank);
     if (log) places += str("; rank ", rank, " is at ", place_text(*log), how.empty() ? "" : str(", ", how));
   }
-  return str(ranks_text(roots), " did not come to ", wait, ", where ", ranks_text(run_ranks(report.group, report.arrived, logs)),
+  return str(ranks_text(roots), " did not come to ", wait, ", where ",
+             ranks_text(run_ranks(report.group, report.arrived, logs)),
              report.arrived.size() == 1 ? " waits" : " wait", places, "; the deadline is ", deadline_words());
 }
 
@@ -201,8 +226,8 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
     const double silent = seconds_since(rank.at.beat_ns, now_ns);
     if (silent < kStopped) {
       if (rank.stopped_ns)
-        out.push_back(
-            str("rank ", r, " runs again after ", seconds_text(static_cast<double>(rank.at.beat_ns - rank.stopped_ns) * 1e-9), " s"));
+        out.push_back(str("rank ", r, " runs again after ",
+                          seconds_text(static_cast<double>(rank.at.beat_ns - rank.stopped_ns) * 1e-9), " s"));
       rank.stopped_ns = 0;
       continue;
     }
@@ -214,30 +239,34 @@ void LateWatch::watch_stopped(int64_t now_ns, const Logs& logs, std::vector<std:
     for (const LateReport& report : find_late(logs, 0.3, now_ns)) {
       const auto there = run_ranks(report.group, report.arrived, logs);
       std::vector<int64_t> others;
-      std::copy_if(there.begin(), there.end(), std::back_inserter(others), [&](int64_t one) { return one != static_cast<int64_t>(r); });
+      std::copy_if(there.begin(), there.end(), std::back_inserter(others),
+                   [&](int64_t one) { return one != static_cast<int64_t>(r); });
       if (others.empty()) continue;
       const bool missing = std::find(there.begin(), there.end(), static_cast<int64_t>(r)) == there.end();
-      waits = str(missing ? "; it is not at " : "; it does not go on in ", where_text(report), ", where ", ranks_text(others),
-                  others.size() == 1 ? " waits" : " wait");
+      waits = str(missing ? "; it is not at " : "; it does not go on in ", where_text(report), ", where ",
+                  ranks_text(others), others.size() == 1 ? " waits" : " wait");
       break;
     }
     const FlightLog* log = log_of(logs, static_cast<int64_t>(r));
-    const std::string what = str("rank ", r, " (process ", rank.at.pid, ") ",
-                                 halted ? str("is stopped", state == 't' ? " by a debugger" : " (SIGSTOP, Ctrl-Z or a debugger)")
-                                        : str("does not run (no heartbeat; state ", state, ")"));
+    const std::string what =
+        str("rank ", r, " (process ", rank.at.pid, ") ",
+            halted ? str("is stopped", state == 't' ? " by a debugger" : " (SIGSTOP, Ctrl-Z or a debugger)")
+                   : str("does not run (no heartbeat; state ", state, ")"));
     const std::string place = log ? str(", at ", place_text(*log)) : "";
     if (!rank.stopped_ns) {
       rank.stopped_ns = rank.at.beat_ns;
       out.push_back(str(what, place, waits, "; the run ends if it does not go on within ", deadline_words()));
     }
     if (silent >= limit() && verdict_.empty())
-      verdict_ = str(what, " for ", seconds_text(silent), " s", place, waits, "; the deadline is ", deadline_words());
+      verdict_ = str(what, " for ", seconds_text(silent), " s", place, waits, "; the deadline is ",
+                     deadline_words());
   }
 }
 
 void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std::string>& out) {
   if (auto mismatch = find_mismatch(logs); mismatch && verdict_.empty()) verdict_ = text(*mismatch);
-  const bool someone_stopped = std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stopped_ns != 0; });
+  const bool someone_stopped =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.stopped_ns != 0; });
   std::map<std::pair<uint64_t, int64_t>, Told> waiting;
   std::set<uint64_t> groups;
   std::vector<std::pair<LateReport, double>> suspects;
@@ -249,10 +278,13 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
     const bool behind = !groups.insert(report.group.key).second;
     if (behind && !told_.count(key)) continue;
     for (int64_t rank : run_ranks(report.group, report.missing, logs))
-      if (rank >= 0 && waited >= kDead && verdict_.empty() && is_gone(state_of_(ranks_[static_cast<size_t>(rank)].at.pid)))
-        verdict_ = str("rank ", rank, " (process ", ranks_[static_cast<size_t>(rank)].at.pid,
-                       ") is gone, and its launcher has not said so; ", place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
-                       ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
+      if (rank >= 0 && waited >= kDead && verdict_.empty() &&
+          is_gone(state_of_(ranks_[static_cast<size_t>(rank)].at.pid)))
+        verdict_ =
+            str("rank ", rank, " (process ", ranks_[static_cast<size_t>(rank)].at.pid,
+                ") is gone, and its launcher has not said so; ",
+                place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
+                ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
     if (waited < notice_after()) continue;
     expired |= waited >= limit();
     if (waited >= limit() / 2) suspects.emplace_back(report, waited);
@@ -268,8 +300,8 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
   }
   if (expired && verdict_.empty() && !someone_stopped) {
     // Of waits that hang on one another, the one whose absent rank does not wait itself.
-    auto root =
-        std::find_if(suspects.begin(), suspects.end(), [&](const auto& suspect) { return !idle_absent(suspect.first, logs).empty(); });
+    auto root = std::find_if(suspects.begin(), suspects.end(),
+                             [&](const auto& suspect) { return !idle_absent(suspect.first, logs).empty(); });
     if (root == suspects.end()) root = suspects.begin();
     verdict_ = blame(root->first, logs, root->second);
   }
@@ -302,7 +334,8 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
     for (const Rank& rank : ranks_) {
       words.push_back(rank.at);
       standing |= rank.record && static_cast<double>(now_ns - rank.moved_ns) * 1e-9 >= 0.5;
-      silent |= rank.record && rank.at.beat_ns && (rank.stopped_ns || seconds_since(rank.at.beat_ns, now_ns) >= kStopped);
+      silent |= rank.record && rank.at.beat_ns &&
+                (rank.stopped_ns || seconds_since(rank.at.beat_ns, now_ns) >= kStopped);
     }
     const double read = static_cast<double>(now_ns - read_ns_) * 1e-9;
     if (all_open()) {
@@ -317,7 +350,8 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
       for (size_t r = 0; r < ranks_.size(); ++r)
         if (!ranks_[r].record && !std::exchange(ranks_[r].unreadable_told, true))
           if (std::ifstream(worker_file(log_dir_, static_cast<int64_t>(r))))
-            out.push_back(str("the flight record of rank ", r, " cannot be read (", progress_file(log_dir_, static_cast<int64_t>(r)),
+            out.push_back(str("the flight record of rank ", r, " cannot be read (",
+                              progress_file(log_dir_, static_cast<int64_t>(r)),
                               "): late and stopped ranks are not named"));
     }
   } catch (const UserError& error) { out.push_back(str("late ranks cannot be seen: ", error.what())); }

@@ -1,5 +1,6 @@
-// LateWatch: who keeps the others waiting, read from the flight records of an attempt while its ranks live. It names a stopped rank, one
-// that others wait for and one that started another collective within two seconds, and says when the run is to be ended for it.
+// LateWatch: who keeps the others waiting, read from the flight records of an attempt while its ranks live.
+// It names a stopped rank, one that others wait for and one that started another collective within two
+// seconds, and says when the run is to be ended for it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace lockstep {
 
-// The state of a process as /proc says it: R, S, D, T (stopped), t (traced), Z (dead and not yet waited for); 0 where there is none.
+// The state of a process as /proc says it: R, S, D, T (stopped), t (traced), Z (dead and not yet waited for);
+// 0 where there is none.
 char process_state(int64_t pid);
 
 // Where a rank is: "step 60, in all_reduce "gradients" of group world".
@@ -25,14 +27,17 @@ class LateWatch {
  public:
   using ProcessState = std::function<char(int64_t pid)>;
   // The records are those of `nproc` ranks of this host in `log_dir`, which need not be there yet.
-  LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines, ProcessState state = process_state);
+  LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadlines,
+            ProcessState state = process_state);
 
-  // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or slow; and that it is so no more.
-  // Call it every few milliseconds: most calls do nothing. Time in which it was not called did not pass: who watches was stopped itself.
+  // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or
+  // slow; and that it is so no more. Call it every few milliseconds: most calls do nothing. Time in which it
+  // was not called did not pass: who watches was stopped itself.
   std::vector<std::string> look(int64_t now_ns = flight_clock_ns());
   // Why the run must end now, naming the rank at fault; "" while it may go on. It is restartable.
   const std::string& verdict() const { return verdict_; }
-  // What the ranks' records differ in, where they do: the reason of a failure that one of them reported; "" for none.
+  // What the ranks' records differ in, where they do: the reason of a failure that one of them reported; ""
+  // for none.
   std::string disagreement() const;
   // place_text of a rank, also after its death; "" where it left no record.
   std::string place(int64_t rank) const;
@@ -78,9 +83,10 @@ class LateWatch {
   std::string verdict_;
   int64_t looked_ns_ = 0, read_ns_ = 0, fair_ns_ = 0, began_ns_ = 0;
   int64_t step_ = -1, step_ns_ = 0;
-  double step_s_ = 0;                                  // typical; 0: not known
-  std::map<std::pair<uint64_t, int64_t>, Told> told_;  // by group and number; the collectives that were told and still wait
-  std::map<std::string, int64_t> said_ns_;             // when a sentence about this rank and site was last said
+  double step_s_ = 0;  // typical; 0: not known
+  std::map<std::pair<uint64_t, int64_t>, Told>
+      told_;  // by group and number; the collectives that were told and still wait
+  std::map<std::string, int64_t> said_ns_;  // when a sentence about this rank and site was last said
 };
 
 }  // namespace lockstep

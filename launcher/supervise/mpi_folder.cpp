@@ -21,11 +21,12 @@ namespace fs = std::filesystem;
 namespace {
 std::string prefix() { return str("lockstep.", geteuid(), "."); }
 
-// True for a folder of this user whose maker has gone. One that is being made has no lock yet: it is left alone for a minute.
+// True for a folder of this user whose maker has gone. One that is being made has no lock yet: it is left
+// alone for a minute.
 bool abandoned(const std::string& folder) {
   int at = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (at < 0) return false;
-  struct stat is {};
+  struct stat is{};
   bool own = fstat(at, &is) == 0 && is.st_uid == geteuid(), gone = false;
   int lock = own ? openat(at, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
   if (lock >= 0) {
@@ -45,7 +46,8 @@ int remove_abandoned_folders(const std::string& top) {
   for (fs::directory_iterator at(top, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename();
     std::error_code ignored;  // another process removes it too
-    if (name.rfind(prefix(), 0) == 0 && abandoned(at->path())) removed += fs::remove_all(at->path(), ignored) > 0;
+    if (name.rfind(prefix(), 0) == 0 && abandoned(at->path()))
+      removed += fs::remove_all(at->path(), ignored) > 0;
   }
   return removed;
 }
@@ -67,8 +69,8 @@ MpiFolder::MpiFolder() {
     }
     refused += str(refused.empty() ? "" : ", ", top, " (", std::strerror(errno), ")");
   }
-  throw UserError(str("several ranks need a folder for the memory that they share, and none can be made in ", refused,
-                      "; mount /dev/shm, or set TMPDIR to a folder that you may write"));
+  throw UserError(str("several ranks need a folder for the memory that they share, and none can be made in ",
+                      refused, "; mount /dev/shm, or set TMPDIR to a folder that you may write"));
 }
 
 MpiFolder::~MpiFolder() {

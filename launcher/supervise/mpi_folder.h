@@ -1,12 +1,14 @@
-// The private folder of this process's ranks: the shared memory through which MPI moves data, and MPI's session files.
+// The private folder of this process's ranks: the shared memory through which MPI moves data, and MPI's
+// session files.
 #pragma once
 
 #include <string>
 
 namespace lockstep {
 
-// Made 0700 in /dev/shm (else in TMPDIR or /tmp), and removed with all that is in it. A process that is killed cannot remove its own: the
-// next one that makes a folder does, for folders of the same user whose maker has gone (it held a lock, which ends with it).
+// Made 0700 in /dev/shm (else in TMPDIR or /tmp), and removed with all that is in it. A process that is
+// killed cannot remove its own: the next one that makes a folder does, for folders of the same user whose
+// maker has gone (it held a lock, which ends with it).
 class MpiFolder {
  public:
   MpiFolder();  // UserError naming both places when neither takes a folder

@@ -8,13 +8,16 @@
 namespace lockstep {
 
 struct LaunchOptions {
-  int64_t nproc = 1;                // ranks, all on this host
-  int64_t max_restarts = 0;         // restarts after a PeerError or a death by signal
-  int64_t min_nproc = 0;            // a restart goes on without ranks that died, down to this number; 0: always nproc ranks
-  double grace = 30;                // seconds from a stop request until what still runs is killed
-  double restart_delay = 0.5;       // seconds before a restart; doubles while restarts bring no progress, up to 30 s (or this, if longer)
-  bool heeds_stop = false;          // the worker is Lockstep's own: it answers stop signals once it listens
-  int64_t threads = 0;              // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
+  int64_t nproc = 1;         // ranks, all on this host
+  int64_t max_restarts = 0;  // restarts after a PeerError or a death by signal
+  int64_t min_nproc =
+      0;              // a restart goes on without ranks that died, down to this number; 0: always nproc ranks
+  double grace = 30;  // seconds from a stop request until what still runs is killed
+  double restart_delay = 0.5;  // seconds before a restart; doubles while restarts bring no progress, up to 30
+                               // s (or this, if longer)
+  bool heeds_stop = false;     // the worker is Lockstep's own: it answers stop signals once it listens
+  int64_t threads =
+      0;  // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
   std::string deadlines;            // as LOCKSTEP_DEADLINE has them; "": what LOCKSTEP_DEADLINE says
   std::string verify_collectives;   // auto, on, off; "": what LOCKSTEP_VERIFY_COLLECTIVES says
   std::vector<std::string> worker;  // program and arguments of a rank

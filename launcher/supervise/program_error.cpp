@@ -19,7 +19,8 @@ namespace lockstep {
 namespace {
 std::string demangled(const char* name) {
   int failed = 0;
-  std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &failed), std::free);
+  std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &failed),
+                                                   std::free);
   return failed ? name : text.get();
 }
 }  // namespace
@@ -40,7 +41,8 @@ std::string exception_text(std::exception_ptr failure) {
 namespace {
 struct Search {
   backtrace_state* state;
-  bool in_runtime = false;  // frames of the C++ runtime, from terminate to throw, stand above the one that threw
+  bool in_runtime =
+      false;  // frames of the C++ runtime, from terminate to throw, stand above the one that threw
   std::string function, place;
 };
 
@@ -62,8 +64,7 @@ int look_at(void* data, uintptr_t pc, const char* file, int line, const char* fu
     if (function)
       search.function = demangled(function);
     else
-      backtrace_syminfo(
-          search.state, pc, named, [](void*, const char*, int) {}, &search.function);
+      backtrace_syminfo(search.state, pc, named, [](void*, const char*, int) {}, &search.function);
   }
   if (!file || std::strncmp(file, "/usr/", 5) == 0) return 0;
   const char* name = std::strrchr(file, '/');
@@ -73,16 +74,12 @@ int look_at(void* data, uintptr_t pc, const char* file, int line, const char* fu
 }  // namespace
 
 std::string where_thrown() {
-  Search search{backtrace_create_state(
-                    nullptr, 0, [](void*, const char*, int) {}, nullptr),
-                false,
-                {},
-                {}};
+  Search search{backtrace_create_state(nullptr, 0, [](void*, const char*, int) {}, nullptr), false, {}, {}};
   if (!search.state) return "";
-  backtrace_full(
-      search.state, 0, look_at, [](void*, const char*, int) {}, &search);
+  backtrace_full(search.state, 0, look_at, [](void*, const char*, int) {}, &search);
   if (!search.place.empty()) return str(" (thrown at ", search.place, ")");
-  return search.function.empty() || search.function == "main" ? "" : str(" (thrown in ", search.function, ")");
+  return search.function.empty() || search.function == "main" ? ""
+                                                              : str(" (thrown in ", search.function, ")");
 }
 #else
 std::string where_thrown() { return ""; }

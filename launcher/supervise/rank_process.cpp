@@ -26,26 +26,33 @@ constexpr const char* kFiles = "; each rank takes two files of this process: rai
 bp::pipe make_pipe() {
   try {
     return bp::pipe();
-  } catch (const bp::process_error& error) { throw UserError(str("cannot start the ranks: ", error.code().message(), kFiles)); }
+  } catch (const bp::process_error& error) {
+    throw UserError(str("cannot start the ranks: ", error.code().message(), kFiles));
+  }
 }
 
-bp::environment environment_of(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more) {
+bp::environment environment_of(const LaunchCommand& command, int64_t rank,
+                               const std::vector<std::pair<std::string, std::string>>& more) {
   bp::environment out = boost::this_process::environment();
   std::vector<std::string> inherited;
   for (const auto& entry : out) inherited.push_back(entry.get_name());
   for (const auto& name : inherited)
     for (const auto& prefix : command.without)
-      if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0)) out.erase(name);
+      if (name.rfind(prefix, 0) == 0 && (prefix.back() == '_' || name == prefix || prefix.find("OMPI") == 0))
+        out.erase(name);
   for (const auto& variables : {command.variables, place_variables(str(rank), command.nproc), more})
-    for (const auto& [name, value] : variables) out.set(name, value);  // operator[] of Boost 1.74 reads past the end of short variables
+    for (const auto& [name, value] : variables)
+      out.set(name, value);  // operator[] of Boost 1.74 reads past the end of short variables
   return out;
 }
 
-// At most a MiB at a time, but for the rest: a rank that never stops writing must not keep the others from being heard.
+// At most a MiB at a time, but for the rest: a rank that never stops writing must not keep the others from
+// being heard.
 void drain(int fd, LineCutter& into, bool rest) {
   char buffer[16384];
   size_t taken = 0;
-  for (ssize_t n; (rest || taken < (1 << 20)) && (n = read(fd, buffer, sizeof buffer)) > 0; taken += static_cast<size_t>(n))
+  for (ssize_t n; (rest || taken < (1 << 20)) && (n = read(fd, buffer, sizeof buffer)) > 0;
+       taken += static_cast<size_t>(n))
     into.add(buffer, static_cast<size_t>(n));
 }
 
@@ -58,7 +65,8 @@ std::vector<LineCutter::Piece> pieces(LineCutter& cutter, bool rest) {
 }
 }  // namespace
 
-RankProcess::RankProcess(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more,
+RankProcess::RankProcess(const LaunchCommand& command, int64_t rank,
+                         const std::vector<std::pair<std::string, std::string>>& more,
                          const std::string& log_file)
     : out_(make_pipe()), err_(make_pipe()), log_(log_file) {
   for (bp::pipe* pipe : {&out_, &err_}) {
@@ -82,7 +90,8 @@ RankProcess::RankProcess(const LaunchCommand& command, int64_t rank, const std::
   const std::vector<std::string> arguments(command.argv.begin() + 1, command.argv.end());
   try {
     child_ = bp::child(bp::exe = command.argv[0], bp::args = arguments, environment_of(command, rank, more),
-                       bp::std_in<bp::null, bp::std_out> out_, bp::std_err > err_, bp::extend::on_exec_setup = before_exec);
+                       bp::std_in<bp::null, bp::std_out> out_, bp::std_err > err_,
+                       bp::extend::on_exec_setup = before_exec);
   } catch (const bp::process_error& error) {
     const bool files = error.code() == std::errc::too_many_files_open;
     throw UserError(str("cannot start ", command.argv[0], ": ", error.code().message(), files ? kFiles : ""));

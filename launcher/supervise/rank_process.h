@@ -15,10 +15,10 @@ namespace lockstep {
 
 class RankProcess {
  public:
-  // Starts `command` as rank `rank`, in a process group of its own; the kernel ends it when this process dies. `more`: variables of this
-  // rank alone. UserError when the program cannot be started.
-  RankProcess(const LaunchCommand& command, int64_t rank, const std::vector<std::pair<std::string, std::string>>& more,
-              const std::string& log_file);
+  // Starts `command` as rank `rank`, in a process group of its own; the kernel ends it when this process
+  // dies. `more`: variables of this rank alone. UserError when the program cannot be started.
+  RankProcess(const LaunchCommand& command, int64_t rank,
+              const std::vector<std::pair<std::string, std::string>>& more, const std::string& log_file);
 
   int pid() const { return pid_; }
   bool ended() const { return ended_; }

@@ -82,8 +82,9 @@ class Answer {
 
 void check(pmix_status_t status, const char* what) {
   if (status != PMIX_SUCCESS)
-    throw UserError(str("the ranks cannot be connected: PMIx cannot ", what, ": ", PMIx_Error_string(status),
-                        "; look at `ulimit -n` and at the space in /dev/shm, or use --nproc 1 or --simulate"));
+    throw UserError(
+        str("the ranks cannot be connected: PMIx cannot ", what, ": ", PMIx_Error_string(status),
+            "; look at `ulimit -n` and at the space in /dev/shm, or use --nproc 1 or --simulate"));
 }
 
 // A list of named values, as PMIx takes them.
@@ -114,7 +115,8 @@ class Infos {
   std::vector<pmix_info_t> infos_;
 };
 
-// What ranks ask. They are all here, so a fence is complete when PMIx calls, and its data are the data of all.
+// What ranks ask. They are all here, so a fence is complete when PMIx calls, and its data are the data of
+// all.
 pmix_status_t joined(const pmix_proc_t*, void* rank, pmix_op_cbfunc_t, void*) {
   if (rank) static_cast<RankServer::Rank*>(rank)->joined = true;
   return PMIX_OPERATION_SUCCEEDED;
@@ -123,36 +125,42 @@ pmix_status_t left(const pmix_proc_t*, void* rank, pmix_op_cbfunc_t, void*) {
   if (rank) static_cast<RankServer::Rank*>(rank)->left = true;
   return PMIX_OPERATION_SUCCEEDED;
 }
-pmix_status_t aborted(const pmix_proc_t*, void*, int, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
+pmix_status_t aborted(const pmix_proc_t*, void*, int, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t,
+                      void*) {
   return PMIX_OPERATION_SUCCEEDED;  // the rank ends with the code that it gave, and its end is what counts
 }
-// Open MPI packs a message as file, topic and text; the text is the last: its length (big-endian), its bytes, a zero.
+// Open MPI packs a message as file, topic and text; the text is the last: its length (big-endian), its bytes,
+// a zero.
 std::string last_text(const unsigned char* bytes, size_t size) {
   for (size_t at = 0; at + 4 < size; ++at) {
-    const size_t length = size_t{bytes[at]} << 24 | size_t{bytes[at + 1]} << 16 | size_t{bytes[at + 2]} << 8 | bytes[at + 3];
-    if (length == size - at - 4 && bytes[size - 1] == 0) return {reinterpret_cast<const char*>(bytes) + at + 4, length - 1};
+    const size_t length =
+        size_t{bytes[at]} << 24 | size_t{bytes[at + 1]} << 16 | size_t{bytes[at + 2]} << 8 | bytes[at + 3];
+    if (length == size - at - 4 && bytes[size - 1] == 0)
+      return {reinterpret_cast<const char*>(bytes) + at + 4, length - 1};
   }
   return "";
 }
-void said(const pmix_proc_t* rank, const pmix_info_t data[], size_t count, const pmix_info_t*, size_t, pmix_op_cbfunc_t done, void* of) {
+void said(const pmix_proc_t* rank, const pmix_info_t data[], size_t count, const pmix_info_t*, size_t,
+          pmix_op_cbfunc_t done, void* of) {
   for (size_t i = 0; i < count; ++i) {
     const pmix_value_t& value = data[i].value;
     if (value.type == PMIX_BYTE_OBJECT)
-      SaidToServer::say(*rank, last_text(reinterpret_cast<const unsigned char*>(value.data.bo.bytes), value.data.bo.size));
+      SaidToServer::say(
+          *rank, last_text(reinterpret_cast<const unsigned char*>(value.data.bo.bytes), value.data.bo.size));
     else if (value.type == PMIX_STRING && value.data.string)
       SaidToServer::say(*rank, str(value.data.string, "\n"));
   }
   // PMIx holds a lock that its answer takes again, so the answer comes from another thread.
   if (done) std::thread([done, of] { done(PMIX_SUCCESS, of); }).detach();
 }
-pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t size, pmix_modex_cbfunc_t done, void* of) {
-  if (done)
-    done(
-        PMIX_SUCCESS, data, size, of, [](void* bytes) { std::free(bytes); }, data);
+pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t size,
+                    pmix_modex_cbfunc_t done, void* of) {
+  if (done) done(PMIX_SUCCESS, data, size, of, [](void* bytes) { std::free(bytes); }, data);
   return PMIX_SUCCESS;
 }
 
-// Started once, and never ended: PMIx's own end waits for ranks that may be gone. The folder goes with the process.
+// Started once, and never ended: PMIx's own end waits for ranks that may be gone. The folder goes with the
+// process.
 class Server {
  public:
   static Server& here() {
@@ -178,7 +186,8 @@ class Server {
     static pmix_server_module_t answers = [] {
       pmix_server_module_t out;
       std::memset(&out, 0, sizeof out);
-      out.client_connected = joined, out.client_finalized = left, out.abort = aborted, out.fence_nb = fence, out.log = said;
+      out.client_connected = joined, out.client_finalized = left, out.abort = aborted, out.fence_nb = fence,
+      out.log = said;
       return out;
     }();
     Infos infos;
@@ -208,14 +217,18 @@ std::string regex_of(pmix_status_t (*make)(const char*, char**), const std::stri
 }  // namespace
 
 RankServer::RankServer(int64_t nproc)
-    : space_(random_name()), folder_(Server::here().new_folder()), ranks_(static_cast<size_t>(nproc)), words_(ranks_.size()) {
+    : space_(random_name()),
+      folder_(Server::here().new_folder()),
+      ranks_(static_cast<size_t>(nproc)),
+      words_(ranks_.size()) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const auto n = static_cast<uint32_t>(nproc);
   std::string all;
   for (uint32_t rank = 0; rank < n; ++rank) all += str(rank ? "," : "", rank);
   Infos infos;
-  for (const char* key : {PMIX_UNIV_SIZE, PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_NODE_SIZE, PMIX_MAX_PROCS}) infos.add(key, n);
+  for (const char* key : {PMIX_UNIV_SIZE, PMIX_JOB_SIZE, PMIX_LOCAL_SIZE, PMIX_NODE_SIZE, PMIX_MAX_PROCS})
+    infos.add(key, n);
   for (const char* key : {PMIX_NUM_NODES, PMIX_JOB_NUM_APPS}) infos.add(key, uint32_t{1});
   for (const char* key : {PMIX_APPNUM, PMIX_NODEID}) infos.add(key, uint32_t{0});
   infos.add_rank(PMIX_LOCALLDR, 0);
@@ -229,20 +242,23 @@ RankServer::RankServer(int64_t nproc)
     Infos of_rank;
     of_rank.add_rank(PMIX_RANK, rank);
     of_rank.add_rank(PMIX_GLOBAL_RANK, rank);
-    for (const char* key : {PMIX_LOCAL_RANK, PMIX_NODE_RANK}) of_rank.add_short(key, static_cast<uint16_t>(rank));
+    for (const char* key : {PMIX_LOCAL_RANK, PMIX_NODE_RANK})
+      of_rank.add_short(key, static_cast<uint16_t>(rank));
     for (const char* key : {PMIX_NODEID, PMIX_APPNUM}) of_rank.add(key, uint32_t{0});
     of_rank.add(PMIX_HOSTNAME, std::string(host));
     infos.add(PMIX_PROC_DATA, of_rank);
   }
   Answer registered;
-  check(registered.wait(
-            PMIx_server_register_nspace(space_.c_str(), static_cast<int>(n), infos.data(), infos.size(), Answer::give, &registered)),
+  check(registered.wait(PMIx_server_register_nspace(space_.c_str(), static_cast<int>(n), infos.data(),
+                                                    infos.size(), Answer::give, &registered)),
         "register the ranks");
   for (uint32_t rank = 0; rank < n; ++rank) {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, space_.c_str(), rank);
     Answer known;
-    check(known.wait(PMIx_server_register_client(&proc, geteuid(), getegid(), &ranks_[rank], Answer::give, &known)), "register a rank");
+    check(known.wait(
+              PMIx_server_register_client(&proc, geteuid(), getegid(), &ranks_[rank], Answer::give, &known)),
+          "register a rank");
   }
   SaidToServer::know(space_, this);
 }
@@ -251,7 +267,8 @@ RankServer::~RankServer() {
   SaidToServer::know(space_, nullptr);
   auto forgotten = std::make_unique<Answer>();
   PMIx_server_deregister_nspace(space_.c_str(), Answer::give, forgotten.get());
-  // The ranks' objects are not touched after it. Should PMIx hang, nothing of it is waited for, and they stay.
+  // The ranks' objects are not touched after it. Should PMIx hang, nothing of it is waited for, and they
+  // stay.
   if (!forgotten->came_within(std::chrono::seconds(2))) {
     (void)forgotten.release();
     (void)new std::vector<Rank>(std::move(ranks_));

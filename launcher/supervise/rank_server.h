@@ -1,4 +1,5 @@
-// What the ranks of one host ask their launcher when MPI starts: a PMIx server within this process, which listens on 127.0.0.1 alone.
+// What the ranks of one host ask their launcher when MPI starts: a PMIx server within this process, which
+// listens on 127.0.0.1 alone.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,8 @@
 
 namespace lockstep {
 
-// The ranks of one attempt, known to the server as long as this object lives. Ranks that do not use MPI never ask.
+// The ranks of one attempt, known to the server as long as this object lives. Ranks that do not use MPI never
+// ask.
 class RankServer {
  public:
   // UserError when PMIx cannot start (no file descriptors left, no folder to write).
@@ -26,7 +28,8 @@ class RankServer {
   bool joined(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].joined; }
   bool left(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].left; }
 
-  // What Open MPI says in a rank to its launcher instead of its stderr since the last call: why MPI_Init failed, what MPI_Abort was given.
+  // What Open MPI says in a rank to its launcher instead of its stderr since the last call: why MPI_Init
+  // failed, what MPI_Abort was given.
   std::string words(int64_t rank);
 
   struct Rank {

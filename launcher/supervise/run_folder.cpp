@@ -35,7 +35,8 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
       char holder[32] = "";
       ssize_t n = pread(fd_, holder, sizeof holder - 1, 0);
       close(fd_);
-      throw UserError(str(path_, " is in use by another trainrun", n > 0 ? str(" (process ", trim(holder), ")") : "",
+      throw UserError(str(path_, " is in use by another trainrun",
+                          n > 0 ? str(" (process ", trim(holder), ")") : "",
                           "; wait for it, stop it, or choose --name=OTHER"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -47,16 +48,19 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
     throw UserError(str("cannot write ", lock, ": ", std::strerror(reason)));
   }
 }
-// What a run loads of its folder is data, so that it is not refused; but whoever may write it decides what the run goes on from.
+// What a run loads of its folder is data, so that it is not refused; but whoever may write it decides what
+// the run goes on from.
 void RunFolder::warn_of_others() const {
-  struct stat at {};
+  struct stat at{};
   if (stat(path_.c_str(), &at) != 0 || (at.st_mode & S_ISVTX)) return;
   char mode[16];
   std::snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(at.st_mode & 07777));
   if (at.st_mode & S_IWOTH)
-    logs::warn(str(path_, " is writable for every user (mode ", mode, "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
+    logs::warn(str(path_, " is writable for every user (mode ", mode,
+                   "): what they put there is loaded as this run's; `chmod o-w ", path_, "` closes it"));
   else if (at.st_uid != 0 && at.st_uid != geteuid())
-    logs::warn(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode, "), who can change what this run loads"));
+    logs::warn(str(path_, " belongs to another user (uid ", at.st_uid, ", mode ", mode,
+                   "), who can change what this run loads"));
 }
 
 RunFolder::~RunFolder() {
@@ -64,7 +68,9 @@ RunFolder::~RunFolder() {
 }
 
 namespace {
-std::string attempt_folder(const std::string& run_dir, int64_t k) { return str(run_dir, "/logs/attempt-", k); }
+std::string attempt_folder(const std::string& run_dir, int64_t k) {
+  return str(run_dir, "/logs/attempt-", k);
+}
 }  // namespace
 
 std::string next_attempt(const std::string& run_dir) {
@@ -77,7 +83,8 @@ std::string RunFolder::new_attempt() const {
   int64_t k = 1;
   make_private_folders(path_ + "/logs");  // that it failed is seen by the next call
   while (make_private_folder(attempt_folder(path_, k)) != 0) {
-    if (errno != EEXIST) throw UserError(str("cannot write ", attempt_folder(path_, k), ": ", std::strerror(errno)));
+    if (errno != EEXIST)
+      throw UserError(str("cannot write ", attempt_folder(path_, k), ": ", std::strerror(errno)));
     ++k;
   }
   return attempt_folder(path_, k);

@@ -7,9 +7,9 @@
 namespace lockstep {
 
 // Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode, and one that others
-// may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a killed
-// one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other process, or the folder that cannot be
-// written.
+// may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a
+// killed one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other
+// process, or the folder that cannot be written.
 class RunFolder {
  public:
   explicit RunFolder(std::string path, double patience = 5);
@@ -30,7 +30,8 @@ class RunFolder {
 // logs/attempt-K that new_attempt would create, without creating it.
 std::string next_attempt(const std::string& run_dir);
 
-// Replaces a file whole: written beside it (0600, core/base/private_file.h), flushed, renamed. UserError naming the file when that fails.
+// Replaces a file whole: written beside it (0600, core/base/private_file.h), flushed, renamed. UserError
+// naming the file when that fails.
 void write_whole(const std::string& path, const std::string& text);
 
 }  // namespace lockstep

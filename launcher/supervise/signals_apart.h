@@ -1,6 +1,7 @@
-// SignalsApart: a thread of its own on which a process hears signals, so that no handler interrupts a thread that computes. The frame
-// of a handler on the stack of a thread within a step corrupts the heap now and then (measured: about 1 SIGTERM in 20; never with the frame
-// elsewhere), as code would that keeps data below its stack pointer.
+// SignalsApart: a thread of its own on which a process hears signals, so that no handler interrupts a thread
+// that computes. The frame of a handler on the stack of a thread within a step corrupts the heap now and then
+// (measured: about 1 SIGTERM in 20; never with the frame elsewhere), as code would that keeps data below its
+// stack pointer.
 #pragma once
 
 #include <signal.h>
@@ -14,8 +15,8 @@ namespace lockstep {
 
 class SignalsApart {
  public:
-  // Blocks the signals for the calling thread and all that it starts from now on, but for the thread that hears them. Handlers are the
-  // caller's. Processes that are started meanwhile inherit the mask.
+  // Blocks the signals for the calling thread and all that it starts from now on, but for the thread that
+  // hears them. Handlers are the caller's. Processes that are started meanwhile inherit the mask.
   explicit SignalsApart(std::initializer_list<int> signals);
   ~SignalsApart();  // the calling thread hears them again
   SignalsApart(const SignalsApart&) = delete;

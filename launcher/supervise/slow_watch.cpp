@@ -29,7 +29,8 @@ std::string digits(double value) {
 }  // namespace
 
 void SlowWatch::begin(const std::vector<WorkerProgress>& words, int64_t now_ns) {
-  for (size_t r = 0; r < ranks_.size(); ++r) ranks_[r].busy_ns = words[r].busy_ns, ranks_[r].steps = words[r].busy_steps;
+  for (size_t r = 0; r < ranks_.size(); ++r)
+    ranks_[r].busy_ns = words[r].busy_ns, ranks_[r].steps = words[r].busy_steps;
   began_ns_ = now_ns;
 }
 
@@ -44,7 +45,8 @@ std::vector<std::string> SlowWatch::look(const std::vector<WorkerProgress>& word
     const int64_t steps = words[r].busy_steps - ranks_[r].steps;
     if (steps < kSteps) return {};
     fewest = std::min(fewest, steps);
-    own.push_back(static_cast<double>(words[r].busy_ns - ranks_[r].busy_ns) * 1e-6 / static_cast<double>(steps));
+    own.push_back(static_cast<double>(words[r].busy_ns - ranks_[r].busy_ns) * 1e-6 /
+                  static_cast<double>(steps));
     share.push_back(static_cast<double>(std::max<int64_t>(1, words[r].share)));
   }
   const double step_ms = seconds * 1e3 / static_cast<double>(fewest);

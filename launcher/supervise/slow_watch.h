@@ -1,5 +1,5 @@
-// SlowWatch: which rank does its own work slower than the others, step after step. Ranks that wait for each other take the same time for a
-// step; what tells them apart is the time in which they do not wait.
+// SlowWatch: which rank does its own work slower than the others, step after step. Ranks that wait for each
+// other take the same time for a step; what tells them apart is the time in which they do not wait.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace lockstep {
 class SlowWatch {
  public:
   explicit SlowWatch(int64_t nproc) : ranks_(static_cast<size_t>(nproc)) {}
-  // `words`: of all ranks, in order. What there is to say now: "rank 3 is slow: 1.9 times the median of the ranks over the last 60 steps
-  // (38.2 ms of its own work a step, the others 20.1)", and that it is slow no more. A rank is slow when it was in three windows that
-  // follow one another, each of at least 20 steps and a second; so a burst of another program's is not told.
+  // `words`: of all ranks, in order. What there is to say now: "rank 3 is slow: 1.9 times the median of the
+  // ranks over the last 60 steps (38.2 ms of its own work a step, the others 20.1)", and that it is slow no
+  // more. A rank is slow when it was in three windows that follow one another, each of at least 20 steps and
+  // a second; so a burst of another program's is not told.
   std::vector<std::string> look(const std::vector<WorkerProgress>& words, int64_t now_ns);
 
  private:

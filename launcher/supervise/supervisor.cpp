@@ -35,10 +35,12 @@ bool Progress::advance(int64_t furthest_step, int64_t newest_checkpoint) {
 int64_t newest_checkpoint(const std::string& run_dir) {
   int64_t out = -1;
   std::error_code failed;
-  for (fs::directory_iterator at(run_dir + "/ckpt", failed), end; !failed && at != end; at.increment(failed)) {
+  for (fs::directory_iterator at(run_dir + "/ckpt", failed), end; !failed && at != end;
+       at.increment(failed)) {
     long long step = -1;
     char more = 0;
-    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1) out = std::max<int64_t>(out, step);
+    if (std::sscanf(at->path().filename().c_str(), "step-%lld%c", &step, &more) == 1)
+      out = std::max<int64_t>(out, step);
   }
   return out;
 }
@@ -69,7 +71,8 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     const AttemptFacts facts = run_attempt(command, log_dir, options.grace, console);
     const Outcome outcome = diagnose(facts);
     if (outcome.cause.empty()) {
-      if (outcome.exit_code == kExitStopped) console.notice(str("stopped on request, saved; the same command continues the run"));
+      if (outcome.exit_code == kExitStopped)
+        console.notice(str("stopped on request, saved; the same command continues the run"));
       return outcome.exit_code;
     }
     console.notice(str("root cause: ", outcome.cause));
@@ -83,7 +86,8 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
       const int64_t next = next_nproc(options, nproc, static_cast<int64_t>(outcome.dead.size()));
       const double delay = restart_delay(options, fruitless);
       console.notice(str("restart ", restart + 1, " of ", options.max_restarts, " in ", number_text(delay),
-                         " s, from the last checkpoint, with ", ranks_text(next), next < nproc ? str(" (", nproc, " before)") : ""));
+                         " s, from the last checkpoint, with ", ranks_text(next),
+                         next < nproc ? str(" (", nproc, " before)") : ""));
       nproc = next;
       again = wait_unless_stopped(delay);
     }
@@ -92,7 +96,8 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
       console.notice(str("gave up after ", restart, restart == 1 ? " restart" : " restarts",
                          first_cause == outcome.cause ? "" : str("; the first failure was: ", first_cause)));
     } else if (outcome.restartable && options.max_restarts == 0 && signals_seen() == 0) {
-      console.notice("the same command continues from the last checkpoint; --max-restarts N does so by itself");
+      console.notice(
+          "the same command continues from the last checkpoint; --max-restarts N does so by itself");
     }
     return outcome.exit_code;
   }

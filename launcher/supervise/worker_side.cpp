@@ -37,17 +37,19 @@ int g_trainrun_fd = STDERR_FILENO;  // the stderr that trainrun reads, whatever 
 WorkerPlace g_place;
 Main g_main = Main::lockstep;
 
-// Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and the ranks must stop together.
+// Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and
+// the ranks must stop together.
 void on_signal(int signal) {
   if (g_stop.exchange(true) && !g_place.supervised()) _exit(128 + signal);
 }
 
 void handle_signals() {
-  struct sigaction action {}, before {};
+  struct sigaction action{}, before{};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;
   // A hangup ends a program of its own, as ever; what nohup ignores stays ignored.
-  const bool hangup = g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
+  const bool hangup =
+      g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;
   for (int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
     if (signal != SIGHUP || hangup) sigaction(signal, &action, nullptr);
   static auto* apart = new SignalsApart({SIGTERM, SIGINT, SIGUSR1, SIGHUP});  // for the life of the process
@@ -57,7 +59,8 @@ void handle_signals() {
 // stdout and stderr append to the rank's log; the old stdout stays open for the progress line.
 void redirect(const WorkerPlace& at) {
   Descriptor log = open_private(rank_log_file(at.log_dir, at.rank), O_WRONLY | O_APPEND);
-  if (!log) throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
+  if (!log)
+    throw UserError(str("cannot write ", rank_log_file(at.log_dir, at.rank), ": ", std::strerror(errno)));
   g_terminal_fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   g_trainrun_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
   std::fflush(nullptr);
@@ -72,11 +75,14 @@ void redirect(const WorkerPlace& at) {
   int code = failure.exit_code;
   record.rank = g_place.rank;
   record.step = g_step.load();
-  record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
   const bool recorded = g_place.supervised() && write_error_record(g_place.log_dir, record) != 0;
   if (g_place.supervised() && !recorded) write_fully(g_trainrun_fd, error_record_line(record));
   if (!recorded && (!g_place.supervised() || g_trainrun_fd != STDERR_FILENO)) {
-    std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ", record.message, "\n");
+    std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ",
+                           record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
   }
   if (auto recorder = flight_recorder()) recorder->keep();
@@ -98,7 +104,9 @@ std::optional<Fault> read_fault() {
     for (const char* known : {"kill", "segv", "hang", "throw", "exit", "flip", "burst", "spike"})
       if (std::string(kind) == known) return Fault{kind, rank, step};
   }
-  throw UserError(str("LOCKSTEP_FAULT is \"", text, "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike"));
+  throw UserError(
+      str("LOCKSTEP_FAULT is \"", text,
+          "\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike"));
 }
 
 }  // namespace
@@ -161,7 +169,8 @@ WorkerPlace enter_worker(Main whose) {
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
-    auto recorder = std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank));
+    auto recorder = std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank),
+                                                     static_cast<int>(g_place.rank));
     recorder->start_heart();
     set_flight_recorder(std::move(recorder));
     set_supervised(true);
@@ -177,7 +186,9 @@ Failure describe_failure(std::exception_ptr failure) {
   try {
     if (failure) std::rethrow_exception(failure);
     return of("InternalError", kExitInternal, "terminated without an exception");
-  } catch (const Error& error) { return of(error.kind(), error.exit_code(), error.what()); } catch (const std::filesystem::filesystem_error& error) {
+  } catch (const Error& error) {
+    return of(error.kind(), error.exit_code(), error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
     return of("UserError", kExitUser, file_error_text(error));
   } catch (const std::bad_alloc&) {
     return of("InternalError", kExitInternal, "out of memory (std::bad_alloc)");
@@ -187,12 +198,14 @@ Failure describe_failure(std::exception_ptr failure) {
 }
 
 std::string file_error_text(const std::filesystem::filesystem_error& error) {
-  std::string what = error.what();  // "filesystem error: cannot create directories: Not a directory [runs/x/ckpt]"
+  std::string what =
+      error.what();  // "filesystem error: cannot create directories: Not a directory [runs/x/ckpt]"
   const std::string before = "filesystem error: ", after = str(": ", error.code().message());
   if (what.rfind(before, 0) == 0) what = what.substr(before.size());
   if (auto at = what.find(after); at != std::string::npos) what.resize(at);
   const bool one = error.path2().empty();
-  return str(what, error.path1().empty() ? "" : str(" ", error.path1().string()), one ? "" : str(" to ", error.path2().string()), after,
+  return str(what, error.path1().empty() ? "" : str(" ", error.path1().string()),
+             one ? "" : str(" to ", error.path2().string()), after,
              "; look at what is there and whether you may use it");
 }
 
@@ -204,12 +217,14 @@ void leave_worker(std::exception_ptr failure) {
       own = true;
     } catch (const Error&) {
     } catch (...) { own = true; }
-  if (own) known = {{.kind = kProgramError, .message = exception_text(failure) + where_thrown()}, kExitProgram};
+  if (own)
+    known = {{.kind = kProgramError, .message = exception_text(failure) + where_thrown()}, kExitProgram};
   leave(known);
 }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {
-  // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame is unwound before terminate.
+  // Only wrong input is caught: the ranks have agreed on it. Anything else finds no handler, so that no frame
+  // is unwound before terminate.
   std::set_terminate([] { leave_worker(std::current_exception()); });
   try {
     int code = body(enter_worker());

@@ -17,7 +17,8 @@ namespace lockstep {
 
 models::ModelOptions model_options(const RunConfig& config) {
   const ModelConfig& m = config.model;
-  return {m.kind, m.vocab, m.context, m.width, m.depth, m.heads, m.kv_heads, m.hidden, m.rope_theta, m.eps, m.dropout};
+  return {m.kind,     m.vocab,  m.context,    m.width, m.depth,  m.heads,
+          m.kv_heads, m.hidden, m.rope_theta, m.eps,   m.dropout};
 }
 
 data::DataOptions data_options(const RunConfig& config) {
@@ -36,7 +37,9 @@ data::DataOptions data_options(const RunConfig& config) {
           cpu::KernelCache::default_dir() + "/data"};
 }
 
-DType compute_dtype(const RunConfig& config) { return config.train.precision == "bf16" ? DType::bf16 : DType::f32; }
+DType compute_dtype(const RunConfig& config) {
+  return config.train.precision == "bf16" ? DType::bf16 : DType::f32;
+}
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
   CompileOptions options;
@@ -44,14 +47,16 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   options.backend = parse_backend(config.compile.backend);
   options.fusion = config.compile.fusion;
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  options.threads =
-      static_cast<int>(config.compile.threads ? config.compile.threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+  options.threads = static_cast<int>(config.compile.threads
+                                         ? config.compile.threads
+                                         : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
   options.memory_budget = parse_memory_budget(config.compile.memory_budget);
   options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;
   options.precision = config.train.precision;
   // A plan for a GPU that the config names may be made where there is none.
-  std::string device = device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
+  std::string device =
+      device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
   if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);
   return options;
 }
@@ -59,19 +64,24 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
 namespace {
 Schedule schedule_of(const RunConfig& config) {
   const OptimConfig& o = config.optim;
-  if (o.schedule.kind == "cosine") return warmup_cosine(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
-  if (o.schedule.kind == "linear") return warmup_linear(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+  if (o.schedule.kind == "cosine")
+    return warmup_cosine(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+  if (o.schedule.kind == "linear")
+    return warmup_linear(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
   return constant(o.lr, o.schedule.warmup);
 }
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
   if (o.kind == "sgd")
-    return std::make_unique<Sgd>(
-        state / "optim", SgdOptions{.lr = schedule_of(config), .momentum = o.momentum, .weight_decay = o.weight_decay, .clip = o.clip});
-  return std::make_unique<AdamW>(
-      state / "optim",
-      AdamWOptions{
-          .lr = schedule_of(config), .betas = {o.betas[0], o.betas[1]}, .eps = o.eps, .weight_decay = o.weight_decay, .clip = o.clip});
+    return std::make_unique<Sgd>(state / "optim", SgdOptions{.lr = schedule_of(config),
+                                                             .momentum = o.momentum,
+                                                             .weight_decay = o.weight_decay,
+                                                             .clip = o.clip});
+  return std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = schedule_of(config),
+                                                               .betas = {o.betas[0], o.betas[1]},
+                                                               .eps = o.eps,
+                                                               .weight_decay = o.weight_decay,
+                                                               .clip = o.clip});
 }
 }  // namespace
 
@@ -88,7 +98,8 @@ WeightBytes whole_weights(const State& state, bool invariant) {
   for (const auto& spec : state.specs()) {
     if (spec.role != Role::parameter) continue;
     out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
-    out.gradients += numel(spec.shape) / elsewhere * static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
+    out.gradients += numel(spec.shape) / elsewhere *
+                     static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
   }
   return out;
 }
@@ -105,7 +116,8 @@ Roofline roofline_for(const RunConfig& config, const Target& target) {
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target, const Roofline* given)
+Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target,
+                 const Roofline* given)
     : config_(config),
       state_(state),
       options_(compile_options(config, local_ranks, target)),
@@ -115,7 +127,10 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   state.place_by_default(model_.placements);
   std::vector<PlacementRule> rows;
   for (const auto& row : config.placements.rows)
-    rows.push_back({row.dim, row.params, parse_placement(row.place), {"placements", static_cast<int>(rows.size()) + 1, ""}});
+    rows.push_back({row.dim,
+                    row.params,
+                    parse_placement(row.place),
+                    {"placements", static_cast<int>(rows.size()) + 1, ""}});
   if (!rows.empty()) state.place(std::move(rows));
   state.compute_dtype(lockstep::compute_dtype(config));
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
@@ -123,9 +138,11 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
   const Roofline roofline = given ? *given : roofline_for(config, target);
   const WeightBytes bytes = whole_weights(state, options_.invariant);
   options_.bucket_bytes = config.compile.bucket_bytes;
-  const bool several_hosts = mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
+  const bool several_hosts =
+      mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
   if (!options_.bucket_bytes) {
-    options_.bucket_bytes = bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
+    options_.bucket_bytes =
+        bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
     options_.gather_bytes = gather_bytes_for(options_.bucket_bytes, bytes.weights);
   }
   options_.gather = config.mesh.gather == "auto"          ? gather_within(bytes.weights, roofline, target)
@@ -134,13 +151,15 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
                                                           : GatherWhen::step;
 }
 
-// Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and of their way, or, layer by layer,
-// of the activations of all micro-batches. Little room for weights: always. Else where there is something to save, the first way whose step,
-// planned so, fits on the device; layer by layer only if its activations cost no recomputing that they would not cost in each micro-batch.
+// Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and
+// of their way, or, layer by layer, of the activations of all micro-batches. Little room for weights: always.
+// Else where there is something to save, the first way whose step, planned so, fits on the device; layer by
+// layer only if its activations cost no recomputing that they would not cost in each micro-batch.
 GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
   const LiveMesh& mesh = state_.mesh();
   if (weights <= int64_t{1} << 30) return GatherWhen::step;
-  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity) return GatherWhen::micro_batch;
+  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity)
+    return GatherWhen::micro_batch;
   if (micro_batches(config_) <= mesh.words.data_size()) return GatherWhen::micro_batch;
   auto planned = [&](GatherWhen when) -> std::optional<StepPlan> {
     options_.gather = when;
@@ -148,12 +167,15 @@ GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, con
       return plan_training(mesh.words);
     } catch (const UserError&) { return {}; }  // what is wrong any way shows when the step is compiled
   };
-  const auto each = options_.memory_budget == kRecomputeNothing ? std::nullopt : planned(GatherWhen::micro_batch);
+  const auto each =
+      options_.memory_budget == kRecomputeNothing ? std::nullopt : planned(GatherWhen::micro_batch);
   for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
     auto plan = planned(when);
     if (!plan || (each && plan->recompute.values > each->recompute.values)) continue;
     const PaperStep step(std::move(*plan), mesh);
-    if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <= roofline.capacity) return when;
+    if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <=
+        roofline.capacity)
+      return when;
   }
   return GatherWhen::micro_batch;
 }
@@ -170,19 +192,24 @@ StepFunction Trainer::training_function() const {
   };
 }
 Step Trainer::compile_training() {
-  return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_);
+  return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
+                 training_function(), options_);
 }
 StepPlan Trainer::plan_training(const Mesh& mesh) const {
-  return plan_step(state_, mesh, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes}, training_function(), options_);
+  return plan_step(state_, mesh, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
+                   training_function(), options_);
 }
 StepFunction Trainer::evaluation_function() const {
-  return [this](const std::vector<Tensor>& batch) { return cross_entropy(model_.logits(batch[0], false), batch[1]); };
+  return [this](const std::vector<Tensor>& batch) {
+    return cross_entropy(model_.logits(batch[0], false), batch[1]);
+  };
 }
 BatchShape Trainer::evaluation_shape(int64_t sequences) const {
   int64_t micro = config_.batch.micro;
   return {(sequences + micro - 1) / micro * micro, micro, 0};
 }
-// An evaluation has other micro-batches, as a rule more of them: layer by layer it would keep what crosses a bucket of all of them.
+// An evaluation has other micro-batches, as a rule more of them: layer by layer it would keep what crosses a
+// bucket of all of them.
 CompileOptions Trainer::evaluation_options() const {
   CompileOptions out = options_;
   if (out.gather == GatherWhen::layers) out.gather = GatherWhen::micro_batch;
@@ -192,7 +219,8 @@ Step Trainer::compile_evaluation(int64_t sequences) {
   return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
 }
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
-  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
+  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(),
+                   evaluation_options());
 }
 
 }  // namespace lockstep

@@ -7,8 +7,8 @@
 #include "core/base/env.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
-#include "launcher/worker/hosts.h"
 #include "launcher/cli/version.h"
+#include "launcher/worker/hosts.h"
 #ifdef LOCKSTEP_CUDA
 #include "core/device/cuda/inventory.h"
 #endif
@@ -17,7 +17,8 @@ namespace lockstep {
 
 std::span<const PerRankKey> per_rank_keys() {
   static const PerRankKey keys[] = {
-      {"train.device", "an ordinal or a path means something on one host alone; the devices found are compared instead"},
+      {"train.device",
+       "an ordinal or a path means something on one host alone; the devices found are compared instead"},
       {"compile.threads", "hosts have different numbers of cores, and no bit depends on the threads"},
   };
   return keys;
@@ -28,16 +29,19 @@ FingerprintPart config_part(const RunConfig& config) {
   const auto own = per_rank_keys();
   for (const auto& row : config_keys())
     if (std::none_of(own.begin(), own.end(), [&](const PerRankKey& key) { return row.path == key.path; }))
-      part.lines.push_back({row.path, get_key(config, row).dump(-1, ' ', false, Json::error_handler_t::replace)});
+      part.lines.push_back(
+          {row.path, get_key(config, row).dump(-1, ' ', false, Json::error_handler_t::replace)});
   return part;
 }
 
 FingerprintPart program_part() {
-  FingerprintPart part{"program",
-                       {{"lockstep", kVersion}, {"its compiler", str("g++ ", __VERSION__)}, {"messages", world_library()}},
-                       "start every rank with the same program, libraries and environment",
-                       true};
-  for (const char* name : {"LOCKSTEP_SKIP_PASSES", "LOCKSTEP_VERIFY"}) part.lines.push_back({name, str('"', env(name), '"')});
+  FingerprintPart part{
+      "program",
+      {{"lockstep", kVersion}, {"its compiler", str("g++ ", __VERSION__)}, {"messages", world_library()}},
+      "start every rank with the same program, libraries and environment",
+      true};
+  for (const char* name : {"LOCKSTEP_SKIP_PASSES", "LOCKSTEP_VERIFY"})
+    part.lines.push_back({name, str('"', env(name), '"')});
   return part;
 }
 
@@ -46,7 +50,8 @@ FingerprintPart libraries_part(const Target& target) {
                        {{"compute library", target.library_version()}},
                        "another processor, driver or library; use ranks of one kind",
                        true};
-  if (target.device().kind() == "cpu") part.lines.push_back({"instruction set", std::string(name(probe_isa()))});
+  if (target.device().kind() == "cpu")
+    part.lines.push_back({"instruction set", std::string(name(probe_isa()))});
 #ifdef LOCKSTEP_CUDA
   if (target.device().kind() == "cuda")
     for (const auto& found : cuda::inventory())
@@ -59,7 +64,8 @@ FingerprintPart data_part(const data::Dataset& data) {
   FingerprintPart part{"data", {}, "every rank must see the same files, byte for byte", true};
   int number = 0;
   for (const auto& file : data.files()) part.lines.push_back({str("file ", ++number), file});
-  part.lines.push_back({"tokens", str(data.tokens(), " for training, ", data.validation_tokens(), " for validation")});
+  part.lines.push_back(
+      {"tokens", str(data.tokens(), " for training, ", data.validation_tokens(), " for validation")});
   return part;
 }
 

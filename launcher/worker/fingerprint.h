@@ -1,4 +1,5 @@
-// What all ranks of a run must have in common before they compile: program, config, libraries of the device, data.
+// What all ranks of a run must have in common before they compile: program, config, libraries of the device,
+// data.
 #pragma once
 
 #include <span>
@@ -23,16 +24,17 @@ std::span<const PerRankKey> per_rank_keys();
 
 // Key by key, in the order of the struct, without per_rank_keys(): "optim.lr", "0.0003".
 FingerprintPart config_part(const RunConfig& config);
-// Version and compiler of this program, the library that carries the ranks' messages, and variables of the environment that decide what is
-// compiled or checked.
+// Version and compiler of this program, the library that carries the ranks' messages, and variables of the
+// environment that decide what is compiled or checked.
 FingerprintPart program_part();
 // The libraries of the device of `target`, as far as they decide bits or messages.
 FingerprintPart libraries_part(const Target& target);
 // Every file of the data in its order: name, tokens, hash of its ends.
 FingerprintPart data_part(const data::Dataset& data);
 
-// The mesh of a config over the world, agreed upon before any rank is grouped: program and config are compared first, then each rank
-// resolves the mesh, then the words of the mesh are compared (DeviceMesh). Collective; UserError on every rank, in the same words.
+// The mesh of a config over the world, agreed upon before any rank is grouped: program and config are
+// compared first, then each rank resolves the mesh, then the words of the mesh are compared (DeviceMesh).
+// Collective; UserError on every rank, in the same words.
 LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config, const WorkerPlace& at);
 
 }  // namespace lockstep

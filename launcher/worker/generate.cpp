@@ -29,7 +29,8 @@ std::vector<std::string> step_folders(const std::string& path) {
     for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);
     if (!out.empty()) return out;
   }
-  throw UserError(str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
+  throw UserError(
+      str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
 }
 
 // A checkpoint's config, and its model with the weights of the checkpoint.
@@ -39,15 +40,16 @@ struct Loaded {
         state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
         model(models::model_from(state.root(), model_options(config))) {
     if (config.data.kind == "tokens" && config.model.vocab > 256)
-      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ", config.model.vocab,
-                          "); generate prints text for models of bytes"));
+      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ",
+                          config.model.vocab, "); generate prints text for models of bytes"));
     state.compute_dtype(compute_dtype(config));
     state.allocate();
     for (Array* array : state.arrays()) {
       Array whole = read_tensor(folder, array->fqn, files);
       if (whole.shape != array->shape || whole.dtype != array->dtype)
-        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape), " in the checkpoint and ",
-                            shape_text(array->dtype, array->shape), " in the model of its config"));
+        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape),
+                            " in the checkpoint and ", shape_text(array->dtype, array->shape),
+                            " in the model of its config"));
       array->data = whole.data;
       array->host_wrote();
     }
@@ -57,7 +59,8 @@ struct Loaded {
   models::Model model;
 };
 
-std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path, const std::vector<Override>& overrides) {
+std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path,
+                                 const std::vector<Override>& overrides) {
   auto held = hold_checkpoint(folder);  // its run may remove it from here on
   const std::string manifest = folder + "/manifest.json";
   RunConfig config = parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides);
@@ -68,8 +71,8 @@ std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& p
 // How often the list is read anew where a run removes checkpoints as fast as they are found.
 constexpr int kLooks = 100;
 
-// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its run removes before it is open is
-// neither: there is a newer one then.
+// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its
+// run removes before it is open is neither: there is a newer one then.
 std::unique_ptr<Loaded> load(const std::string& path, const std::string& device) {
   std::vector<Override> overrides;
   if (!device.empty()) overrides.push_back({"train.device", device});
@@ -85,10 +88,12 @@ std::unique_ptr<Loaded> load(const std::string& path, const std::string& device)
       } catch (const DamagedError& error) {
         if (folder == folders.back() && (!vanished || look == kLooks)) throw;
         if (told.insert(folder).second)
-          std::cerr << "trainrun: " << folder << " is damaged: " << error.what() << "\ntrainrun: the next older checkpoint is taken\n";
+          std::cerr << "trainrun: " << folder << " is damaged: " << error.what()
+                    << "\ntrainrun: the next older checkpoint is taken\n";
       }
     if (look == kLooks)
-      throw UserError(str(path, ": its run removed every checkpoint before it could be opened, ", kLooks, " times; raise checkpoint.keep"));
+      throw UserError(str(path, ": its run removed every checkpoint before it could be opened, ", kLooks,
+                          " times; raise checkpoint.keep"));
   }
 }
 
@@ -99,9 +104,12 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logits[a] > logits[b]; });
   if (arguments.top_k > 0 && arguments.top_k < vocab) order.resize(static_cast<size_t>(arguments.top_k));
   std::vector<double> weights;
-  for (int64_t id : order) weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / arguments.temperature));
+  for (int64_t id : order)
+    weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / arguments.temperature));
   double total = std::accumulate(weights.begin(), weights.end(), 0.0);
-  double at = philox::uniform(philox::bits(static_cast<uint64_t>(arguments.seed), 0, 0, static_cast<uint64_t>(position))) * total;
+  double at = philox::uniform(philox::bits(static_cast<uint64_t>(arguments.seed), 0, 0,
+                                           static_cast<uint64_t>(position))) *
+              total;
   for (size_t i = 0; i < weights.size(); ++i)
     if ((at -= weights[i]) < 0) return order[i];
   return order.back();
@@ -112,16 +120,21 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   auto loaded = load(arguments.path, arguments.device);
   RunConfig& config = loaded->config;
   int64_t context = config.model.context, vocab = config.model.vocab;
-  FoundTarget found = arguments.device.empty() ? found_target(config.train.device) : FoundTarget{run_target(config.train.device, 0, 1), ""};
+  FoundTarget found = arguments.device.empty() ? found_target(config.train.device)
+                                               : FoundTarget{run_target(config.train.device, 0, 1), ""};
   const Target& target = found.target;
   if (device_choice(config.train.device).kind == "cuda")
-    std::cerr << "trainrun: on " << target.device().describe() << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
+    std::cerr << "trainrun: on " << target.device().describe()
+              << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
   // The weights are fp32: what was trained in TF32 is read in fp32 where the device has no TF32.
   if (config.train.precision == "tf32" && target.device().kind() == "cpu") config.train.precision = "fp32";
   CompileOptions options = compile_options(config, 1, target);
   Forward forward(
       loaded->state, {{"ids", DType::i32, {1, context}}},
-      [&](const std::vector<Tensor>& batch) { return convert(loaded->model.logits(batch[0], false), DType::f32); }, options);
+      [&](const std::vector<Tensor>& batch) {
+        return convert(loaded->model.logits(batch[0], false), DType::f32);
+      },
+      options);
   std::vector<int32_t> tokens;
   for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
     if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));

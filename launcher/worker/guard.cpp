@@ -20,12 +20,16 @@ double median(const std::deque<float>& values) {
   return sorted.size() % 2 ? sorted[half] : (static_cast<double>(sorted[half - 1]) + sorted[half]) / 2;
 }
 float within_f32(double limit) { return limit < kMost ? static_cast<float>(limit) : kMost; }
-bool enforced(const std::string& policy) { return policy == "skip" || policy == "rewind" || policy == "stop"; }
+bool enforced(const std::string& policy) {
+  return policy == "skip" || policy == "rewind" || policy == "stop";
+}
 }  // namespace
 
 double StepGuard::spike_limit(const std::deque<float>& values) const {
   constexpr double none = std::numeric_limits<double>::infinity();
-  if (config_.on_spike == "off" || values.size() < std::min(kFewest, static_cast<size_t>(config_.spike_window))) return none;
+  if (config_.on_spike == "off" ||
+      values.size() < std::min(kFewest, static_cast<size_t>(config_.spike_window)))
+    return none;
   const double usual = median(values);
   return usual > 0 ? usual * config_.spike_factor : none;
 }
@@ -40,12 +44,14 @@ StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding fi
   finding.action = policy == "rewind" ? Action::rewind : policy == "skip" ? Action::skip : Action::stop;
   if (finding.action == Action::rewind && ++rewinds_ > config_.nonfinite_limit) {
     finding.action = Action::stop;
-    finding.words += str("; the run has gone back to the same checkpoint ", config_.nonfinite_limit, " times (train.nonfinite_limit)");
+    finding.words += str("; the run has gone back to the same checkpoint ", config_.nonfinite_limit,
+                         " times (train.nonfinite_limit)");
   }
   if (finding.action == Action::skip) {
     if (++in_a_row_ > config_.nonfinite_limit) {
       finding.action = Action::stop;
-      finding.words += str("; ", config_.nonfinite_limit, " steps before it were passed over (train.nonfinite_limit)");
+      finding.words +=
+          str("; ", config_.nonfinite_limit, " steps before it were passed over (train.nonfinite_limit)");
     } else {
       ++passed_;
       if (!ranges_.empty() && ranges_.back().second == step - 1)
@@ -59,22 +65,28 @@ StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding fi
 
 StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   if (!std::isfinite(loss) || !std::isfinite(norm)) {
-    auto text = [](float x) { return std::isnan(x) ? std::string("nan") : number_text(x); };  // the sign of a NaN says nothing
+    auto text = [](float x) {
+      return std::isnan(x) ? std::string("nan") : number_text(x);
+    };  // the sign of a NaN says nothing
     const bool first = in_a_row_ == 0;
     return passing_over(config_.on_nonfinite,
-                        {Action::stop, true, first, false, str("the loss is ", text(loss), " and the gradient norm is ", text(norm))}, step);
+                        {Action::stop, true, first, false,
+                         str("the loss is ", text(loss), " and the gradient norm is ", text(norm))},
+                        step);
   }
   Finding finding;
-  for (const auto& [value, history, what] : {std::tuple(loss, &losses_, "loss"), std::tuple(norm, &norms_, "gradient norm")}) {
+  for (const auto& [value, history, what] :
+       {std::tuple(loss, &losses_, "loss"), std::tuple(norm, &norms_, "gradient norm")}) {
     const float limit = within_f32(spike_limit(*history));
     if (!(std::abs(value) > limit)) continue;
     const double usual = median(*history);
     char times[32];
     std::snprintf(times, sizeof times, "%.3g", value / usual);
-    finding.words += str(finding.words.empty() ? "" : ", and ", "the ", what, " is ", number_text(value), ", ", times,
-                         " times its median of the last ", history->size(), " steps");
+    finding.words += str(finding.words.empty() ? "" : ", and ", "the ", what, " is ", number_text(value),
+                         ", ", times, " times its median of the last ", history->size(), " steps");
   }
-  if (!finding.words.empty() && enforced(config_.on_spike)) return passing_over(config_.on_spike, finding, step);
+  if (!finding.words.empty() && enforced(config_.on_spike))
+    return passing_over(config_.on_spike, finding, step);
   if (!finding.words.empty() && told_ > 0 && step - told_ < config_.spike_window)
     finding.words.clear();  // a new level of the norm is told once, not at every step of it
   else if (!finding.words.empty())
@@ -90,7 +102,9 @@ StepGuard::Finding StepGuard::judge_state(const std::string& words) {
   Finding finding{Action::stop, true, false, true, words};
   if (config_.on_nonfinite == "rewind") return passing_over("rewind", finding, 0);
   if (config_.on_nonfinite == "skip")
-    finding.words += "; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the last checkpoint";
+    finding.words +=
+        "; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the last "
+        "checkpoint";
   return finding;
 }
 
@@ -108,7 +122,11 @@ void StepGuard::went_back(int64_t checkpoint, int64_t step) {
 Json StepGuard::json() const {
   Json ranges = Json::array();
   for (const auto& [first, last] : ranges_) ranges.push_back({first, last});
-  return {{"losses", losses_}, {"norms", norms_}, {"passed_over", ranges}, {"in_a_row", in_a_row_}, {"told", told_}};
+  return {{"losses", losses_},
+          {"norms", norms_},
+          {"passed_over", ranges},
+          {"in_a_row", in_a_row_},
+          {"told", told_}};
 }
 
 void StepGuard::restore(const Json& extra) {
@@ -118,7 +136,8 @@ void StepGuard::restore(const Json& extra) {
   try {
     losses_ = extra.at("losses").get<std::deque<float>>();
     norms_ = extra.at("norms").get<std::deque<float>>();
-    for (const auto& range : extra.at("passed_over")) ranges_.emplace_back(range.at(0).get<int64_t>(), range.at(1).get<int64_t>());
+    for (const auto& range : extra.at("passed_over"))
+      ranges_.emplace_back(range.at(0).get<int64_t>(), range.at(1).get<int64_t>());
     in_a_row_ = extra.at("in_a_row").get<int64_t>();
     told_ = extra.at("told").get<int64_t>();
   } catch (const Json::exception&) { losses_.clear(), norms_.clear(), ranges_.clear(); }

@@ -1,5 +1,5 @@
-// StepGuard: what a step's loss and gradient norm decide: the step counts, is passed over, sends the run back to its last checkpoint, or
-// ends it.
+// StepGuard: what a step's loss and gradient norm decide: the step counts, is passed over, sends the run back
+// to its last checkpoint, or ends it.
 #pragma once
 
 #include <deque>
@@ -13,8 +13,9 @@
 
 namespace lockstep {
 
-// Decisions follow from the losses and norms so far, which are the same bits on every rank and any number of ranks; so are the decisions.
-// A step that is passed over, or gone back before, keeps its number: schedule and data go on with the next step's own.
+// Decisions follow from the losses and norms so far, which are the same bits on every rank and any number of
+// ranks; so are the decisions. A step that is passed over, or gone back before, keeps its number: schedule
+// and data go on with the next step's own.
 class StepGuard {
  public:
   enum class Action { go_on, skip, rewind, stop };
@@ -32,13 +33,16 @@ class StepGuard {
   void limit(StepInput& input) const;
   // After a step.
   Finding judge(int64_t step, float loss, float norm);
-  // What a state that the last step's update made non-finite is to lead to: found when it is about to be saved. `words` name the value.
+  // What a state that the last step's update made non-finite is to lead to: found when it is about to be
+  // saved. `words` name the value.
   Finding judge_state(const std::string& words);
   // The run is at the state of `checkpoint` again, and goes on behind `step`.
   void went_back(int64_t checkpoint, int64_t step);
   void saved(int64_t step);  // a checkpoint of `step` was written
 
-  bool passed_over(int64_t step) const { return !ranges_.empty() && ranges_.back().second == step; }  // the last step
+  bool passed_over(int64_t step) const {
+    return !ranges_.empty() && ranges_.back().second == step;
+  }                                                // the last step
   int64_t passed_over() const { return passed_; }  // steps of the run whose updates do not count
   // Between checkpoints: what decisions depend on, and which steps were passed over.
   Json json() const;

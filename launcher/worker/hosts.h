@@ -12,8 +12,9 @@ namespace lockstep {
 
 struct Hosts {
   int64_t ranks_per_node = 0;  // of the world, neighbours; 0: one host, or not known
-  int seats = 0;               // data ranks of a host, where the exchange is inside hosts first, then across; 0: all ranks exchange with all
-  std::string words{};         // the exchange in words, and why it is flat on several hosts; "" on one host
+  int seats = 0;  // data ranks of a host, where the exchange is inside hosts first, then across; 0: all ranks
+                  // exchange with all
+  std::string words{};  // the exchange in words, and why it is flat on several hosts; "" on one host
 };
 // `launched`: ranks per host where mesh.ranks_per_node leaves it open.
 Hosts hosts_of(const RunConfig& config, const Mesh& mesh, int64_t launched);

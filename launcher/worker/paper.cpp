@@ -71,7 +71,8 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
     if (added)
       for (int r : full) {
         lanes.rank = r;
-        const auto one = make_reducers({buckets[b]}, lanes, RowOwners::of(mesh.words), cpu_device(), *counting, plan.options.invariant, nodes, {dtypes[b]});
+        const auto one = make_reducers({buckets[b]}, lanes, RowOwners::of(mesh.words), cpu_device(),
+                                       *counting, plan.options.invariant, nodes, {dtypes[b]});
         held = std::max(held, one.buckets[0]->bytes());
         sends = std::max(sends, one.sent_bytes());
         across = std::max(across, one.sent_across());
@@ -84,12 +85,14 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
   reduction += shared;
   int64_t micro_batches = 0;
   for (int r = 0; r < ranks; ++r) micro_batches = std::max(micro_batches, lanes.slots(r));
-  for (const auto& field : plan.fields) batches += micro_batches * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+  for (const auto& field : plan.fields)
+    batches += micro_batches * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
 }
 
-MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer, const PaperStep& step, int64_t sequences,
-                         const LibraryBounds& bounds) {
-  StepBytes bytes{.arena = step.executables.arena_bytes(), .batches = step.batches, .reduction = step.reduction};
+MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer,
+                         const PaperStep& step, int64_t sequences, const LibraryBounds& bounds) {
+  StepBytes bytes{
+      .arena = step.executables.arena_bytes(), .batches = step.batches, .reduction = step.reduction};
   if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
     bytes.copies = step.executables.seed->arena_bytes();
     bytes.arena -= bytes.copies;
@@ -106,11 +109,17 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
 LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   LibraryBounds bounds;
   const std::string wanted = device_choice(config.train.device).kind;
-  // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not below the query heads of one key head.
-  const auto rounded = [&](int64_t to) { return static_cast<double>((config.model.context + to - 1) / to * to); };
+  // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not
+  // below the query heads of one key head.
+  const auto rounded = [&](int64_t to) {
+    return static_cast<double>((config.model.context + to - 1) / to * to);
+  };
   const double of_head = 2 * rounded(64) * rounded(128);
-  const auto heads = static_cast<double>(config.model.heads), of_key = heads / static_cast<double>(std::max<int64_t>(1, config.model.kv_heads ? config.model.kv_heads : config.model.heads));
-  const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head, std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
+  const auto heads = static_cast<double>(config.model.heads),
+             of_key = heads / static_cast<double>(std::max<int64_t>(
+                                  1, config.model.kv_heads ? config.model.kv_heads : config.model.heads));
+  const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head,
+                                 std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
   bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(scores);
   if (target.device().kind() == "cuda")
     bounds.workspace = 0;
@@ -127,25 +136,26 @@ PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target,
       trainer(config, nproc, state, target, roofline),
       step(trainer.plan_training(words), state.mesh()) {}
 
-std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target, int64_t sequences,
-                                  const LibraryBounds& bounds, int64_t available) {
-  return nearest_fit(config.batch.micro, nearby_meshes(validate(config, nproc)), available,
-                     [&](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {
-                       RunConfig other = config;
-                       other.batch.micro = micro;
-                       other.mesh.shape = mesh.shape;
-                       other.mesh.dim_names = mesh.dim_names;
-                       try {
-                         // The state alone may be too much, and costs no plan.
-                         State state(paper_mesh(other, mesh), 0);
-                         Trainer trainer(other, mesh.size(), state, target);
-                         if (int64_t held = state.bytes_per_rank(); held > available) return held;
-                         PaperRun run(other, mesh.size(), target);
-                         return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
-                       } catch (const UserError&) {
-                         return {};  // sizes that cannot be, lanes that do not divide
-                       }
-                     });
+std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target,
+                                  int64_t sequences, const LibraryBounds& bounds, int64_t available) {
+  return nearest_fit(
+      config.batch.micro, nearby_meshes(validate(config, nproc)), available,
+      [&](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {
+        RunConfig other = config;
+        other.batch.micro = micro;
+        other.mesh.shape = mesh.shape;
+        other.mesh.dim_names = mesh.dim_names;
+        try {
+          // The state alone may be too much, and costs no plan.
+          State state(paper_mesh(other, mesh), 0);
+          Trainer trainer(other, mesh.size(), state, target);
+          if (int64_t held = state.bytes_per_rank(); held > available) return held;
+          PaperRun run(other, mesh.size(), target);
+          return device_needs(other, run.state, run.trainer, run.step, sequences, bounds).total();
+        } catch (const UserError&) {
+          return {};  // sizes that cannot be, lanes that do not divide
+        }
+      });
 }
 
 }  // namespace lockstep

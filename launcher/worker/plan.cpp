@@ -27,26 +27,34 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   const std::string word = roofline_word(arguments, found);
   if (!word.empty()) roofline = roofline_named(word);
   // Hosts as the roofline knows them, where the config leaves them open.
-  if (!config.mesh.ranks_per_node && arguments.nproc > roofline.ranks_per_node && arguments.nproc % roofline.ranks_per_node == 0)
+  if (!config.mesh.ranks_per_node && arguments.nproc > roofline.ranks_per_node &&
+      arguments.nproc % roofline.ranks_per_node == 0)
     config.mesh.ranks_per_node = roofline.ranks_per_node;
   PaperRun run(config, arguments.nproc, found.target, word.empty() ? nullptr : &roofline);
-  PlanReport report = make_report(config, run, word.empty() ? nullptr : &roofline,
-                                  str("no roofline is known for ", device.describe(), "; give one with --roofline h200|cpu|FILE.json"));
+  PlanReport report = make_report(
+      config, run, word.empty() ? nullptr : &roofline,
+      str("no roofline is known for ", device.describe(), "; give one with --roofline h200|cpu|FILE.json"));
   report.missing = found.missing;
   report.on_device = !device.addressable() || device_choice(config.train.device).kind == "cuda";
   // A GPU that is here has the memory that it has, unless the words say otherwise.
-  report.available = arguments.memory ? arguments.memory : device.kind() == "cuda" ? device.memory_info().total : 0;
+  report.available = arguments.memory          ? arguments.memory
+                     : device.kind() == "cuda" ? device.memory_info().total
+                                               : 0;
   const int64_t sequences = config.data.validation > 0 ? config.train.eval_batches * config.batch.global : 0;
   const LibraryBounds bounds = library_bounds(config, found.target);
   report.needs = device_needs(config, run.state, run.trainer, run.step, sequences, bounds);
   if (!report.on_device && !arguments.memory) {
     report.host = host_memory();
-    report.host_ranks = config.mesh.ranks_per_node ? std::min(arguments.nproc, config.mesh.ranks_per_node) : arguments.nproc;
+    report.host_ranks =
+        config.mesh.ranks_per_node ? std::min(arguments.nproc, config.mesh.ranks_per_node) : arguments.nproc;
   }
-  if (!report.fits()) report.nearest = nearest_config(config, arguments.nproc, found.target, sequences, bounds, report.available);
+  if (!report.fits())
+    report.nearest =
+        nearest_config(config, arguments.nproc, found.target, sequences, bounds, report.available);
   out << (arguments.json ? plan_json(report) : plan_text(report));
   if (!report.fits())
-    throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, report.needs, report.available, report.nearest));
+    throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, report.needs,
+                                 report.available, report.nearest));
   return kExitOk;
 }
 

@@ -18,20 +18,24 @@ TokenFile::TokenFile(const std::string& path, TokenFileOptions options)
 
 StepInput TokenFile::at(int64_t i) const {
   return {i + 1, [this, i](int64_t first, int64_t count, const std::vector<void*>& fields) {
-            data_.fill(i, options_.global_batch, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1]));
+            data_.fill(i, options_.global_batch, first, count, static_cast<int32_t*>(fields[0]),
+                       static_cast<int32_t*>(fields[1]));
           }};
 }
 
-Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function,
-             CompileOptions options) {
+Step compile(State& state, const TokenFile::Spec& spec,
+             const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options) {
   Shape shape{spec.micro_batch, spec.context};
   return compile(
-      state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {spec.global_batch, spec.micro_batch, spec.lanes},
+      state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+      {spec.global_batch, spec.micro_batch, spec.lanes},
       [&](const std::vector<Tensor>& batch) { return function(batch[0], batch[1]); }, options);
 }
 
-Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options) : dir_(dir + "/ckpt"), options_(options) {
-  if (options_.every < 1) throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
+Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options)
+    : dir_(dir + "/ckpt"), options_(options) {
+  if (options_.every < 1)
+    throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
 }
 
 int64_t Checkpoint::resume(State& state) {
@@ -45,7 +49,8 @@ int64_t Checkpoint::resume(State& state) {
 void Checkpoint::save(int64_t done, const State& state) {
   if (done % options_.every != 0) return;
   enter_pace(Pace::start);
-  save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(), options_.keep);
+  save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
+                  options_.keep);
 }
 
 }  // namespace lockstep

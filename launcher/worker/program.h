@@ -1,4 +1,5 @@
-// What a program of the user's own is written with, beside models and optimizers: data, checkpoints, and compile() on two tensors.
+// What a program of the user's own is written with, beside models and optimizers: data, checkpoints, and
+// compile() on two tensors.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,8 @@ struct TokenFileOptions {
   uint64_t seed = 0;
 };
 
-// Files of token ids: raw, or with the 1024-byte header of magic 20240520. Sample order is a function of the step alone.
+// Files of token ids: raw, or with the 1024-byte header of magic 20240520. Sample order is a function of the
+// step alone.
 class TokenFile {
  public:
   // UserError naming file and reason when it cannot be read.
@@ -29,7 +31,9 @@ class TokenFile {
   struct Spec {
     int64_t global_batch, micro_batch, context, lanes;
   };
-  Spec spec() const { return {options_.global_batch, options_.micro_batch, options_.context, options_.lanes}; }
+  Spec spec() const {
+    return {options_.global_batch, options_.micro_batch, options_.context, options_.lanes};
+  }
   // The data of step i, counted from 0.
   StepInput at(int64_t i) const;
 
@@ -39,8 +43,8 @@ class TokenFile {
 };
 
 // compile() for a function of ids and targets, i32 [micro, context] each. Threads: those of the Session.
-Step compile(State& state, const TokenFile::Spec& spec, const std::function<Loss(Tensor ids, Tensor targets)>& function,
-             CompileOptions options = {});
+Step compile(State& state, const TokenFile::Spec& spec,
+             const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options = {});
 
 struct CheckpointOptions {
   int64_t every = 500;
@@ -51,8 +55,8 @@ struct CheckpointOptions {
 class Checkpoint {
  public:
   Checkpoint(const std::string& dir, CheckpointOptions options = {});
-  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done. Collective over the state's
-  // mesh.
+  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done.
+  // Collective over the state's mesh.
   int64_t resume(State& state);
   // Saves when `done` is a multiple of `every`. Collective.
   void save(int64_t done, const State& state);

@@ -23,14 +23,17 @@ namespace lockstep {
 
 namespace {
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
 
 // How long ranks may live on after one of them failed: they meet it at their next collective.
 constexpr double kAfterFailure = 10;
 
 class Ranks {
  public:
-  Ranks(const InPlace& options, Console& console, const RankBody& body) : options_(options), console_(console), body_(body) {
+  Ranks(const InPlace& options, Console& console, const RankBody& body)
+      : options_(options), console_(console), body_(body) {
     steps_ = std::vector<std::atomic<int64_t>>(static_cast<size_t>(options.nproc));
     for (auto& step : steps_) step = -1;
     for (int64_t rank = 0; !options.log_dir.empty() && rank < options.nproc; ++rank)
@@ -79,7 +82,8 @@ class Ranks {
       hooks.device = options_.device;
       if (body_(at, std::move(world), hooks) == kExitStopped) {
         ++stopped_;
-        if (at.supervised()) append_private(stopped_file(at.log_dir, rank), str(steps_[static_cast<size_t>(rank)].load(), "\n"));
+        if (at.supervised())
+          append_private(stopped_file(at.log_dir, rank), str(steps_[static_cast<size_t>(rank)].load(), "\n"));
       }
     } catch (...) {
       record(rank, std::current_exception());
@@ -98,7 +102,9 @@ class Ranks {
     ErrorRecord record = describe_failure(failure).record;
     record.rank = rank;
     record.step = steps_[static_cast<size_t>(rank)];
-    record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+    record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
     std::lock_guard lock(mutex_);
     record.ticket = static_cast<int64_t>(records_.size()) + 1;
     records_.push_back(record);
@@ -117,7 +123,8 @@ class Ranks {
     std::lock_guard lock(mutex_);
     LineCutter cutter;
     cutter.add(text.data(), text.size());
-    for (LineCutter::Piece piece; cutter.next(piece);) piece.live ? console_.live(piece.text) : console_.line(piece.text);
+    for (LineCutter::Piece piece; cutter.next(piece);)
+      piece.live ? console_.live(piece.text) : console_.line(piece.text);
     return true;
   }
 
@@ -148,7 +155,8 @@ class Ranks {
         if (!stopping) {
           stopping = true;
           stop_since = Clock::now();
-          console_.notice(str(signal_text(first_signal()), ": ", options_.when_stopped, "; a second signal kills at once"));
+          console_.notice(str(signal_text(first_signal()), ": ", options_.when_stopped,
+                              "; a second signal kills at once"));
         }
         if (seen > 1) end_process(facts(), "second signal");
         if (seconds_since(stop_since) > options_.grace)
@@ -175,7 +183,9 @@ class Ranks {
 };
 }  // namespace
 
-Outcome run_in_place(const InPlace& options, Console& console, const RankBody& body) { return Ranks(options, console, body).run(); }
+Outcome run_in_place(const InPlace& options, Console& console, const RankBody& body) {
+  return Ranks(options, console, body).run();
+}
 
 void tell_failure(const Outcome& outcome, const std::string& log_dir, Console& console) {
   console.notice(str("root cause: ", outcome.cause));

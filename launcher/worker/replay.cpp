@@ -24,8 +24,11 @@ class Replay : Training {
     Step step = compile_training();
     std::unique_ptr<Step> evaluation = task_.evaluate ? compile_evaluation() : nullptr;
     const int64_t done = load(out);
-    logs::info(str("replaying ", done + 1 < task_.step ? str("steps ", done + 1, " to ", task_.step) : str("step ", task_.step), " from ",
-                   out.from.empty() ? std::string("the initial weights") : out.from, " on the mesh ", text(live_.words)));
+    logs::info(
+        str("replaying ",
+            done + 1 < task_.step ? str("steps ", done + 1, " to ", task_.step) : str("step ", task_.step),
+            " from ", out.from.empty() ? std::string("the initial weights") : out.from, " on the mesh ",
+            text(live_.words)));
     std::optional<ProgressLine> progress;
     if (rank() == 0 && hooks_.progress.columns > 0) progress.emplace(hooks_.progress, task_.step, task_.step);
     for (int64_t i = done + 1; i <= task_.step; ++i) {
@@ -34,8 +37,10 @@ class Replay : Training {
       guard_.limit(fed);
       auto result = step.run(fed);
       const auto loss = static_cast<float>(result.metrics.at("loss"));
-      const auto norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
-      if (guard_.judge(i, loss, norm).action == StepGuard::Action::rewind) {  // as the run did; what it skipped, the step skips
+      const auto norm =
+          result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+      if (guard_.judge(i, loss, norm).action ==
+          StepGuard::Action::rewind) {  // as the run did; what it skipped, the step skips
         load(out);
         guard_.went_back(done, i);
       }
@@ -64,7 +69,8 @@ class Replay : Training {
     return code;
   }
 
-  // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the next older one is taken.
+  // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the
+  // next older one is taken.
   int64_t load(ReplayResult& out) {
     guard_.restore({});
     if (task_.checkpoints.empty()) {
@@ -81,7 +87,8 @@ class Replay : Training {
         if (rank() == 0) logs::warn(str(folder, " is damaged: ", error.what()));
         damage += str("\n  ", error.what());
       }
-    throw UserError(str("no checkpoint before step ", task_.step, " is whole:", damage, "\n  --from-start reruns the steps from the initial weights"));
+    throw UserError(str("no checkpoint before step ", task_.step, " is whole:", damage,
+                        "\n  --from-start reruns the steps from the initial weights"));
   }
 
   const ReplayTask& task_;
@@ -90,7 +97,8 @@ class Replay : Training {
 };
 }  // namespace
 
-int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks, ReplayResult& result) {
+int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world,
+                const RunHooks& hooks, ReplayResult& result) {
   return Replay(task, at, std::move(world), hooks).run(result);
 }
 

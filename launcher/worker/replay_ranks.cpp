@@ -16,26 +16,36 @@ namespace fs = std::filesystem;
 
 namespace {
 Json to_json(const ReplayResult& result) {
-  return {{"values", result.values}, {"from", result.from}, {"mesh", result.mesh}, {"library", result.library}, {"data", result.data}};
+  return {{"values", result.values},
+          {"from", result.from},
+          {"mesh", result.mesh},
+          {"library", result.library},
+          {"data", result.data}};
 }
 ReplayResult result_of(const Json& json) {
-  return {json["values"].get<std::map<std::string, std::string>>(), json["from"], json["mesh"], json["library"], json["data"]};
+  return {json["values"].get<std::map<std::string, std::string>>(), json["from"], json["mesh"],
+          json["library"], json["data"]};
 }
 Json read_json(const std::string& path) {
   std::ifstream file(path);
   return Json::parse(file, nullptr, false);
 }
 
-Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
+Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console,
+                     ReplayResult& result) {
   const TemporaryFolder folder("replay");
   const std::string file = folder.path() + "/task.json", out = folder.path() + "/result.json";
-  Json json = {{"config", config_json(task.config)}, {"checkpoints", task.checkpoints}, {"step", task.step}, {"evaluate", task.evaluate},
+  Json json = {{"config", config_json(task.config)},
+               {"checkpoints", task.checkpoints},
+               {"step", task.step},
+               {"evaluate", task.evaluate},
                {"result", out}};
   write_whole(file, json.dump() + "\n");
   LaunchOptions launch;
   launch.nproc = place.nproc;
   launch.threads = task.config.compile.threads;
-  if (!std::getenv("LOCKSTEP_DEADLINE")) launch.deadlines = text(Deadlines{task.config.watch.deadline, task.config.watch.start_deadline});
+  if (!std::getenv("LOCKSTEP_DEADLINE"))
+    launch.deadlines = text(Deadlines{task.config.watch.deadline, task.config.watch.start_deadline});
   launch.heeds_stop = true;
   launch.worker = {place.self, "worker", "--replay", file};
   const std::string log_dir = folder.path() + "/logs";
@@ -48,20 +58,26 @@ Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& 
 }
 
 Outcome in_threads(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
-  const InPlace options{.nproc = place.nproc, .run_dir = "", .log_dir = "", .device = in_place_device(task.config, place.nproc), .when_stopped = "finishing the step"};
-  return run_in_place(options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
-    ReplayResult own;
-    const bool lead = world->rank() == 0;
-    int code = replay_rank(task, at, std::move(world), hooks, own);
-    if (lead) result = own;
-    return code;
-  });
+  const InPlace options{.nproc = place.nproc,
+                        .run_dir = "",
+                        .log_dir = "",
+                        .device = in_place_device(task.config, place.nproc),
+                        .when_stopped = "finishing the step"};
+  return run_in_place(options, console,
+                      [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
+                        ReplayResult own;
+                        const bool lead = world->rank() == 0;
+                        int code = replay_rank(task, at, std::move(world), hooks, own);
+                        if (lead) result = own;
+                        return code;
+                      });
 }
 }  // namespace
 
 int run_replay(const ReplayTask& task, const ReplayPlace& place, ReplayResult& result) {
   Console console;
-  Outcome outcome = place.processes ? in_processes(task, place, console, result) : in_threads(task, place, console, result);
+  Outcome outcome =
+      place.processes ? in_processes(task, place, console, result) : in_threads(task, place, console, result);
   if (!outcome.cause.empty())
     tell_failure(outcome, "", console);
   else if (outcome.exit_code == kExitStopped)
@@ -71,8 +87,11 @@ int run_replay(const ReplayTask& task, const ReplayPlace& place, ReplayResult& r
 
 int replay_worker(const std::string& file, const WorkerPlace& at) {
   Json json = read_json(file);
-  if (!json.is_object()) throw UserError(str("cannot read ", file, "; it is written by trainrun replay, which starts its ranks itself"));
-  ReplayTask task{parse_config(json["config"].dump(), file), json["checkpoints"], json["step"], json["evaluate"]};
+  if (!json.is_object())
+    throw UserError(
+        str("cannot read ", file, "; it is written by trainrun replay, which starts its ranks itself"));
+  ReplayTask task{parse_config(json["config"].dump(), file), json["checkpoints"], json["step"],
+                  json["evaluate"]};
   ReplayResult result;
   int code = replay_rank(task, at, open_world(), process_hooks(task.config), result);
   if (at.rank == 0 && code == kExitOk) write_whole(json["result"], to_json(result).dump() + "\n");

@@ -32,9 +32,11 @@ void ReplicaWatch::compare(int64_t step, Step& made, bool state) {
 
 void ReplicaWatch::refuse(int64_t step, const Step& made, const std::vector<uint64_t>& sums) {
   const std::string words = replica_difference(made.replicas(), sums, *mesh_.world);
-  throw PeerError(str("the replicas of the state differ at step ", step, alike_ ? str(" (they were alike at step ", alike_, ")") : "", ": ",
+  throw PeerError(str("the replicas of the state differ at step ", step,
+                      alike_ ? str(" (they were alike at step ", alike_, ")") : "", ": ",
                       words.empty() ? "in words that do not name a tensor" : words,
-                      ". A bit flipped in memory or on its way; nothing was saved of it, and the run can go on from its last checkpoint"));
+                      ". A bit flipped in memory or on its way; nothing was saved of it, and the run can go "
+                      "on from its last checkpoint"));
 }
 
 }  // namespace lockstep

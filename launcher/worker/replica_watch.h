@@ -1,5 +1,5 @@
-// ReplicaWatch: compares what ranks hold alike, every so many steps and before each save. A difference is a PeerError: the run goes on from
-// its last checkpoint, which was made of replicas that were alike.
+// ReplicaWatch: compares what ranks hold alike, every so many steps and before each save. A difference is a
+// PeerError: the run goes on from its last checkpoint, which was made of replicas that were alike.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,8 @@ class ReplicaWatch {
   void ask(StepInput& input);
   // After it. PeerError on all ranks when those of the step before differ.
   void hear(int64_t step, const StepResult& result, const Step& made);
-  // Compares what the step made, and, where `state`, the state as it is now. Collective. PeerError on all ranks.
+  // Compares what the step made, and, where `state`, the state as it is now. Collective. PeerError on all
+  // ranks.
   void compare(int64_t step, Step& made, bool state);
 
  private:

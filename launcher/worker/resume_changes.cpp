@@ -36,15 +36,20 @@ void tell_data(const LoadedInfo& loaded, const data::Dataset& data) {
   const Json& extra = loaded.extra;
   if (!extra.is_object() || !extra.contains("data") || extra["data"] == data.fingerprint()) return;
   if (!extra.contains("data_read"))
-    return logs::info(str(loaded.path, " has a fingerprint of the ends of its data files alone, as an older Lockstep made it: whether the data changed since is not known"));
+    return logs::info(str(loaded.path,
+                          " has a fingerprint of the ends of its data files alone, as an older Lockstep made "
+                          "it: whether the data changed since is not known"));
   if (extra["data_read"] != data.read_as())
-    return logs::warn(str("the data cannot be compared with that of the checkpoint: its files were ", extra["data_read"].dump(), " for the fingerprint, now they are \"",
-                          data.read_as(), "\" (data.fingerprint)"));
+    return logs::warn(str("the data cannot be compared with that of the checkpoint: its files were ",
+                          extra["data_read"].dump(), " for the fingerprint, now they are \"", data.read_as(),
+                          "\" (data.fingerprint)"));
   std::vector<std::string> files;
-  if (extra.contains("data_files") && extra["data_files"].is_object()) files = changed_files(extra["data_files"], files_json(data));
+  if (extra.contains("data_files") && extra["data_files"].is_object())
+    files = changed_files(extra["data_files"], files_json(data));
   const size_t more = files.size() > kToldFiles ? files.size() - kToldFiles : 0;
   files.resize(files.size() - more);
-  logs::warn(str("the data changed since the checkpoint: samples are not the same as before", files.empty() ? "" : ": ", join(files, ", "),
+  logs::warn(str("the data changed since the checkpoint: samples are not the same as before",
+                 files.empty() ? "" : ": ", join(files, ", "),
                  more ? str(", and ", more, " files more") : ""));
 }
 }  // namespace
@@ -52,7 +57,9 @@ void tell_data(const LoadedInfo& loaded, const data::Dataset& data) {
 void tell_rewritten(const data::Dataset& data, std::set<std::string>& told) {
   for (const auto& path : data.changed())
     if (told.insert(path).second)
-      logs::warn(str(path, " was written to while the run reads it: samples of this run are not all of the data that its checkpoints name"));
+      logs::warn(str(path,
+                     " was written to while the run reads it: samples of this run are not all of the data "
+                     "that its checkpoints name"));
 }
 
 Json remembered(const data::Dataset& data, const std::string& library) {
@@ -61,16 +68,20 @@ Json remembered(const data::Dataset& data, const std::string& library) {
   return out;
 }
 
-void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data, const std::string& certificate, bool speaks) {
+void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data,
+                  const std::string& certificate, bool speaks) {
   const bool other = loaded.certificate != certificate;
   const auto changes = config_changes(loaded.config, config, loaded.step, other);
-  if (auto refused = other_model_error(changes, config, loaded.path); !refused.empty()) throw UserError(refused);
+  if (auto refused = other_model_error(changes, config, loaded.path); !refused.empty())
+    throw UserError(refused);
   if (!speaks) return;
   if (other)
-    logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ", loaded.certificate, ", this run has ",
-                   certificate, " (other kernels, library, batch or precision)"));
+    logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ",
+                   loaded.certificate, ", this run has ", certificate,
+                   " (other kernels, library, batch or precision)"));
   if (!changes.empty())
-    logs::warn(str("the config is not that of the checkpoint: ", changes.size(), changes.size() == 1 ? " key differs" : " keys differ", "\n", changes_table(changes)));
+    logs::warn(str("the config is not that of the checkpoint: ", changes.size(),
+                   changes.size() == 1 ? " key differs" : " keys differ", "\n", changes_table(changes)));
   tell_data(loaded, data);
 }
 

@@ -13,11 +13,14 @@ namespace lockstep {
 // What a checkpoint remembers of the run's surroundings, for the comparison: SaveInfo::extra.
 Json remembered(const data::Dataset& data, const std::string& library);
 
-// Compares config, data and certificate with the checkpoint's; rank 0 (`speaks`) warns of each difference with what it does to bits. UserError
-// on all ranks alike where the config makes another model of the checkpoint's weights and resume.allow does not name it.
-void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data, const std::string& certificate, bool speaks);
+// Compares config, data and certificate with the checkpoint's; rank 0 (`speaks`) warns of each difference
+// with what it does to bits. UserError on all ranks alike where the config makes another model of the
+// checkpoint's weights and resume.allow does not name it.
+void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data,
+                  const std::string& certificate, bool speaks);
 
-// Warns, once each, of data files that were written to since the run opened them: what it reads of them is no longer what the checkpoint says.
+// Warns, once each, of data files that were written to since the run opened them: what it reads of them is no
+// longer what the checkpoint says.
 void tell_rewritten(const data::Dataset& data, std::set<std::string>& told);
 
 }  // namespace lockstep

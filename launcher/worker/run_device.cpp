@@ -13,7 +13,8 @@ namespace lockstep {
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
   const DeviceChoice choice = device_choice(word);
   if (choice.kind == "cpu") return cpu_target();
-  if (choice.kind == "plugin") return load_plugin(choice.path).open(static_cast<int>(local_rank), static_cast<int>(local_ranks));
+  if (choice.kind == "plugin")
+    return load_plugin(choice.path).open(static_cast<int>(local_rank), static_cast<int>(local_ranks));
   std::string why;
   if (choice.kind == "auto") {
     if (!cuda_available(&why)) {
@@ -22,8 +23,8 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
     }
     if (cuda_devices() < local_ranks) {
       if (local_rank == 0)
-        logs::warn(str("train.device auto: the CPU, since this host has ", cuda_devices(), " GPUs for ", local_ranks,
-                       " ranks; start ", cuda_devices(), " ranks to use them"));
+        logs::warn(str("train.device auto: the CPU, since this host has ", cuda_devices(), " GPUs for ",
+                       local_ranks, " ranks; start ", cuda_devices(), " ranks to use them"));
       return cpu_target();
     }
     return cuda_target(static_cast<int>(local_rank));
@@ -33,8 +34,10 @@ const Target& run_target(const std::string& word, int64_t local_rank, int64_t lo
     throw UserError(str("train.device \"", word, "\" names one device, and this host has ", local_ranks,
                         " ranks; write \"cuda\": rank i takes device i"));
   if (cuda_available(&why) && ordinal >= cuda_devices())
-    throw UserError(str("train.device \"", word, "\": local rank ", local_rank, " wants GPU ", ordinal, ", this host has ", cuda_devices(),
-                        " (CUDA_VISIBLE_DEVICES counts); start at most that many ranks per host, or use train.device cpu"));
+    throw UserError(str(
+        "train.device \"", word, "\": local rank ", local_rank, " wants GPU ", ordinal, ", this host has ",
+        cuda_devices(),
+        " (CUDA_VISIBLE_DEVICES counts); start at most that many ranks per host, or use train.device cpu"));
   return cuda_target(static_cast<int>(ordinal));
 }
 
@@ -42,9 +45,13 @@ void agree_on_device(Group& world, const std::string& word, const Device& device
   auto all = all_gather_text(world, str(device.kind(), "\n", device.describe()));
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
-    auto named = [](const std::string& text) { return str(text.substr(text.find('\n') + 1), " (", text.substr(0, text.find('\n')), ")"); };
-    throw UserError(str("train.device \"", word, "\": rank ", r, " computes on ", named(all[r]), ", rank 0 on ", named(all[0]),
-                        "; all ranks need devices of one kind: set train.device to \"cpu\", or to \"cuda\" on hosts of one GPU and "
+    auto named = [](const std::string& text) {
+      return str(text.substr(text.find('\n') + 1), " (", text.substr(0, text.find('\n')), ")");
+    };
+    throw UserError(str("train.device \"", word, "\": rank ", r, " computes on ", named(all[r]),
+                        ", rank 0 on ", named(all[0]),
+                        "; all ranks need devices of one kind: set train.device to \"cpu\", or to \"cuda\" "
+                        "on hosts of one GPU and "
                         "driver"));
   }
 }
@@ -54,9 +61,7 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks) {
   const std::string any = device_choice(word).ordinal >= cuda_devices() ? "cuda" : word;
   try {
     return {run_target(any, 0, word == "auto" ? local_ranks : 1), ""};
-  } catch (const UserError& error) {
-    return {cpu_target(), error.what()};
-  }
+  } catch (const UserError& error) { return {cpu_target(), error.what()}; }
 }
 
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
@@ -72,7 +77,9 @@ const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local
   try {
     target = &run_target(word, local_rank, local_ranks);
     if (mesh.world->rank() == 0) logs::topic("plan", str("device: ", target->device().describe()));
-  } catch (const std::exception& error) { refused = error.what(); }  // of a device that is busy or broken as well
+  } catch (const std::exception& error) {
+    refused = error.what();
+  }  // of a device that is busy or broken as well
   agree(*mesh.world, refused);
   agree_on_device(*mesh.world, word, target->device());
   join_device(mesh, word, *target);

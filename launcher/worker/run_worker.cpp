@@ -19,8 +19,8 @@
 #include "launcher/supervise/worker_side.h"
 #include "launcher/worker/fingerprint.h"
 #include "launcher/worker/guard.h"
-#include "launcher/worker/replica_watch.h"
 #include "launcher/worker/hosts.h"
+#include "launcher/worker/replica_watch.h"
 #include "launcher/worker/resume_changes.h"
 #include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
@@ -29,7 +29,9 @@
 namespace lockstep {
 
 namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 class Run : Training {
  public:
@@ -64,7 +66,8 @@ class Run : Training {
       metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", done);
     }
     if (done >= config_.train.steps) {
-      logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps, "; raise train.steps to go on"));
+      logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps,
+                     "; raise train.steps to go on"));
       return end(kExitOk);
     }
     if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_, step.plan(), target_.device());
@@ -83,18 +86,22 @@ class Run : Training {
       enter_pace(Pace::steps);
       float loss = static_cast<float>(result.metrics.at("loss"));
       bool last = i == config_.train.steps || result.votes > 0;
-      float norm = result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+      float norm =
+          result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
       const auto finding = guard_.judge(i, loss, norm);
-      LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ", result.applied ? "" : "not ", "applied: loss ",
-               loss, ", norm ", norm);
+      LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
+               result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
       act(i, finding, step, fed);
       if (foretold_)
-        if (auto line = foretold_->measured(seconds, result.exposed)) logs::info(str("step ", i, ": ", *line));
+        if (auto line = foretold_->measured(seconds, result.exposed))
+          logs::info(str("step ", i, ": ", *line));
       report(i, last, seconds, result, step, evaluation.get());
       if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
-      if (last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0)) save(i, last, step, fed);
+      if (last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0))
+        save(i, last, step, fed);
       if (result.votes > 0 && i < config_.train.steps) {
-        logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(), "; the same command goes on from there"));
+        logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
+                       "; the same command goes on from there"));
         return end(kExitStopped);
       }
     }
@@ -112,7 +119,8 @@ class Run : Training {
     ++busy_steps_;
     const LanePlan& lanes = step.lane_plan();
     int64_t share = 0;
-    for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot) share += lanes.micro_batch(lanes.rank, slot) >= 0;
+    for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot)
+      share += lanes.micro_batch(lanes.rank, slot) >= 0;
     if (auto recorder = flight_recorder()) recorder->worked(std::max(0.0, seconds), share);
   }
 
@@ -121,13 +129,15 @@ class Run : Training {
     const int n = live_.world->size();
     double mine = busy_steps_ ? busy_s_ * 1e3 / static_cast<double>(busy_steps_) : 0;
     std::vector<double> all(static_cast<size_t>(n));
-    all_gather(*live_.world, {&mine, all.data(), std::vector<int64_t>(static_cast<size_t>(n), 1), DType::f64}, "busy");
+    all_gather(*live_.world, {&mine, all.data(), std::vector<int64_t>(static_cast<size_t>(n), 1), DType::f64},
+               "busy");
     busy_s_ = 0;
     busy_steps_ = 0;
     row.add("slowest_rank", static_cast<int64_t>(std::max_element(all.begin(), all.end()) - all.begin()));
     std::sort(all.begin(), all.end());
     row.add("busy_ms_min", static_cast<float>(all.front()));
-    row.add("busy_ms_median", static_cast<float>((all[static_cast<size_t>(n - 1) / 2] + all[static_cast<size_t>(n) / 2]) / 2));
+    row.add("busy_ms_median",
+            static_cast<float>((all[static_cast<size_t>(n - 1) / 2] + all[static_cast<size_t>(n) / 2]) / 2));
     row.add("busy_ms_max", static_cast<float>(all.back()));
   }
 
@@ -145,8 +155,8 @@ class Run : Training {
       Json extra = remembered(data_, target_.library_version());
       extra["guard"] = guard_.json();
       return saving_(i, last, [&] {
-        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra}, std::as_const(state_).arrays(), live_,
-                        static_cast<int>(config_.checkpoint.keep));
+        save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra},
+                        std::as_const(state_).arrays(), live_, static_cast<int>(config_.checkpoint.keep));
       });
     };
     bool saved = false;
@@ -159,9 +169,11 @@ class Run : Training {
     if (saved) guard_.saved(i);
   }
 
-  // LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million times the weight.
+  // LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million
+  // times the weight.
   void inject_fault(int64_t i) {
-    const bool flip = fault_due(place_, "flip", i), burst = fault_due(place_, "burst", i), spike = fault_due(place_, "spike", i);
+    const bool flip = fault_due(place_, "flip", i), burst = fault_due(place_, "burst", i),
+               spike = fault_due(place_, "spike", i);
     if (!flip && !burst && !spike) return;
     Array& weight = *state_.arrays()[0];
     weight.fetch();
@@ -175,13 +187,18 @@ class Run : Training {
   void act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
     using Action = StepGuard::Action;
     if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
-    if (finding.action != Action::go_on) replicas_.compare(i, step, false);  // another rank's memory may be what did it
+    if (finding.action != Action::go_on)
+      replicas_.compare(i, step, false);  // another rank's memory may be what did it
     if (finding.nonfinite && finding.look) finding.words += "; " + first_nonfinite(step, fed, state_);
     if (finding.action == Action::stop)
-      throw UserError(str("step ", i, ": ", finding.words, finding.of_state ? "" : "; the last checkpoint is untouched",
-                          finding.nonfinite ? ". Lower optim.lr, or set optim.clip" : "; train.on_spike decides what a spike does"));
-    if (finding.action == Action::go_on && !finding.words.empty()) logs::info(str("step ", i, ": ", finding.words));
-    if (finding.action == Action::skip && rank() == 0) logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
+      throw UserError(str("step ", i, ": ", finding.words,
+                          finding.of_state ? "" : "; the last checkpoint is untouched",
+                          finding.nonfinite ? ". Lower optim.lr, or set optim.clip"
+                                            : "; train.on_spike decides what a spike does"));
+    if (finding.action == Action::go_on && !finding.words.empty())
+      logs::info(str("step ", i, ": ", finding.words));
+    if (finding.action == Action::skip && rank() == 0)
+      logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
     if (finding.action == Action::rewind) {
       const auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
       const int64_t from = loaded ? loaded->step : 0;
@@ -190,7 +207,8 @@ class Run : Training {
       guard_.went_back(from, i);
       if (rank() == 0)
         logs::warn(str("step ", i, ": ", finding.words, "; going on behind it from the state of ",
-                     loaded ? loaded->path : std::string("the initial weights"), ": steps ", from + 1, " to ", i, " are passed over"));
+                       loaded ? loaded->path : std::string("the initial weights"), ": steps ", from + 1,
+                       " to ", i, " are passed over"));
     }
   }
 
@@ -198,10 +216,12 @@ class Run : Training {
   int64_t resume(const Step& step) {
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
     if (loaded) {
-      logs::info(str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
+      logs::info(
+          str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
       tell_changes(*loaded, config_, data_, step.certificate(), rank() == 0);
       if (loaded->extra.contains("guard")) guard_.restore(loaded->extra["guard"]);
-      if (!config_.train.init_from.empty()) logs::info("train.init_from is ignored: the run folder holds a checkpoint");
+      if (!config_.train.init_from.empty())
+        logs::info("train.init_from is ignored: the run folder holds a checkpoint");
       return loaded->step;
     }
     start_state();
@@ -213,21 +233,24 @@ class Run : Training {
     for (const auto& spec : state_.specs())
       if (spec.role == Role::parameter) elements += numel(spec.shape);
     const auto& lanes = step.lane_plan();
-    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ", lanes.micro_batches,
-                   " micro-batches in ", lanes.lanes, " lanes per step"));
-    logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())), ", arena ",
-                   bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ",
+                   lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
+    logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())),
+                   ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                    bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,
                    trainer_.options().threads == 1 ? " thread" : " threads"));
     if (const std::string words = hosts_of(config_, live_.words, live_.ranks_per_node).words; !words.empty())
       logs::info(str("gradients are exchanged ", words));
-    if (step.plan().recompute.values) logs::info(str("backward computes again: ", text(step.plan().recompute)));
+    if (step.plan().recompute.values)
+      logs::info(str("backward computes again: ", text(step.plan().recompute)));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
-    logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(), done ? "" : "; starting at step 1"));
+    logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),
+                   done ? "" : "; starting at step 1"));
   }
 
-  void report(int64_t i, bool last, double seconds, const StepResult& result, const Step& step, Step* evaluation) {
+  void report(int64_t i, bool last, double seconds, const StepResult& result, const Step& step,
+              Step* evaluation) {
     const auto& values = result.metrics;
     bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
     bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
@@ -235,14 +258,17 @@ class Run : Training {
     if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval || passed)) return;
     MetricsRow row(i);
     row.add("loss", static_cast<float>(values.at("loss")));
-    if (auto found = values.find("grad_norm"); found != values.end()) row.add("grad_norm", static_cast<float>(found->second));
+    if (auto found = values.find("grad_norm"); found != values.end())
+      row.add("grad_norm", static_cast<float>(found->second));
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
-    for (const auto& [dim, waited] : result.exposed) row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
+    for (const auto& [dim, waited] : result.exposed)
+      row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
     report_work(row);
     row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
     if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
-      if (foretold_->predicted_s() > 0) row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));
+      if (foretold_->predicted_s() > 0)
+        row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));
       row.add("measured_step_ms", static_cast<float>(foretold_->median_s() * 1e3));
       foretold_.reset();
     }
@@ -272,25 +298,31 @@ class Run : Training {
   std::unique_ptr<MetricsWriter> metrics_;
   StepGuard guard_{config_.train};
   ReplicaWatch replicas_{config_.verify.replicas_every, live_};
-  int64_t told_passed_ = 0;  // as the last row says
+  int64_t told_passed_ = 0;             // as the last row says
   std::unique_ptr<Foretold> foretold_;  // on rank 0, until its words are said
 };
 }  // namespace
 
 RunHooks process_hooks(const RunConfig& config) {
-  return {stop_requested, report_step, progress_output(terminal_fd(), terminal_columns()), config.train.device};
+  return {stop_requested, report_step, progress_output(terminal_fd(), terminal_columns()),
+          config.train.device};
 }
 
-int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
+int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+             const RunHooks& hooks) {
   return Run(config, at, std::move(world), hooks).run();
 }
-int run_worker(const RunConfig& config, const WorkerPlace& at) { return run_rank(config, at, open_world(), process_hooks(config)); }
+int run_worker(const RunConfig& config, const WorkerPlace& at) {
+  return run_rank(config, at, open_world(), process_hooks(config));
+}
 
-int run_worker(const std::string& config_file, const std::vector<Override>& overrides, const WorkerPlace& at) {
+int run_worker(const std::string& config_file, const std::vector<Override>& overrides,
+               const WorkerPlace& at) {
   auto world = open_world();
   const RunConfig config = together(*world->group(), [&] {
     RunConfig out = load_config(config_file, overrides);
-    refuse_stored_plugin(out, config_file, stored_in(config_file), overrides, "trainrun worker " + config_file);
+    refuse_stored_plugin(out, config_file, stored_in(config_file), overrides,
+                         "trainrun worker " + config_file);
     return out;
   });
   return run_rank(config, at, world, process_hooks(config));

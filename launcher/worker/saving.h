@@ -1,4 +1,5 @@
-// Saving by policy: how often a save that the disk did not take is tried again, and what follows when none went well.
+// Saving by policy: how often a save that the disk did not take is tried again, and what follows when none
+// went well.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ class Saving {
   Saving(const CheckpointConfig& policy, bool speaks, std::function<void(double)> sleep);
   Saving(const CheckpointConfig& policy, bool speaks);
 
-  // Runs `save`, which is collective and throws NotSaved on all ranks alike, until it goes well or checkpoint.retries are used up. True when
-  // it is saved. False, with a warning, where checkpoint.on_failure is continue and `must` is not set; else NotSaved with the way out.
+  // Runs `save`, which is collective and throws NotSaved on all ranks alike, until it goes well or
+  // checkpoint.retries are used up. True when it is saved. False, with a warning, where checkpoint.on_failure
+  // is continue and `must` is not set; else NotSaved with the way out.
   bool operator()(int64_t step, bool must, const std::function<void()>& save);
 
  private:

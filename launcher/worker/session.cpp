@@ -33,12 +33,15 @@ std::vector<std::string> words_of(const std::string& argument, std::string text)
   }
   return out;
 }
-// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores over the ranks that share them.
+// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores over the ranks that share
+// them.
 int threads_of(int64_t local_ranks) {
   const char* given = std::getenv("OMP_NUM_THREADS");
   const int64_t threads = given ? std::atoll(given) : 0;
   const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  return static_cast<int>(threads > 0 && threads <= 1024 ? threads : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+  return static_cast<int>(threads > 0 && threads <= 1024
+                              ? threads
+                              : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
 }
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Session: a program of the user's own as a worker. Under trainrun it takes its place among the ranks; alone it is a mesh of one rank.
+// Session: a program of the user's own as a worker. Under trainrun it takes its place among the ranks; alone
+// it is a mesh of one rank.
 #pragma once
 
 #include <initializer_list>
@@ -13,11 +14,12 @@ namespace lockstep {
 
 class Session {
  public:
-  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say. The
-  // device is that of --train.device=WORD (auto), as in a config; what the program compiles runs there. These arguments are taken out; the
-  // others are left in arguments(). Steps are compiled for OMP_NUM_THREADS threads, else for the cores over the ranks of this host. An exception that leaves main is reported as trainrun expects it (message,
-  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks, or a
-  // device that is not there.
+  // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and
+  // --mesh.dim_names=[...] say. The device is that of --train.device=WORD (auto), as in a config; what the
+  // program compiles runs there. These arguments are taken out; the others are left in arguments(). Steps are
+  // compiled for OMP_NUM_THREADS threads, else for the cores over the ranks of this host. An exception that
+  // leaves main is reported as trainrun expects it (message, record, exit code). At most one Session per
+  // process. UserError for a mesh that does not fit the ranks, or a device that is not there.
   Session(int argc, char** argv);
   ~Session();
   Session(const Session&) = delete;

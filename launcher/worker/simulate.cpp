@@ -11,10 +11,16 @@ namespace lockstep {
 int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
   Console console;
   const std::string run_dir = std::filesystem::absolute(folder.path()).lexically_normal().string();
-  const InPlace options{nproc, run_dir, folder.new_attempt(), in_place_device(config, nproc), grace, "finishing the step and saving"};
-  Outcome outcome = run_in_place(options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
-    return run_rank(config, at, std::move(world), hooks);
-  });
+  const InPlace options{nproc,
+                        run_dir,
+                        folder.new_attempt(),
+                        in_place_device(config, nproc),
+                        grace,
+                        "finishing the step and saving"};
+  Outcome outcome = run_in_place(
+      options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
+        return run_rank(config, at, std::move(world), hooks);
+      });
   if (!outcome.cause.empty()) {
     tell_failure(outcome, options.log_dir, console);
     if (outcome.restartable) console.notice("the same command continues from the last checkpoint");

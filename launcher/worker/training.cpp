@@ -14,7 +14,8 @@
 
 namespace lockstep {
 
-Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device)
+Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+                   const std::string& device)
     : config_(config),
       at_(at),
       world_(std::move(world)),
@@ -23,12 +24,14 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
       state_(live_, static_cast<uint64_t>(config.train.seed)),
       trainer_(config, at.local_world_size, state_, target_),
       data_(together(*live_.world, [&] { return data::Dataset(data_options(config)); })) {
-  if (live_.world->size() > 1) compare(*live_.world, "before step 1", {libraries_part(target_), data_part(data_)});
+  if (live_.world->size() > 1)
+    compare(*live_.world, "before step 1", {libraries_part(target_), data_part(data_)});
 }
 
 void Training::check_validation() const {
   std::vector<int32_t> ids(static_cast<size_t>(config_.model.context)), targets(ids.size());
-  for (int64_t i = 0; i < validation_sequences(); ++i) data_.fill_validation(i, 1, ids.data(), targets.data());
+  for (int64_t i = 0; i < validation_sequences(); ++i)
+    data_.fill_validation(i, 1, ids.data(), targets.data());
 }
 
 void Training::check_memory() {
@@ -51,7 +54,8 @@ void Training::check_memory() {
     const std::string table = memory_table(needs, free, "free on the device");
     if (needs.exact() > free) {
       auto fit = nearest_config(config_, live_.words.size(), target_, validation_sequences(), bounds, free);
-      refused = does_not_fit(config_.name, config_.batch.micro, live_.words.size(), needs, free, fit) + "\n" + table;
+      refused = does_not_fit(config_.name, config_.batch.micro, live_.words.size(), needs, free, fit) + "\n" +
+                table;
       refused.pop_back();
     } else if (needs.total() > free) {
       logs::warn(str("memory may run out on the device of rank ", rank(), ":\n", table));
@@ -78,7 +82,8 @@ void Training::start_state() {
 StepInput Training::input(int64_t i, bool more, bool vote) {
   auto filler = [&](int64_t of) {
     return [this, of](int64_t first, int64_t count, const std::vector<void*>& fields) {
-      data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]), static_cast<int32_t*>(fields[1]));
+      data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]),
+                 static_cast<int32_t*>(fields[1]));
     };
   };
   StepInput out{i, filler(i), vote ? 1 : 0};
@@ -95,7 +100,8 @@ float Training::evaluate(Step& evaluation, int64_t i) {
                                   if (real) data_.fill_validation(first, real, ids, targets);
                                   // The last micro-batch is filled up with sequences that count nothing.
                                   std::fill(ids + real * context, ids + count * context, 0);
-                                  std::fill(targets + real * context, targets + count * context, static_cast<int32_t>(kIgnoreIndex));
+                                  std::fill(targets + real * context, targets + count * context,
+                                            static_cast<int32_t>(kIgnoreIndex));
                                 }});
   return static_cast<float>(result.metrics.at("loss"));
 }

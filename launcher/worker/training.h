@@ -1,4 +1,5 @@
-// A rank's part of a training run in memory: mesh, device, state, data, and what a step and an evaluation are fed. A run and a replay share it.
+// A rank's part of a training run in memory: mesh, device, state, data, and what a step and an evaluation are
+// fed. A run and a replay share it.
 #pragma once
 
 #include <algorithm>
@@ -17,19 +18,23 @@ namespace lockstep {
 
 class Training {
  protected:
-  // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are threads (in_place_device).
-  // UserError on every rank when config, mesh, device, model or data do not fit. `config` outlives the object.
-  Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world, const std::string& device);
+  // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are
+  // threads (in_place_device). UserError on every rank when config, mesh, device, model or data do not fit.
+  // `config` outlives the object.
+  Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+           const std::string& device);
 
   int rank() const { return live_.world->rank(); }
   // The sequences of an evaluation; 0: none.
-  int64_t validation_sequences() const { return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences()); }
-  // The sequences of the evaluation are read once before the first step: a bad token in them would end the run at its last one.
+  int64_t validation_sequences() const {
+    return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences());
+  }
+  // The sequences of the evaluation are read once before the first step: a bad token in them would end the
+  // run at its last one.
   void check_validation() const;
-  // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known to the byte decides; where
-  // only the bounds of what libraries take do not fit, the run is warned and tried. On the CPU the same of
-  // all ranks of the host (host_check.h).
-  // Collective. UserError on every rank.
+  // Before anything is taken of a device's memory: whether the run fits in what is free of it. What is known
+  // to the byte decides; where only the bounds of what libraries take do not fit, the run is warned and
+  // tried. On the CPU the same of all ranks of the host (host_check.h). Collective. UserError on every rank.
   void check_memory();
   // The training step, and the evaluation where there are sequences for it. Collective.
   Step compile_training() { return trainer_.compile_training(); }

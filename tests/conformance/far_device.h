@@ -1,4 +1,5 @@
-// A device whose memory the host must not touch: it holds every byte inverted, so that what does not go through copy() reads as nonsense.
+// A device whose memory the host must not touch: it holds every byte inverted, so that what does not go
+// through copy() reads as nonsense.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,8 @@ class FarDevice : public Device {
     if (bytes == 0) return;
     bool inverts = memory_.holds(to) != memory_.holds(from);
     stream.run([=] {
-      for (size_t i = 0; i < bytes; ++i) static_cast<uint8_t*>(to)[i] = static_cast<const uint8_t*>(from)[i] ^ (inverts ? 0xFF : 0);
+      for (size_t i = 0; i < bytes; ++i)
+        static_cast<uint8_t*>(to)[i] = static_cast<const uint8_t*>(from)[i] ^ (inverts ? 0xFF : 0);
     });
   }
   void zero(void* data, size_t bytes, Stream& stream) override {

@@ -1,4 +1,5 @@
-// Cases of start and wait: several in flight, asynchrony, streams, the words over the verbs, and a long mixed sequence.
+// Cases of start and wait: several in flight, asynchrony, streams, the words over the verbs, and a long mixed
+// sequence.
 #include <chrono>
 #include <random>
 #include <thread>
@@ -16,19 +17,21 @@ void in_flight_case(Group& group) {
   constexpr int kFlights = 24;
   std::vector<Values> data;
   std::vector<std::shared_ptr<Work>> works;
-  for (int k = 0; k < kFlights; ++k) data.push_back(Values(k % 2 ? DType::f32 : DType::i64, (k * 37) % 301, group.rank() + k));
   for (int k = 0; k < kFlights; ++k)
-    works.push_back(group.start(AllReduce{data[k].data(), data[k].data(), data[k].count(), data[k].dtype()}, str("flight ", k), *stream));
+    data.push_back(Values(k % 2 ? DType::f32 : DType::i64, (k * 37) % 301, group.rank() + k));
+  for (int k = 0; k < kFlights; ++k)
+    works.push_back(group.start(AllReduce{data[k].data(), data[k].data(), data[k].count(), data[k].dtype()},
+                                str("flight ", k), *stream));
   for (int k = kFlights; k-- > 0;) works[k]->wait(*stream);  // the last one first
   for (int k = 0; k < kFlights; ++k) {
     expect(works[k]->done(), "a collective that was waited for is done");
-    expect_values(
-        data[k], [&](int64_t) { return int64_t{n} * k + n * (n - 1) / 2; }, str("flight ", k));
+    expect_values(data[k], [&](int64_t) { return int64_t{n} * k + n * (n - 1) / 2; }, str("flight ", k));
   }
 }
 
 void start_returns_case(Group& group) {
-  // Rank 0 starts a collective and goes on; the others start only after they have heard from it. A start that waits for peers would hang.
+  // Rank 0 starts a collective and goes on; the others start only after they have heard from it. A start that
+  // waits for peers would hang.
   if (group.size() == 1) return;
   auto stream = inline_stream();
   int64_t value = group.rank() + 1, word = 0;
@@ -49,17 +52,19 @@ void background_case(Group& group) {
   // Data moves while the rank computes: done() turns true without a wait.
   auto stream = inline_stream();
   Values data(DType::f32, 50001, 1);
-  auto work = group.start(AllReduce{data.data(), data.data(), data.count(), DType::f32}, "background", *stream);
+  auto work =
+      group.start(AllReduce{data.data(), data.data(), data.count(), DType::f32}, "background", *stream);
   auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!work->done() && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (!work->done() && std::chrono::steady_clock::now() < patience)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   expect(work->done(), "a collective completes in the background");
   work->wait(*stream);
-  expect_values(
-      data, [&](int64_t) { return group.size(); }, "background");
+  expect_values(data, [&](int64_t) { return group.size(); }, "background");
 }
 
 void stream_case(Group& group) {
-  // On a queue: the collective sees what was enqueued before its start, and what is enqueued after the wait sees the result.
+  // On a queue: the collective sees what was enqueued before its start, and what is enqueued after the wait
+  // sees the result.
   auto stream = queue_stream();
   constexpr int64_t kCount = 4099;
   Values data(DType::i32, kCount, 0);
@@ -82,14 +87,17 @@ void words_case(Group& group) {
   for (int r = 0; r < group.size(); ++r)
     expect(all[r] == std::string(static_cast<size_t>(r * 3), static_cast<char>('a' + r)), "all_gather_text");
   for (int root = 0; root < group.size(); ++root)
-    expect(broadcast_text(group, group.rank() == root ? str("from ", root) : "", root) == str("from ", root), "broadcast_text");
+    expect(broadcast_text(group, group.rank() == root ? str("from ", root) : "", root) == str("from ", root),
+           "broadcast_text");
   agree(group, "");
   int last = group.size() - 1;
   try {
     agree(group, group.rank() == last ? "no such file" : "");
     expect(false, "agree throws on every rank");
   } catch (const UserError& error) {
-    expect(std::string(error.what()) == (group.size() > 1 ? str("rank ", last, ": no such file") : "no such file"), error.what());
+    expect(std::string(error.what()) ==
+               (group.size() > 1 ? str("rank ", last, ": no such file") : "no such file"),
+           error.what());
   }
 }
 
@@ -128,11 +136,12 @@ void mixed_case(Group& group) {
       f.wanted = [=](int64_t i) { return i / count * 1000 + round; };
       f.work = group.start(AllGather{f.in->data(), f.out->data(), counts, DType::i64}, f.what, *stream);
     } else if (verb == 2) {
-      f.in = std::make_unique<Values>(
-          Values::made(DType::i64, count * n, [&](int64_t i) { return me * 1000 + i / std::max<int64_t>(count, 1); }));
+      f.in = std::make_unique<Values>(Values::made(
+          DType::i64, count * n, [&](int64_t i) { return me * 1000 + i / std::max<int64_t>(count, 1); }));
       f.out = std::make_unique<Values>(DType::i64, count * n);
       f.wanted = [=](int64_t i) { return i / count * 1000 + me; };
-      f.work = group.start(AllToAll{f.in->data(), f.out->data(), counts, counts, DType::i64}, f.what, *stream);
+      f.work =
+          group.start(AllToAll{f.in->data(), f.out->data(), counts, counts, DType::i64}, f.what, *stream);
     } else {
       int root = static_cast<int>(pick % n);
       f.out = std::make_unique<Values>(DType::i64, count, me == root ? round : -1);

@@ -1,5 +1,6 @@
 // The conformance suite of Group: every implementation passes the same cases, on 1, 2, 3, 4 and 7 ranks.
-// A case is run by all ranks of a group at once and throws on the first wrong value. Values are integers in closed form: == everywhere.
+// A case is run by all ranks of a group at once and throws on the first wrong value. Values are integers in
+// closed form: == everywhere.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// Conformance over MPI: run by MPI's launcher on every rank count. Optional argument: elements per MPI call, to force collectives in parts.
+// Conformance over MPI: run by MPI's launcher on every rank count. Optional argument: elements per MPI call,
+// to force collectives in parts.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +26,8 @@ int main(int argc, char** argv) {
       one.run(*group);
       if (world->size() > 2) one.run(*half);
       double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      if (world->rank() == 0) std::printf("ok %s on %d ranks, %.2f s\n", one.name.c_str(), world->size(), seconds);
+      if (world->rank() == 0)
+        std::printf("ok %s on %d ranks, %.2f s\n", one.name.c_str(), world->size(), seconds);
     }
     int rank = world->rank();
     world->finish();

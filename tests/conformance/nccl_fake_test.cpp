@@ -1,5 +1,5 @@
-// The group over NCCL, with a driver and an NCCL that need no GPU (fake/): order, polling, pairs, splits, errors and deadlines. What only
-// the real ones can show runs in tests/gpu.
+// The group over NCCL, with a driver and an NCCL that need no GPU (fake/): order, polling, pairs, splits,
+// errors and deadlines. What only the real ones can show runs in tests/gpu.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -42,7 +42,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 void expect_words(const std::string& text, std::initializer_list<std::string> parts) {
-  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
+  for (const auto& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\" in: " << text;
 }
 }  // namespace
 
@@ -51,7 +52,8 @@ class NcclConformance : public testing::TestWithParam<std::tuple<int, size_t>> {
 TEST_P(NcclConformance, Passes) {
   auto [ranks, index] = GetParam();
   const auto& one = conformance::group_cases()[index];
-  if (one.name == "tags" || one.name == "start_returns_at_once") GTEST_SKIP() << "NCCL has neither tags nor messages that overtake";
+  if (one.name == "tags" || one.name == "start_returns_at_once")
+    GTEST_SKIP() << "NCCL has neither tags nor messages that overtake";
   if (one.name == "send_recv" && ranks == 1) GTEST_SKIP() << "a group of one has nobody to send to";
   with_ranks(ranks,
              [&](Group& host) {
@@ -66,7 +68,8 @@ TEST_P(NcclConformance, Passes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Fake, NcclConformance,
-                         testing::Combine(testing::Values(1, 2, 3), testing::Range<size_t>(0, conformance::group_cases().size())),
+                         testing::Combine(testing::Values(1, 2, 3),
+                                          testing::Range<size_t>(0, conformance::group_cases().size())),
                          [](const auto& info) {
                            return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" +
                                   std::to_string(std::get<0>(info.param));
@@ -83,7 +86,8 @@ TEST(NcclGroup, ALatePeerIsAnErrorWithinTheDeadline) {
                  barrier(host);
                  if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(2000));
                  auto begin = std::chrono::steady_clock::now();
-                 at.group->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)->wait(*at.stream);
+                 at.group->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)
+                     ->wait(*at.stream);
                  if (launch) at.group->note_launch("step 17", *at.stream);
                  EXPECT_LT(seconds_since(begin), 0.4) << "start and wait do not wait for peers";
                  std::string said;
@@ -92,8 +96,9 @@ TEST(NcclGroup, ALatePeerIsAnErrorWithinTheDeadline) {
                  } catch (const PeerError& error) { said = error.what(); }
                  EXPECT_GE(seconds_since(begin), 0.5);
                  EXPECT_LT(seconds_since(begin), 1.9);
-                 expect_words(said, {"group \"data\"", "all_reduce \"loss\" (f32, 100 elements, sum)",
-                                     "did not complete within 0.5 s on rank 0 of 2", "raise LOCKSTEP_DEADLINE"});
+                 expect_words(said,
+                              {"group \"data\"", "all_reduce \"loss\" (f32, 100 elements, sum)",
+                               "did not complete within 0.5 s on rank 0 of 2", "raise LOCKSTEP_DEADLINE"});
                  try {
                    at.group->start(Barrier{}, "next", *at.stream);
                    ADD_FAILURE() << "a collective starts after the error";
@@ -123,29 +128,30 @@ TEST(NcclGroup, ALaunchHasItsOwnLine) {
                  at.finish();
                } catch (const PeerError& error) { said = error.what(); }
                go = true;
-               expect_words(said, {"group \"data\": graph \"step 17\" did not complete within 0.3 s on rank 0 of 2; a peer is late"});
+               expect_words(said, {"group \"data\": graph \"step 17\" did not complete within 0.3 s on rank "
+                                   "0 of 2; a peer is late"});
              },
              {.deadline_s = 60});
 }
 
 TEST(NcclGroup, ASplitWithoutAPeerIsAnErrorWithinTheDeadline) {
-  with_ranks(
-      2,
-      [&](Group& host) {
-        Ranks at(host);
-        at.group->set_deadline(0.3);
-        barrier(host);
-        if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-        auto begin = std::chrono::steady_clock::now();
-        std::string said;
-        try {
-          split_nccl_group(*at.group, 0, 0, "half");
-        } catch (const PeerError& error) { said = error.what(); }
-        EXPECT_GE(seconds_since(begin), 0.3);
-        EXPECT_LT(seconds_since(begin), 0.9);
-        expect_words(said, {"group \"half\": no communicator for color 0 on rank 0 of 2", "still at work after 0.3 s", "a peer is late"});
-      },
-      {.deadline_s = 60});
+  with_ranks(2,
+             [&](Group& host) {
+               Ranks at(host);
+               at.group->set_deadline(0.3);
+               barrier(host);
+               if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(1000));
+               auto begin = std::chrono::steady_clock::now();
+               std::string said;
+               try {
+                 split_nccl_group(*at.group, 0, 0, "half");
+               } catch (const PeerError& error) { said = error.what(); }
+               EXPECT_GE(seconds_since(begin), 0.3);
+               EXPECT_LT(seconds_since(begin), 0.9);
+               expect_words(said, {"group \"half\": no communicator for color 0 on rank 0 of 2",
+                                   "still at work after 0.3 s", "a peer is late"});
+             },
+             {.deadline_s = 60});
 }
 
 TEST(NcclGroup, SplitsOfSplits) {
@@ -165,31 +171,34 @@ TEST(NcclGroup, SplitsOfSplits) {
 }
 
 TEST(NcclGroup, AnAsynchronousErrorOfAPeerIsSeen) {
-  with_ranks(2,
-             [&](Group& host) {
-               Ranks at(host);
-               Buffer data(400, at.device->memory());
-               barrier(host);
-               at.group->set_deadline(host.rank() == 0 ? 0.3 : 60);  // rank 0 gives up first, and rank 1 hears of it
-               if (host.rank() == 0) {
-                 at.group->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)->wait(*at.stream);
-                 EXPECT_THROW(at.finish(), PeerError);
-                 return;
-               }
-               auto stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-               std::string said;
-               while (said.empty() && std::chrono::steady_clock::now() < stop) try {
-                   at.group->check();
-                   std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                 } catch (const PeerError& error) { said = error.what(); }
-               expect_words(said, {"group \"data\" failed on rank 1 of 2", "remote process exited", "the fake's last words"});
-               try {
-                 split_nccl_group(*at.group, 0, 0, "next");
-                 ADD_FAILURE() << "a split after the error";
-               } catch (const PeerError& error) { EXPECT_EQ(error.what(), said); }
-               EXPECT_THROW(at.group->check(), PeerError);
-             },
-             {.deadline_s = 60});
+  with_ranks(
+      2,
+      [&](Group& host) {
+        Ranks at(host);
+        Buffer data(400, at.device->memory());
+        barrier(host);
+        at.group->set_deadline(host.rank() == 0 ? 0.3 : 60);  // rank 0 gives up first, and rank 1 hears of it
+        if (host.rank() == 0) {
+          at.group->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)
+              ->wait(*at.stream);
+          EXPECT_THROW(at.finish(), PeerError);
+          return;
+        }
+        auto stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+        std::string said;
+        while (said.empty() && std::chrono::steady_clock::now() < stop) try {
+            at.group->check();
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          } catch (const PeerError& error) { said = error.what(); }
+        expect_words(
+            said, {"group \"data\" failed on rank 1 of 2", "remote process exited", "the fake's last words"});
+        try {
+          split_nccl_group(*at.group, 0, 0, "next");
+          ADD_FAILURE() << "a split after the error";
+        } catch (const PeerError& error) { EXPECT_EQ(error.what(), said); }
+        EXPECT_THROW(at.group->check(), PeerError);
+      },
+      {.deadline_s = 60});
 }
 
 TEST(NcclGroup, AfterAnErrorInAPartTheWholeIsOfNoUse) {
@@ -202,14 +211,16 @@ TEST(NcclGroup, AfterAnErrorInAPartTheWholeIsOfNoUse) {
                EXPECT_NO_THROW(at.group->check());
                barrier(host);
                if (host.rank() == 1) return std::this_thread::sleep_for(std::chrono::milliseconds(1000));
-               part->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)->wait(*at.stream);
+               part->start(AllReduce{data.data(), data.data(), 100, DType::f32}, "loss", *at.stream)
+                   ->wait(*at.stream);
                Group* one = part.get();
                EXPECT_THROW(wait_on_host(*at.stream->record(), std::span(&one, 1)), PeerError);
                try {
                  at.group->check();
                  ADD_FAILURE() << "the whole is said to be well";
                } catch (const PeerError& error) {
-                 expect_words(error.what(), {"group \"data\" failed on rank 0 of 2", "one that shares its resources, was aborted"});
+                 expect_words(error.what(), {"group \"data\" failed on rank 0 of 2",
+                                             "one that shares its resources, was aborted"});
                }
              },
              {.deadline_s = 60});
@@ -241,5 +252,7 @@ TEST(NcclGroup, OneRankHasNoCommunicator) {
   try {
     split_nccl_group(*group, 0, 0, "part");
     FAIL() << "split";
-  } catch (const InternalError& error) { expect_words(error.what(), {"group \"alone\" is not NCCL's and cannot be split as one"}); }
+  } catch (const InternalError& error) {
+    expect_words(error.what(), {"group \"alone\" is not NCCL's and cannot be split as one"});
+  }
 }

@@ -16,7 +16,9 @@ TEST(NcclLibrary, NotFoundSaysWhyAndTheWayOut) {
   } catch (const UserError& error) {
     std::string text = error.what();
     EXPECT_EQ(text.find("NCCL cannot be opened: libnccl-of-nowhere.so.2"), 0u) << text;
-    EXPECT_NE(text.find("install it (package libnccl2), name its folder in LD_LIBRARY_PATH, or train on one GPU"), std::string::npos)
+    EXPECT_NE(
+        text.find("install it (package libnccl2), name its folder in LD_LIBRARY_PATH, or train on one GPU"),
+        std::string::npos)
         << text;
   }
 }
@@ -26,7 +28,9 @@ TEST(NcclLibrary, AnotherLibraryIsNotTakenForIt) {
     open_nccl({"libm.so.6"});
     FAIL() << "opened";
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()).find("the library that was opened as NCCL (libm.so.6) does not tell NCCL's version"), 0u)
+    EXPECT_EQ(std::string(error.what())
+                  .find("the library that was opened as NCCL (libm.so.6) does not tell NCCL's version"),
+              0u)
         << error.what();
   }
 }
@@ -56,7 +60,9 @@ TEST(NcclCalls, SixteenBitIntegersAreNotReduced) {
     check_nccl_dtype(AllReduce{nullptr, nullptr, 1, DType::u16}, "tokens");
     FAIL() << "accepted";
   } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("all_reduce \"tokens\": NCCL reduces no 16-bit integers; use u32"), std::string::npos)
+    EXPECT_NE(
+        std::string(error.what()).find("all_reduce \"tokens\": NCCL reduces no 16-bit integers; use u32"),
+        std::string::npos)
         << error.what();
   }
   check_nccl_dtype(AllGather{nullptr, nullptr, {1, 1}, DType::u16}, "tokens");  // moving them is all right

@@ -10,7 +10,8 @@
 namespace lockstep::conformance {
 
 namespace {
-// Buffers are used again and never given back while collectives are in flight: a device's allocator may wait for all that runs on it.
+// Buffers are used again and never given back while collectives are in flight: a device's allocator may wait
+// for all that runs on it.
 class Pool {
  public:
   explicit Pool(Device& device) : device_(device) {}
@@ -38,7 +39,8 @@ struct Landing {
 
 class LandingWork : public Work {
  public:
-  LandingWork(Device& device, std::shared_ptr<Group> inner, std::shared_ptr<Stream> on, std::shared_ptr<Landing> landing)
+  LandingWork(Device& device, std::shared_ptr<Group> inner, std::shared_ptr<Stream> on,
+              std::shared_ptr<Landing> landing)
       : device_(device), inner_(std::move(inner)), on_(std::move(on)), landing_(std::move(landing)) {}
   bool done() override {
     std::lock_guard lock(landing_->mutex);

@@ -1,4 +1,5 @@
-// Conformance of the group that stages through the host, and of the group of one on a device, over memory that the host must not touch.
+// Conformance of the group that stages through the host, and of the group of one on a device, over memory
+// that the host must not touch.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -35,7 +36,8 @@ TEST_P(StagedConformance, Passes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Staged, StagedConformance,
-                         testing::Combine(testing::Values(1, 2, 3, 4), testing::Range<size_t>(0, conformance::group_cases().size())),
+                         testing::Combine(testing::Values(1, 2, 3, 4),
+                                          testing::Range<size_t>(0, conformance::group_cases().size())),
                          [](const auto& info) {
                            return conformance::group_cases()[std::get<1>(info.param)].name + "_on_" +
                                   std::to_string(std::get<0>(info.param));
@@ -45,12 +47,13 @@ TEST(SoloDeviceConformance, Passes) {
   FarDevice device;
   auto group = conformance::over_device(device, solo_device_group(device));
   for (const auto& one : conformance::group_cases())
-    if (one.name != "send_recv" && one.name != "tags") one.run(*group);  // a group of one has nobody to send to
+    if (one.name != "send_recv" && one.name != "tags")
+      one.run(*group);  // a group of one has nobody to send to
 }
 
 TEST(StagedGroup, KeepsTheOrderOfTheStream) {
-  // What was enqueued before the start is seen by the collective, what is enqueued after the wait sees its result, and the host waits for
-  // neither.
+  // What was enqueued before the start is seen by the collective, what is enqueued after the wait sees its
+  // result, and the host waits for neither.
   with_ranks(3,
              [](Group& host) {
                FarDevice device;
@@ -60,7 +63,8 @@ TEST(StagedGroup, KeepsTheOrderOfTheStream) {
                int64_t mine = host.rank() + 1, seen = -1;
                stream->run([] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); });
                device.copy(data.data(), &mine, 8, *stream);
-               auto work = group->start(AllReduce{data.data(), data.data(), 1, DType::i64}, "staged", *stream);
+               auto work =
+                   group->start(AllReduce{data.data(), data.data(), 1, DType::i64}, "staged", *stream);
                work->wait(*stream);
                device.copy(&seen, data.data(), 8, *stream);
                stream->synchronize();
@@ -86,7 +90,8 @@ TEST_P(LatePeer, IsAPeerError) {
                  }
                  Buffer data(8, device.memory());
                  auto stream = device.make_stream();
-                 group->start(AllReduce{data.data(), data.data(), 1, DType::i64}, "gradients", *stream)->wait(*stream);
+                 group->start(AllReduce{data.data(), data.data(), 1, DType::i64}, "gradients", *stream)
+                     ->wait(*stream);
                  if (GetParam()) wait_on_host(*stream->record(), {});
                  stream->synchronize();
                },

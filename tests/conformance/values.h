@@ -1,4 +1,5 @@
-// Values of the conformance cases: typed vectors of small integers, exact in every dtype, and a check that says where it failed.
+// Values of the conformance cases: typed vectors of small integers, exact in every dtype, and a check that
+// says where it failed.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,12 @@ class Values {
       set_int(dtype_, bytes_.data(), i, value);
   }
   int64_t at(int64_t i) const {
-    return is_float(dtype_) ? static_cast<int64_t>(get_double(dtype_, bytes_.data(), i)) : get_int(dtype_, bytes_.data(), i);
+    return is_float(dtype_) ? static_cast<int64_t>(get_double(dtype_, bytes_.data(), i))
+                            : get_int(dtype_, bytes_.data(), i);
   }
-  std::byte* data(int64_t offset = 0) { return bytes_.data() + offset * static_cast<int64_t>(size_of(dtype_)); }
+  std::byte* data(int64_t offset = 0) {
+    return bytes_.data() + offset * static_cast<int64_t>(size_of(dtype_));
+  }
   int64_t count() const { return count_; }
   DType dtype() const { return dtype_; }
 
@@ -50,7 +54,8 @@ template <class Fn>
 void expect_values(const Values& got, Fn wanted, const std::string& what) {
   for (int64_t i = 0; i < got.count(); ++i)
     if (got.at(i) != wanted(i))
-      expect(false, str(what, " ", name(got.dtype()), ": element ", i, " of ", got.count(), " is ", got.at(i), ", expected ", wanted(i)));
+      expect(false, str(what, " ", name(got.dtype()), ": element ", i, " of ", got.count(), " is ", got.at(i),
+                        ", expected ", wanted(i)));
 }
 
 inline constexpr int64_t kSizes[] = {0, 1, 2, 3, 7, 64, 1001, 20011};

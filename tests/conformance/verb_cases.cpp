@@ -13,7 +13,9 @@ int64_t term(int rank, int64_t i) { return (rank * 3 + i) % 5; }
 int64_t reduced(ReduceOp op, int size, int64_t i) {
   int64_t out = term(0, i);
   for (int r = 1; r < size; ++r)
-    out = op == ReduceOp::sum ? out + term(r, i) : op == ReduceOp::max ? std::max(out, term(r, i)) : std::min(out, term(r, i));
+    out = op == ReduceOp::sum   ? out + term(r, i)
+          : op == ReduceOp::max ? std::max(out, term(r, i))
+                                : std::min(out, term(r, i));
   return out;
 }
 
@@ -26,11 +28,11 @@ void all_reduce_case(Group& group) {
         all_reduce(group, {in.data(), out.data(), count, dtype, op});
         expect_values(
             out, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce ", name(op)));
-        expect_values(
-            in, [&](int64_t i) { return term(group.rank(), i); }, "all_reduce leaves its input");
+        expect_values(in, [&](int64_t i) { return term(group.rank(), i); }, "all_reduce leaves its input");
         all_reduce(group, {in.data(), in.data(), count, dtype, op});
         expect_values(
-            in, [&](int64_t i) { return reduced(op, group.size(), i); }, str("all_reduce in place ", name(op)));
+            in, [&](int64_t i) { return reduced(op, group.size(), i); },
+            str("all_reduce in place ", name(op)));
       }
 }
 
@@ -41,8 +43,7 @@ void negative_case(Group& group) {
     all_reduce(group, {data.data(), data.data(), 1, dtype});
     int64_t sum = 0;
     for (int r = 0; r < group.size(); ++r) sum += r % 2 ? 5 - 2 * r : -r;
-    expect_values(
-        data, [&](int64_t) { return sum; }, "all_reduce of negative numbers");
+    expect_values(data, [&](int64_t) { return sum; }, "all_reduce of negative numbers");
   }
 }
 
@@ -82,7 +83,9 @@ void all_gather_case(Group& group) {
     for (int64_t base : {0, 1, 3, 1001})
       for (bool even : {true, false}) {
         auto counts = even ? std::vector<int64_t>(group.size(), base) : uneven(group.size(), base);
-        auto value = [&](int rank, int64_t i) { return dtype == DType::boolean ? code(rank, i) % 2 : code(rank, i); };
+        auto value = [&](int rank, int64_t i) {
+          return dtype == DType::boolean ? code(rank, i) % 2 : code(rank, i);
+        };
         int64_t at = sum(counts, group.rank()), mine = counts[group.rank()];
         auto in = Values::made(dtype, mine, [&](int64_t i) { return value(group.rank(), i); });
         Values out(dtype, sum(counts), 0), in_place(dtype, sum(counts), 0);
@@ -110,7 +113,8 @@ void reduce_scatter_case(Group& group) {
           reduce_scatter(group, {in.data(), out.data(), counts, dtype, op});
           int64_t at = sum(counts, group.rank());
           expect_values(
-              out, [&](int64_t i) { return reduced(op, group.size(), at + i); }, str("reduce_scatter ", name(op)));
+              out, [&](int64_t i) { return reduced(op, group.size(), at + i); },
+              str("reduce_scatter ", name(op)));
         }
 }
 
@@ -147,10 +151,10 @@ void broadcast_case(Group& group) {
   for (DType dtype : {DType::f32, DType::bf16, DType::u8, DType::i64})
     for (int root = 0; root < group.size(); ++root)
       for (int64_t count : kSizes) {
-        auto data = Values::made(dtype, count, [&](int64_t i) { return group.rank() == root ? code(root, i) : 1; });
+        auto data =
+            Values::made(dtype, count, [&](int64_t i) { return group.rank() == root ? code(root, i) : 1; });
         broadcast(group, {data.data(), count, dtype, root});
-        expect_values(
-            data, [&](int64_t i) { return code(root, i); }, str("broadcast from ", root));
+        expect_values(data, [&](int64_t i) { return code(root, i); }, str("broadcast from ", root));
       }
 }
 
@@ -164,16 +168,17 @@ void send_recv_case(Group& group) {
     auto recv = group.start(Recv{in.data(), count, DType::i32, (me + n - 1) % n}, "ring", *stream);
     recv->wait(*stream);
     send->wait(*stream);
-    expect_values(
-        in, [&](int64_t i) { return code((me + n - 1) % n, i); }, "ring");
+    expect_values(in, [&](int64_t i) { return code((me + n - 1) % n, i); }, "ring");
   }
   for (int other = 0; other < n; ++other) {  // blocking forms between every pair, lower rank first
     int64_t mine = me * 100 + other, theirs = -1;
     if (other == me) continue;
     if (me < other)
-      lockstep::send(group, {&mine, 1, DType::i64, other, 5}), lockstep::recv(group, {&theirs, 1, DType::i64, other, 6});
+      lockstep::send(group, {&mine, 1, DType::i64, other, 5}),
+          lockstep::recv(group, {&theirs, 1, DType::i64, other, 6});
     else
-      lockstep::recv(group, {&theirs, 1, DType::i64, other, 5}), lockstep::send(group, {&mine, 1, DType::i64, other, 6});
+      lockstep::recv(group, {&theirs, 1, DType::i64, other, 5}),
+          lockstep::send(group, {&mine, 1, DType::i64, other, 6});
     expect(theirs == other * 100 + me, str("pair ", me, " ", other, " got ", theirs));
   }
 }
@@ -188,15 +193,19 @@ void tags_case(Group& group) {
     out[k] = me * 10 + k;
     works.push_back(group.start(Send{&out[k], 1, DType::i64, (me + 1) % n, k % 3}, "tags", *stream));
   }
-  for (int k : {2, 1, 0, 5, 4, 3}) works.push_back(group.start(Recv{&in[k], 1, DType::i64, (me + n - 1) % n, k % 3}, "tags", *stream));
+  for (int k : {2, 1, 0, 5, 4, 3})
+    works.push_back(group.start(Recv{&in[k], 1, DType::i64, (me + n - 1) % n, k % 3}, "tags", *stream));
   for (auto& work : works) work->wait(*stream);
-  for (int k = 0; k < 6; ++k) expect(in[k] == (me + n - 1) % n * 10 + k, str("tag ", k % 3, " message ", k, " is ", in[k]));
+  for (int k = 0; k < 6; ++k)
+    expect(in[k] == (me + n - 1) % n * 10 + k, str("tag ", k % 3, " message ", k, " is ", in[k]));
 }
 
 void barrier_case(Group& group) {
   for (int round = 0; round < 3; ++round) {
     if (group.rank() == round % group.size()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    auto now = [] { return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count()); };
+    auto now = [] {
+      return static_cast<int64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+    };
     int64_t entered = now();
     barrier(group);
     int64_t left = now();

@@ -30,7 +30,8 @@ testing::AssertionResult says(const std::string& message, const std::string& wor
 }
 #define EXPECT_SAYS(message, words) EXPECT_TRUE(says(message, words))
 
-const std::vector<StateSpec> kSpecs{{"token.weight", DType::f32, {8, 4}}, {"norm.bias", DType::f32, {4}}, {"count", DType::i64, {}}};
+const std::vector<StateSpec> kSpecs{
+    {"token.weight", DType::f32, {8, 4}}, {"norm.bias", DType::f32, {4}}, {"count", DType::i64, {}}};
 
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt) {
   local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
@@ -69,7 +70,8 @@ void flip_byte(const std::string& path, int64_t at) {
   file.put(byte);
 }
 
-// Every byte of every data file, one bit flipped: an error that names the file and, for data, the tensor and the offsets of its chunk.
+// Every byte of every data file, one bit flipped: an error that names the file and, for data, the tensor and
+// the offsets of its chunk.
 TEST(CheckpointErrors, EveryFlippedByteIsFound) {
   ScratchFolder folder;
   save(folder.path("ckpt"), 2, 20, 1);
@@ -88,8 +90,8 @@ TEST(CheckpointErrors, EveryFlippedByteIsFound) {
         for (const auto& tensor : manifest.tensors)
           for (const auto& chunk : tensor.chunks) {
             if (chunk.file != file.name || at < chunk.offset || at >= chunk.offset + chunk.bytes) continue;
-            EXPECT_SAYS(said, str("tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ", chunk.offset, "..",
-                                  chunk.offset + chunk.bytes, " are damaged"));
+            EXPECT_SAYS(said, str("tensor ", tensor.fqn, ", box ", text(chunk.box), ", bytes at offset ",
+                                  chunk.offset, "..", chunk.offset + chunk.bytes, " are damaged"));
           }
       }
       EXPECT_EQ(verify_checkpoint(step).size(), 1u) << at;
@@ -103,7 +105,8 @@ TEST(CheckpointErrors, AllRanksThrow) {
   ScratchFolder folder;
   save(folder.path("ckpt"), 4, 20, 1);
   std::string step = folder.path("ckpt/step-20");
-  flip_byte(step + "/rank-3.safetensors", static_cast<int64_t>(fs::file_size(step + "/rank-3.safetensors")) - 1);
+  flip_byte(step + "/rank-3.safetensors",
+            static_cast<int64_t>(fs::file_size(step + "/rank-3.safetensors")) - 1);
   std::vector<std::string> said(4);
   local_mesh(4, Mesh{{4}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
@@ -130,18 +133,26 @@ TEST(CheckpointErrors, EachKindOfDamageHasItsWords) {
     return load_error(dir + "/step-20", 2);
   };
   EXPECT_EQ(damaged([](const std::string&) {}), "no error");
-  EXPECT_SAYS(
-      damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") - 1); }),
-      "rank-1.safetensors is truncated: ");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }), "is truncated: 0 of ");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }), "; the first tensor concerned is ");
-  EXPECT_SAYS(
-      damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") + 1); }),
-      "rank-1.safetensors has grown: ");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/rank-0.safetensors"); }), "rank-0.safetensors is missing (");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/manifest.json"); }), "step-20 has no manifest.json");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 0); }), "manifest.json is empty");
-  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 200); }), "manifest.json is not JSON");
+  EXPECT_SAYS(damaged([](const std::string& s) {
+                fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") - 1);
+              }),
+              "rank-1.safetensors is truncated: ");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }),
+              "is truncated: 0 of ");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/rank-1.safetensors", 0); }),
+              "; the first tensor concerned is ");
+  EXPECT_SAYS(damaged([](const std::string& s) {
+                fs::resize_file(s + "/rank-1.safetensors", fs::file_size(s + "/rank-1.safetensors") + 1);
+              }),
+              "rank-1.safetensors has grown: ");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/rank-0.safetensors"); }),
+              "rank-0.safetensors is missing (");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::remove(s + "/manifest.json"); }),
+              "step-20 has no manifest.json");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 0); }),
+              "manifest.json is empty");
+  EXPECT_SAYS(damaged([](const std::string& s) { fs::resize_file(s + "/manifest.json", 200); }),
+              "manifest.json is not JSON");
   EXPECT_SAYS(damaged([](const std::string& s) { fs::remove_all(s); }), "step-20 does not exist");
   EXPECT_SAYS(damaged([](const std::string& s) {
                 fs::rename(s + "/rank-0.safetensors", s + "/x");
@@ -164,7 +175,8 @@ TEST(CheckpointErrors, StrayFilesAreToldApart) {
   folder.write("ckpt/step-20/core.123", "x");
   testing::internal::CaptureStderr();
   EXPECT_EQ(load_error(folder.path("ckpt/step-20"), 1), "no error");
-  EXPECT_SAYS(testing::internal::GetCapturedStderr(), "core.123 is not part of the checkpoint and is ignored");
+  EXPECT_SAYS(testing::internal::GetCapturedStderr(),
+              "core.123 is not part of the checkpoint and is ignored");
   auto problems = verify_checkpoint(folder.path("ckpt/step-20"));
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_SAYS(problems[0], "core.123 is a stray file: the manifest does not list it");
@@ -176,7 +188,8 @@ TEST(CheckpointErrors, NothingWholeIsLeft) {
   save(dir, 1, 10, 1);
   save(dir, 1, 20, 2);
   save(dir, 1, 30, 3);
-  flip_byte(dir + "/step-30/rank-0.safetensors", static_cast<int64_t>(fs::file_size(dir + "/step-30/rank-0.safetensors")) - 1);
+  flip_byte(dir + "/step-30/rank-0.safetensors",
+            static_cast<int64_t>(fs::file_size(dir + "/step-30/rank-0.safetensors")) - 1);
   fs::remove(dir + "/step-20/rank-0.safetensors");
   fs::remove(dir + "/step-10/manifest.json");
   std::string said = latest_error(dir);
@@ -203,10 +216,12 @@ TEST(CheckpointErrors, AnotherModelIsRefusedWithTheDifferences) {
   std::string dir = folder.path("ckpt");
   save(dir, 1, 10, 1);
   save(dir, 2, 20, 2);
-  std::vector<StateSpec> other{
-      {"token.weight", DType::f32, {9, 4}}, {"norm.biass", DType::f32, {4}}, {"count", DType::i32, {}}, {"head.weight", DType::bf16, {2}}};
-  for (const std::string& said :
-       {load_error(dir + "/step-20", 1, other), load_error(dir + "/step-20", 2, other), latest_error(dir, other)}) {
+  std::vector<StateSpec> other{{"token.weight", DType::f32, {9, 4}},
+                               {"norm.biass", DType::f32, {4}},
+                               {"count", DType::i32, {}},
+                               {"head.weight", DType::bf16, {2}}};
+  for (const std::string& said : {load_error(dir + "/step-20", 1, other),
+                                  load_error(dir + "/step-20", 2, other), latest_error(dir, other)}) {
     EXPECT_SAYS(said, "step-20 does not fit the model: 2 missing, 1 extra, 2 of another shape or dtype");
     EXPECT_SAYS(said, "missing: norm.biass f32[4]; nearest in " + dir + "/step-20: norm.bias");
     EXPECT_SAYS(said, "missing: head.weight bf16[2]");
@@ -235,9 +250,11 @@ TEST(CheckpointErrors, ReadTensor) {
   save(folder.path("ckpt"), 3, 20, 1);
   std::string step = folder.path("ckpt/step-20");
   EXPECT_EQ(difference(read_tensor(step, "token.weight"), 1), "");
-  EXPECT_SAYS(error_of([&] { read_tensor(step, "token.weigth"); }), "step-20 has no tensor \"token.weigth\"; nearest: token.weight");
+  EXPECT_SAYS(error_of([&] { read_tensor(step, "token.weigth"); }),
+              "step-20 has no tensor \"token.weigth\"; nearest: token.weight");
   EXPECT_SAYS(error_of([&] { read_tensor(step, "zzzzzzzzzzzzzzzzzzzzzzzzzzzz"); }), "it has 3 others");
-  flip_byte(step + "/rank-1.safetensors", static_cast<int64_t>(fs::file_size(step + "/rank-1.safetensors")) - 1);
+  flip_byte(step + "/rank-1.safetensors",
+            static_cast<int64_t>(fs::file_size(step + "/rank-1.safetensors")) - 1);
   std::string file, said = error_of([&] {
                       for (const auto& spec : kSpecs) read_tensor(step, spec.fqn);
                     });
@@ -255,8 +272,9 @@ TEST(CheckpointErrors, InitFile) {
     });
   };
   EXPECT_EQ(init_error(file, kSpecs), "no error");
-  std::string said =
-      init_error(file, {{"token.weight", DType::f32, {8, 5}}, {"norm.bias", DType::bf16, {4}}, {"norm.weight", DType::f32, {4}}});
+  std::string said = init_error(file, {{"token.weight", DType::f32, {8, 5}},
+                                       {"norm.bias", DType::bf16, {4}},
+                                       {"norm.weight", DType::f32, {4}}});
   EXPECT_SAYS(said, file + " does not fit the model: 1 missing, 1 extra, 2 of another shape or dtype");
   EXPECT_SAYS(said, "missing: norm.weight f32[4]; nearest in " + file + ": token.weight");
   EXPECT_SAYS(said, "extra: count i64[]");
@@ -266,7 +284,8 @@ TEST(CheckpointErrors, InitFile) {
               "cannot open " + folder.path("none.safetensors") + ": No such file or directory");
   fs::resize_file(file, fs::file_size(file) - 3);
   EXPECT_SAYS(init_error(file, kSpecs), "truncated, or a wrong offset");
-  EXPECT_SAYS(init_error(folder.write("text.safetensors", "hello"), kSpecs), "is not a safetensors file: it has 5 bytes");
+  EXPECT_SAYS(init_error(folder.write("text.safetensors", "hello"), kSpecs),
+              "is not a safetensors file: it has 5 bytes");
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ std::string open_first() { return cuda::open_device(0)->describe(); }
 TEST(cuda_errors, no_driver) {
   const Environment absent = {{"LOCKSTEP_CUDA_DRIVER", "/no/such/libcuda.so.1"}};
   const std::string opening = in_own_process(absent, open_first);
-  expect_words(opening, {"UserError: no CUDA driver", "/no/such/libcuda.so.1", "LOCKSTEP_CUDA_DRIVER", "train.device \"cpu\""});
+  expect_words(opening, {"UserError: no CUDA driver", "/no/such/libcuda.so.1", "LOCKSTEP_CUDA_DRIVER",
+                         "train.device \"cpu\""});
   const std::string asking = in_own_process(absent, [] {
     std::string why;
     const bool there = cuda::available(&why);
@@ -29,8 +30,8 @@ TEST(cuda_errors, no_driver) {
 
 TEST(cuda_errors, driver_without_an_entry_point) {
   const std::string text = in_own_process(fake("version=11020", LOCKSTEP_FAKE_CUDA_OLD), open_first);
-  expect_words(text,
-               {"UserError", "(version 11.2) lacks cuGraphLaunch", "needs a driver of version 11.4 or newer", "update the NVIDIA driver"});
+  expect_words(text, {"UserError", "(version 11.2) lacks cuGraphLaunch",
+                      "needs a driver of version 11.4 or newer", "update the NVIDIA driver"});
 }
 
 TEST(cuda_errors, driver_that_does_not_start) {
@@ -48,9 +49,10 @@ TEST(cuda_errors, no_device) {
 
 TEST(cuda_errors, no_such_device) {
   for (int ordinal : {2, -1}) {
-    const std::string text = in_own_process(fake("devices=2"), [=] { return cuda::open_device(ordinal)->describe(); });
-    expect_words(text, {"UserError", str("there is no GPU ", ordinal), "sees 2 GPUs, numbers 0 to 1", "CUDA_VISIBLE_DEVICES is \"4,5\"",
-                        "at most 2 ranks"});
+    const std::string text =
+        in_own_process(fake("devices=2"), [=] { return cuda::open_device(ordinal)->describe(); });
+    expect_words(text, {"UserError", str("there is no GPU ", ordinal), "sees 2 GPUs, numbers 0 to 1",
+                        "CUDA_VISIBLE_DEVICES is \"4,5\"", "at most 2 ranks"});
   }
 }
 
@@ -71,8 +73,9 @@ TEST(cuda_errors, memory_is_out) {
     Buffer second(size_t{5} << 20, gpu->memory());
     return std::string("no error");
   });
-  expect_words(device, {"UserError", "out of memory on GPU 0 (Fake 7000)", "asked for 5.00 MiB (5242880 bytes)",
-                        "2.00 MiB of 3.00 MiB are free", "smaller micro-batch"});
+  expect_words(device,
+               {"UserError", "out of memory on GPU 0 (Fake 7000)", "asked for 5.00 MiB (5242880 bytes)",
+                "2.00 MiB of 3.00 MiB are free", "smaller micro-batch"});
   const std::string host = in_own_process(fake(""), [] {
     Buffer pinned(size_t{3} << 20, cuda::open_device(0)->staging());
     return std::string("no error");
@@ -86,7 +89,9 @@ TEST(cuda_errors, code_of_another_gpu) {
       cuda::open_device(0)->load("code");
       return std::string("no error");
     });
-    expect_words(text, {"UserError", "(4 bytes) is not for GPU 0 (Fake 7000, compute capability 9.0, driver 12.4)", "GPUs of one kind"});
+    expect_words(text,
+                 {"UserError", "(4 bytes) is not for GPU 0 (Fake 7000, compute capability 9.0, driver 12.4)",
+                  "GPUs of one kind"});
   }
 }
 
@@ -101,7 +106,8 @@ TEST(cuda_errors, results_have_kinds) {
     }
     return std::string("no error");
   });
-  expect_words(lost, {"PeerError: CUDA: work of a stream: CUDA_ERROR_ILLEGAL_ADDRESS (700)", "last checkpoint"});
+  expect_words(lost,
+               {"PeerError: CUDA: work of a stream: CUDA_ERROR_ILLEGAL_ADDRESS (700)", "last checkpoint"});
   const auto kind_of = [](int result) {
     return in_own_process(fake(""), [=] {
       cuda::check(static_cast<CUresult>(result), "a call");
@@ -152,8 +158,10 @@ TEST(cuda_inventory, tells_what_there_is_and_what_not) {
                      "NVRTC: ", "cuBLASLt: ", "cuDNN: ", "NCCL: "});
   expect_words(rows(fake("major=7")), {"capability 7.0, 1.00 MiB (older than 8.0: not used)"});
   expect_words(rows(fake("devices=0")), {"driver: 12.4, no device: "});
-  const std::string nothing = rows({{"LOCKSTEP_CUDA_DRIVER", "/no/such/libcuda.so.1"}, {"LOCKSTEP_NVRTC", "/no/such/libnvrtc.so"}});
-  expect_words(nothing, {"driver: none: no CUDA driver: /no/such/libcuda.so.1", "NVRTC: none: /no/such/libnvrtc.so"});
+  const std::string nothing =
+      rows({{"LOCKSTEP_CUDA_DRIVER", "/no/such/libcuda.so.1"}, {"LOCKSTEP_NVRTC", "/no/such/libnvrtc.so"}});
+  expect_words(nothing,
+               {"driver: none: no CUDA driver: /no/such/libcuda.so.1", "NVRTC: none: /no/such/libnvrtc.so"});
   EXPECT_EQ(nothing.find("GPU 0"), std::string::npos);
 }
 
@@ -174,7 +182,8 @@ TEST(cuda_device, works_on_a_fake_driver) {
     std::vector<char> back(1000, 1);
     copy_to_host(*gpu, back.data(), a.data(), 1000);
     for (size_t i = 0; i < 1000; ++i) LS_CHECK(back[i] == (i < 500 ? 7 : 0), i);
-    // Host work after a failed item does not run; the failure is told once by the stream, and by every event after it.
+    // Host work after a failed item does not run; the failure is told once by the stream, and by every event
+    // after it.
     int ran = 0;
     stream->run([&] { ++ran; });
     stream->run([] { throw UserError("from host work"); });

@@ -42,13 +42,16 @@ testing::AssertionResult says(const std::string& message, const std::string& wor
 std::string header_file(const ScratchFolder& folder, int32_t version, int32_t count, size_t tokens) {
   std::vector<int32_t> header(256, 0);
   header[0] = 20240520, header[1] = version, header[2] = count;
-  return folder.write("h.bin", std::string(reinterpret_cast<const char*>(header.data()), 1024) + std::string(2 * tokens, '\1'));
+  return folder.write("h.bin", std::string(reinterpret_cast<const char*>(header.data()), 1024) +
+                                   std::string(2 * tokens, '\1'));
 }
 
 TEST(DataErrors, words_of_options) {
   EXPECT_EQ(error_of({.kind = "txt"}), "data.kind: \"txt\" is none of text, tokens; nearest: text");
-  EXPECT_EQ(error_of({.order = "shufle"}), "data.order: \"shufle\" is none of shuffle, sequential; nearest: shuffle");
-  EXPECT_SAYS(error_of({.kind = "tokens", .dtype = "uint8"}), "data.dtype: \"uint8\" is none of uint16, u16, uint32, u32");
+  EXPECT_EQ(error_of({.order = "shufle"}),
+            "data.order: \"shufle\" is none of shuffle, sequential; nearest: shuffle");
+  EXPECT_SAYS(error_of({.kind = "tokens", .dtype = "uint8"}),
+              "data.dtype: \"uint8\" is none of uint16, u16, uint32, u32");
   EXPECT_SAYS(error_of({.tokenizer = "gpt2"}), "data.tokenizer: \"gpt2\" is none of bytes");
   EXPECT_SAYS(error_of({.validation = 1.0}), "data.validation: 1 is not in [0, 1)");
   EXPECT_SAYS(error_of({.validation = -0.1}), "data.validation: -0.1 is not in [0, 1)");
@@ -65,13 +68,17 @@ TEST(DataErrors, missing_path_names_its_nearest_sibling) {
   ScratchFolder folder;
   folder.write("corpus/train.txt", "text");
   EXPECT_EQ(text_error(folder.path("corpus/trian.txt")),
-            str("data.paths: ", folder.path("corpus/trian.txt"), " does not exist; nearest: ", folder.path("corpus/train.txt")));
+            str("data.paths: ", folder.path("corpus/trian.txt"),
+                " does not exist; nearest: ", folder.path("corpus/train.txt")));
   EXPECT_EQ(text_error(folder.path("corpsu/train.txt")),
-            str("data.paths: ", folder.path("corpsu/train.txt"), " does not exist; nearest: ", folder.path("corpus")));
+            str("data.paths: ", folder.path("corpsu/train.txt"),
+                " does not exist; nearest: ", folder.path("corpus")));
   EXPECT_SAYS(text_error(folder.path("corpus/zzzzzzzzzzzzzz")),
               str("does not exist; nothing in ", folder.path("corpus"), " has a name like zzzzzzzzzzzzzz"));
-  EXPECT_SAYS(text_error(folder.path("corpus/train.txt/x")), str(folder.path("corpus/train.txt"), " is a file, not a folder"));
-  EXPECT_SAYS(text_error("no-such-file-here-at-all.txt"), "data.paths: no-such-file-here-at-all.txt does not exist");
+  EXPECT_SAYS(text_error(folder.path("corpus/train.txt/x")),
+              str(folder.path("corpus/train.txt"), " is a file, not a folder"));
+  EXPECT_SAYS(text_error("no-such-file-here-at-all.txt"),
+              "data.paths: no-such-file-here-at-all.txt does not exist");
 }
 
 TEST(DataErrors, pattern_without_a_match) {
@@ -88,23 +95,28 @@ TEST(DataErrors, no_text_to_read) {
   EXPECT_SAYS(text_error(folder.path("d")), str("data.paths: no text file in ", folder.path("d")));
   folder.write("d/a.dat", std::string("\0\0\0\2", 4));
   folder.write("d/b.dat", std::string("\0\0\0\2", 4));
-  EXPECT_SAYS(text_error(folder.path("d")), "(skipped: 2 binary files); for stored tokens use data.kind tokens");
+  EXPECT_SAYS(text_error(folder.path("d")),
+              "(skipped: 2 binary files); for stored tokens use data.kind tokens");
   EXPECT_SAYS(text_error(folder.write("empty.txt", "")), "(skipped: 1 empty file)");
 }
 
 TEST(DataErrors, no_token_file_in_a_folder) {
   ScratchFolder folder;
   folder.write("d/tokenizer.json", "{}");
-  EXPECT_SAYS(tokens_error(folder.path("d")), str("data.paths: no *.bin file in ", folder.path("d"), " (skipped: 1 other name)"));
+  EXPECT_SAYS(tokens_error(folder.path("d")),
+              str("data.paths: no *.bin file in ", folder.path("d"), " (skipped: 1 other name)"));
 }
 
 TEST(DataErrors, too_short_for_one_sequence) {
   ScratchFolder folder;
   EXPECT_SAYS(text_error(folder.write("t.txt", "four")), "data.paths: 4 training bytes in ");
-  EXPECT_SAYS(text_error(folder.path("t.txt")), "but one sequence needs model.context + 1 = 5; give more data or a smaller model.context");
+  EXPECT_SAYS(text_error(folder.path("t.txt")),
+              "but one sequence needs model.context + 1 = 5; give more data or a smaller model.context");
   folder.write("t.txt", "123456789");
-  EXPECT_SAYS(error_of({.paths = {folder.path("t.txt")}, .validation = 0.5, .context = 4}), "4 training bytes in ");
-  EXPECT_SAYS(error_of({.paths = {folder.path("t.txt")}, .validation = 0.5, .context = 4}), "(5 more kept for validation)");
+  EXPECT_SAYS(error_of({.paths = {folder.path("t.txt")}, .validation = 0.5, .context = 4}),
+              "4 training bytes in ");
+  EXPECT_SAYS(error_of({.paths = {folder.path("t.txt")}, .validation = 0.5, .context = 4}),
+              "(5 more kept for validation)");
   EXPECT_EQ(text_error(folder.write("t.txt", "five.")), "no error");
 }
 
@@ -112,9 +124,9 @@ TEST(DataErrors, validation_too_short_is_said_and_skipped) {
   ScratchFolder folder;
   testing::internal::CaptureStderr();
   Dataset data({.paths = {folder.write("t.txt", "123456789")}, .validation = 0.2, .context = 4});
-  EXPECT_SAYS(
-      testing::internal::GetCapturedStderr(),
-      "warning: data.validation: 0.2 keeps 2 bytes, but one sequence needs model.context + 1 = 5: there will be no validation loss");
+  EXPECT_SAYS(testing::internal::GetCapturedStderr(),
+              "warning: data.validation: 0.2 keeps 2 bytes, but one sequence needs model.context + 1 = 5: "
+              "there will be no validation loss");
   EXPECT_EQ(data.validation_sequences(), 0);
   EXPECT_EQ(data.validation_tokens(), 2);
 }
@@ -122,20 +134,27 @@ TEST(DataErrors, validation_too_short_is_said_and_skipped) {
 TEST(DataErrors, token_files) {
   ScratchFolder folder;
   EXPECT_EQ(tokens_error(folder.write("e.bin", "")), str("data.paths: ", folder.path("e.bin"), " is empty"));
-  EXPECT_SAYS(tokens_error(folder.write("o.bin", "12345")), "o.bin has 5 bytes, which is no multiple of 2 (data.dtype uint16)");
-  EXPECT_SAYS(tokens_error(folder.write("o.bin", "123456"), "uint32"), "o.bin has 6 bytes, which is no multiple of 4 (data.dtype uint32)");
+  EXPECT_SAYS(tokens_error(folder.write("o.bin", "12345")),
+              "o.bin has 5 bytes, which is no multiple of 2 (data.dtype uint16)");
+  EXPECT_SAYS(tokens_error(folder.write("o.bin", "123456"), "uint32"),
+              "o.bin has 6 bytes, which is no multiple of 4 (data.dtype uint32)");
 }
 
 TEST(DataErrors, header) {
   ScratchFolder folder;
   EXPECT_SAYS(tokens_error(header_file(folder, 2, 10, 10)), "h.bin has header version 2; version 1 is read");
-  EXPECT_SAYS(tokens_error(header_file(folder, 1, 11, 10)), "h.bin has 1044 bytes, but its header counts 11 tokens, which makes 1046");
-  EXPECT_SAYS(tokens_error(header_file(folder, 1, 9, 10)), "h.bin has 1044 bytes, but its header counts 9 tokens, which makes 1042");
+  EXPECT_SAYS(tokens_error(header_file(folder, 1, 11, 10)),
+              "h.bin has 1044 bytes, but its header counts 11 tokens, which makes 1046");
+  EXPECT_SAYS(tokens_error(header_file(folder, 1, 9, 10)),
+              "h.bin has 1044 bytes, but its header counts 9 tokens, which makes 1042");
   EXPECT_SAYS(tokens_error(header_file(folder, 1, -1, 10)), "its header counts -1 tokens");
-  EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10), "uint32"), "which means uint16 tokens, but data.dtype is uint32");
-  EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10)), "token id 257 at ");  // the header is read, and then the tokens
+  EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10), "uint32"),
+              "which means uint16 tokens, but data.dtype is uint32");
+  EXPECT_SAYS(tokens_error(header_file(folder, 1, 10, 10)),
+              "token id 257 at ");  // the header is read, and then the tokens
   std::filesystem::resize_file(folder.path("h.bin"), 1000);
-  EXPECT_SAYS(tokens_error(folder.path("h.bin")), "h.bin has 1000 bytes, but its magic 20240520 announces a header of 1024");
+  EXPECT_SAYS(tokens_error(folder.path("h.bin")),
+              "h.bin has 1000 bytes, but its magic 20240520 announces a header of 1024");
 }
 
 TEST(DataErrors, token_beyond_the_vocabulary) {
@@ -149,9 +168,12 @@ TEST(DataErrors, token_beyond_the_vocabulary) {
                       .order = "sequential",
                       .vocab = 50304,
                       .context = 4};
-  EXPECT_EQ(first_step(options), str("token id 60000 at ", folder.path("x.bin"),
-                                     ", token 3 (byte 6) >= model.vocab 50304; set model.vocab and data.dtype to those of the file"));
-  folder.write("x.bin", std::vector<uint32_t>{1, 2, 3, 4, 0xffffffffu});  // the last target counts too, and no id is negative
+  EXPECT_EQ(
+      first_step(options),
+      str("token id 60000 at ", folder.path("x.bin"),
+          ", token 3 (byte 6) >= model.vocab 50304; set model.vocab and data.dtype to those of the file"));
+  folder.write("x.bin", std::vector<uint32_t>{
+                            1, 2, 3, 4, 0xffffffffu});  // the last target counts too, and no id is negative
   options.dtype = "uint32";
   EXPECT_SAYS(first_step(options), "token id 4294967295 at ");
   EXPECT_SAYS(first_step(options), "token 4 (byte 16) >= model.vocab 50304");
@@ -162,13 +184,17 @@ TEST(DataErrors, token_beyond_the_vocabulary) {
   folder.write("t.txt",
                "abc\xe4"
                "efg");
-  EXPECT_SAYS(first_step({.paths = {folder.path("t.txt")}, .order = "sequential", .vocab = 128, .context = 4}),
-              "t.txt, token 3 (byte 3) >= model.vocab 128; set model.vocab to 256 for bytes");
+  EXPECT_SAYS(
+      first_step({.paths = {folder.path("t.txt")}, .order = "sequential", .vocab = 128, .context = 4}),
+      "t.txt, token 3 (byte 3) >= model.vocab 128; set model.vocab to 256 for bytes");
 }
 
 TEST(DataErrors, token_beyond_the_vocabulary_in_validation) {
   ScratchFolder folder;
-  EXPECT_SAYS(error_of({.paths = {folder.write("t.txt", "abcdefgh\xe4\xe4\xe4\xe4")}, .validation = 0.33, .vocab = 128, .context = 3}),
+  EXPECT_SAYS(error_of({.paths = {folder.write("t.txt", "abcdefgh\xe4\xe4\xe4\xe4")},
+                        .validation = 0.33,
+                        .vocab = 128,
+                        .context = 3}),
               "token id 228 at ");
 }
 
@@ -177,13 +203,18 @@ TEST(DataErrors, token_beyond_the_vocabulary_between_the_blocks) {
   ScratchFolder folder;
   std::vector<uint16_t> tokens(size_t{10} << 20, 1);
   tokens[5 << 20] = 300;
-  DataOptions options{.kind = "tokens", .paths = {folder.write("x.bin", tokens)}, .order = "sequential", .vocab = 256, .context = 1 << 20};
+  DataOptions options{.kind = "tokens",
+                      .paths = {folder.write("x.bin", tokens)},
+                      .order = "sequential",
+                      .vocab = 256,
+                      .context = 1 << 20};
   EXPECT_SAYS(error_of(options), "token id 300 at ");
   options.read_whole = 1;
   testing::internal::CaptureStderr();
   Dataset data(options);
   EXPECT_SAYS(testing::internal::GetCapturedStderr(),
-              "data: 20.00 MiB are more than data.fingerprint, 1 B: files are read in blocks of 64.00 KiB every 16.00 MiB; a change or a token "
+              "data: 20.00 MiB are more than data.fingerprint, 1 B: files are read in blocks of 64.00 KiB "
+              "every 16.00 MiB; a change or a token "
               "beyond model.vocab between the blocks is not found now");
   std::vector<int32_t> ids(1 << 20), targets(1 << 20);
   EXPECT_SAYS(error_of([&] { data.fill(5, 1, 0, 1, ids.data(), targets.data()); }), "token id 300 at ");
@@ -199,16 +230,23 @@ TEST(DataErrors, records_are_not_text) {
   folder.write("d/b.jsonl", row);
   EXPECT_EQ(text_error(folder.path("d")),
             str("data.paths: ", folder.path("d/a.jsonl"),
-                " (and 1 file more) is JSON lines, a record to a line, and data.kind text trains on the bytes of files as they are, names and "
+                " (and 1 file more) is JSON lines, a record to a line, and data.kind text trains on the "
+                "bytes of files as they are, names and "
                 "punctuation of the records with them: take the texts out (jq -r .text '",
                 folder.path("d/a.jsonl"),
-                "' > texts.txt), or make token files and use data.kind tokens; to train on the bytes all the same, say so with data.raw=true"));
+                "' > texts.txt), or make token files and use data.kind tokens; to train on the bytes all the "
+                "same, say so with data.raw=true"));
   EXPECT_EQ(error_of({.paths = {folder.path("d")}, .context = 4, .raw = true}), "no error");
-  EXPECT_SAYS(text_error(folder.write("renamed.txt", row + row)), "renamed.txt is JSON lines, a record to a line");
+  EXPECT_SAYS(text_error(folder.write("renamed.txt", row + row)),
+              "renamed.txt is JSON lines, a record to a line");
   EXPECT_SAYS(text_error(folder.write("t.csv", "a,b\n1,2\n")), "t.csv is a table, and data.kind text");
-  EXPECT_SAYS(text_error(folder.write("T.PARQUET", std::string("PAR1\0\0\0\0", 8))), "T.PARQUET is a Parquet table");
-  EXPECT_SAYS(text_error(folder.write("t.txt.gz", "\x1f\x8b")), "t.txt.gz is compressed, and data.kind text trains on the bytes of files as they are: unpack it first");
-  for (const char* text : {"{\"text\": 1}\nand then prose", "{ a set }\n{ of braces }\n", "plain words\n{\"a\": 1}\n"})
+  EXPECT_SAYS(text_error(folder.write("T.PARQUET", std::string("PAR1\0\0\0\0", 8))),
+              "T.PARQUET is a Parquet table");
+  EXPECT_SAYS(
+      text_error(folder.write("t.txt.gz", "\x1f\x8b")),
+      "t.txt.gz is compressed, and data.kind text trains on the bytes of files as they are: unpack it first");
+  for (const char* text :
+       {"{\"text\": 1}\nand then prose", "{ a set }\n{ of braces }\n", "plain words\n{\"a\": 1}\n"})
     EXPECT_EQ(text_error(folder.write("plain.txt", text)), "no error") << text;
 }
 
@@ -218,7 +256,8 @@ TEST(DataErrors, a_header_of_another_format) {
   header[0] = 20240801, header[1] = 7, header[2] = 10;
   std::string bytes(reinterpret_cast<const char*>(header.data()), 1024);
   EXPECT_SAYS(tokens_error(folder.write("other.bin", bytes + std::string(40, '\1'))),
-              "other.bin begins with what looks like a header of magic 20240801; a header of magic 20240520 (uint16 tokens) is read");
+              "other.bin begins with what looks like a header of magic 20240801; a header of magic 20240520 "
+              "(uint16 tokens) is read");
   header[100] = 5;  // no header has words there
   bytes.assign(reinterpret_cast<const char*>(header.data()), 1024);
   EXPECT_SAYS(tokens_error(folder.write("other.bin", bytes)), "token id ");
@@ -227,9 +266,11 @@ TEST(DataErrors, a_header_of_another_format) {
 TEST(DataErrors, what_the_system_refuses) {
   ScratchFolder folder;
   std::filesystem::create_symlink("loop", folder.path("loop"));
-  EXPECT_SAYS(text_error(folder.path("loop")), str("data.paths: cannot read ", folder.path("loop"), ": Too many levels of symbolic links"));
+  EXPECT_SAYS(text_error(folder.path("loop")),
+              str("data.paths: cannot read ", folder.path("loop"), ": Too many levels of symbolic links"));
   ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(text_error(folder.path("pipe")), str("data.paths: ", folder.path("pipe"), " is neither a file nor a folder"));
+  EXPECT_EQ(text_error(folder.path("pipe")),
+            str("data.paths: ", folder.path("pipe"), " is neither a file nor a folder"));
 
   std::string locked = folder.write("locked.txt", "some text");
   ::chmod(folder.path("").c_str(), 0755);
@@ -242,14 +283,19 @@ TEST(DataErrors, what_the_system_refuses) {
 }
 
 TEST(DataErrors, file_that_changes_under_the_reader) {
-  EXPECT_SAYS(error_of([] { FileBytes("/no/such/file"); }), "data.paths: cannot read /no/such/file: No such file or directory");
-  EXPECT_SAYS(error_of([] { FileBytes("/"); }), "data.paths: cannot read /: it is a folder, not a plain file");
-  const std::string page = "/sys/devices/system/cpu/online";  // says 4096 bytes and gives a few, as a file that was cut does
+  EXPECT_SAYS(error_of([] { FileBytes("/no/such/file"); }),
+              "data.paths: cannot read /no/such/file: No such file or directory");
+  EXPECT_SAYS(error_of([] { FileBytes("/"); }),
+              "data.paths: cannot read /: it is a folder, not a plain file");
+  const std::string page =
+      "/sys/devices/system/cpu/online";  // says 4096 bytes and gives a few, as a file that was cut does
   if (!std::filesystem::is_regular_file(page)) GTEST_SKIP() << page << " is not here";
-  EXPECT_SAYS(text_error(page), " of 4096 bytes; it became shorter while it was read: put it back and start again");
+  EXPECT_SAYS(text_error(page),
+              " of 4096 bytes; it became shorter while it was read: put it back and start again");
 }
 
-// truncate -s 0, cp over it, rm: an error with both sizes for the first, nothing for a file that has another name's place or none.
+// truncate -s 0, cp over it, rm: an error with both sizes for the first, nothing for a file that has another
+// name's place or none.
 TEST(DataErrors, file_that_shrinks_under_a_run) {
   ScratchFolder folder;
   std::vector<uint16_t> tokens(1 << 20);
@@ -257,13 +303,16 @@ TEST(DataErrors, file_that_shrinks_under_a_run) {
   const std::string path = folder.write("big.bin", tokens);
   Dataset data({.kind = "tokens", .paths = {path}, .order = "sequential", .vocab = 50, .context = 100});
   std::vector<int32_t> ids(100), targets(100);
-  auto fill = [&](int64_t step) { return error_of([&] { data.fill(step, 1, 0, 1, ids.data(), targets.data()); }); };
+  auto fill = [&](int64_t step) {
+    return error_of([&] { data.fill(step, 1, 0, 1, ids.data(), targets.data()); });
+  };
   EXPECT_EQ(fill(10000), "no error");
   EXPECT_EQ(data.changed(), std::vector<std::string>{});
   std::filesystem::resize_file(path, 1000000);
   EXPECT_EQ(fill(0), "no error");
   EXPECT_EQ(fill(10000), str("data.paths: cannot read ", path,
-                             ": it ended after 1000000 of 2097152 bytes; it became shorter while it was read: put it back and start again"));
+                             ": it ended after 1000000 of 2097152 bytes; it became shorter while it was "
+                             "read: put it back and start again"));
   std::filesystem::resize_file(path, 0);
   EXPECT_SAYS(fill(0), "it ended after 0 of 2097152 bytes; it became shorter while it was read");
   EXPECT_EQ(data.changed(), std::vector<std::string>{path});
@@ -279,7 +328,8 @@ TEST(DataErrors, file_that_shrinks_under_a_run) {
 // More files than a process may have open: the limit is raised where the system lets it, else said.
 TEST(DataErrors, more_files_than_descriptors) {
   ScratchFolder folder;
-  for (int i = 0; i < 60; ++i) std::filesystem::resize_file(folder.write(str("d/", i, ".bin"), ""), int64_t{1} << 20);
+  for (int i = 0; i < 60; ++i)
+    std::filesystem::resize_file(folder.write(str("d/", i, ".bin"), ""), int64_t{1} << 20);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit small = before;
@@ -291,7 +341,8 @@ TEST(DataErrors, more_files_than_descriptors) {
     small.rlim_cur = small.rlim_max = 40;
     ::setrlimit(RLIMIT_NOFILE, &small);
     const std::string said = tokens_error(folder.path("d"));
-    ::_exit(said.find("Too many open files: each file of 1 MiB or more is held open; give fewer, larger files, or raise the limit (ulimit -n)") == std::string::npos);
+    ::_exit(said.find("Too many open files: each file of 1 MiB or more is held open; give fewer, larger "
+                      "files, or raise the limit (ulimit -n)") == std::string::npos);
   }
   int status = -1;
   ::waitpid(child, &status, 0);

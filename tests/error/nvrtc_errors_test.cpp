@@ -9,9 +9,11 @@ namespace {
 std::string compile_nothing() { return cuda::compile_cubin("", "sm_90"); }
 
 TEST(nvrtc_errors, none) {
-  const std::vector<std::pair<std::string, std::string>> absent = {{"LOCKSTEP_NVRTC", "/no/such/libnvrtc.so"}};
+  const std::vector<std::pair<std::string, std::string>> absent = {
+      {"LOCKSTEP_NVRTC", "/no/such/libnvrtc.so"}};
   expect_words(in_own_process(absent, compile_nothing),
-               {"UserError: no NVRTC, the compiler of CUDA kernels", "/no/such/libnvrtc.so", "LOCKSTEP_NVRTC names this file"});
+               {"UserError: no NVRTC, the compiler of CUDA kernels", "/no/such/libnvrtc.so",
+                "LOCKSTEP_NVRTC names this file"});
   expect_words(in_own_process(absent,
                               [] {
                                 std::string why;
@@ -19,7 +21,8 @@ TEST(nvrtc_errors, none) {
                                 return str(there, " ", why);
                               }),
                {"0 no NVRTC"});
-  expect_words(in_own_process(absent, [] { return str(cuda::cached_cubins({""}, "sm_90").compiled); }), {"UserError: no NVRTC"});
+  expect_words(in_own_process(absent, [] { return str(cuda::cached_cubins({""}, "sm_90").compiled); }),
+               {"UserError: no NVRTC"});
 }
 
 TEST(nvrtc_errors, a_library_that_is_not_nvrtc) {
@@ -37,13 +40,15 @@ class nvrtc_log : public testing::Test {
 
 TEST_F(nvrtc_log, shows_the_source_around_the_first_error) {
   std::string source;
-  for (int i = 1; i <= 20; ++i) source += i == 12 ? "__global__ void broken(float* x) { x[0] = nowhere; }\n" : str("// line ", i, "\n");
+  for (int i = 1; i <= 20; ++i)
+    source += i == 12 ? "__global__ void broken(float* x) { x[0] = nowhere; }\n" : str("// line ", i, "\n");
   std::string text;
   try {
     cuda::compile_cubin(source, "sm_90");
   } catch (const UserError& error) { text = error.what(); }
-  expect_words(text, {"cannot compile kernels for sm_90", "kernels.cu(12): error", "\"nowhere\"", "\n  > 12: __global__ void broken",
-                      "\n    8: // line 8", "\n    16: // line 16", cuda::nvrtc_version()});
+  expect_words(text, {"cannot compile kernels for sm_90", "kernels.cu(12): error", "\"nowhere\"",
+                      "\n  > 12: __global__ void broken", "\n    8: // line 8", "\n    16: // line 16",
+                      cuda::nvrtc_version()});
   EXPECT_EQ(text.find("// line 7\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("// line 17\n"), std::string::npos) << text;
 }
@@ -60,7 +65,8 @@ TEST_F(nvrtc_log, the_first_source_that_fails_is_the_error) {
   ScratchFolder folder;
   std::string text;
   try {
-    cuda::cached_cubins({"__global__ void a() {}\n", "first wrong\n", "second wrong, and longer\n"}, "sm_90", folder.path("k"), {}, 3);
+    cuda::cached_cubins({"__global__ void a() {}\n", "first wrong\n", "second wrong, and longer\n"}, "sm_90",
+                        folder.path("k"), {}, 3);
   } catch (const UserError& error) { text = error.what(); }
   expect_words(text, {"> 1: first wrong"});
 }

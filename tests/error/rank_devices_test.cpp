@@ -42,13 +42,16 @@ void expect_refusal(int ranks, int other, const Named& device, const std::string
 
 TEST(RankDevices, AnotherKindOrModelIsRefusedOnEveryRank) {
   expect_refusal(3, 1, {"cpu", "CPU"},
-                 "train.device \"auto\": rank 1 computes on CPU (cpu), rank 0 on GPU A (cuda); all ranks need devices of one kind: set "
+                 "train.device \"auto\": rank 1 computes on CPU (cpu), rank 0 on GPU A (cuda); all ranks "
+                 "need devices of one kind: set "
                  "train.device to \"cpu\", or to \"cuda\" on hosts of one GPU and driver");
   expect_refusal(2, 1, {"cuda", "GPU B"},
-                 "train.device \"auto\": rank 1 computes on GPU B (cuda), rank 0 on GPU A (cuda); all ranks need devices of one kind: set "
+                 "train.device \"auto\": rank 1 computes on GPU B (cuda), rank 0 on GPU A (cuda); all ranks "
+                 "need devices of one kind: set "
                  "train.device to \"cpu\", or to \"cuda\" on hosts of one GPU and driver");
   expect_refusal(4, 0, {"cpu", "CPU"},
-                 "train.device \"auto\": rank 1 computes on GPU A (cuda), rank 0 on CPU (cpu); all ranks need devices of one kind: set "
+                 "train.device \"auto\": rank 1 computes on GPU A (cuda), rank 0 on CPU (cpu); all ranks "
+                 "need devices of one kind: set "
                  "train.device to \"cpu\", or to \"cuda\" on hosts of one GPU and driver");
 }
 

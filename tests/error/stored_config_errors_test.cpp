@@ -1,4 +1,5 @@
-// Plugins of configs that a run or a checkpoint holds: what counts as stored, and what is refused in which words.
+// Plugins of configs that a run or a checkpoint holds: what counts as stored, and what is refused in which
+// words.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,9 +29,12 @@ TEST(stored_config, is_what_lies_in_a_run_or_a_checkpoint) {
   folder.write("d/ckpt/step-5/manifest.json", json);
   EXPECT_EQ(stored("d/config.json"), folder.path("d"));
   EXPECT_EQ(stored("d/ckpt/step-5/config.json"), folder.path("d/ckpt/step-5"));
-  fs::create_symlink(folder.path("d/config.json"), folder.path("mine.json"));  // a link to a stored one is one
+  fs::create_symlink(folder.path("d/config.json"),
+                     folder.path("mine.json"));  // a link to a stored one is one
   EXPECT_EQ(stored_in(folder.path("mine.json")), folder.path("d"));
-  for (const char* own : {"config.json", "configs/gpt.json", "project/logs/config.json", "e/deep/er/config.json"}) EXPECT_EQ(stored(own), "") << own;
+  for (const char* own :
+       {"config.json", "configs/gpt.json", "project/logs/config.json", "e/deep/er/config.json"})
+    EXPECT_EQ(stored(own), "") << own;
   fs::create_directories(folder.path("project/ckpt"));  // of the project, two levels above
   EXPECT_EQ(stored("project/configs/config.json"), "");
   const fs::path before = fs::current_path();
@@ -39,7 +43,8 @@ TEST(stored_config, is_what_lies_in_a_run_or_a_checkpoint) {
   fs::current_path(before);
 }
 
-std::string refusal(const std::string& device, const std::string& folder, const std::vector<Override>& overrides = {}) {
+std::string refusal(const std::string& device, const std::string& folder,
+                    const std::vector<Override>& overrides = {}) {
   RunConfig config;
   config.train.device = device;
   try {
@@ -49,17 +54,22 @@ std::string refusal(const std::string& device, const std::string& folder, const 
 }
 
 TEST(stored_config, opens_no_plugin_that_the_command_line_does_not_name) {
-  expect_words(refusal("plugin:/evil/lib.so", "/runs/x"),
-               {"runs/x/config.json names train.device \"plugin:/evil/lib.so\", a library whose code would run as you", "stored in /runs/x",
-                "`trainrun plan runs/x/config.json --train.device=plugin:/evil/lib.so`", "--train.device=cpu"});
-  expect_words(refusal("plugin:./evil.so", "/runs/x"), {"--train.device=plugin:" + (fs::current_path() / "evil.so").string()});
+  expect_words(
+      refusal("plugin:/evil/lib.so", "/runs/x"),
+      {"runs/x/config.json names train.device \"plugin:/evil/lib.so\", a library whose code would run as you",
+       "stored in /runs/x", "`trainrun plan runs/x/config.json --train.device=plugin:/evil/lib.so`",
+       "--train.device=cpu"});
+  expect_words(refusal("plugin:./evil.so", "/runs/x"),
+               {"--train.device=plugin:" + (fs::current_path() / "evil.so").string()});
   const std::string raw = refusal("plugin:/evil/\x1b[2Jlib.so", "/runs/x");
   expect_words(raw, {"\\u001b[2Jlib.so", "--train.device=plugin:/PATH/OF/ITS/LIBRARY.so"});
   EXPECT_EQ(raw.find('\x1b'), std::string::npos);
   expect_words(refusal("plugin:./mine.so", "/runs/x", {{"train.device", "plugin:./mine.so"}}),
-               {"a relative path", "runs/x/config.json", "--train.device=plugin:" + (fs::current_path() / "mine.so").string()});
+               {"a relative path", "runs/x/config.json",
+                "--train.device=plugin:" + (fs::current_path() / "mine.so").string()});
   EXPECT_EQ(refusal("plugin:/mine.so", "/runs/x", {{"train.device", "plugin:/mine.so"}}), "opened");
-  for (const char* device : {"cpu", "auto", "cuda", "cuda:1"}) EXPECT_EQ(refusal(device, "/runs/x"), "opened");
+  for (const char* device : {"cpu", "auto", "cuda", "cuda:1"})
+    EXPECT_EQ(refusal(device, "/runs/x"), "opened");
   EXPECT_EQ(refusal("plugin:./mine.so", ""), "opened") << "a config of one's own";
 }
 
@@ -75,7 +85,10 @@ TEST(stored_config, holds_an_absolute_path) {
   try {
     made("plugin:far.so");
     ADD_FAILURE() << "no UserError";
-  } catch (const UserError& error) { expect_words(error.what(), {"train.device plugin:far.so names no place", "plugin:./far.so or plugin:/usr/lib/far.so"}); }
+  } catch (const UserError& error) {
+    expect_words(error.what(),
+                 {"train.device plugin:far.so names no place", "plugin:./far.so or plugin:/usr/lib/far.so"});
+  }
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ TEST(WithoutCuda, SaysHowToGetIt) {
       ADD_FAILURE() << "no error";
     } catch (const UserError& error) {
       EXPECT_EQ(std::string(error.what()),
-                "train.device cuda: this program was built without CUDA, because its headers were not found; install the CUDA toolkit, run "
+                "train.device cuda: this program was built without CUDA, because its headers were not found; "
+                "install the CUDA toolkit, run "
                 "scripts/build.sh again, or use train.device cpu");
     }
   }

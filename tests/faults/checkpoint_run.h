@@ -38,7 +38,8 @@ class CheckpointRun : public FaultRun {
   }
   // Every step of the two, and the end. (Each part of a run ends with a validation of its own.)
   static void expect_same_steps(const std::string& a, const std::string& b) {
-    for (const char* name : {"loss", "grad_norm", "lr"}) EXPECT_EQ(column(metrics(a), name), column(metrics(b), name)) << name;
+    for (const char* name : {"loss", "grad_norm", "lr"})
+      EXPECT_EQ(column(metrics(a), name), column(metrics(b), name)) << name;
     EXPECT_EQ(final_hash(a), final_hash(b));
   }
   static void flip(const std::string& path, int64_t at) {
@@ -48,8 +49,11 @@ class CheckpointRun : public FaultRun {
     file.seekp(at);
     file.put(static_cast<char>(byte ^ 1));
   }
-  static std::string step(int64_t number, const std::string& run = "run") { return str("runs/", run, "/ckpt/step-", number); }
-  // Checkpoints of steps 20, 40 and 60, then the damage; the next start takes `from`, says `words`, and ends with the bits of the whole run.
+  static std::string step(int64_t number, const std::string& run = "run") {
+    return str("runs/", run, "/ckpt/step-", number);
+  }
+  // Checkpoints of steps 20, 40 and 60, then the damage; the next start takes `from`, says `words`, and ends
+  // with the bits of the whole run.
   void falls_back(const std::function<void()>& damage, const std::string& words, int64_t from) {
     fs::remove_all("runs/run");
     train(on(2, {"--train.steps=60"}));

@@ -10,10 +10,17 @@ class Checkpoints : public CheckpointRun {};
 
 TEST_F(Checkpoints, Row23FlippedBit) {
   train_whole();
-  falls_back([] { flip(step(60) + "/rank-0.safetensors", static_cast<int64_t>(fs::file_size(step(60) + "/rank-0.safetensors")) / 2); }, "are damaged: checksum ", 40);
-  falls_back([] { flip(step(60) + "/manifest.json", 300), flip(step(40) + "/rank-1.safetensors", 40); }, "step-40 is damaged: ", 20);
+  falls_back(
+      [] {
+        flip(step(60) + "/rank-0.safetensors",
+             static_cast<int64_t>(fs::file_size(step(60) + "/rank-0.safetensors")) / 2);
+      },
+      "are damaged: checksum ", 40);
+  falls_back([] { flip(step(60) + "/manifest.json", 300), flip(step(40) + "/rank-1.safetensors", 40); },
+             "step-40 is damaged: ", 20);
   row({.fault = "a flipped bit in a shard; in the manifest of the newest and the header of the next",
-       .seen = "step-60 is damaged: rank 0: .../rank-0.safetensors: tensor ..., bytes at offset A..B are damaged: checksum ..., written ...",
+       .seen = "step-60 is damaged: rank 0: .../rank-0.safetensors: tensor ..., bytes at offset A..B are "
+               "damaged: checksum ..., written ...",
        .code = "0; 2 if none is whole",
        .detected = "at load",
        .recovered = "falls back to step 40 / 20",
@@ -54,10 +61,12 @@ TEST_F(Checkpoints, Row25EditedManifest) {
     ASSERT_NE(at, std::string::npos) << from;
     std::ofstream(step(60) + "/manifest.json") << text.replace(at, from.size(), to);
   };
-  falls_back([&] { edit("\"rank-0.safetensors\": {", "\"../../../../etc/passwd\": {"); }, "leaves the checkpoint folder", 40);
+  falls_back([&] { edit("\"rank-0.safetensors\": {", "\"../../../../etc/passwd\": {"); },
+             "leaves the checkpoint folder", 40);
   falls_back([&] { edit("\"step\": 60", "\"step\": 9223372036854775808"); }, "step-60 is damaged: ", 40);
   falls_back([&] { fs::resize_file(step(60) + "/manifest.json", 0); }, "step-60/manifest.json", 40);
-  row({.fault = "a manifest that names ../../../../etc/passwd; a step of 2^63; an empty one (more: tests/error/manifest_errors_test.cpp)",
+  row({.fault = "a manifest that names ../../../../etc/passwd; a step of 2^63; an empty one (more: "
+                "tests/error/manifest_errors_test.cpp)",
        .seen = "step-60 is damaged: ... file name \"../../../../etc/passwd\" leaves the checkpoint folder",
        .code = "0",
        .detected = "at load, before memory is taken",
@@ -77,15 +86,20 @@ TEST_F(Checkpoints, Row26AnotherConfig) {
   Result same = resumed({"--log.every=3", "--checkpoint.every=7", "--mesh.dim_names=[dp_shard]"});
   EXPECT_EQ(same.code, kExitOk) << same.output;
   EXPECT_EQ(same.output.find("not that of the checkpoint"), std::string::npos) << same.output;
-  const Result told = resumed({"--train.seed=2", "--data.order=sequential", "--data.validation=0.2", "--optim.lr=0.02", "--batch.global=16"});
+  const Result told = resumed({"--train.seed=2", "--data.order=sequential", "--data.validation=0.2",
+                               "--optim.lr=0.02", "--batch.global=16"});
   EXPECT_EQ(told.code, kExitOk) << told.output;
   EXPECT_HAS(told.output, "the config is not that of the checkpoint: 5 keys differ");
-  EXPECT_HAS(told.output, "other samples and dropout masks from step 21 on; the weights stay those of the checkpoint");
-  EXPECT_HAS(told.output, "other samples from step 21 on: that step starts at sample 320 of the order, not at 240, and averages over 16");
+  EXPECT_HAS(told.output,
+             "other samples and dropout masks from step 21 on; the weights stay those of the checkpoint");
+  EXPECT_HAS(told.output,
+             "other samples from step 21 on: that step starts at sample 320 of the order, not at 240, and "
+             "averages over 16");
   EXPECT_HAS(told.output, "another learning rate from step 21 on");
   const Result refused = resumed({"--model.heads=4"});
   EXPECT_EQ(refused.code, kExitUser) << refused.output;
-  EXPECT_HAS(refused.output, "step-20 was made by another model: its weights fit this one, but mean something else in it");
+  EXPECT_HAS(refused.output,
+             "step-20 was made by another model: its weights fit this one, but mean something else in it");
   EXPECT_HAS(refused.output, "  model.heads  2           4    another model of the same weights");
   EXPECT_HAS(refused.output, "add --resume.allow=model");
   EXPECT_EQ(checkpoints("other"), Words{"step-20"});
@@ -96,7 +110,8 @@ TEST_F(Checkpoints, Row26AnotherConfig) {
   EXPECT_EQ(misfit.code, kExitUser) << misfit.output;
   EXPECT_HAS(misfit.output, "of another shape or dtype");
   row({.fault = "resumed with other seed, order, validation, lr, batch; with other heads; with other shapes",
-       .seen = "the config is not that of the checkpoint: 5 keys differ (key, checkpoint, now, what it does to bits)",
+       .seen = "the config is not that of the checkpoint: 5 keys differ (key, checkpoint, now, what it does "
+               "to bits)",
        .code = "0; 2; 2",
        .detected = "at load",
        .recovered = "--resume.allow=model where another model is meant; another --name",
@@ -138,7 +153,8 @@ int64_t peak_below(const std::function<int()>& work) {
 }
 
 TEST_F(Checkpoints, Row28LoadingWithLittleMemory) {
-  const Words small = {"--model.width=64"}, big = {"--model.width=512", "--model.depth=3", "--batch.global=2"};
+  const Words small = {"--model.width=64"},
+              big = {"--model.width=512", "--model.depth=3", "--batch.global=2"};
   auto done = [&](Words more, const std::string& name) {
     more.insert(more.end(), {"--train.steps=1", "--name=" + name});
     return on(1, more);
@@ -147,9 +163,12 @@ TEST_F(Checkpoints, Row28LoadingWithLittleMemory) {
   for (int i = 0; i < 2; ++i) {
     const std::string name = i ? "big" : "small";
     train(done(i ? big : small, name));
-    peak[i] = peak_below([&] { return trainrun(done(i ? big : small, name)).code; });  // loads, and finds nothing to do
+    peak[i] = peak_below(
+        [&] { return trainrun(done(i ? big : small, name)).code; });  // loads, and finds nothing to do
   }
-  const int64_t state = (static_cast<int64_t>(fs::file_size("runs/big/ckpt/step-1/rank-0.safetensors")) - static_cast<int64_t>(fs::file_size("runs/small/ckpt/step-1/rank-0.safetensors"))) / 1024;
+  const int64_t state = (static_cast<int64_t>(fs::file_size("runs/big/ckpt/step-1/rank-0.safetensors")) -
+                         static_cast<int64_t>(fs::file_size("runs/small/ckpt/step-1/rank-0.safetensors"))) /
+                        1024;
   const int64_t more = peak[1] - peak[0];
   ASSERT_GT(state, 80 * 1024);
   EXPECT_GT(peak[0], 0);
@@ -168,11 +187,13 @@ TEST_F(Checkpoints, Row29TwoJobsOfOneFolder) {
   ASSERT_TRUE(until(60, [&] { return last_step("run") >= 5; })) << first->output();
   const Result second = trainrun(on(1));
   EXPECT_EQ(second.code, kExitUser) << second.output;
-  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(),
+                                "); wait for it, stop it, or choose --name=OTHER"));
   ::kill(first->pid(), SIGTERM);
   EXPECT_EQ(first->wait(30), kExitStopped) << first->output();
   row({.fault = "a second trainrun on the run of a first",
-       .seen = "runs/run is in use by another trainrun (process N); wait for it, stop it, or choose --name=OTHER",
+       .seen =
+           "runs/run is in use by another trainrun (process N); wait for it, stop it, or choose --name=OTHER",
        .code = "2",
        .detected = "5 s (it waits for the lock)",
        .recovered = "the first goes on",
@@ -189,15 +210,23 @@ TEST_F(Checkpoints, Row31DataThatChanged) {
   std::vector<uint16_t> tokens(197000);
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i * 7 % 64);
   scratch_.write("tokens.bin", tokens);
-  const Words words = on(2, {"--name=changed", "--train.steps=20"}), on_words = on(2, {"--name=changed", "--train.steps=22"});
+  const Words words = on(2, {"--name=changed", "--train.steps=20"}),
+              on_words = on(2, {"--name=changed", "--train.steps=22"});
   train(words);
   tokens[98500] ^= 1, tokens[98501] ^= 1;
   scratch_.write("tokens.bin", tokens);
   const Result changed = trainrun(on_words);
   EXPECT_EQ(changed.code, kExitOk) << changed.output;
-  EXPECT_EQ(occurrences(changed.output, "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed"), 1) << changed.output;
-  row({.fault = "resumed within an epoch, on other ranks; 4 bytes in the middle of a data file of 394 kB rewritten between two starts",
-       .seen = "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed",
+  EXPECT_EQ(
+      occurrences(
+          changed.output,
+          "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed"),
+      1)
+      << changed.output;
+  row({.fault = "resumed within an epoch, on other ranks; 4 bytes in the middle of a data file of 394 kB "
+                "rewritten between two starts",
+       .seen =
+           "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed",
        .code = "0",
        .detected = "before step 1",
        .recovered = "put the file back; or go on with the new data",
@@ -222,8 +251,9 @@ TEST_F(Checkpoints, Row32WrongLatest) {
       else if (kind != "gone")
         scratch_.write(path, kind);
     }
-    for (const Words& words : {Words{"ckpt", "ls", "runs/run"}, Words{"ckpt", "verify", "runs/run"}, Words{"ckpt", "show", "runs/run"},
-                               Words{"generate", "runs/run", "--tokens=1"}}) {
+    for (const Words& words :
+         {Words{"ckpt", "ls", "runs/run"}, Words{"ckpt", "verify", "runs/run"},
+          Words{"ckpt", "show", "runs/run"}, Words{"generate", "runs/run", "--tokens=1"}}) {
       const Result read = trainrun(words, {}, 20);
       EXPECT_EQ(read.code, kExitOk) << kind << ", " << join(words, " ") << ":\n" << read.output;
     }
@@ -241,14 +271,17 @@ TEST_F(Checkpoints, Row32WrongLatest) {
        .same_bits = "yes"});
 }
 
-// Section 6 of the trial: commands that read beside a run that keeps one checkpoint and saves as often as it can.
+// Section 6 of the trial: commands that read beside a run that keeps one checkpoint and saves as often as it
+// can.
 TEST_F(Checkpoints, Row71ReadersBesideASavingRun) {
-  auto run = start(on(1, {"--train.steps=1000000", "--checkpoint.every=1", "--checkpoint.keep=1", "--log.every=1000000", "--model.vocab=256"}));
+  auto run = start(on(1, {"--train.steps=1000000", "--checkpoint.every=1", "--checkpoint.keep=1",
+                          "--log.every=1000000", "--model.vocab=256"}));
   ASSERT_TRUE(until(60, [&] { return !checkpoints("run").empty(); })) << run->output();
   int reads = 0;
   for (int i = 0; i < 15; ++i)
-    for (const Words& words : {Words{"ckpt", "ls", "runs/run"}, Words{"ckpt", "verify", "runs/run"}, Words{"ckpt", "show", "runs/run"},
-                               Words{"generate", "runs/run", "--tokens=1"}}) {
+    for (const Words& words :
+         {Words{"ckpt", "ls", "runs/run"}, Words{"ckpt", "verify", "runs/run"},
+          Words{"ckpt", "show", "runs/run"}, Words{"generate", "runs/run", "--tokens=1"}}) {
       if (words[0] == "generate" && i % 5) continue;
       const Result read = trainrun(words, {}, 30);
       EXPECT_EQ(read.code, kExitOk) << join(words, " ") << ":\n" << read.output;
@@ -257,7 +290,9 @@ TEST_F(Checkpoints, Row71ReadersBesideASavingRun) {
     }
   ::kill(run->pid(), SIGTERM);
   EXPECT_EQ(run->wait(30), kExitStopped) << run->output();
-  row({.fault = str(reads, " calls of ckpt ls, verify, show and generate beside a run that saves every step and keeps one checkpoint"),
+  row({.fault = str(reads,
+                    " calls of ckpt ls, verify, show and generate beside a run that saves every step and "
+                    "keeps one checkpoint"),
        .seen = "nothing; `removed by its run before it was read` for a step that went meanwhile",
        .code = "0",
        .detected = "-",

@@ -1,4 +1,5 @@
-// Faults of what ranks say to each other: other collectives, other sizes, changed messages, meshes that do not fit.
+// Faults of what ranks say to each other: other collectives, other sizes, changed messages, meshes that do
+// not fit.
 #include "tests/faults/fault_run.h"
 
 namespace lockstep::tests {
@@ -16,14 +17,16 @@ class CommunicationRun : public FaultRun {
 };
 
 TEST_F(CommunicationRun, Row14AnotherCollective) {
-  ends_for("barrier",
-           {"root cause: collective ",
-            " of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 started barrier \"mine\""});
-  ends_for("extra", {"of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 started all_reduce "
+  ends_for("barrier", {"root cause: collective ",
+                       " of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), "
+                       "rank 1 started barrier \"mine\""});
+  ends_for("extra", {"of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), "
+                     "rank 1 started all_reduce "
                      "\"mine\" (i64, 2 elements, sum)"});
   ends_for("label", {"root cause: ", "of group world"});
   row({.fault = "rank 1 of a program calls an extra barrier, an extra all_reduce, another label",
-       .seen = "root cause: collective 601 of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 "
+       .seen = "root cause: collective 601 of group world differs: rank 0 started all_reduce \"count\" (i64, "
+               "2 elements, sum), rank 1 "
                "started barrier \"mine\"",
        .code = "75",
        .detected = "< 2 s",
@@ -34,11 +37,11 @@ TEST_F(CommunicationRun, Row14AnotherCollective) {
 
 TEST_F(CommunicationRun, Row15AnotherSizeOrDtype) {
   ends_for("dtype", {"root cause: ", "of group world"});
-  ends_for(
-      "size",
-      {"differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 started all_reduce \"count\" (i64, 4 elements, sum)"});
+  ends_for("size", {"differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 started "
+                    "all_reduce \"count\" (i64, 4 elements, sum)"});
   row({.fault = "another count, another dtype (of as many bytes) in one rank's collective",
-       .seen = "root cause: collective 600 of group world differs: rank 0 started all_reduce \"count\" (i64, 2 elements, sum), rank 1 "
+       .seen = "root cause: collective 600 of group world differs: rank 0 started all_reduce \"count\" (i64, "
+               "2 elements, sum), rank 1 "
                "started all_reduce \"count\" (i64, 4 elements, sum)",
        .code = "75",
        .detected = "< 2 s",
@@ -51,8 +54,8 @@ TEST_F(CommunicationRun, Row16APeerDiesInACapturedCollective) {
   if (!std::filesystem::exists("/dev/nvidia0") && !std::filesystem::exists("/dev/nvidiactl"))
     GTEST_SKIP() << "no GPU here: tests/gpu/nccl_lost.cpp shows it where there is one";
   write_tiny();
-  const Result killed =
-      trainrun({"--nproc", "2", "--train.device=cuda", "--deadline", "20", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
+  const Result killed = trainrun({"--nproc", "2", "--train.device=cuda", "--deadline", "20", "c.json"},
+                                 {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
   if (killed.code == kExitUser) GTEST_SKIP() << "not two GPUs: " << killed.output;
   EXPECT_EQ(killed.code, kExitPeer) << killed.output;
   EXPECT_HAS(killed.output, "root cause: rank 1 died: SIGKILL (9)");
@@ -79,10 +82,12 @@ TEST_F(CommunicationRun, Row18AFlippedBit) {
   trainrun({"--nproc", "2", "--train.device=cpu", "c.json"}, tcp);
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
   // Without them, what arrived is what is trained with.
-  const Result blind = trainrun({"--nproc", "2", "--train.device=cpu", "--name=blind", "--verify.collectives=off", "c.json"}, flipped);
+  const Result blind = trainrun(
+      {"--nproc", "2", "--train.device=cpu", "--name=blind", "--verify.collectives=off", "c.json"}, flipped);
   EXPECT_TRUE(blind.code != kExitOk || final_hash("blind") != final_hash("whole")) << "the fault did nothing";
   row({.fault = "one bit of a message of rank 1 over TCP flipped (writev, preloaded)",
-       .seen = "root cause: rank 1: PeerError at step 14: group \"dp_replicate\": all_gather ... what rank 0 received from rank 1 is not "
+       .seen = "root cause: rank 1: PeerError at step 14: group \"dp_replicate\": all_gather ... what rank 0 "
+               "received from rank 1 is not "
                "what was sent: 4096 bytes with checksum ...",
        .code = "75",
        .detected = "at once",
@@ -98,7 +103,8 @@ TEST_F(CommunicationRun, Row19MeshesThatDoNotFit) {
     const char* says;
   } cases[] = {
       {{"--nproc", "2", "--mesh.shape=[4]"}, "mesh.shape [4] multiplies out to 4, but there are 2 ranks"},
-      {{"--nproc", "3", "--mesh.shape=[2,-1]", "--mesh.dim_names=[dp_replicate,dp_shard]"}, "mesh.shape [2,-1]"},
+      {{"--nproc", "3", "--mesh.shape=[2,-1]", "--mesh.dim_names=[dp_replicate,dp_shard]"},
+       "mesh.shape [2,-1]"},
       {{"--nproc", "3", "--mesh.shape=[-1]", "--mesh.dim_names=[tp]"}, "tp"},
       {{"--nproc", "2", "--batch.global=9"}, "batch.global is 9, not a multiple of batch.micro"},
       {{"--nproc", "2", "--mesh.shape=[1,2]", "--mesh.dim_names=[dp_replicate,pp]"}, "pp"},
@@ -112,7 +118,8 @@ TEST_F(CommunicationRun, Row19MeshesThatDoNotFit) {
     EXPECT_FALSE(std::filesystem::exists("runs/run/logs/attempt-1"));
   }
   row({.fault = "shape [4] on 2 ranks; [2,-1] on 3; tp 3 with 2 heads; a global batch of 9 in twos; pp 2",
-       .seen = "mesh.shape [4] multiplies out to 4, but there are 2 ranks; [2] fits 2 ranks; or start with --nproc 4",
+       .seen = "mesh.shape [4] multiplies out to 4, but there are 2 ranks; [2] fits 2 ranks; or start with "
+               "--nproc 4",
        .code = "2",
        .detected = "before the start",
        .recovered = "-",

@@ -24,7 +24,9 @@ TEST_F(Disk, Row20KilledWhileSaving) {
   }
   train(words);
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
-  row({.fault = str("kill -9 of trainrun, ", killed, " times, in a run that saves every step (every operation of a save: tests/reshard/crash_test.cpp)"),
+  row({.fault = str("kill -9 of trainrun, ", killed,
+                    " times, in a run that saves every step (every operation of a save: "
+                    "tests/reshard/crash_test.cpp)"),
        .seen = "nothing; every checkpoint that is there is whole",
        .code = "-9",
        .detected = "next start",
@@ -43,11 +45,13 @@ TEST_F(Disk, Row21DiskFull) {
   EXPECT_HAS(passed.output, "the checkpoint of step 40 is saved now (retry ");
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
   // For good: the policy. Stopping leaves the older ones whole; going on costs no bit.
-  const Words stop = on(2, {"--name=stop", "--checkpoint.retries=1"}), go_on = on(2, {"--name=on", "--checkpoint.retries=0", "--checkpoint.on_failure=continue"});
+  const Words stop = on(2, {"--name=stop", "--checkpoint.retries=1"}),
+              go_on = on(2, {"--name=on", "--checkpoint.retries=0", "--checkpoint.on_failure=continue"});
   const Result full = trainrun(stop, broken(str("write,", ENOSPC, ",1,0,step-40.tmp")));
   EXPECT_EQ(full.code, kExitPeer) << full.output;
   EXPECT_HAS(full.output, "checkpoint of step 40 was not saved (older ones are untouched): rank ");
-  EXPECT_HAS(full.output, "1 retry did not help; make room or mend the disk and start the same command again");
+  EXPECT_HAS(full.output,
+             "1 retry did not help; make room or mend the disk and start the same command again");
   EXPECT_EQ(checkpoints("stop"), Words{"step-20"});
   train(stop);
   EXPECT_EQ(final_hash("stop"), final_hash("whole"));
@@ -57,14 +61,18 @@ TEST_F(Disk, Row21DiskFull) {
   EXPECT_EQ(checkpoints("on"), (Words{"step-100", "step-60", "step-80"}));
   EXPECT_EQ(final_hash("on"), final_hash("whole"));
   // Rows of metrics.jsonl that do not fit end nothing.
-  const Result rows = trainrun(on(2, {"--name=rows"}), broken(str("write,", ENOSPC, ",30,40,rows/metrics.jsonl")));
+  const Result rows =
+      trainrun(on(2, {"--name=rows"}), broken(str("write,", ENOSPC, ",30,40,rows/metrics.jsonl")));
   EXPECT_EQ(rows.code, kExitOk) << rows.output;
-  EXPECT_EQ(occurrences(rows.output, "metrics.jsonl: No space left on device; the run goes on"), 1) << rows.output;
+  EXPECT_EQ(occurrences(rows.output, "metrics.jsonl: No space left on device; the run goes on"), 1)
+      << rows.output;
   EXPECT_HAS(rows.output, "metrics.jsonl takes rows again; none was lost");
   EXPECT_EQ(metrics("rows").size(), 100u);
   expect_same_run("whole", "rows");
-  row({.fault = "ENOSPC in a save, for a moment and for good (policies stop and continue), and in metrics.jsonl",
-       .seen = "checkpoint of step 40 was not saved (older ones are untouched): rank 0: cannot write ...: No space left on device at byte 0; tried again in 1 s (retry 1 of 3)",
+  row({.fault =
+           "ENOSPC in a save, for a moment and for good (policies stop and continue), and in metrics.jsonl",
+       .seen = "checkpoint of step 40 was not saved (older ones are untouched): rank 0: cannot write ...: No "
+               "space left on device at byte 0; tried again in 1 s (retry 1 of 3)",
        .code = "0; 75 (stop), 0 (continue); 0",
        .detected = "at once",
        .recovered = "by itself; same command after making room",
@@ -75,8 +83,10 @@ TEST_F(Disk, Row21DiskFull) {
 TEST_F(Disk, Row22DiskFailsOrTurnsReadOnly) {
   train_whole();
   // Interrupted and short calls are none.
-  Result result = trainrun(on(2, {"--name=eintr"}),
-                           broken(str("write,", EINTR, ",2,3,runs/eintr;fsync,", EINTR, ",1,2,runs/eintr;open,", EINTR, ",2,1,metrics.jsonl;write,0,8,20,runs/eintr")));
+  Result result =
+      trainrun(on(2, {"--name=eintr"}),
+               broken(str("write,", EINTR, ",2,3,runs/eintr;fsync,", EINTR, ",1,2,runs/eintr;open,", EINTR,
+                          ",2,1,metrics.jsonl;write,0,8,20,runs/eintr")));
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_EQ(result.output.find("Interrupted"), std::string::npos) << result.output;
   expect_same_run("whole", "eintr");
@@ -88,9 +98,11 @@ TEST_F(Disk, Row22DiskFailsOrTurnsReadOnly) {
     EXPECT_HAS(result.output, "Input/output error; tried again in 1 s (retry 1 of 3)");
     EXPECT_EQ(final_hash(name), final_hash("whole"));
   }
-  // The whole folder turns read-only in mid-run: log, record and metrics go there too, and the cause is told all the same.
+  // The whole folder turns read-only in mid-run: log, record and metrics go there too, and the cause is told
+  // all the same.
   Words rules;
-  for (const char* call : {"open", "write", "fsync", "rename", "mkdir", "link"}) rules.push_back(str(call, ",", EROFS, ",1,0,runs/ro/"));
+  for (const char* call : {"open", "write", "fsync", "rename", "mkdir", "link"})
+    rules.push_back(str(call, ",", EROFS, ",1,0,runs/ro/"));
   const Words words = on(2, {"--name=ro", "--train.steps=100000", "--checkpoint.retries=0"});
   auto process = start(words, broken(join(rules, ";"), scratch_.path("read-only")));
   ASSERT_TRUE(until(60, [&] { return last_step("ro") >= 25; })) << process->output();
@@ -111,8 +123,10 @@ TEST_F(Disk, Row22DiskFailsOrTurnsReadOnly) {
   EXPECT_HAS(gone->output(), "/runs/gone/ckpt: Not a directory");
   fs::remove("runs");
   fs::rename("taken", "runs");
-  row({.fault = "EINTR and short writes everywhere; EIO at a fsync and at a rename; the run's folder read-only in mid-run; the folder taken away",
-       .seen = "root cause: rank 1: PeerError at step 40: checkpoint of step 40 was not saved (older ones are untouched): rank 0: cannot ...: Read-only file system",
+  row({.fault = "EINTR and short writes everywhere; EIO at a fsync and at a rename; the run's folder "
+                "read-only in mid-run; the folder taken away",
+       .seen = "root cause: rank 1: PeerError at step 40: checkpoint of step 40 was not saved (older ones "
+               "are untouched): rank 0: cannot ...: Read-only file system",
        .code = "0; 0; 75; 75",
        .detected = "at the save",
        .recovered = "by itself; same command once it is writable",

@@ -16,11 +16,13 @@ struct FaultRow {
   std::string detected = {};   // how soon: "0.04 s", "at load"
   std::string recovered = {};  // what goes on: "same command", "falls back to step 40"
   std::string lost = {};       // steps computed again: "0", "<= 50"
-  std::string same_bits = {};  // whether the end of the run is the unfaulted one's: "yes", or why that is no question
+  std::string same_bits =
+      {};  // whether the end of the run is the unfaulted one's: "yes", or why that is no question
 };
 
 // A test RowNNName makes fault NN of tests/faults/catalogue.txt; numbers above 40 stand beside the catalogue.
-// The record is written only where nothing has failed before: a fault without a record is not OK in docs/faults.md.
+// The record is written only where nothing has failed before: a fault without a record is not OK in
+// docs/faults.md.
 class FaultRun : public RealRun {
  protected:
   void row(const FaultRow& row) {

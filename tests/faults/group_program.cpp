@@ -1,4 +1,5 @@
-// A program of a user's own whose rank 1 does what the others do not: group_program FAULT STEP. It sums two numbers a step.
+// A program of a user's own whose rank 1 does what the others do not: group_program FAULT STEP. It sums two
+// numbers a step.
 #include <lockstep.h>
 #include <unistd.h>
 
@@ -13,7 +14,9 @@ int main(int argc, char** argv) {
   for (int64_t step = 1; step <= 1'000'000; ++step) {
     std::vector<int64_t> sums(8, 1);
     const bool here = session.rank() == 1 && step == when;
-    auto sum = [&](int64_t count, const char* label) { all_reduce(group, {sums.data(), sums.data(), count, DType::i64}, label); };
+    auto sum = [&](int64_t count, const char* label) {
+      all_reduce(group, {sums.data(), sums.data(), count, DType::i64}, label);
+    };
     if (here && fault == "barrier") barrier(group, "mine");
     if (here && fault == "extra") sum(2, "mine");
     if (here && fault == "spin")

@@ -44,14 +44,17 @@ TEST_F(Data, Row38DamagedData) {
   write([](std::string& b) { b.clear(); });
   refused(other, "other.bin is empty");
   write([](std::string& b) { b[10999] = 0x7f; });  // far behind what the first step reads
-  refused(other, "at other.bin, token 5499 (byte 10998) >= model.vocab 64; set model.vocab and data.dtype to those of the file");
+  refused(other,
+          "at other.bin, token 5499 (byte 10998) >= model.vocab 64; set model.vocab and data.dtype to those "
+          "of the file");
   auto header = [&](int32_t magic, int32_t count) {
     std::vector<int32_t> words(256, 0);
     words[0] = magic, words[1] = 1, words[2] = count;
     write([&](std::string& b) { b.insert(0, reinterpret_cast<const char*>(words.data()), 1024); });
   };
   header(20240520, 6001);
-  refused(other, "its header counts 6001 tokens, which makes 13026; the file is cut short or its header is wrong");
+  refused(other,
+          "its header counts 6001 tokens, which makes 13026; the file is cut short or its header is wrong");
   header(20240519, 6000);
   refused(other, "other.bin begins with what looks like a header of magic 20240519");
   fs::remove("other.bin");
@@ -60,9 +63,11 @@ TEST_F(Data, Row38DamagedData) {
   fs::create_directory("records");
   scratch_.write("records/a.jsonl", "{\"text\": \"once\"}\n{\"text\": \"twice\"}\n");
   refused(on(2, {"--data.kind=text", "--model.vocab=256", "--data.paths=[records]"}),
-          "a.jsonl is JSON lines, a record to a line, and data.kind text trains on the bytes of files as they are");
+          "a.jsonl is JSON lines, a record to a line, and data.kind text trains on the bytes of files as "
+          "they are");
 
-  // Under a run: a file that is replaced or deleted goes on being read; one that is cut is an error with its name and sizes.
+  // Under a run: a file that is replaced or deleted goes on being read; one that is cut is an error with its
+  // name and sizes.
   std::vector<uint16_t> large(1 << 20);
   for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<uint16_t>((i * 7 + i / 64) % 64);
   auto run_on = [&](const std::string& name, const std::function<void()>& harm, Words more = {}) {
@@ -75,23 +80,31 @@ TEST_F(Data, Row38DamagedData) {
   };
   auto whole = run_on("whole", [] {}, {"--train.steps=400"});
   EXPECT_EQ(whole->wait(60), kExitOk) << whole->output();
-  auto replaced = run_on("replaced", [] { fs::remove("large.bin"), std::ofstream("large.bin") << "other"; }, {"--train.steps=400"});
+  auto replaced = run_on("replaced", [] { fs::remove("large.bin"), std::ofstream("large.bin") << "other"; },
+                         {"--train.steps=400"});
   EXPECT_EQ(replaced->wait(60), kExitOk) << replaced->output();
   EXPECT_EQ(final_hash("replaced"), final_hash("whole"));
-  auto rewritten = run_on("rewritten", [&] {
-    std::fstream file("large.bin", std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(1000000), file.put(1);
-  }, {"--train.steps=400"});
+  auto rewritten = run_on("rewritten",
+                          [&] {
+                            std::fstream file("large.bin", std::ios::in | std::ios::out | std::ios::binary);
+                            file.seekp(1000000), file.put(1);
+                          },
+                          {"--train.steps=400"});
   EXPECT_EQ(rewritten->wait(60), kExitOk) << rewritten->output();
-  EXPECT_EQ(occurrences(rewritten->output(), "large.bin was written to while the run reads it"), 1) << rewritten->output();
+  EXPECT_EQ(occurrences(rewritten->output(), "large.bin was written to while the run reads it"), 1)
+      << rewritten->output();
   auto cut = run_on("cut", [] { fs::resize_file("large.bin", 0); }, {"--train.steps=1000000"});
   EXPECT_EQ(cut->wait(60), kExitUser) << cut->output();
-  EXPECT_HAS(cut->output(), "data.paths: cannot read large.bin: it ended after 0 of 2097152 bytes; it became shorter while it was read: put it back");
+  EXPECT_HAS(cut->output(),
+             "data.paths: cannot read large.bin: it ended after 0 of 2097152 bytes; it became shorter while "
+             "it was read: put it back");
   EXPECT_EQ(cut->output().find("SIGBUS"), std::string::npos) << cut->output();
   EXPECT_HAS(cut->output(), "root cause: rank ");
-  row({.fault = "token files of an odd size, empty, with an id beyond the vocabulary late in the file, with a wrong count, with another magic, a FIFO, .jsonl as "
+  row({.fault = "token files of an odd size, empty, with an id beyond the vocabulary late in the file, with "
+                "a wrong count, with another magic, a FIFO, .jsonl as "
                 "text; replaced, written to under a run; truncate -s 0 under a run",
-       .seen = "root cause: rank 0: UserError at step 25: data.paths: cannot read large.bin: it ended after 0 of 2097152 bytes; it became shorter while it was read: put it back and start again",
+       .seen = "root cause: rank 0: UserError at step 25: data.paths: cannot read large.bin: it ended after "
+               "0 of 2097152 bytes; it became shorter while it was read: put it back and start again",
        .code = "2 (replaced: 0)",
        .detected = "before step 1; at the next step",
        .recovered = "put the file back, same command",

@@ -1,4 +1,5 @@
-// A program of a user's own that trains a little and fails as it is told: own_program DATA RUN STEPS [FAULT RANK STEP]
+// A program of a user's own that trains a little and fails as it is told: own_program DATA RUN STEPS [FAULT
+// RANK STEP]
 #include <lockstep.h>
 #include <unistd.h>
 

@@ -32,11 +32,14 @@ class ProcessFaults : public FaultRun {
     EXPECT_TRUE(until(60, [&] { return last_step("run") >= 25; })) << process->output();
     return process;
   }
-  static std::vector<int> ranks(int nproc, int attempt = 1) { return RunRecord("runs/run").pids(nproc, attempt); }
+  static std::vector<int> ranks(int nproc, int attempt = 1) {
+    return RunRecord("runs/run").pids(nproc, attempt);
+  }
   static std::vector<std::string> shared_folders() {
     std::vector<std::string> out;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), "."), 0) == 0) out.push_back(entry.path());
+      if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), "."), 0) == 0)
+        out.push_back(entry.path());
     return out;
   }
 };
@@ -56,11 +59,13 @@ TEST_F(ProcessFaults, Row01OneRankKilled) {
     EXPECT_LT(seconds_since(then), 2.0);
     EXPECT_TRUE(all_gone(pids, 0));
     EXPECT_HAS(process->output(),
-               str("root cause: rank ", nproc - 1, " died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step "));
+               str("root cause: rank ", nproc - 1,
+                   " died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step "));
     continues_with_the_same_bits(3);
   }
   row({.fault = "kill -9 of rank 1 of 2, of rank 3 of 4",
-       .seen = "root cause: rank 3 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step 27",
+       .seen = "root cause: rank 3 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; "
+               "step 27",
        .code = "75",
        .detected = "0.02 s",
        .recovered = "same command, on any number of ranks; by itself with --max-restarts",
@@ -154,7 +159,8 @@ TEST_F(ProcessFaults, Row04Preemption) {
   kill(process->pid(), SIGTERM);
   EXPECT_EQ(process->wait(5), 128 + SIGTERM) << process->output();
   continues_with_the_same_bits();
-  row({.fault = "SIGTERM to trainrun; to trainrun and all ranks at once; to one rank alone; during the start; twice",
+  row({.fault = "SIGTERM to trainrun; to trainrun and all ranks at once; to one rank alone; during the "
+                "start; twice",
        .seen = "SIGTERM (15): finishing the step and saving; a second signal kills at once",
        .code = "80; 80; 80; 80; 143",
        .detected = "the step's end",
@@ -199,7 +205,8 @@ TEST_F(ProcessFaults, Row07ACrash) {
     auto pids = ranks(2);
     kill(pids[1], signal);
     EXPECT_EQ(process->wait(10), kExitInternal) << process->output();
-    EXPECT_HAS(process->output(), str("root cause: rank 1 died: SIG", sigabbrev_np(signal), " (", signal, ")"));
+    EXPECT_HAS(process->output(),
+               str("root cause: rank 1 died: SIG", sigabbrev_np(signal), " (", signal, ")"));
   }
   continues_with_the_same_bits();
   auto process = running(4, {"--max-restarts", "2", "--restart-delay", "0.1"});
@@ -222,14 +229,17 @@ TEST_F(ProcessFaults, Row08ARankThatLeavesEarly) {
   whole();
   auto early = trainrun(words(2), {{"LOCKSTEP_FAULT", "exit:rank=1,step=50"}});
   EXPECT_EQ(early.code, kExitPeer) << early.output;
-  EXPECT_HAS(early.output, "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 50");
+  EXPECT_HAS(early.output,
+             "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 50");
   continues_with_the_same_bits();
   std::filesystem::remove_all("runs/run");
-  train(words(2, {"--max-restarts", "3", "--restart-delay", "0.1"}), {{"LOCKSTEP_FAULT", "exit:rank=1,step=50"}});
+  train(words(2, {"--max-restarts", "3", "--restart-delay", "0.1"}),
+        {{"LOCKSTEP_FAULT", "exit:rank=1,step=50"}});
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
   auto program = trainrun({"--nproc", "2", OWN_PROGRAM, "tokens.bin", "runs/own", "40", "exit0", "1", "15"});
   EXPECT_EQ(program.code, kExitPeer) << program.output;
-  EXPECT_HAS(program.output, "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 15");
+  EXPECT_HAS(program.output,
+             "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 15");
   row({.fault = "a rank exits with 0 in the middle of a run, also of a program of one's own",
        .seen = "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 50",
        .code = "75",
@@ -241,7 +251,8 @@ TEST_F(ProcessFaults, Row08ARankThatLeavesEarly) {
 
 TEST_F(ProcessFaults, Row09AnExceptionOfTheUsers) {
   auto failed = [&](const char* fault, const char* seen) {
-    auto result = trainrun({"--nproc", "2", "--max-restarts", "2", OWN_PROGRAM, "tokens.bin", "runs/own", "40", fault, "1", "5"});
+    auto result = trainrun({"--nproc", "2", "--max-restarts", "2", OWN_PROGRAM, "tokens.bin", "runs/own",
+                            "40", fault, "1", "5"});
     EXPECT_EQ(result.code, 1) << result.output;
     EXPECT_HAS(result.output, seen);
     EXPECT_EQ(result.output.find("InternalError"), std::string::npos) << result.output;
@@ -253,7 +264,8 @@ TEST_F(ProcessFaults, Row09AnExceptionOfTheUsers) {
   failed("exit3", "root cause: rank 1 exited with code 3 and left no error record; step 5");
   EXPECT_HAS(trainrun({"explain", "1"}).output, "a program of your own failed");
   row({.fault = "rank 1 of a program throws a runtime_error, an int, throws while tracing, calls _exit(3)",
-       .seen = "root cause: rank 1: ProgramError at step 5: std::runtime_error: my own error in step 5 (thrown at own_program.cpp:31)",
+       .seen = "root cause: rank 1: ProgramError at step 5: std::runtime_error: my own error in step 5 "
+               "(thrown at own_program.cpp:31)",
        .code = "1",
        .detected = "0.3 s",
        .recovered = "the program is mended; never restarted",
@@ -266,14 +278,17 @@ TEST_F(ProcessFaults, Row11KillsAtRandom) {
   auto process = start(words(4, {"--max-restarts", "10", "--restart-delay", "0.1"}));
   int kills = 0;
   for (int64_t at : {30, 75, 120}) {
-    if (!until(30, [&] { return last_step("run") >= at || process->wait(0) >= 0; }) || process->wait(0) >= 0) break;
+    if (!until(30, [&] { return last_step("run") >= at || process->wait(0) >= 0; }) || process->wait(0) >= 0)
+      break;
     kill(ranks(4, ++kills)[static_cast<size_t>(at % 4)], SIGKILL);
   }
   EXPECT_EQ(process->wait(60), kExitOk) << process->output();
   EXPECT_EQ(kills, 3);
-  EXPECT_HAS(process->output(), "restart 3 of 10 in 0.1 s, from the last checkpoint") << "the delay starts again after progress";
+  EXPECT_HAS(process->output(), "restart 3 of 10 in 0.1 s, from the last checkpoint")
+      << "the delay starts again after progress";
   EXPECT_EQ(final_hash("run"), final_hash("whole"));
-  row({.fault = "three kills at random of 4 ranks, --max-restarts 10 (bench/goodput.sh: 180 s, every 30 s and every 10 s)",
+  row({.fault = "three kills at random of 4 ranks, --max-restarts 10 (bench/goodput.sh: 180 s, every 30 s "
+                "and every 10 s)",
        .seen = "restart 3 of 10 in 0.5 s, from the last checkpoint, with 4 ranks",
        .code = "0",
        .detected = "0.02 s",
@@ -307,7 +322,8 @@ TEST_F(ProcessFaults, Row12ACrashAtEveryStart) {
     EXPECT_EQ(process->wait(20), kExitPeer) << wait_ms << process->output();
     EXPECT_HAS(process->output(), "died: SIGKILL (9)");
   }
-  row({.fault = "a program that kills itself at once, 1, 2 and 4 ranks, --max-restarts 3; a rank killed 0 to 120 ms after its start",
+  row({.fault = "a program that kills itself at once, 1, 2 and 4 ranks, --max-restarts 3; a rank killed 0 to "
+                "120 ms after its start",
        .seen = "root cause: rank 0 died: SIGKILL (9) ...; restart 3 of 3 in 2 s; gave up after 3 restarts",
        .code = "75",
        .detected = "0.02 s",
@@ -320,17 +336,19 @@ TEST_F(ProcessFaults, Row13TwoRunsOfOneName) {
   auto first = running(2, {"--train.steps=100000"});
   auto second = trainrun(words(2));
   EXPECT_EQ(second.code, kExitUser) << second.output;
-  EXPECT_HAS(second.output,
-             str("runs/run is in use by another trainrun (process ", first->pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output, str("runs/run is in use by another trainrun (process ", first->pid(),
+                                "); wait for it, stop it, or choose --name=OTHER"));
   kill(first->pid(), SIGTERM);
   EXPECT_EQ(first->wait(10), kExitStopped);
-  Process beside({TRAINRUN, "--nproc", "2", "c.json", "--name=beside", "--train.device=cpu", str("--train.steps=", kSteps)},
+  Process beside({TRAINRUN, "--nproc", "2", "c.json", "--name=beside", "--train.device=cpu",
+                  str("--train.steps=", kSteps)},
                  scratch_.path("out2"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}});
   train(words(2, {"--name=other"}));
   EXPECT_EQ(beside.wait(30), kExitOk) << beside.output();
   for (const char* name : {"beside", "other"}) EXPECT_EQ(final_hash(name), final_hash("whole"));
   row({.fault = "a second trainrun on a live run; two jobs side by side",
-       .seen = "runs/run is in use by another trainrun (process 12494); wait for it, stop it, or choose --name=OTHER",
+       .seen = "runs/run is in use by another trainrun (process 12494); wait for it, stop it, or choose "
+               "--name=OTHER",
        .code = "2; 0",
        .detected = "5 s, which it waits",
        .recovered = "another name, or when the first has ended",
@@ -340,21 +358,27 @@ TEST_F(ProcessFaults, Row13TwoRunsOfOneName) {
 
 // A namespace with a loopback of its own, which is taken down under the run.
 TEST_F(ProcessFaults, Row17ALinkThatIsCut) {
-  if (std::system("unshare -n true 2>/dev/null && ip -V >/dev/null 2>&1 && command -v nsenter >/dev/null") != 0)
+  if (std::system("unshare -n true 2>/dev/null && ip -V >/dev/null 2>&1 && command -v nsenter >/dev/null") !=
+      0)
     GTEST_SKIP() << "needs unshare -n, nsenter and ip, and the right to make a network namespace";
   whole();
   std::filesystem::remove_all("runs/run");
   Process process(
       {"/bin/sh", "-c",
-       str("exec unshare -n /bin/sh -c 'ip link set lo up; exec ", TRAINRUN, " --nproc 2 c.json --train.device=cpu --train.steps=100000'")},
-      scratch_.path("out"), {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"OMPI_MCA_btl", "self,tcp"}, {"LOCKSTEP_DEADLINE", "2"}});
+       str("exec unshare -n /bin/sh -c 'ip link set lo up; exec ", TRAINRUN,
+           " --nproc 2 c.json --train.device=cpu --train.steps=100000'")},
+      scratch_.path("out"),
+      {{"LOCKSTEP_CACHE", KERNEL_CACHE}, {"OMPI_MCA_btl", "self,tcp"}, {"LOCKSTEP_DEADLINE", "2"}});
   ASSERT_TRUE(until(60, [&] { return last_step("run") >= 25; })) << process.output();
   ASSERT_EQ(std::system(str("nsenter -t ", process.pid(), " -n ip link set lo down").c_str()), 0);
   EXPECT_EQ(process.wait(20), kExitPeer) << process.output();
-  EXPECT_HAS(process.output(), " did not complete within 2 s (watch.deadline), though all ranks are at it and run");
+  EXPECT_HAS(process.output(),
+             " did not complete within 2 s (watch.deadline), though all ranks are at it and run");
   continues_with_the_same_bits();
-  row({.fault = "OMPI_MCA_btl=self,tcp in a network namespace whose loopback is taken down (by default one host uses no network)",
-       .seen = "root cause: all_gather \"gather 0\" of group world did not complete within 2 s (watch.deadline), though all ranks are at it "
+  row({.fault = "OMPI_MCA_btl=self,tcp in a network namespace whose loopback is taken down (by default one "
+                "host uses no network)",
+       .seen = "root cause: all_gather \"gather 0\" of group world did not complete within 2 s "
+               "(watch.deadline), though all ranks are at it "
                "and run: a message between them is lost, or its transport stands",
        .code = "75",
        .detected = "told within 2 s; ends at the deadline",

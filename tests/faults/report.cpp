@@ -1,5 +1,6 @@
-// Makes docs/faults.md of the records that the tests of this folder left: faults_report CATALOGUE TESTS RECORDS > docs/faults.md
-// TESTS has the name of every test, one a line; a test without a record failed or was skipped, and its row says so.
+// Makes docs/faults.md of the records that the tests of this folder left: faults_report CATALOGUE TESTS
+// RECORDS > docs/faults.md TESTS has the name of every test, one a line; a test without a record failed or
+// was skipped, and its row says so.
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -24,26 +25,32 @@ std::vector<std::string> lines_of(const std::string& path) {
 }
 
 // "Row06OneRank" -> 6; 0 where the name has no number.
-int number_of(const std::string& test) { return test.rfind("Row", 0) == 0 && test.size() > 5 ? std::atoi(test.substr(3, 2).c_str()) : 0; }
+int number_of(const std::string& test) {
+  return test.rfind("Row", 0) == 0 && test.size() > 5 ? std::atoi(test.substr(3, 2).c_str()) : 0;
+}
 
 // "Row41NoRankListens" -> "No rank listens".
 std::string words_of(const std::string& test) {
   std::string out;
   for (char c : test.substr(5))
-    out += std::isupper(c) && !out.empty() ? str(" ", std::string(1, static_cast<char>(std::tolower(c)))) : std::string(1, c);
+    out += std::isupper(c) && !out.empty() ? str(" ", std::string(1, static_cast<char>(std::tolower(c))))
+                                           : std::string(1, c);
   return out;
 }
 
 std::string cell(const Json& record, const char* key) {
   std::string out;
-  for (char c : record.value(key, std::string())) out += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
+  for (char c : record.value(key, std::string()))
+    out += c == '|' ? "\\|" : c == '\n' ? " " : std::string(1, c);
   return out.empty() ? "-" : out;
 }
 
 std::string line(const std::string& first, const Json& record, const std::string& test) {
   std::string out = str("| ", first, " |");
-  if (record.is_null()) return str(out, " ", test, " | not shown on the machine that made this page | - | - | - | - | - |\n");
-  for (const char* key : {"fault", "seen", "code", "detected", "recovered", "lost", "same_bits"}) out += str(" ", cell(record, key), " |");
+  if (record.is_null())
+    return str(out, " ", test, " | not shown on the machine that made this page | - | - | - | - | - |\n");
+  for (const char* key : {"fault", "seen", "code", "detected", "recovered", "lost", "same_bits"})
+    out += str(" ", cell(record, key), " |");
   return out + "\n";
 }
 
@@ -64,7 +71,8 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
     const std::string title = entry.substr(entry.find(' ') + 1);
     body += str("| ", number, " | **", title, "** | | | | | | |\n");
     bool shown = !rows[number].empty();
-    for (const auto& [test, record] : rows[number]) body += line("", record, test), shown &= !record.is_null();
+    for (const auto& [test, record] : rows[number])
+      body += line("", record, test), shown &= !record.is_null();
     if (shown)
       ++ok;
     else
@@ -74,14 +82,16 @@ int make(const std::string& catalogue, const std::string& tests, const std::stri
   for (const auto& [number, tests_of] : rows)
     if (number > kCatalogue)
       for (const auto& [test, record] : tests_of) beside += line(words_of(test), record, test);
-  std::cout
-      << "# Faults, and what a run does about them\n\n"
-      << "Made by the tests of `tests/faults` (`scripts/faults.sh`): every line is a test that made the fault in a real run, saw the words "
-         "and the exit\n"
-      << "code, and compared the end with the unfaulted run. Times are those of the machine that made this page, with tiny models.\n\n"
-      << ok << " of " << kCatalogue << " rows hold" << (open.empty() ? "" : str("; not shown: ", open)) << ".\n\n"
-      << kHead << body << "\n## Beside the catalogue\n\n"
-      << kHead << beside;
+  std::cout << "# Faults, and what a run does about them\n\n"
+            << "Made by the tests of `tests/faults` (`scripts/faults.sh`): every line is a test that made "
+               "the fault in a real run, saw the words "
+               "and the exit\n"
+            << "code, and compared the end with the unfaulted run. Times are those of the machine that made "
+               "this page, with tiny models.\n\n"
+            << ok << " of " << kCatalogue << " rows hold" << (open.empty() ? "" : str("; not shown: ", open))
+            << ".\n\n"
+            << kHead << body << "\n## Beside the catalogue\n\n"
+            << kHead << beside;
   return ok == 0;
 }
 

@@ -1,4 +1,5 @@
-// Fuzz target: a config and its overrides. What is accepted prints, and what is printed reads back as the same config.
+// Fuzz target: a config and its overrides. What is accepted prints, and what is printed reads back as the
+// same config.
 #include <algorithm>
 
 #include "launcher/config/config.h"
@@ -11,7 +12,8 @@ void config(std::string_view bytes) {
   const std::string text = parts[0];
   parts.erase(parts.begin());
   std::vector<Override> overrides;
-  if (!answers([&] { overrides = parse_overrides(parts, {"nproc", "max-restarts", "dry-run"}); })) overrides.clear();
+  if (!answers([&] { overrides = parse_overrides(parts, {"nproc", "max-restarts", "dry-run"}); }))
+    overrides.clear();
   RunConfig config;
   if (!answers([&] { config = parse_config(text, "fuzz.json", overrides); })) return;
   const std::string printed = config_text(config);

@@ -1,4 +1,5 @@
-// Fuzz target: a worker's flight record, as the supervisor reads it: the log, its table, and who is late. Zeros follow the bytes given.
+// Fuzz target: a worker's flight record, as the supervisor reads it: the log, its table, and who is late.
+// Zeros follow the bytes given.
 #include "distributed/watch/flight_file.h"
 #include "distributed/watch/late.h"
 #include "tests/fuzz/targets.h"

@@ -1,4 +1,5 @@
-// libFuzzer's entry: runs the target named by FUZZ_TARGET, and takes more than a second of processor time as a finding.
+// libFuzzer's entry: runs the target named by FUZZ_TARGET, and takes more than a second of processor time as
+// a finding.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Fuzz target: a checkpoint's manifest, as it is and with its own checksum made right, so that no check hides behind it.
+// Fuzz target: a checkpoint's manifest, as it is and with its own checksum made right, so that no check hides
+// behind it.
 #include "checkpoint/format/manifest.h"
 #include "core/base/hash.h"
 #include "tests/fuzz/targets.h"
@@ -11,7 +12,8 @@ void read(std::string_view text) {
   if (!answers([&] { manifest = parse_manifest(text, "manifest.json"); })) return;
   const std::string printed = to_text(manifest);
   FUZZ_CHECK(to_text(parse_manifest(printed, "printed.json")) == printed, printed);
-  for (const auto& tensor : manifest.tensors) FUZZ_CHECK(manifest.find(tensor.fqn)->fqn == tensor.fqn, tensor.fqn);
+  for (const auto& tensor : manifest.tensors)
+    FUZZ_CHECK(manifest.find(tensor.fqn)->fqn == tensor.fqn, tensor.fqn);
 }
 }  // namespace
 

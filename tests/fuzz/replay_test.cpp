@@ -22,13 +22,15 @@ TEST_P(Replay, EveryFileOfTheCorpus) {
     SCOPED_TRACE(entry.path().string());
     const auto start = std::chrono::steady_clock::now();
     EXPECT_NO_THROW(GetParam().run(bytes.str()));
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2)) << "an answer takes less than a second";
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2))
+        << "an answer takes less than a second";
     ++files;
   }
   EXPECT_GE(files, 3) << folder << " has too few seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, testing::ValuesIn(kTargets), [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, testing::ValuesIn(kTargets),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace lockstep::fuzz

@@ -1,4 +1,5 @@
-// Fuzz target: the header of a safetensors file. The first two bytes are the length of the data behind the rest, which reads as zeros.
+// Fuzz target: the header of a safetensors file. The first two bytes are the length of the data behind the
+// rest, which reads as zeros.
 #include <algorithm>
 #include <cstring>
 
@@ -13,9 +14,11 @@ struct MemoryFile : InFile {
   int64_t zeros = 0;
   int64_t bytes() const override { return static_cast<int64_t>(head.size()) + zeros; }
   void read(int64_t offset, void* out, size_t size) const override {
-    FUZZ_CHECK(offset >= 0 && offset <= bytes() && static_cast<int64_t>(size) <= bytes() - offset, offset, " + ", size, " of ", bytes());
+    FUZZ_CHECK(offset >= 0 && offset <= bytes() && static_cast<int64_t>(size) <= bytes() - offset, offset,
+               " + ", size, " of ", bytes());
     std::memset(out, 0, size);
-    if (auto at = static_cast<size_t>(offset); at < head.size()) std::memcpy(out, head.data() + at, std::min(size, head.size() - at));
+    if (auto at = static_cast<size_t>(offset); at < head.size())
+      std::memcpy(out, head.data() + at, std::min(size, head.size() - at));
   }
 };
 }  // namespace
@@ -35,8 +38,10 @@ void safetensors(std::string_view bytes) {
   std::string again;
   if (!answers([&] { again = make_safetensors_header(tensors, header.metadata); })) return;
   const std::string json = again.substr(8);
-  auto read_back = parse_safetensors_header(json, static_cast<int64_t>(again.size()) + file.bytes() - header.data_start, "again");
-  FUZZ_CHECK(read_back.tensors.size() == header.tensors.size() && read_back.metadata == header.metadata, json);
+  auto read_back = parse_safetensors_header(
+      json, static_cast<int64_t>(again.size()) + file.bytes() - header.data_start, "again");
+  FUZZ_CHECK(read_back.tensors.size() == header.tensors.size() && read_back.metadata == header.metadata,
+             json);
 }
 
 }  // namespace lockstep::fuzz

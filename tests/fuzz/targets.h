@@ -1,5 +1,6 @@
-// The fuzz targets: each feeds bytes to the front door of one reader. An answer or an error that the reader documents is well; any other
-// exception, a broken promise (FUZZ_CHECK) and a report of a sanitizer are findings.
+// The fuzz targets: each feeds bytes to the front door of one reader. An answer or an error that the reader
+// documents is well; any other exception, a broken promise (FUZZ_CHECK) and a report of a sanitizer are
+// findings.
 #pragma once
 
 #include <string>
@@ -20,10 +21,12 @@ struct Target {
   const char* name;  // of its folder below tests/fuzz/corpus, and of its program, fuzz_NAME
   void (*run)(std::string_view bytes);
 };
-inline constexpr Target kTargets[] = {{"config", config}, {"manifest", manifest},       {"safetensors", safetensors},
-                                      {"tokens", tokens}, {"cache_entry", cache_entry}, {"flight_record", flight_record}};
+inline constexpr Target kTargets[] = {{"config", config},           {"manifest", manifest},
+                                      {"safetensors", safetensors}, {"tokens", tokens},
+                                      {"cache_entry", cache_entry}, {"flight_record", flight_record}};
 
-// Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one that a person can be shown.
+// Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one
+// that a person can be shown.
 template <class Read>
 bool answers(Read read) {
   try {
@@ -37,5 +40,6 @@ bool answers(Read read) {
 
 }  // namespace lockstep::fuzz
 
-// A promise of a reader, for every input: the text that is printed reads back as the same thing, and the like.
+// A promise of a reader, for every input: the text that is printed reads back as the same thing, and the
+// like.
 #define FUZZ_CHECK(condition, ...) LS_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)

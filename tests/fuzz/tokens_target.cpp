@@ -19,12 +19,15 @@ void tokens(std::string_view bytes) {
   data::looks_binary(reinterpret_cast<const std::byte*>(bytes.data()), static_cast<int64_t>(bytes.size()));
   answers([&] {
     auto source = kind == 0 ? data::Source::text(path) : data::Source::stored(path, kind == 1 ? 4 : 2);
-    FUZZ_CHECK(source.tokens >= 0 && source.header + source.tokens * source.width == static_cast<int64_t>(bytes.size()), source.tokens);
+    FUZZ_CHECK(source.tokens >= 0 &&
+                   source.header + source.tokens * source.width == static_cast<int64_t>(bytes.size()),
+               source.tokens);
     std::vector<int32_t> out(static_cast<size_t>(source.tokens));
     for (int64_t vocab : {int64_t{1} << 31, int64_t{50257}})
       answers([&] {
         source.read(0, source.tokens, vocab, out.data());
-        FUZZ_CHECK(std::all_of(out.begin(), out.end(), [&](int32_t id) { return id >= 0 && id < vocab; }), vocab);
+        FUZZ_CHECK(std::all_of(out.begin(), out.end(), [&](int32_t id) { return id >= 0 && id < vocab; }),
+                   vocab);
       });
   });
 }

@@ -32,7 +32,8 @@ class GoldenRuns : public Golden, public ::testing::WithParamInterface<std::tupl
 
 TEST_P(GoldenRuns, LossesAndGradientNormsOfPyTorch) {
   auto [backend, nproc] = GetParam();
-  train({"--nproc", str(nproc), "golden.json", "--init_from=" GOLDEN "/init.safetensors", "--compile.backend=" + backend});
+  train({"--nproc", str(nproc), "golden.json", "--init_from=" GOLDEN "/init.safetensors",
+         "--compile.backend=" + backend});
   auto lines = metrics("golden");
   ASSERT_EQ(lines.size(), 20u);
   double worst_loss = 0, worst_norm = 0;
@@ -42,16 +43,22 @@ TEST_P(GoldenRuns, LossesAndGradientNormsOfPyTorch) {
     worst_loss = std::max(worst_loss, relative(std::stod(lines[i]["loss"]), want["loss"]));
     worst_norm = std::max(worst_norm, relative(std::stod(lines[i]["grad_norm"]), want["grad_norm"]));
   }
-  std::cout << backend << " on " << nproc << (nproc == 1 ? " rank" : " ranks") << ": worst relative difference of a loss " << worst_loss
-            << ", of a gradient norm " << worst_norm << "\n";
+  std::cout << backend << " on " << nproc << (nproc == 1 ? " rank" : " ranks")
+            << ": worst relative difference of a loss " << worst_loss << ", of a gradient norm " << worst_norm
+            << "\n";
   EXPECT_LE(worst_loss, kLossTolerance);
   EXPECT_LE(worst_norm, kNormTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, GoldenRuns, testing::Combine(testing::Values("native", "eager", "reference"), testing::Values(1, 3)),
-                         [](const auto& info) { return str(std::get<0>(info.param), "_on_", std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Runs, GoldenRuns,
+                         testing::Combine(testing::Values("native", "eager", "reference"),
+                                          testing::Values(1, 3)),
+                         [](const auto& info) {
+                           return str(std::get<0>(info.param), "_on_", std::get<1>(info.param));
+                         });
 
-// After one step exp_avg is (1 - beta1) times the gradient, which is below the clipping bound: each parameter's gradient against PyTorch's.
+// After one step exp_avg is (1 - beta1) times the gradient, which is below the clipping bound: each
+// parameter's gradient against PyTorch's.
 TEST_F(Golden, GradientOfEachParameter) {
   train({"--nproc", "2", "golden.json", "--init_from=" GOLDEN "/init.safetensors", "--train.steps=1"});
   ASSERT_LT(golden_["steps"][0]["grad_norm"].get<double>(), golden_["optim"]["clip"].get<double>());
@@ -59,28 +66,33 @@ TEST_F(Golden, GradientOfEachParameter) {
   for (const auto& [fqn, want] : golden_["grad_norm_step1"].items()) {
     Array moment = read_tensor("runs/golden/ckpt/step-1", "optim." + fqn + ".exp_avg");
     double squares = 0;
-    for (int64_t i = 0; i < numel(moment.shape); ++i) squares += std::pow(static_cast<double>(moment.data.as<float>()[i]), 2);
+    for (int64_t i = 0; i < numel(moment.shape); ++i)
+      squares += std::pow(static_cast<double>(moment.data.as<float>()[i]), 2);
     EXPECT_LE(relative(std::sqrt(squares) / share, want), kNormTolerance) << fqn;
   }
 }
 
-// bf16 compute: PyTorch in bf16 with fp32 masters lies 4e-5 from these losses and 5e-3 from the norms (2.11, CPU).
+// bf16 compute: PyTorch in bf16 with fp32 masters lies 4e-5 from these losses and 5e-3 from the norms (2.11,
+// CPU).
 TEST_F(Golden, Bf16StaysAsNearAsPyTorchDoes) {
   train({"--nproc", "2", "golden.json", "--init_from=" GOLDEN "/init.safetensors", "--train.precision=bf16"});
   auto lines = metrics("golden");
   ASSERT_EQ(lines.size(), 20u);
   for (size_t i = 0; i < lines.size(); ++i) {
     EXPECT_LE(relative(std::stod(lines[i]["loss"]), golden_["steps"][i]["loss"]), 2e-4) << "step " << i + 1;
-    EXPECT_LE(relative(std::stod(lines[i]["grad_norm"]), golden_["steps"][i]["grad_norm"]), 1e-2) << "step " << i + 1;
+    EXPECT_LE(relative(std::stod(lines[i]["grad_norm"]), golden_["steps"][i]["grad_norm"]), 1e-2)
+        << "step " << i + 1;
   }
 }
 
 // A tolerance that a wrong run would pass shows nothing.
 TEST_F(Golden, AnotherModelIsFarFromThem) {
-  train({"golden.json", "--init_from=" GOLDEN "/init.safetensors", "--optim.weight_decay=0", "--optim.betas=[0.9, 0.999]"});
+  train({"golden.json", "--init_from=" GOLDEN "/init.safetensors", "--optim.weight_decay=0",
+         "--optim.betas=[0.9, 0.999]"});
   auto lines = metrics("golden");
   double worst = 0;
-  for (size_t i = 0; i < lines.size(); ++i) worst = std::max(worst, relative(std::stod(lines[i]["loss"]), golden_["steps"][i]["loss"]));
+  for (size_t i = 0; i < lines.size(); ++i)
+    worst = std::max(worst, relative(std::stod(lines[i]["loss"]), golden_["steps"][i]["loss"]));
   EXPECT_GT(worst, 10 * kLossTolerance);
 }
 

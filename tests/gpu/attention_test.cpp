@@ -1,4 +1,5 @@
-// Attention on a GPU against a reference in double: cuDNN for bf16 and f16, the room's own kernels for the rest; bits and captured graphs.
+// Attention on a GPU against a reference in double: cuDNN for bf16 and f16, the room's own kernels for the
+// rest; bits and captured graphs.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -22,7 +23,9 @@ class GpuAttention : public testing::Test {
   double tolerance(DType dtype) const {
     if (dtype == DType::f64) return 1e-12;
     if (dtype == DType::f32) return 1e-5;
-    return dtype == DType::f16 ? 5e-3 : 3e-2;  // probabilities and their gradients are rounded before the second product
+    return dtype == DType::f16
+               ? 5e-3
+               : 3e-2;  // probabilities and their gradients are rounded before the second product
   }
   // A call with its arguments and a workspace on the device.
   struct Call {
@@ -32,7 +35,9 @@ class GpuAttention : public testing::Test {
     void enqueue(Stream& stream) const { call->enqueue(args.data(), workspace.data(), stream, 1); }
   };
   Call make(const AttentionCase& c, const AttentionBlock& block, bool backward, void* base) {
-    Call made{make_attention(*device_, c.node(backward), block.in(backward), block.out(backward), {}), block.args(backward, base), {}};
+    Call made{make_attention(*device_, c.node(backward), block.in(backward), block.out(backward), {}),
+              block.args(backward, base),
+              {}};
     if (size_t bytes = made.call->workspace(1)) {
       made.workspace = Buffer(bytes, device_->memory());
       std::unique_ptr<Stream> stream = device_->make_stream();
@@ -77,8 +82,10 @@ class GpuAttention : public testing::Test {
           for (bool grouped : {false, true}) {
             AttentionCase c{.dtype = dtype, .causal = causal, .packed = (tokens != 64)};
             c.queries = c.keys = tokens, c.size = size;
-            c.batch = tokens == 1024 ? 1 : 3, c.heads = tokens == 1024 ? 2 : 4, c.kv_heads = grouped ? c.heads / 2 : c.heads;
-            // Each shape costs cuDNN a compilation, and long ones a slow reference: all four kinds at 100 tokens, two at the others.
+            c.batch = tokens == 1024 ? 1 : 3, c.heads = tokens == 1024 ? 2 : 4,
+            c.kv_heads = grouped ? c.heads / 2 : c.heads;
+            // Each shape costs cuDNN a compilation, and long ones a slow reference: all four kinds at 100
+            // tokens, two at the others.
             if (tokens != 100 && grouped != causal) continue;
             if (tokens == 1024 && size == 16) continue;
             EXPECT_EQ(run(c), "");
@@ -92,15 +99,60 @@ TEST_F(GpuAttention, F32AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType
 
 TEST_F(GpuAttention, F16F64AndUnusualSizesAgreeWithTheReference) {
   std::vector<AttentionCase> cases{
-      {.dtype = DType::f16, .batch = 2, .queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 64, .causal = true, .packed = true},
-      {.dtype = DType::f16, .batch = 2, .queries = 33, .keys = 33, .heads = 2, .kv_heads = 2, .size = 6, .causal = true},
-      {.dtype = DType::bf16, .batch = 2, .queries = 50, .keys = 50, .heads = 2, .kv_heads = 1, .size = 20, .causal = true, .packed = true},
+      {.dtype = DType::f16,
+       .batch = 2,
+       .queries = 100,
+       .keys = 100,
+       .heads = 4,
+       .kv_heads = 2,
+       .size = 64,
+       .causal = true,
+       .packed = true},
+      {.dtype = DType::f16,
+       .batch = 2,
+       .queries = 33,
+       .keys = 33,
+       .heads = 2,
+       .kv_heads = 2,
+       .size = 6,
+       .causal = true},
+      {.dtype = DType::bf16,
+       .batch = 2,
+       .queries = 50,
+       .keys = 50,
+       .heads = 2,
+       .kv_heads = 1,
+       .size = 20,
+       .causal = true,
+       .packed = true},
       {.dtype = DType::bf16, .batch = 2, .queries = 40, .keys = 200, .heads = 2, .kv_heads = 1, .size = 64},
-      {.dtype = DType::bf16, .batch = 1, .queries = 130, .keys = 130, .heads = 2, .kv_heads = 1, .size = 256, .causal = true},
-      {.dtype = DType::f64, .batch = 2, .queries = 70, .keys = 70, .heads = 4, .kv_heads = 2, .size = 64, .causal = true, .packed = true},
+      {.dtype = DType::bf16,
+       .batch = 1,
+       .queries = 130,
+       .keys = 130,
+       .heads = 2,
+       .kv_heads = 1,
+       .size = 256,
+       .causal = true},
+      {.dtype = DType::f64,
+       .batch = 2,
+       .queries = 70,
+       .keys = 70,
+       .heads = 4,
+       .kv_heads = 2,
+       .size = 64,
+       .causal = true,
+       .packed = true},
       {.dtype = DType::f64, .batch = 1, .queries = 20, .keys = 20, .heads = 1, .kv_heads = 1, .size = 256},
       {.dtype = DType::f32, .batch = 1, .queries = 3, .keys = 300, .heads = 2, .kv_heads = 1, .size = 20},
-      {.dtype = DType::f32, .batch = 2, .queries = 90, .keys = 90, .heads = 3, .kv_heads = 1, .size = 256, .causal = true},
+      {.dtype = DType::f32,
+       .batch = 2,
+       .queries = 90,
+       .keys = 90,
+       .heads = 3,
+       .kv_heads = 1,
+       .size = 256,
+       .causal = true},
   };
   for (const AttentionCase& c : cases) EXPECT_EQ(run(c), "");
 }
@@ -115,7 +167,14 @@ TEST_F(GpuAttention, EmptyCallsDoNothing) {
 TEST_F(GpuAttention, WorksUnderGraphCaptureAtTheFirstCall) {
   for (DType dtype : {DType::bf16, DType::f32}) {
     // A shape of its own, so that no earlier test has loaded its kernels.
-    AttentionCase c{.dtype = dtype, .batch = 2, .queries = 136, .keys = 136, .heads = 2, .kv_heads = 1, .size = 72, .causal = true};
+    AttentionCase c{.dtype = dtype,
+                    .batch = 2,
+                    .queries = 136,
+                    .keys = 136,
+                    .heads = 2,
+                    .kv_heads = 1,
+                    .size = 72,
+                    .causal = true};
     AttentionBlock block(c);
     Buffer memory(block.bytes.size(), device_->memory());
     copy_to_device(*device_, memory.data(), block.bytes.data(), block.bytes.size());
@@ -141,7 +200,8 @@ TEST_F(GpuAttention, WorksUnderGraphCaptureAtTheFirstCall) {
 }
 
 TEST_F(GpuAttention, PiecesGiveTheBitsOfTheWhole) {
-  AttentionCase c{.dtype = DType::bf16, .batch = 3, .queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 64};
+  AttentionCase c{
+      .dtype = DType::bf16, .batch = 3, .queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 64};
   c.causal = c.packed = true;
   AttentionBlock block(c);
   std::vector<std::byte> whole;
@@ -160,7 +220,8 @@ TEST_F(GpuAttention, PiecesGiveTheBitsOfTheWhole) {
       plans.push_back(plan_sdpa(*device_, shape_of_piece(shape, piece), true, refused));
       ASSERT_NE(plans.back(), nullptr) << refused;
       workspaces.emplace_back(static_cast<size_t>(plans.back()->workspace()), device_->memory());
-      plans.back()->enqueue(pointers_of_piece(shape, piece, attention_pointers(shape, args.data())), workspaces.back().data(), *stream);
+      plans.back()->enqueue(pointers_of_piece(shape, piece, attention_pointers(shape, args.data())),
+                            workspaces.back().data(), *stream);
     }
     stream->synchronize();
     std::vector<std::byte> got = fetch(memory, block.bytes.size());
@@ -171,7 +232,14 @@ TEST_F(GpuAttention, PiecesGiveTheBitsOfTheWhole) {
 }
 
 TEST_F(GpuAttention, EqualLayersShareAPlanAndTheCertificateNamesIt) {
-  AttentionCase c{.dtype = DType::bf16, .batch = 2, .queries = 128, .keys = 128, .heads = 2, .kv_heads = 2, .size = 64, .causal = true};
+  AttentionCase c{.dtype = DType::bf16,
+                  .batch = 2,
+                  .queries = 128,
+                  .keys = 128,
+                  .heads = 2,
+                  .kv_heads = 2,
+                  .size = 64,
+                  .causal = true};
   AttentionBlock block(c);
   AttentionShape shape = attention_shape(c.node(true), block.in(true), block.out(true));
   std::string refused;

@@ -1,5 +1,5 @@
-// Kernels that fault. A fault makes the device useless to its process, so each has a process of its own, which has to end by itself, with a
-// PeerError.
+// Kernels that fault. A fault makes the device useless to its process, so each has a process of its own,
+// which has to end by itself, with a PeerError.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -24,9 +24,11 @@ class device_faults : public testing::Test {
   void SetUp() override {
     std::string why;
     if (!cuda::available(&why) || !cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the child starts the program again: a driver does not survive a fork
+    GTEST_FLAG_SET(death_test_style,
+                   "threadsafe");  // the child starts the program again: a driver does not survive a fork
   }
-  // Two launches, each waited for: both have to give an error, and what is destroyed afterwards must not wait for the device.
+  // Two launches, each waited for: both have to give an error, and what is destroyed afterwards must not wait
+  // for the device.
   static void run(const std::string& name) {
     alarm(60);
     const auto start = std::chrono::steady_clock::now();
@@ -54,9 +56,12 @@ class device_faults : public testing::Test {
 };
 
 TEST_F(device_faults, a_bad_address) {
-  EXPECT_EXIT(run("fault"), testing::ExitedWithCode(0), "CUDA_ERROR_ILLEGAL_ADDRESS.*last checkpoint(.|\n)*errors 2, soon");
+  EXPECT_EXIT(run("fault"), testing::ExitedWithCode(0),
+              "CUDA_ERROR_ILLEGAL_ADDRESS.*last checkpoint(.|\n)*errors 2, soon");
 }
-TEST_F(device_faults, a_trap) { EXPECT_EXIT(run("stop"), testing::ExitedWithCode(0), "last checkpoint(.|\n)*errors 2, soon"); }
+TEST_F(device_faults, a_trap) {
+  EXPECT_EXIT(run("stop"), testing::ExitedWithCode(0), "last checkpoint(.|\n)*errors 2, soon");
+}
 
 }  // namespace
 }  // namespace lockstep

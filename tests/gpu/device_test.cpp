@@ -61,7 +61,8 @@ class device : public testing::Test {
   void add(Stream& stream, const Buffer& to, int count, int by) {
     int* data = to.as<int>();
     void* args[] = {&data, &count, &by};
-    cuda::launch(kernel("add"), static_cast<unsigned>((count + 255) / 256), 1, 1, 256, 0, stream, args, "add");
+    cuda::launch(kernel("add"), static_cast<unsigned>((count + 255) / 256), 1, 1, 256, 0, stream, args,
+                 "add");
   }
   void set_later(Stream& stream, const Buffer& to, int value, long long cycles = 100'000'000) {
     int* data = to.as<int>();
@@ -80,8 +81,9 @@ class device : public testing::Test {
 
 TEST_F(device, says_what_it_is) {
   const auto& p = gpu_->properties();
-  std::printf("%s; target %s, %d bytes shared per block, L2 %d, memory %lld, NVRTC %s\n", gpu_->describe().c_str(), gpu_->target().c_str(),
-              p.shared_per_block, p.l2_bytes, static_cast<long long>(p.memory), cuda::nvrtc_version().c_str());
+  std::printf("%s; target %s, %d bytes shared per block, L2 %d, memory %lld, NVRTC %s\n",
+              gpu_->describe().c_str(), gpu_->target().c_str(), p.shared_per_block, p.l2_bytes,
+              static_cast<long long>(p.memory), cuda::nvrtc_version().c_str());
   EXPECT_EQ(gpu_->kind(), "cuda");
   EXPECT_FALSE(gpu_->addressable());
   EXPECT_EQ(gpu_, cuda::open_device(0));
@@ -95,7 +97,8 @@ TEST_F(device, says_what_it_is) {
 
 TEST_F(device, memory_is_aligned_and_zeroed) {
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{255}, size_t{4096}, size_t{(1 << 20) + 1}}) {
-    for (int again = 0; again < 2; ++again) {  // the second time it is likely the memory that was just poisoned
+    for (int again = 0; again < 2;
+         ++again) {  // the second time it is likely the memory that was just poisoned
       Buffer data(bytes, gpu_->memory());
       EXPECT_EQ(reinterpret_cast<uintptr_t>(data.data()) % 256, 0u);
       std::vector<unsigned char> back(bytes, 1);
@@ -105,7 +108,8 @@ TEST_F(device, memory_is_aligned_and_zeroed) {
       copy_to_device(*gpu_, data.data(), poison.data(), bytes);
     }
     Buffer pinned(bytes, gpu_->staging());
-    EXPECT_TRUE(std::all_of(pinned.as<char>(), pinned.as<char>() + bytes, [](char byte) { return byte == 0; }));
+    EXPECT_TRUE(
+        std::all_of(pinned.as<char>(), pinned.as<char>() + bytes, [](char byte) { return byte == 0; }));
   }
 }
 
@@ -113,7 +117,8 @@ TEST_F(device, copies_and_zeroes) {
   auto stream = gpu_->make_stream();
   for (size_t bytes : {size_t{0}, size_t{1}, size_t{3}, size_t{257}, size_t{65537}, size_t{(8 << 20) + 5}}) {
     const auto expected = random_bytes(bytes, static_cast<unsigned>(bytes));
-    Buffer in(bytes, gpu_->staging()), first(bytes, gpu_->memory()), second(bytes, gpu_->memory()), out(bytes, gpu_->staging());
+    Buffer in(bytes, gpu_->staging()), first(bytes, gpu_->memory()), second(bytes, gpu_->memory()),
+        out(bytes, gpu_->staging());
     std::copy(expected.begin(), expected.end(), in.as<unsigned char>());
     std::fill_n(out.as<unsigned char>(), bytes, 0xaa);
     gpu_->copy(first.data(), in.data(), bytes, *stream);
@@ -166,7 +171,9 @@ TEST_F(device, shared_memory_up_to_the_limit) {
   for (int i = 0; i < n; ++i) host[static_cast<size_t>(i)] = i * 7;
   copy_to_device(*gpu_, data.data(), host.data(), static_cast<size_t>(n) * 4);
   auto stream = gpu_->make_stream();
-  cuda::check(cuda::driver().FuncSetAttribute(kernel("reverse"), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes), "reverse");
+  cuda::check(cuda::driver().FuncSetAttribute(kernel("reverse"),
+                                              CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes),
+              "reverse");
   int* x = data.as<int>();
   int count = n;
   void* args[] = {&x, &count};
@@ -377,8 +384,9 @@ TEST_F(device, a_full_memory_is_told_with_sizes) {
     FAIL() << "no error";
   } catch (const UserError& error) {
     const std::string text = error.what();
-    for (const std::string& word : {str("out of memory on GPU 0 (", gpu_->properties().name), str("(", asked, " bytes)"),
-                                    std::string("are free"), std::string("smaller micro-batch")})
+    for (const std::string& word :
+         {str("out of memory on GPU 0 (", gpu_->properties().name), str("(", asked, " bytes)"),
+          std::string("are free"), std::string("smaller micro-batch")})
       EXPECT_NE(text.find(word), std::string::npos) << word << " is missing in: " << text;
   }
   Buffer fits(1 << 20, gpu_->memory());  // and the device goes on
@@ -391,8 +399,12 @@ TEST_F(device, code_of_another_gpu_and_kernels_that_are_absent) {
   try {
     gpu_->load(cuda::compile_cubin(kSource, "sm_80"));
     FAIL() << "no error";
-  } catch (const UserError& error) { EXPECT_NE(std::string(error.what()).find("GPUs of one kind"), std::string::npos) << error.what(); }
-  EXPECT_THROW(gpu_->load("this is no machine code, but long enough to be read as a header of some kind ...................."), UserError);
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("GPUs of one kind"), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(gpu_->load("this is no machine code, but long enough to be read as a header of some kind "
+                          "...................."),
+               UserError);
 }
 
 }  // namespace

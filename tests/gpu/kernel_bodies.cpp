@@ -32,15 +32,18 @@ Graph expanded(const Graph& graph, const std::vector<std::string>& keep) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
     const bool opens = row.expand && std::find(keep.begin(), keep.end(), node.op) == keep.end();
-    auto made = opens ? row.expand({inputs, node.attrs, builder}) : apply_at(node.op, inputs, node.attrs, node.at, builder);
+    auto made = opens ? row.expand({inputs, node.attrs, builder})
+                      : apply_at(node.op, inputs, node.attrs, node.at, builder);
     for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
     again = again || opens;
   }
-  for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs)
+    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
   return again ? expanded(builder->graph, keep) : prune(builder->graph);
 }
 
-std::vector<BodyCase> bodies_of(const Graph& graph, const std::string& title, const Sample& ranges, bool fusion) {
+std::vector<BodyCase> bodies_of(const Graph& graph, const std::string& title, const Sample& ranges,
+                                bool fusion) {
   FuseOptions options;
   options.enabled = fusion;
   Graph fused = fuse(graph, options);
@@ -75,7 +78,8 @@ std::vector<BodyCase> sweep_bodies() {
 
 std::vector<BodyCase> layer_bodies(bool fusion) {
   std::vector<BodyCase> out;
-  for (const auto& one : fuse_cases()) append(out, bodies_of(expanded(one.graph), one.name, floats_in(0.2, 2.0), fusion), one.scale);
+  for (const auto& one : fuse_cases())
+    append(out, bodies_of(expanded(one.graph), one.name, floats_in(0.2, 2.0), fusion), one.scale);
   return out;
 }
 
@@ -86,20 +90,23 @@ std::vector<BodyCase> model_bodies() {
     State state(mesh, 1);
     models::ModelOptions options;
     options.kind = kind;
-    options.vocab = 50304, options.context = 1024, options.width = 768, options.depth = 2, options.heads = 12, options.dropout = 0.1;
+    options.vocab = 50304, options.context = 1024, options.width = 768, options.depth = 2, options.heads = 12,
+    options.dropout = 0.1;
     if (kind == "llama") options.kv_heads = 4;
     auto model = models::model_from(state.root(), options);
     const Shape shape{2, 1024};
-    Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {
-      Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-      auto gradients = grad(loss, state.parameters()).values;
-      for (size_t i = 0; i < gradients.size(); ++i)
-        gradients[i].builder()->graph.add_output(OutputKind::value, str("grad", i), gradients[i].id());
-      return loss;
-    });
+    Graph graph = trace(
+        {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {
+          Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+          auto gradients = grad(loss, state.parameters()).values;
+          for (size_t i = 0; i < gradients.size(); ++i)
+            gradients[i].builder()->graph.add_output(OutputKind::value, str("grad", i), gradients[i].id());
+          return loss;
+        });
     PassContext context;
     graph = simplify(differentiate(std::move(graph), context), context);
-    graph = join_pads(simplify(expanded(graph, {"linear", "sdpa", "sdpa_grad", "embedding_grad"}), context), context);
+    graph = join_pads(simplify(expanded(graph, {"linear", "sdpa", "sdpa_grad", "embedding_grad"}), context),
+                      context);
     append(out, bodies_of(graph, kind, floats_in(0.2, 1)), 40);
   }
   return out;
@@ -107,7 +114,8 @@ std::vector<BodyCase> model_bodies() {
 
 std::vector<BodyCase> large_bodies() {
   std::vector<BodyCase> out;
-  auto add = [&](const std::string& title, const std::function<void(CaseBuilder&)>& make, const Sample& ranges, double scale) {
+  auto add = [&](const std::string& title, const std::function<void(CaseBuilder&)>& make,
+                 const Sample& ranges, double scale) {
     CaseBuilder builder;
     make(builder);
     append(out, bodies_of(expanded(builder.take()), title, ranges), scale);
@@ -122,40 +130,42 @@ std::vector<BodyCase> large_bodies() {
       add(
           "layer_norm " + size,
           [&](B& b) {
-            for (Tensor& y : apply("layer_norm", {b.in(dtype, shape), b.in(wide, columns), b.in(wide, columns)}, {{"eps", 1e-5}})) b.out(y);
+            for (Tensor& y :
+                 apply("layer_norm", {b.in(dtype, shape), b.in(wide, columns), b.in(wide, columns)},
+                       {{"eps", 1e-5}}))
+              b.out(y);
           },
           floats_in(-2, 2), 8);
       add(
           "layer_norm_grad " + size,
           [&](B& b) {
-            auto grads =
-                apply("layer_norm_grad", {b.in(dtype, shape), b.in(dtype, shape), b.in(wide, columns), b.in(wide, rows), b.in(wide, rows)});
+            auto grads = apply("layer_norm_grad", {b.in(dtype, shape), b.in(dtype, shape),
+                                                   b.in(wide, columns), b.in(wide, rows), b.in(wide, rows)});
             b.out(grads[0] + b.in(dtype, shape));
             b.out(grads[1]);
             b.out(grads[2]);
           },
           floats_in(-1, 1), 200);
-      add(
-          "softmax " + size, [&](B& b) { b.out(softmax(b.in(dtype, shape))); }, floats_in(-8, 8), 2);
+      add("softmax " + size, [&](B& b) { b.out(softmax(b.in(dtype, shape))); }, floats_in(-8, 8), 2);
       add(
           "gelu_grad and bias_grad " + size,
           [&](B& b) {
-            Tensor dx = apply1("gelu_grad", {b.in(dtype, shape), b.in(dtype, shape)}, {{"form", std::string("tanh")}});
+            Tensor dx = apply1("gelu_grad", {b.in(dtype, shape), b.in(dtype, shape)},
+                               {{"form", std::string("tanh")}});
             b.out(dx);
             b.out(convert(sum(convert(dx, DType::f32), {0}), dtype));
           },
           floats_in(-2, 2), 100);
       add(
           "gelu " + size,
-          [&](B& b) {
-            b.out(apply1("gelu", {b.in(dtype, shape)}, {{"form", std::string("tanh")}}));
-          },
+          [&](B& b) { b.out(apply1("gelu", {b.in(dtype, shape)}, {{"form", std::string("tanh")}})); },
           floats_in(-4, 4), 4);
     }
     add(
         "cross_entropy " + type,
         [&](B& b) {
-          auto loss = apply("cross_entropy", {b.in(dtype, {512, 50304}), b.in(DType::i32, {512})}, {{"ignore_index", int64_t{2}}});
+          auto loss = apply("cross_entropy", {b.in(dtype, {512, 50304}), b.in(DType::i32, {512})},
+                            {{"ignore_index", int64_t{2}}});
           for (auto& one : loss) b.out(one);
         },
         floats_in(-4, 4, 0, 50304), 2000);
@@ -173,15 +183,14 @@ std::vector<BodyCase> large_bodies() {
     add(
         "cross_entropy_grad " + type,
         [&](B& b) {
-          b.out(apply1("cross_entropy_grad", {b.in({}), b.in(dtype, {512, 50304}), b.in(DType::i32, {512}), b.in({512})},
+          b.out(apply1("cross_entropy_grad",
+                       {b.in({}), b.in(dtype, {512, 50304}), b.in(DType::i32, {512}), b.in({512})},
                        {{"ignore_index", int64_t{2}}}));
         },
         floats_in(1, 3, 0, 50304), 8);
     add(
         "column sums " + type,
-        [&](B& b) {
-          b.out(convert(sum(convert(b.in(dtype, {65536, 768}), DType::f32), {0}), dtype));
-        },
+        [&](B& b) { b.out(convert(sum(convert(b.in(dtype, {65536, 768}), DType::f32), {0}), dtype)); },
         floats_in(-1, 1), 400);
     add(
         "dropout " + type,
@@ -200,19 +209,15 @@ std::vector<BodyCase> large_bodies() {
                      {{"shape", Shape{64, 1000}}, {"stream", int64_t{5}}}));
       },
       floats_in(0, 1, 3, 900), 1);
-  add(
-      "sum of a million",
-      [](B& b) {
-        b.out(sum(b.in({1000, 1003}), {0, 1}));
-      },
-      floats_in(0, 1), 200);
+  add("sum of a million", [](B& b) { b.out(sum(b.in({1000, 1003}), {0, 1})); }, floats_in(0, 1), 200);
   return out;
 }
 
 std::vector<HostTensor> inputs_of(const BodyCase& one, uint64_t seed) {
   std::vector<HostTensor> out;
   for (const auto& input : one.body.inputs)
-    out.push_back(sweep::random_tensor({one.body[input.value].dtype, one.body[input.value].shape}, one.ranges, seed++));
+    out.push_back(
+        sweep::random_tensor({one.body[input.value].dtype, one.body[input.value].shape}, one.ranges, seed++));
   return out;
 }
 

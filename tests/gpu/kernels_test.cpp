@@ -1,4 +1,5 @@
-// Generated CUDA kernels on a device: against the reference evaluator, twice with equal bits, in place, in other fusions, and as bytes.
+// Generated CUDA kernels on a device: against the reference evaluator, twice with equal bits, in place, in
+// other fusions, and as bytes.
 #include "compiler/codegen/cuda/kernels.h"
 
 #include <atomic>
@@ -50,7 +51,9 @@ class CudaKernels : public ::testing::Test {
     stream_->synchronize();
     return out;
   }
-  Place place(const HostTensor& tensor, size_t offset = 0) { return place(tensor.data.data(), tensor.bytes(), offset); }
+  Place place(const HostTensor& tensor, size_t offset = 0) {
+    return place(tensor.data.data(), tensor.bytes(), offset);
+  }
   HostTensor fetched(const Place& from, DType dtype, const Shape& shape) {
     HostTensor out = make_tensor(dtype, shape);
     if (out.bytes()) device_->copy(out.data.data(), from.at, out.bytes(), *stream_);
@@ -59,8 +62,8 @@ class CudaKernels : public ::testing::Test {
   }
 
   // `over[o]`: the input whose buffer output o takes, or -1.
-  std::vector<HostTensor> run(const KernelSet& set, const std::string& name, const Graph& body, const std::vector<HostTensor>& inputs,
-                              const std::vector<int>& over = {}) {
+  std::vector<HostTensor> run(const KernelSet& set, const std::string& name, const Graph& body,
+                              const std::vector<HostTensor>& inputs, const std::vector<int>& over = {}) {
     const Kernel& kernel = set.find(name);
     used_ = 0;
     std::vector<Place> places;
@@ -87,13 +90,15 @@ class CudaKernels : public ::testing::Test {
     return out;
   }
   // A graph node by node: fused nodes by their kernels, all else by the reference evaluator.
-  std::vector<HostTensor> run_fused(const Graph& graph, const KernelSet& set, const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> run_fused(const Graph& graph, const KernelSet& set,
+                                    const std::vector<HostTensor>& inputs) {
     std::vector<HostTensor> values(graph.values.size());
     for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
     for (const Node& node : graph.nodes) {
       std::vector<HostTensor> in;
       for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
-      auto out = node.body ? run(set, cuda::generate_kernel(*node.body).name, *node.body, in) : evaluate_node(graph, node, in);
+      auto out = node.body ? run(set, cuda::generate_kernel(*node.body).name, *node.body, in)
+                           : evaluate_node(graph, node, in);
       for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
     }
     std::vector<HostTensor> outputs;
@@ -122,7 +127,8 @@ class CudaKernels : public ::testing::Test {
     for (size_t k = 0; k < bodies.size(); ++k) {
       const BodyCase& one = bodies[k];
       ASSERT_EQ(errors[k], "") << one.title;
-      auto got = run(*set, sources[k].name, one.body, inputs[k]), again = run(*set, sources[k].name, one.body, inputs[k]);
+      auto got = run(*set, sources[k].name, one.body, inputs[k]),
+           again = run(*set, sources[k].name, one.body, inputs[k]);
       for (size_t o = 0; o < want[k].size(); ++o) {
         expect_near(got[o], want[k][o], str(one.title, " output ", o), one.scale);
         EXPECT_TRUE(same_bytes(got[o], again[o])) << one.title << " output " << o << ": two runs differ";
@@ -173,37 +179,44 @@ TEST_F(CudaKernels, have_the_same_bits_with_and_without_fusion) {
     one.ranges.lo = 0.2, one.ranges.hi = 2, one.ranges.int_lo = 0, one.ranges.int_hi = 5;
     auto inputs = inputs_of(one, 100 * k + 1);
     auto fused = run_fused(on[k], *set, inputs), apart = run_fused(off[k], *set, inputs);
-    for (size_t o = 0; o < fused.size(); ++o) EXPECT_TRUE(same_bytes(fused[o], apart[o])) << cases[k].name << " output " << o;
+    for (size_t o = 0; o < fused.size(); ++o)
+      EXPECT_TRUE(same_bytes(fused[o], apart[o])) << cases[k].name << " output " << o;
   }
 }
 
-// Row and column sums of x*y: alone, and beside each other and the stored product, in the sizes of every form.
+// Row and column sums of x*y: alone, and beside each other and the stored product, in the sizes of every
+// form.
 TEST_F(CudaKernels, sums_have_one_order_in_every_kernel) {
-  for (Shape shape :
-       {Shape{1000, 768}, Shape{33, 24}, Shape{300, 1600}, Shape{77, 1001}, Shape{2049, 64}, Shape{70, 12288}, Shape{9, 50304}}) {
+  for (Shape shape : {Shape{1000, 768}, Shape{33, 24}, Shape{300, 1600}, Shape{77, 1001}, Shape{2049, 64},
+                      Shape{70, 12288}, Shape{9, 50304}}) {
     for (DType dtype : {DType::f32, DType::bf16}) {
       auto body = [&](bool rows, bool columns, bool product) {
         CaseBuilder b;
-        Tensor x = convert(b.in(dtype, shape), DType::f32), y = convert(b.in(dtype, shape), DType::f32), z = x * y;
+        Tensor x = convert(b.in(dtype, shape), DType::f32), y = convert(b.in(dtype, shape), DType::f32),
+               z = x * y;
         if (rows) b.out(sum(z, {1}));
         if (columns) b.out(sum(z, {0}));
         if (product) b.out(z - broadcast_dims(sum(z, {1}), shape, {0}));
         return b.take();
       };
       Graph all = body(true, true, true), rows = body(true, false, false), columns = body(false, true, false);
-      auto a = cuda::generate_kernel(all), r = cuda::generate_kernel(rows), c = cuda::generate_kernel(columns);
+      auto a = cuda::generate_kernel(all), r = cuda::generate_kernel(rows),
+           c = cuda::generate_kernel(columns);
       auto set = compiled({a, r, c});
       BodyCase one{"sums", all, {}, 1};
       one.ranges.lo = -2, one.ranges.hi = 2;
       auto inputs = inputs_of(one, 5);
       auto together = run(*set, a.name, all, inputs);
-      EXPECT_TRUE(same_bytes(together[0], run(*set, r.name, rows, inputs)[0])) << "row sums " << shape_text(dtype, shape);
-      EXPECT_TRUE(same_bytes(together[1], run(*set, c.name, columns, inputs)[0])) << "column sums " << shape_text(dtype, shape);
+      EXPECT_TRUE(same_bytes(together[0], run(*set, r.name, rows, inputs)[0]))
+          << "row sums " << shape_text(dtype, shape);
+      EXPECT_TRUE(same_bytes(together[1], run(*set, c.name, columns, inputs)[0]))
+          << "column sums " << shape_text(dtype, shape);
     }
   }
 }
 
-// Row sums of exp(x - max) and of one chosen element: alone, and in the kernel that keeps rows of the logits for their gradient.
+// Row sums of exp(x - max) and of one chosen element: alone, and in the kernel that keeps rows of the logits
+// for their gradient.
 TEST_F(CudaKernels, a_loss_has_the_same_bits_beside_its_gradient) {
   for (Shape shape : {Shape{270, 50304}, Shape{33, 50257}, Shape{300, 256}}) {
     auto body = [&](bool gradient) {
@@ -228,21 +241,25 @@ TEST_F(CudaKernels, a_loss_has_the_same_bits_beside_its_gradient) {
     inputs.pop_back();
     auto apart = run_fused(alone, *set, inputs);
     for (size_t o = 0; o < apart.size(); ++o)
-      EXPECT_TRUE(same_bytes(together[o], apart[o])) << "output " << o << " of " << shape_text(DType::bf16, shape);
+      EXPECT_TRUE(same_bytes(together[o], apart[o]))
+          << "output " << o << " of " << shape_text(DType::bf16, shape);
   }
 }
 
 TEST_F(CudaKernels, dropout_has_the_bits_of_the_reference) {
   CaseBuilder b;
   Tensor x = b.in({37, 1000});
-  b.out(apply1("dropout", {x, b.in(DType::i64, {}), b.in(DType::i64, {}), b.in(DType::i64, {})}, {{"p", 0.25}, {"stream", int64_t{77}}}));
+  b.out(apply1("dropout", {x, b.in(DType::i64, {}), b.in(DType::i64, {}), b.in(DType::i64, {})},
+               {{"p", 0.25}, {"stream", int64_t{77}}}));
   Graph body = expanded(b.take());
   KernelSource source = cuda::generate_kernel(body);
   auto set = compiled({source});
   for (int64_t sample : {0, 1, 3}) {
     std::vector<HostTensor> in{random_tensor(DType::f32, {37, 1000}, 3), from_values(DType::i64, {}, {42}),
-                               from_values(DType::i64, {}, {7}), from_values(DType::i64, {}, {static_cast<double>(sample)})};
-    EXPECT_TRUE(same_bytes(run(*set, source.name, body, in)[0], evaluate(body, in)[0])) << "sample " << sample;
+                               from_values(DType::i64, {}, {7}),
+                               from_values(DType::i64, {}, {static_cast<double>(sample)})};
+    EXPECT_TRUE(same_bytes(run(*set, source.name, body, in)[0], evaluate(body, in)[0]))
+        << "sample " << sample;
   }
 }
 
@@ -251,7 +268,8 @@ TEST_F(CudaKernels, travel_as_bytes) {
   b.out(sum(b.in({40, 24}), {0}));
   Graph body = b.take();
   KernelSource source = cuda::generate_kernel(body);
-  auto set = compiled({source}), again = compiled({source}), other = cuda::load_kernels(*device_, set->binary());
+  auto set = compiled({source}), again = compiled({source}),
+       other = cuda::load_kernels(*device_, set->binary());
   EXPECT_FALSE(set->from_cache());
   EXPECT_TRUE(again->from_cache());
   EXPECT_EQ(set->hash(), other->hash());
@@ -265,7 +283,8 @@ TEST_F(CudaKernels, travel_as_bytes) {
     cuda::load_kernels(*device_, cpu::seal("code", "sm_10"));
     FAIL() << "kernels for another device were loaded";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find(str("compiled for \"sm_10\", and this device is \"", device_->target(), "\"")),
+    EXPECT_NE(std::string(error.what())
+                  .find(str("compiled for \"sm_10\", and this device is \"", device_->target(), "\"")),
               std::string::npos)
         << error.what();
   }
@@ -277,23 +296,29 @@ struct Update {
   size_t tensors;  // per-element inputs
   std::vector<double> scalars;
 };
-const Update kUpdates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}}, {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+const Update kUpdates[] = {
+    {"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
+    {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
 
-// With a gate beyond its limit, or no number, a gated update changes nothing; else its bits are those of the update without gates.
+// With a gate beyond its limit, or no number, a gated update changes nothing; else its bits are those of the
+// update without gates.
 TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
-  using Limits = std::numeric_limits<float>; using Gates = std::vector<float>;
+  using Limits = std::numeric_limits<float>;
+  using Gates = std::vector<float>;
   const float inf = Limits::infinity(), nan = Limits::quiet_NaN(), most = Limits::max(), decay = 0.1f;
   const int64_t size = 10007;
   for (const Update& update : kUpdates) {
     const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
-    const KernelSource plain = cuda::generate_multi_tensor(body), gated = cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+    const KernelSource plain = cuda::generate_multi_tensor(body),
+                       gated = cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
     auto set = compiled({plain, gated});
     auto run = [&](const KernelSource& source, std::vector<float> gates) {
       std::vector<Place> places;
       std::vector<void*> table, scalars;
       for (size_t k = 0; k < update.tensors; ++k) {
         HostTensor tensor = random_tensor(DType::f32, {size}, 70 + k, 0.1, 1);
-        if (k == 1 && !gates.empty() && !(std::abs(gates[0]) <= gates[1])) set_double(DType::f32, tensor.data.data(), 5, nan);
+        if (k == 1 && !gates.empty() && !(std::abs(gates[0]) <= gates[1]))
+          set_double(DType::f32, tensor.data.data(), 5, nan);
         places.push_back(place(tensor)), table.push_back(places.back().at);
       }
       for (size_t k = 0; k < update.tensors; ++k)
@@ -301,8 +326,10 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
       std::vector<Place> kept;
       std::vector<double> values = update.scalars;
       values.insert(values.end(), gates.begin(), gates.end());
-      for (double value : values) kept.push_back(place(from_values(DType::f32, {}, {value}))), scalars.push_back(kept.back().at);
-      set->find_multi_tensor(source.name).enqueue(table.data(), &size, &decay, 1, scalars.data(), *stream_, 1);
+      for (double value : values)
+        kept.push_back(place(from_values(DType::f32, {}, {value}))), scalars.push_back(kept.back().at);
+      set->find_multi_tensor(source.name)
+          .enqueue(table.data(), &size, &decay, 1, scalars.data(), *stream_, 1);
       stream_->synchronize();
       std::vector<HostTensor> out;
       for (size_t k = 0; k < update.tensors; ++k)
@@ -310,11 +337,19 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
       return out;
     };
     const auto want = run(plain, {});
-    for (const Gates& gates : {Gates{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}, {nan, most, 2, most}, {1, most, nan, most}, {inf, most, 1, most}, {2.5f, 2, 1, most}}) {
+    for (const Gates& gates : {Gates{1, most, 2, most},
+                               {most, most, -3, most},
+                               {2, 2, 0, 0},
+                               {nan, most, 2, most},
+                               {1, most, nan, most},
+                               {inf, most, 1, most},
+                               {2.5f, 2, 1, most}}) {
       const bool made = std::abs(gates[0]) <= gates[1] && std::abs(gates[2]) <= gates[3];
       const auto got = run(gated, gates);
       for (size_t k = 0; k < want.size(); ++k)
-        EXPECT_TRUE(same_bytes(got[k], made ? want[k] : random_tensor(DType::f32, {size}, 70 + (k == 0 ? 0 : k + 1), 0.1, 1))) << update.op;
+        EXPECT_TRUE(same_bytes(
+            got[k], made ? want[k] : random_tensor(DType::f32, {size}, 70 + (k == 0 ? 0 : k + 1), 0.1, 1)))
+            << update.op;
     }
   }
 }
@@ -338,18 +373,22 @@ TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
     std::vector<std::vector<HostTensor>> in(sizes.size());
     for (size_t i = 0; i < sizes.size(); ++i) {
       decays.push_back(static_cast<float>(i % 3) * 0.1f);
-      for (size_t k = 0; k < update.tensors; ++k) in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
+      for (size_t k = 0; k < update.tensors; ++k)
+        in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
     }
     std::vector<std::vector<HostTensor>> aligned;
     for (size_t offset : {0, 4, 12}) {  // bytes behind an aligned address
       std::vector<Place> places;
       std::vector<void*> table;
       for (size_t i = 0; i < sizes.size(); ++i) {
-        for (const auto& tensor : in[i]) places.push_back(place(tensor, offset)), table.push_back(places.back().at);
+        for (const auto& tensor : in[i])
+          places.push_back(place(tensor, offset)), table.push_back(places.back().at);
         for (size_t k = 0; k + 1 < update.tensors; ++k)
-          places.push_back(place(nullptr, static_cast<size_t>(sizes[i]) * 4, k == 0 ? 0 : offset)), table.push_back(places.back().at);
+          places.push_back(place(nullptr, static_cast<size_t>(sizes[i]) * 4, k == 0 ? 0 : offset)),
+              table.push_back(places.back().at);
       }
-      kernel.enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()), scalar_pointers.data(), *stream_, 1);
+      kernel.enqueue(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()),
+                     scalar_pointers.data(), *stream_, 1);
       stream_->synchronize();
       std::vector<std::vector<HostTensor>> out(sizes.size());
       const size_t columns = 2 * update.tensors - 1;
@@ -359,39 +398,47 @@ TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
       if (offset == 0) aligned = out;
       for (size_t i = 0; i < sizes.size(); ++i)
         for (size_t k = 0; k < out[i].size(); ++k)
-          EXPECT_TRUE(same_bytes(out[i][k], aligned[i][k])) << update.op << " tensor " << i << ", offset " << offset;
+          EXPECT_TRUE(same_bytes(out[i][k], aligned[i][k]))
+              << update.op << " tensor " << i << ", offset " << offset;
     }
     for (size_t i = 0; i < sizes.size(); ++i) {
       Graph graph;
       graph.mesh = Mesh{{}, {}};
       std::vector<ValueId> ids;
       std::vector<std::pair<DType, Shape>> types;
-      for (size_t k = 0; k < update.tensors; ++k) ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
-      for (size_t k = 0; k < scalars.size(); ++k) ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
+      for (size_t k = 0; k < update.tensors; ++k)
+        ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
+      for (size_t k = 0; k < scalars.size(); ++k)
+        ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
       for (size_t k = 0; k + 1 < update.tensors; ++k) types.emplace_back(DType::f32, Shape{sizes[i]});
       Attrs attrs = update.attrs;
       attrs.set("weight_decay", static_cast<double>(decays[i]));
-      for (ValueId v : graph.append(update.op, ids, attrs, types)) graph.add_output(OutputKind::value, str("y", v), v);
+      for (ValueId v : graph.append(update.op, ids, attrs, types))
+        graph.add_output(OutputKind::value, str("y", v), v);
       auto inputs = in[i];
       inputs.insert(inputs.end(), scalars.begin(), scalars.end());
       auto want = evaluate(graph, inputs);
-      for (size_t k = 0; k < want.size(); ++k) expect_near(aligned[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
+      for (size_t k = 0; k < want.size(); ++k)
+        expect_near(aligned[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
     }
     // In place, from a captured piece of work.
     std::vector<Place> places;
     std::vector<void*> table;
-    for (size_t k = 0; k < update.tensors; ++k) places.push_back(place(in[7][k])), table.push_back(places.back().at);
+    for (size_t k = 0; k < update.tensors; ++k)
+      places.push_back(place(in[7][k])), table.push_back(places.back().at);
     for (size_t k = 0; k < update.tensors; ++k)
       if (k != 1) table.push_back(places[k].at);
     const int64_t size = sizes[7];
-    auto work =
-        device_->capture(*stream_, [&] { kernel.enqueue(table.data(), &size, &decays[7], 1, scalar_pointers.data(), *stream_, 1); });
+    auto work = device_->capture(*stream_, [&] {
+      kernel.enqueue(table.data(), &size, &decays[7], 1, scalar_pointers.data(), *stream_, 1);
+    });
     ASSERT_TRUE(work);
     work->launch(*stream_);
     stream_->synchronize();
     for (size_t k = 0, o = 0; k < update.tensors; ++k) {
       if (k == 1) continue;
-      EXPECT_TRUE(same_bytes(fetched(places[k], DType::f32, {size}), aligned[7][o++])) << update.op << " in place, tensor " << k;
+      EXPECT_TRUE(same_bytes(fetched(places[k], DType::f32, {size}), aligned[7][o++]))
+          << update.op << " in place, tensor " << k;
     }
   }
 }

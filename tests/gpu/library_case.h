@@ -1,4 +1,5 @@
-// What the tests of CUDA library calls share: a device or a skip, arrays with random or poisoned contents, calls run twice.
+// What the tests of CUDA library calls share: a device or a skip, arrays with random or poisoned contents,
+// calls run twice.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,23 +46,28 @@ class LibraryCase : public ::testing::Test {
       if (is_float(dtype)) {
         set_double(dtype, out.host.data(), i, draw(engine_));
       } else {
-        set_int(dtype, out.host.data(), i, static_cast<int64_t>(engine_() | (static_cast<uint64_t>(engine_()) << 32)));
+        set_int(dtype, out.host.data(), i,
+                static_cast<int64_t>(engine_() | (static_cast<uint64_t>(engine_()) << 32)));
       }
     }
     upload(out);
     return out;
   }
   void upload(Array& array) {
-    if (array.host.bytes()) copy_to_device(*device_, array.device.data(), array.host.data(), array.host.bytes());
+    if (array.host.bytes())
+      copy_to_device(*device_, array.device.data(), array.host.data(), array.host.bytes());
   }
   void download(Array& array) {
-    if (array.host.bytes()) copy_to_host(*device_, array.host.data(), array.device.data(), array.host.bytes());
+    if (array.host.bytes())
+      copy_to_host(*device_, array.host.data(), array.device.data(), array.host.bytes());
   }
   static bool same_bits(const Array& a, const Array& b) {
-    return a.host.bytes() == b.host.bytes() && (a.host.bytes() == 0 || std::memcmp(a.host.data(), b.host.data(), a.host.bytes()) == 0);
+    return a.host.bytes() == b.host.bytes() &&
+           (a.host.bytes() == 0 || std::memcmp(a.host.data(), b.host.data(), a.host.bytes()) == 0);
   }
 
-  // Runs the call twice, plainly and as captured work, over poisoned outputs and workspace; the bits are equal. Gives the output.
+  // Runs the call twice, plainly and as captured work, over poisoned outputs and workspace; the bits are
+  // equal. Gives the output.
   Array run(const LibraryCall& call, const std::vector<const Array*>& in, DType dtype, int64_t count) {
     std::vector<Array> out;
     for (int pass = 0; pass < 2; ++pass) {

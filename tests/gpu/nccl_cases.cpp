@@ -22,9 +22,12 @@ namespace {
 template <class T>
 class OnDevice {
  public:
-  OnDevice(cuda::CudaDevice& device, size_t count) : device_(device), count_(count), data_(count * sizeof(T), device.memory()) {}
+  OnDevice(cuda::CudaDevice& device, size_t count)
+      : device_(device), count_(count), data_(count * sizeof(T), device.memory()) {}
   T* data() const { return data_.as<T>(); }
-  void put(const std::vector<T>& values) { copy_to_device(device_, data(), values.data(), values.size() * sizeof(T)); }
+  void put(const std::vector<T>& values) {
+    copy_to_device(device_, data(), values.data(), values.size() * sizeof(T));
+  }
   std::vector<T> get() const {
     std::vector<T> out(count_);
     copy_to_host(device_, out.data(), data(), count_ * sizeof(T));
@@ -67,8 +70,9 @@ std::vector<Conformance::Case> Conformance::cases() {
                    const World& world = *rank_.world;
                    expect(all()->size() == world.size() && all()->rank() == world.rank(), "rank in all");
                    if (world.rank() == 0)
-                     std::printf("NCCL %s, %s, communicator of %d ranks: %s\n", nccl_version().c_str(), rank_.device->describe().c_str(),
-                                 world.size(), bytes_text(static_cast<double>(communicator_bytes(*all()))).c_str());
+                     std::printf("NCCL %s, %s, communicator of %d ranks: %s\n", nccl_version().c_str(),
+                                 rank_.device->describe().c_str(), world.size(),
+                                 bytes_text(static_cast<double>(communicator_bytes(*all()))).c_str());
                  }});
   out.push_back({"split", [this] {
                    const World& world = *rank_.world;
@@ -77,7 +81,8 @@ std::vector<Conformance::Case> Conformance::cases() {
                  }});
   for (bool part : {false, true})
     for (const auto& one : conformance::group_cases()) {
-      if (one.name == "tags" || one.name == "start_returns_at_once") continue;  // NCCL has neither tags nor messages that overtake
+      if (one.name == "tags" || one.name == "start_returns_at_once")
+        continue;  // NCCL has neither tags nor messages that overtake
       out.push_back({str(part ? "half/" : "all/", one.name), [this, part, one] {
                        auto group = part ? half() : all();
                        if (one.name == "send_recv" && group->size() == 1) return;  // nobody to send to
@@ -88,7 +93,8 @@ std::vector<Conformance::Case> Conformance::cases() {
 }
 
 void order_case(const Rank& rank) {
-  // The collective sees a copy that stands before it on the stream, and the copy behind the wait sees the result.
+  // The collective sees a copy that stands before it on the stream, and the copy behind the wait sees the
+  // result.
   auto group = nccl_group(*rank.device, *rank.world->group(), "order", true);
   auto stream = rank.device->make_stream();
   const int n = group->size();
@@ -107,7 +113,8 @@ void order_case(const Rank& rank) {
     for (size_t i = 0; i < kCount; ++i) {
       float wanted = 0;
       for (int r = 0; r < n; ++r) wanted += static_cast<float>((i + round + r) % 97);
-      expect_element(got[i] == wanted, "round ", round, ", element ", i, " is ", got[i], ", expected ", wanted);
+      expect_element(got[i] == wanted, "round ", round, ", element ", i, " is ", got[i], ", expected ",
+                     wanted);
     }
   }
 }
@@ -120,19 +127,27 @@ void capture_case(const Rank& rank) {
   for (int64_t count : {1, 1023, 300001}) {
     auto total = static_cast<size_t>(count * n);
     OnDevice<float> in(device, total), exchanged(device, total);
-    OnDevice<uint16_t> mine(device, static_cast<size_t>(count)), gathered(device, total), uneven(device, total + n * n);
+    OnDevice<uint16_t> mine(device, static_cast<size_t>(count)), gathered(device, total),
+        uneven(device, total + n * n);
     OnDevice<int64_t> words(device, 8);
     std::vector<int64_t> parts(n, count), uneven_counts;
     int64_t before = 0;
-    for (int r = 0; r < n; ++r) uneven_counts.push_back(count + r - (n - 1)), before += r < me ? std::max<int64_t>(0, uneven_counts[r]) : 0;
+    for (int r = 0; r < n; ++r)
+      uneven_counts.push_back(count + r - (n - 1)),
+          before += r < me ? std::max<int64_t>(0, uneven_counts[r]) : 0;
     for (auto& one : uneven_counts) one = std::max<int64_t>(0, one);
     auto graph = device.capture(*stream, [&] {
-      auto exchange = group->start(AllToAll{in.data(), exchanged.data(), parts, parts, DType::f32}, "gradients", *stream);
+      auto exchange =
+          group->start(AllToAll{in.data(), exchanged.data(), parts, parts, DType::f32}, "gradients", *stream);
       auto sum = group->start(AllReduce{words.data(), words.data(), 8, DType::i64}, "norm", *stream);
       exchange->wait(*stream);
       sum->wait(*stream);
-      group->start(AllGather{mine.data(), gathered.data(), parts, DType::bf16}, "weights", *stream)->wait(*stream);
-      group->start(AllGather{mine.data(), uneven.data(), uneven_counts, DType::bf16}, "uneven weights", *stream)->wait(*stream);
+      group->start(AllGather{mine.data(), gathered.data(), parts, DType::bf16}, "weights", *stream)
+          ->wait(*stream);
+      group
+          ->start(AllGather{mine.data(), uneven.data(), uneven_counts, DType::bf16}, "uneven weights",
+                  *stream)
+          ->wait(*stream);
       group->start(Barrier{}, "captured barrier", *stream)->wait(*stream);
     });
     expect(graph != nullptr && graph->nodes() > 0, "the device captures");
@@ -145,7 +160,8 @@ void capture_case(const Rank& rank) {
       for (int r = 0; r < n; ++r) {
         for (auto& value : ins[r]) value = static_cast<float>(static_cast<int32_t>(random()));
         for (auto& value : weights[r]) value = static_cast<uint16_t>(random());
-        for (int i = 0; i < 8; ++i) addends[r][i] = static_cast<int64_t>(random() >> 4), sums[i] += addends[r][i];
+        for (int i = 0; i < 8; ++i)
+          addends[r][i] = static_cast<int64_t>(random() >> 4), sums[i] += addends[r][i];
       }
       in.put(ins[me]), mine.put(weights[me]), words.put(addends[me]);
       exchanged.put(std::vector<float>(total, -7)), gathered.put(std::vector<uint16_t>(total, 0xA7A7));
@@ -158,24 +174,29 @@ void capture_case(const Rank& rank) {
       size_t at = 0;
       for (int r = 0; r < n; ++r) {
         for (int64_t i = 0; i < count; ++i) {
-          expect_element(got[r * count + i] == ins[r][me * count + i], "captured all_to_all, round ", round, ", from ", r, ", element ", i);
-          expect_element(got_weights[r * count + i] == weights[r][i], "captured all_gather, round ", round, ", from ", r, ", element ", i);
+          expect_element(got[r * count + i] == ins[r][me * count + i], "captured all_to_all, round ", round,
+                         ", from ", r, ", element ", i);
+          expect_element(got_weights[r * count + i] == weights[r][i], "captured all_gather, round ", round,
+                         ", from ", r, ", element ", i);
         }
         for (int64_t i = 0; i < uneven_counts[r]; ++i)
-          expect_element(got_uneven[at++] == weights[r][i], "captured uneven all_gather, round ", round, ", from ", r, ", element ", i);
+          expect_element(got_uneven[at++] == weights[r][i], "captured uneven all_gather, round ", round,
+                         ", from ", r, ", element ", i);
       }
       // The same communicator outside the graph, between its launches.
       OnDevice<int64_t> eager(device, 1);
       eager.put({int64_t{me} + round});
       group->start(AllReduce{eager.data(), eager.data(), 1, DType::i64}, "between", *stream)->wait(*stream);
       wait_for(*stream, *group);
-      expect(eager.get()[0] == int64_t{n} * (n - 1) / 2 + int64_t{n} * round, "a collective between the launches of a graph");
+      expect(eager.get()[0] == int64_t{n} * (n - 1) / 2 + int64_t{n} * round,
+             "a collective between the launches of a graph");
     }
   }
 }
 
 void record_case(const Rank& rank) {
-  auto path = std::filesystem::temp_directory_path() / str("gpu_nccl_flight_", getpid(), "_", rank.world->rank());
+  auto path =
+      std::filesystem::temp_directory_path() / str("gpu_nccl_flight_", getpid(), "_", rank.world->rank());
   // One recorder per process: with ranks as threads, rank 0 has it.
   const bool threads = std::getenv("OMPI_COMM_WORLD_RANK") == nullptr && rank.world->size() > 1;
   if (threads) return;
@@ -213,7 +234,9 @@ void record_case(const Rank& rank) {
 void mesh_case(const Rank& rank) {
   int n = rank.world->size();
   auto whole = live_mesh(rank.world, Mesh{{n}, {"dp_replicate"}}, *rank.device);
-  expect(whole.device_data && whole.device_data->size() == n && whole.device_data->rank() == whole.data->rank(), "the device's data group");
+  expect(
+      whole.device_data && whole.device_data->size() == n && whole.device_data->rank() == whole.data->rank(),
+      "the device's data group");
   expect(whole.device_data->capturable(), "the device's data group is capturable");
   if (n % 2 || n < 4) return;
   DeviceMesh mesh(rank.world, Mesh{{n / 2, 2}, {"dp_replicate", "tp"}}, rank.device.get());

@@ -1,10 +1,11 @@
-// NCCL's group on GPUs, one rank per GPU. Prints PASS or FAIL per case, and the count of both at the end; a case that fails does not keep
-// the next ones from running. Exit code 0 or 1; skips, saying why, where GPUs are missing.
+// NCCL's group on GPUs, one rank per GPU. Prints PASS or FAIL per case, and the count of both at the end; a
+// case that fails does not keep the next ones from running. Exit code 0 or 1; skips, saying why, where GPUs
+// are missing.
 //   mpirun -n 4 gpu_nccl_ranks                    all cases, ranks are processes
 //   gpu_nccl_ranks --threads 4                    the same, ranks are threads: needs no MPI launcher
-//   mpirun -n 2 gpu_nccl_ranks lost_alone sleep   one rank is lost in a collective; passes by what rank 0 says
-//   mpirun -n 2 gpu_nccl_ranks lost_in_graph sleep
-//   mpirun --enable-recovery -n 2 gpu_nccl_ranks lost_in_graph exit
+//   mpirun -n 2 gpu_nccl_ranks lost_alone sleep   one rank is lost in a collective; passes by what rank 0
+//   says mpirun -n 2 gpu_nccl_ranks lost_in_graph sleep mpirun --enable-recovery -n 2 gpu_nccl_ranks
+//   lost_in_graph exit
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -56,8 +57,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// All cases, also after one that failed, as long as the ranks can still meet on the host and there is time. Whether one failed anywhere is
-// agreed after each. Returns whether all passed, the same on every rank.
+// All cases, also after one that failed, as long as the ranks can still meet on the host and there is time.
+// Whether one failed anywhere is agreed after each. Returns whether all passed, the same on every rank.
 bool run_all(const gpu_nccl::Rank& rank) {
   constexpr double kSeconds = 200;
   World& world = *rank.world;
@@ -68,7 +69,8 @@ bool run_all(const gpu_nccl::Rank& rank) {
   cases.push_back({"record", [&] { gpu_nccl::record_case(rank); }});
   cases.push_back({"mesh", [&] { gpu_nccl::mesh_case(rank); }});
   auto verdicts = world.split(0, world.rank(), "verdicts");
-  verdicts->set_deadline(3 * world.group()->deadline() + 60);  // a peer may wait in a case for its deadline, and again to end its groups
+  verdicts->set_deadline(3 * world.group()->deadline() +
+                         60);  // a peer may wait in a case for its deadline, and again to end its groups
   auto begin = std::chrono::steady_clock::now();
   std::vector<std::string> failed;
   size_t done = 0;
@@ -79,7 +81,8 @@ bool run_all(const gpu_nccl::Rank& rank) {
       cases[done].run();
     } catch (const std::exception& error) {
       verdict[0] = 1;
-      std::printf("FAIL %s on rank %d of %d: %s\n", cases[done].name.c_str(), world.rank(), world.size(), error.what()),
+      std::printf("FAIL %s on rank %d of %d: %s\n", cases[done].name.c_str(), world.rank(), world.size(),
+                  error.what()),
           std::fflush(stdout);
     }
     verdict[1] = world.rank() == 0 && seconds_since(begin) > kSeconds;
@@ -89,15 +92,18 @@ bool run_all(const gpu_nccl::Rank& rank) {
       failed.push_back(cases[done].name);
       suite.forget();
     } else if (world.rank() == 0) {
-      std::printf("PASS %s on %d ranks, %.2f s\n", cases[done].name.c_str(), world.size(), seconds_since(since)), std::fflush(stdout);
+      std::printf("PASS %s on %d ranks, %.2f s\n", cases[done].name.c_str(), world.size(),
+                  seconds_since(since)),
+          std::fflush(stdout);
     }
   }
   const bool passed = failed.empty() && done == cases.size();
   if (world.rank() == 0) {
     std::string which;
     for (const auto& name : failed) which += str(" ", name);
-    std::printf("%s: %zu cases on %d ranks, %zu failed, %zu not run, %.2f s%s%s\n", passed ? "PASS" : "FAIL", cases.size(), world.size(),
-                failed.size(), cases.size() - done, seconds_since(begin), which.empty() ? "" : "; failed:", which.c_str());
+    std::printf("%s: %zu cases on %d ranks, %zu failed, %zu not run, %.2f s%s%s\n", passed ? "PASS" : "FAIL",
+                cases.size(), world.size(), failed.size(), cases.size() - done, seconds_since(begin),
+                which.empty() ? "" : "; failed:", which.c_str());
     std::fflush(stdout);
   }
   barrier(*verdicts, "said");
@@ -107,9 +113,11 @@ bool run_all(const gpu_nccl::Rank& rank) {
 [[noreturn]] void run_lost(const gpu_nccl::Rank& rank, const Options& options) {
   try {
     std::string said = gpu_nccl::lost_case(rank, options.scene == "lost_in_graph", options.exits);
-    std::printf("PASS %s on rank %d of %d: %s\n", options.scene.c_str(), rank.world->rank(), rank.world->size(), said.c_str());
+    std::printf("PASS %s on rank %d of %d: %s\n", options.scene.c_str(), rank.world->rank(),
+                rank.world->size(), said.c_str());
   } catch (const std::exception& error) {
-    std::printf("FAIL %s on rank %d of %d: %s\n", options.scene.c_str(), rank.world->rank(), rank.world->size(), error.what());
+    std::printf("FAIL %s on rank %d of %d: %s\n", options.scene.c_str(), rank.world->rank(),
+                rank.world->size(), error.what());
     World::leave(1);
   }
   World::leave(0);
@@ -128,14 +136,16 @@ int main(int argc, char** argv) {
   setenv("LOCKSTEP_DEADLINE", "30", 0);
   try {
     if (options.threads > 0) {
-      if (std::string why = missing(options.threads); !why.empty()) return std::printf("SKIP: %s\n", why.c_str()), 0;
+      if (std::string why = missing(options.threads); !why.empty())
+        return std::printf("SKIP: %s\n", why.c_str()), 0;
       with_world(options.threads, [&](std::shared_ptr<World> world) { run(world, world->rank(), options); });
     } else {
       auto world = open_world();
       std::string why = missing(local("OMPI_COMM_WORLD_LOCAL_SIZE", world->size()));
       int64_t skips = why.empty() ? 0 : 1;
       all_reduce(*world->group(), {&skips, &skips, 1, DType::i64, ReduceOp::max});
-      if (skips && world->rank() == 0) std::printf("SKIP: %s\n", why.empty() ? "another rank has no GPU" : why.c_str());
+      if (skips && world->rank() == 0)
+        std::printf("SKIP: %s\n", why.empty() ? "another rank has no GPU" : why.c_str());
       if (!skips) run(world, local("OMPI_COMM_WORLD_LOCAL_RANK", world->rank()), options);
       world->finish();
     }

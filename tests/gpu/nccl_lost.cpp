@@ -26,8 +26,10 @@ std::string lost_case(const Rank& rank, bool graph, bool exits) {
   int64_t part = static_cast<int64_t>(kCount) / world.size();
   std::vector<int64_t> parts(world.size(), part);
   auto enqueue = [&] {
-    group->start(AllToAll{data.data(), out.data(), parts, parts, DType::f32}, "gradients", *stream)->wait(*stream);
-    group->start(AllReduce{out.data(), out.data(), static_cast<int64_t>(kCount), DType::f32}, "norm", *stream)->wait(*stream);
+    group->start(AllToAll{data.data(), out.data(), parts, parts, DType::f32}, "gradients", *stream)
+        ->wait(*stream);
+    group->start(AllReduce{out.data(), out.data(), static_cast<int64_t>(kCount), DType::f32}, "norm", *stream)
+        ->wait(*stream);
   };
   std::unique_ptr<CapturedWork> step;
   if (graph) step = device.capture(*stream, enqueue);
@@ -59,7 +61,9 @@ std::string lost_case(const Rank& rank, bool graph, bool exits) {
   expect(said.find("group \"data\"") != std::string::npos, said);
   if (!exits) {  // an exit may be noticed earlier, and then in NCCL's words
     expect(seconds > kDeadline - 0.5, str("the error came after ", seconds, " s: ", said));
-    expect(said.find("did not complete within 5 s") != std::string::npos || said.find("after at most 5 s") != std::string::npos, said);
+    expect(said.find("did not complete within 5 s") != std::string::npos ||
+               said.find("after at most 5 s") != std::string::npos,
+           said);
     expect(said.find(graph ? "graph \"step 17\"" : "all_to_all \"gradients\"") != std::string::npos, said);
   }
   // The stream ends, and the group says so to everybody who comes later.
@@ -67,7 +71,8 @@ std::string lost_case(const Rank& rank, bool graph, bool exits) {
   auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   bool ended = false;
   try {
-    while (!(ended = end->done()) && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!(ended = end->done()) && std::chrono::steady_clock::now() < patience)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } catch (const Error&) { ended = true; }
   expect(ended, "the stream still runs ten seconds after the communicator was aborted");
   try {

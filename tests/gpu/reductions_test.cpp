@@ -57,7 +57,8 @@ class GpuReductions : public ::testing::Test {
     if (!halves.empty()) std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
   }
   // Bits, so that -0 and NaN count.
-  static void expect_equal(const std::vector<float>& got, const std::vector<float>& want, const std::string& what) {
+  static void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
+                           const std::string& what) {
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i)
       ASSERT_EQ(std::bit_cast<uint32_t>(got[i]), std::bit_cast<uint32_t>(want[i]))
@@ -72,14 +73,17 @@ class GpuReductions : public ::testing::Test {
 };
 
 TEST_F(GpuReductions, accumulates_like_the_cpu) {
-  const std::vector<std::pair<int64_t, int64_t>> places{{0, 1}, {3, 5}, {8, 8191}, {8200, 8192}, {16393, 70001}, {86395, 3}};
+  const std::vector<std::pair<int64_t, int64_t>> places{{0, 1},       {3, 5},         {8, 8191},
+                                                        {8200, 8192}, {16393, 70001}, {86395, 3}};
   const int64_t elements = 86400;
   for (size_t lefts : {0, 1, 2, 3, 4, 8, 10})
     for (int64_t shift : {0, 1, 3})       // of the partials
       for (bool aligned : {true, false})  // gradients
-        for (auto [in_place, dtype] : {std::pair{true, DType::f32}, {false, DType::f32}, {true, DType::bf16}, {false, DType::bf16}}) {
+        for (auto [in_place, dtype] :
+             {std::pair{true, DType::f32}, {false, DType::f32}, {true, DType::bf16}, {false, DType::bf16}}) {
           if (in_place && lefts == 0) continue;
-          const std::string what = str(lefts, " lefts, shift ", shift, ", aligned ", aligned, ", in place ", in_place, ", ", name(dtype));
+          const std::string what = str(lefts, " lefts, shift ", shift, ", aligned ", aligned, ", in place ",
+                                       in_place, ", ", name(dtype));
           std::vector<std::vector<float>> gradients, partials;
           std::vector<Buffer> on_gpu;
           std::vector<Reductions::Run> runs, gpu_runs;
@@ -118,22 +122,24 @@ const std::vector<Case> kCases{{1, 1},    {5, 1},    {100001, 1}, {0, 5},    {3,
                                {21, 768}, {7, 3072}, {3, 4096},   {3, 4097}, {2, 50304}, {1, 300001}};
 
 TEST_F(GpuReductions, sums_trees_and_squares_rows) {
-  for (const std::vector<int>& merges :
-       std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 0, 0, 3}, {0, 1, 0, 2, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
+  for (const std::vector<int>& merges : std::vector<std::vector<int>>{
+           {0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 0, 0, 3}, {0, 1, 0, 2, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
     for (auto [shift, halves] : {std::pair{size_t{0}, false}, {1, false}, {0, true}, {1, true}}) {
       std::vector<std::vector<float>> keep;
       std::vector<Buffer> on_gpu;
       std::vector<std::vector<double>> squares;
       std::vector<Reductions::Sum> sums, gpu_sums;
       keep.reserve(1000), squares.reserve(1000), on_gpu.reserve(3000);
-      // All cases three times over, so that more tensors come than one launch holds; every third without squares.
+      // All cases three times over, so that more tensors come than one launch holds; every third without
+      // squares.
       for (int again = 0; again < 3; ++again)
         for (const Case& c : kCases) {
           const auto n = static_cast<size_t>(c.rows * c.width);
           Reductions::Sum sum{{}, merges, c.rows, c.width, nullptr, nullptr}, gpu_sum = sum;
           for (size_t s = 0; s < merges.size(); ++s) {
             keep.push_back(random(n + shift * (s % 4)));
-            const DType dtype = halves && (s + static_cast<size_t>(again)) % 2 == 0 ? DType::bf16 : DType::f32;
+            const DType dtype =
+                halves && (s + static_cast<size_t>(again)) % 2 == 0 ? DType::bf16 : DType::f32;
             if (dtype == DType::bf16) to_halves(keep.back());
             on_gpu.push_back(upload(keep.back()));
             const size_t begin = shift * (s % 4) * size_of(dtype);
@@ -146,17 +152,19 @@ TEST_F(GpuReductions, sums_trees_and_squares_rows) {
           gpu_sum.out = on_gpu.back().as<float>();
           squares.push_back(std::vector<double>(static_cast<size_t>(c.rows), kPoison));
           on_gpu.push_back(upload(squares.back()));
-          if (again < 2) sum.row_squares = squares.back().data(), gpu_sum.row_squares = on_gpu.back().as<double>();
+          if (again < 2)
+            sum.row_squares = squares.back().data(), gpu_sum.row_squares = on_gpu.back().as<double>();
           sums.push_back(sum), gpu_sums.push_back(gpu_sum);
         }
       gpu->sum(gpu_sums, *stream);
       cpu->sum(sums, *host);
       for (size_t i = 0; i < sums.size(); ++i) {
         const auto rows = static_cast<size_t>(sums[i].rows), n = rows * static_cast<size_t>(sums[i].width);
-        const std::string what =
-            str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width, ", shift ", shift, halves ? ", bf16 among them" : "");
+        const std::string what = str(merges.size(), " sources, ", sums[i].rows, " x ", sums[i].width,
+                                     ", shift ", shift, halves ? ", bf16 among them" : "");
         const size_t buffers = merges.size() + 2;
-        expect_equal(download<float>(on_gpu[i * buffers + merges.size()], n), std::vector<float>(sums[i].out, sums[i].out + n), what);
+        expect_equal(download<float>(on_gpu[i * buffers + merges.size()], n),
+                     std::vector<float>(sums[i].out, sums[i].out + n), what);
         const auto got = download<double>(on_gpu[i * buffers + merges.size() + 1], rows);
         for (size_t r = 0; r < rows; ++r) {
           if (!sums[i].row_squares) {
@@ -168,20 +176,23 @@ TEST_F(GpuReductions, sums_trees_and_squares_rows) {
             const long double x = sums[i].out[static_cast<int64_t>(r) * sums[i].width + j];
             want += x * x;
           }
-          ASSERT_LE(std::abs(got[r] - static_cast<double>(want)), 1e-15 * static_cast<double>(want)) << what << ", row " << r;
+          ASSERT_LE(std::abs(got[r] - static_cast<double>(want)), 1e-15 * static_cast<double>(want))
+              << what << ", row " << r;
         }
       }
     }
 }
 
-// A row's squares are a function of the row: not of where it lies, of how many sources made it, or of the rows beside it.
+// A row's squares are a function of the row: not of where it lies, of how many sources made it, or of the
+// rows beside it.
 TEST_F(GpuReductions, squares_depend_on_the_row_alone) {
   for (const Case& c : kCases) {
     if (c.rows * c.width == 0) continue;
     const auto n = static_cast<size_t>(c.rows * c.width), rows = static_cast<size_t>(c.rows);
     const std::vector<float> values = random(n);
     const Buffer zeros = upload(std::vector<float>(n, 0.0f));
-    const Buffer out(n * sizeof(float) + 64, device->memory()), squares(rows * sizeof(double), device->memory());
+    const Buffer out(n * sizeof(float) + 64, device->memory()),
+        squares(rows * sizeof(double), device->memory());
     std::vector<double> first;
     auto run = [&](std::vector<Reductions::Sum> sums, const std::string& what) {
       gpu->sum(sums, *stream);
@@ -200,13 +211,24 @@ TEST_F(GpuReductions, squares_depend_on_the_row_alone) {
       const std::string what = str("shift ", shift);
       run({{{from}, {0}, c.rows, c.width, out.as<float>(), squares.as<double>()}}, what + ", one source");
       run({{{from}, {0}, c.rows, c.width, from, squares.as<double>()}}, what + ", in place");
-      run({{{from, zeros.as<float>()}, {0, 1}, c.rows, c.width, out.as<float>() + 4 - shift, squares.as<double>()}},
+      run({{{from, zeros.as<float>()},
+            {0, 1},
+            c.rows,
+            c.width,
+            out.as<float>() + 4 - shift,
+            squares.as<double>()}},
           what + ", two sources");
       // As ranks would share the rows.
       std::vector<Reductions::Sum> parts;
-      for (int64_t row = 0, part = 1; row < c.rows; row += part, part = std::min(2 * part + 1, std::max<int64_t>(c.rows - row, 1))) {
+      for (int64_t row = 0, part = 1; row < c.rows;
+           row += part, part = std::min(2 * part + 1, std::max<int64_t>(c.rows - row, 1))) {
         part = std::min(part, c.rows - row);
-        parts.push_back({{from + row * c.width}, {0}, part, c.width, out.as<float>() + row * c.width, squares.as<double>() + row});
+        parts.push_back({{from + row * c.width},
+                         {0},
+                         part,
+                         c.width,
+                         out.as<float>() + row * c.width,
+                         squares.as<double>() + row});
       }
       run(parts, what + ", rows apart");
     }
@@ -244,7 +266,8 @@ TEST_F(GpuReductions, limbs_and_norm_have_the_bits_of_the_cpu) {
     // In up to three arrays, one of them empty.
     const Buffer data = upload(set);
     const auto n = static_cast<int64_t>(set.size()), cut = n / 3;
-    const std::vector<Reductions::Doubles> addends{{data.as<double>(), cut}, {nullptr, 0}, {data.as<double>() + cut, n - cut}};
+    const std::vector<Reductions::Doubles> addends{
+        {data.as<double>(), cut}, {nullptr, 0}, {data.as<double>() + cut, n - cut}};
     gpu->limbs(addends, words.as<int64_t>(), *stream);
     gpu->norm_of_limbs(words.as<int64_t>(), norm.as<float>(), *stream);
     Limbs want;
@@ -256,12 +279,14 @@ TEST_F(GpuReductions, limbs_and_norm_have_the_bits_of_the_cpu) {
     if (std::isnan(expected))
       ASSERT_TRUE(std::isnan(got));
     else
-      ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(expected)) << set.size() << " values from " << (n ? set[0] : 0);
+      ASSERT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(expected))
+          << set.size() << " values from " << (n ? set[0] : 0);
   }
   // Words of ranks added as integers: digits of more than 40 bits.
   for (int i = 0; i < 200; ++i) {
     Limbs sum;
-    for (int w = 0; w < 6; ++w) sum.words[w] = static_cast<int64_t>(rng() & 1 ? uint64_t{rng()} << 20 | rng() : 0) >> (i % 50);
+    for (int w = 0; w < 6; ++w)
+      sum.words[w] = static_cast<int64_t>(rng() & 1 ? uint64_t{rng()} << 20 | rng() : 0) >> (i % 50);
     const Buffer given = upload(std::vector<int64_t>(sum.words, sum.words + 8));
     gpu->norm_of_limbs(given.as<int64_t>(), norm.as<float>(), *stream);
     ASSERT_EQ(std::bit_cast<uint32_t>(download<float>(norm, 1)[0]), std::bit_cast<uint32_t>(sum.norm())) << i;
@@ -293,7 +318,8 @@ TEST_F(GpuReductions, copies_bytes_at_any_place_and_adds_integers) {
   ASSERT_EQ(download<unsigned char>(target, want.size()), want);
 
   std::vector<int64_t> totals(1001), addend(1001);
-  for (size_t i = 0; i < totals.size(); ++i) totals[i] = int64_t{1} << (i % 60), addend[i] = -static_cast<int64_t>(i);
+  for (size_t i = 0; i < totals.size(); ++i)
+    totals[i] = int64_t{1} << (i % 60), addend[i] = -static_cast<int64_t>(i);
   const Buffer gpu_totals = upload(totals), gpu_addend = upload(addend);
   gpu->add(gpu_totals.as<int64_t>(), gpu_addend.as<int64_t>(), 1001, *stream);
   gpu->add(gpu_totals.as<int64_t>(), gpu_addend.as<int64_t>(), 0, *stream);
@@ -314,7 +340,8 @@ TEST_F(GpuReductions, checksums_are_those_of_the_cpu) {
     far.push_back({kept.back().data(), one.size()});
   }
   for (const auto& one : bytes) near.push_back({one.data(), one.size()});
-  Buffer sums = upload(std::vector<uint64_t>(far.size(), 77)), yes = upload(std::vector<int64_t>{1}), no = upload(std::vector<int64_t>{0});
+  Buffer sums = upload(std::vector<uint64_t>(far.size(), 77)), yes = upload(std::vector<int64_t>{1}),
+         no = upload(std::vector<int64_t>{0});
   const int64_t wanted = 1;
   std::vector<uint64_t> want(near.size());
   cpu->checksums(near, want.data(), &wanted, *host);
@@ -328,11 +355,14 @@ TEST_F(GpuReductions, checksums_are_those_of_the_cpu) {
 
 TEST_F(GpuReductions, replays_from_a_graph) {
   const int64_t rows = 3, width = 9001, n = rows * width;
-  const Buffer gradient = upload(random(static_cast<size_t>(n))), partial = upload(random(static_cast<size_t>(n)));
+  const Buffer gradient = upload(random(static_cast<size_t>(n))),
+               partial = upload(random(static_cast<size_t>(n)));
   const Buffer out(static_cast<size_t>(n) * 4, device->memory()), squares(rows * 8, device->memory());
-  const Buffer words(64, device->memory()), norm(4, device->memory()), copied(4, device->memory()), count(8, device->memory());
+  const Buffer words(64, device->memory()), norm(4, device->memory()), copied(4, device->memory()),
+      count(8, device->memory());
   const Buffer one = upload(std::vector<int64_t>{1});
-  auto step = [&](Reductions& on, Stream& queue, float* g, float* p, float* o, double* sq, int64_t* w, float* nm, float* c) {
+  auto step = [&](Reductions& on, Stream& queue, float* g, float* p, float* o, double* sq, int64_t* w,
+                  float* nm, float* c) {
     const float* left[] = {p};
     on.accumulate(std::vector<Reductions::Run>{{0, g, n}}, left, p, queue);
     on.sum(std::vector<Reductions::Sum>{{{p, g}, {0, 1}, rows, width, o, sq}}, queue);
@@ -340,11 +370,12 @@ TEST_F(GpuReductions, replays_from_a_graph) {
     on.norm_of_limbs(w, nm, queue);
     on.copy(std::vector<Reductions::Copy>{{c, nm, 4}}, queue);
   };
-  auto g = download<float>(gradient, static_cast<size_t>(n)), p = download<float>(partial, static_cast<size_t>(n));
+  auto g = download<float>(gradient, static_cast<size_t>(n)),
+       p = download<float>(partial, static_cast<size_t>(n));
   // Nothing ran before: kernels are compiled and scratch is taken while the graph is recorded.
   auto graph = device->capture(*stream, [&] {
-    step(*gpu, *stream, gradient.as<float>(), partial.as<float>(), out.as<float>(), squares.as<double>(), words.as<int64_t>(),
-         norm.as<float>(), copied.as<float>());
+    step(*gpu, *stream, gradient.as<float>(), partial.as<float>(), out.as<float>(), squares.as<double>(),
+         words.as<int64_t>(), norm.as<float>(), copied.as<float>());
     gpu->add(count.as<int64_t>(), one.as<int64_t>(), 1, *stream);
   });
   ASSERT_TRUE(graph);

@@ -20,7 +20,8 @@ namespace {
 using Lines = std::vector<std::string>;
 
 const Lines& top_folders() {
-  static const Lines folders{"core", "compiler", "distributed", "checkpoint", "launcher", "tests", "bench", "examples"};
+  static const Lines folders{"core",     "compiler", "distributed", "checkpoint",
+                             "launcher", "tests",    "bench",       "examples"};
   return folders;
 }
 
@@ -40,7 +41,9 @@ const Lines& front_headers() {
   static const Lines headers{"lockstep.h", "lockstep_backend.h"};
   return headers;
 }
-bool is_front(const std::string& header) { return header == front_headers()[0] || header == front_headers()[1]; }
+bool is_front(const std::string& header) {
+  return header == front_headers()[0] || header == front_headers()[1];
+}
 
 // Files below the top folders, and the front headers, as paths from the root, that `wanted` accepts; sorted.
 template <class Wanted>
@@ -51,16 +54,20 @@ Lines files(const fs::path& root, Wanted wanted) {
   for (const auto& folder : top_folders()) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder))
-      if (entry.is_regular_file() && wanted(entry.path())) out.push_back(entry.path().lexically_relative(root).generic_string());
+      if (entry.is_regular_file() && wanted(entry.path()))
+        out.push_back(entry.path().lexically_relative(root).generic_string());
   }
   std::sort(out.begin(), out.end());
   return out;
 }
 Lines sources(const fs::path& root) {
-  return files(root, [](const fs::path& path) { return path.extension() == ".h" || path.extension() == ".cpp"; });
+  return files(root,
+               [](const fs::path& path) { return path.extension() == ".h" || path.extension() == ".cpp"; });
 }
 
-bool inside(const std::string& file, const std::string& folder) { return file == folder || file.starts_with(folder + "/"); }
+bool inside(const std::string& file, const std::string& folder) {
+  return file == folder || file.starts_with(folder + "/");
+}
 
 using Rules = std::map<std::string, Lines>;
 
@@ -82,7 +89,8 @@ Rules parse_rules(const std::string& table) {
 std::string room_of(const std::string& file, const Rules& rules) {
   std::string best;
   for (const auto& [room, targets] : rules) {
-    bool holds = room.ends_with("/.") ? fs::path(file).parent_path() == room.substr(0, room.size() - 2) : inside(file, room);
+    bool holds = room.ends_with("/.") ? fs::path(file).parent_path() == room.substr(0, room.size() - 2)
+                                      : inside(file, room);
     if (holds && room.size() > best.size()) best = room;
   }
   return best;
@@ -121,19 +129,23 @@ Lines wrong_arrows(const fs::path& root, const std::string& table) {
     for (size_t i = 0; i < lines.size(); ++i) {
       const std::string token = included(lines[i]);
       if (token.empty()) continue;
-      const std::string header = token.substr(1, token.size() - 2), at = str(file, ":", i + 1, ": includes ", token);
+      const std::string header = token.substr(1, token.size() - 2),
+                        at = str(file, ":", i + 1, ": includes ", token);
       if (token[0] == '<') {
         if (is_ours(header) && !is_front(header)) out.push_back(str(at, "; our headers stand in quotes"));
         continue;
       }
-      if (!is_ours(header) || !fs::exists(root / header) || header != fs::path(header).lexically_normal().generic_string()) {
+      if (!is_ours(header) || !fs::exists(root / header) ||
+          header != fs::path(header).lexically_normal().generic_string()) {
         out.push_back(str(at, "; no such header when spelled from the root"));
         continue;
       }
-      bool allowed = !own.empty() ? inside(header, own) : fs::path(header).parent_path() == fs::path(file).parent_path();
+      bool allowed =
+          !own.empty() ? inside(header, own) : fs::path(header).parent_path() == fs::path(file).parent_path();
       for (const auto& target : rules.at(room)) allowed = allowed || inside(header, target);
       if (!allowed)
-        out.push_back(str(at, "; ", room, " may include ", rules.at(room).empty() ? "itself only" : join(rules.at(room), ", ")));
+        out.push_back(str(at, "; ", room, " may include ",
+                          rules.at(room).empty() ? "itself only" : join(rules.at(room), ", ")));
     }
   }
   return out;
@@ -165,8 +177,10 @@ Lines too_long(const fs::path& root, const std::string& allowed) {
     const size_t lines = lines_of(read(root / file)).size();
     const bool is_listed = listed.erase(file) > 0;
     if (lines > 400 && !is_listed)
-      out.push_back(str(file, ": has ", lines, " lines; split it at 400, or list it in long_files.txt with a reason"));
-    if (lines <= 400 && is_listed) out.push_back(str("long_files.txt: ", file, " has ", lines, " lines; take it off the list"));
+      out.push_back(
+          str(file, ": has ", lines, " lines; split it at 400, or list it in long_files.txt with a reason"));
+    if (lines <= 400 && is_listed)
+      out.push_back(str("long_files.txt: ", file, " has ", lines, " lines; take it off the list"));
   }
   for (const auto& file : listed) out.push_back(str("long_files.txt: ", file, " does not exist"));
   std::sort(out.begin(), out.end());
@@ -207,8 +221,8 @@ Lines nameless_folders(const fs::path& root) {
     if (!fs::exists(root / folder)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / folder))
       if (entry.is_directory() && nameless.count(entry.path().filename().string()))
-        out.push_back(
-            str(entry.path().lexically_relative(root).generic_string(), ": says nothing; a helper lives in the room whose word it uses"));
+        out.push_back(str(entry.path().lexically_relative(root).generic_string(),
+                          ": says nothing; a helper lives in the room whose word it uses"));
   }
   std::sort(out.begin(), out.end());
   return out;

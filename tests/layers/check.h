@@ -7,20 +7,23 @@
 
 namespace lockstep::layers {
 
-// Every function reads the .h and .cpp files under core, compiler, distributed, checkpoint, launcher, tests, bench and examples, and
-// lockstep.h, and gives one line per violation, sorted: "FILE:LINE: what is wrong, and what would be right". No line: all is well.
+// Every function reads the .h and .cpp files under core, compiler, distributed, checkpoint, launcher, tests,
+// bench and examples, and lockstep.h, and gives one line per violation, sorted: "FILE:LINE: what is wrong,
+// and what would be right". No line: all is well.
 
-// Includes against a table of allowed arrows. Its lines are "ROOM -> TARGET TARGET ...": a room is a folder ("FOLDER/." are the files
-// directly in it) or a file, and the longest one that holds a file counts; a target is a folder or a header. A room may include itself.
-// Also: an include that is not spelled from the root, leads nowhere, or names our header in angle brackets (lockstep.h may be); a file in
-// no room; a line of the table that cannot be read (std::runtime_error).
+// Includes against a table of allowed arrows. Its lines are "ROOM -> TARGET TARGET ...": a room is a folder
+// ("FOLDER/." are the files directly in it) or a file, and the longest one that holds a file counts; a target
+// is a folder or a header. A room may include itself. Also: an include that is not spelled from the root,
+// leads nowhere, or names our header in angle brackets (lockstep.h may be); a file in no room; a line of the
+// table that cannot be read (std::runtime_error).
 std::vector<std::string> wrong_arrows(const std::filesystem::path& root, const std::string& table);
 
 // Files without a purpose comment ("// " and at least two words) on their first line.
 std::vector<std::string> without_purpose(const std::filesystem::path& root);
 
-// Files over 400 lines that `allowed` does not list. Its lines are "FILE: reason"; a line without a reason, and one for a file that is
-// gone or no longer long, are violations too. Lines that start with # are comments.
+// Files over 400 lines that `allowed` does not list. Its lines are "FILE: reason"; a line without a reason,
+// and one for a file that is gone or no longer long, are violations too. Lines that start with # are
+// comments.
 std::vector<std::string> too_long(const std::filesystem::path& root, const std::string& allowed);
 
 // .cpp files that no CMakeLists.txt names: they would silently not be built, or not be tested.

@@ -41,7 +41,8 @@ struct Tree : ScratchFolder {
     write("core/base/text.cpp", "// Text for everybody, the code.\n#include \"core/base/text.h\"\n");
     write("core/ops/op.h", "// The table of ops.\n#include \"core/base/text.h\"\n");
     write("compiler/pass.h", "// What a pass is.\n#include \"core/ops/op.h\"\n");
-    write("compiler/pipeline.h", "// All of the passes.\n#include \"compiler/pass.h\"\n#include \"compiler/lower/lower.h\"\n");
+    write("compiler/pipeline.h",
+          "// All of the passes.\n#include \"compiler/pass.h\"\n#include \"compiler/lower/lower.h\"\n");
     write("compiler/lower/lower.h", "// A single pass here.\n#include \"compiler/pass.h\"\n");
     write("distributed/group.h", "// Groups over threads.\n#  include   \"core/ops/op.h\"  // spaced out\n");
     write("lockstep.h", "// All of it.\n#include \"compiler/pipeline.h\"\n");
@@ -72,27 +73,31 @@ TEST(Checks, a_good_tree_has_no_violation) {
 TEST(Checks, arrow_to_the_right) {
   Tree tree;
   tree.write("core/base/text.h", "// Text for everybody.\n\n#include \"core/ops/op.h\"\n");
-  EXPECT_EQ(tree.arrows(), (Lines{"core/base/text.h:3: includes \"core/ops/op.h\"; core/base may include itself only"}));
+  EXPECT_EQ(tree.arrows(),
+            (Lines{"core/base/text.h:3: includes \"core/ops/op.h\"; core/base may include itself only"}));
 }
 
 TEST(Checks, arrow_between_wings_and_to_the_porch) {
   Tree tree;
-  tree.write("distributed/group.h", "// Groups over threads.\n#include \"compiler/pass.h\"\n#include \"lockstep.h\"\n");
-  EXPECT_EQ(tree.arrows(), (Lines{"distributed/group.h:2: includes \"compiler/pass.h\"; distributed may include core",
-                                  "distributed/group.h:3: includes \"lockstep.h\"; distributed may include core"}));
+  tree.write("distributed/group.h",
+             "// Groups over threads.\n#include \"compiler/pass.h\"\n#include \"lockstep.h\"\n");
+  EXPECT_EQ(tree.arrows(),
+            (Lines{"distributed/group.h:2: includes \"compiler/pass.h\"; distributed may include core",
+                   "distributed/group.h:3: includes \"lockstep.h\"; distributed may include core"}));
 }
 
 TEST(Checks, arrow_from_a_room_to_what_knows_them_all) {
   Tree tree;
   tree.write("compiler/lower/lower.h", "// A single pass here.\n#include \"compiler/pipeline.h\"\n");
-  EXPECT_EQ(tree.arrows(),
-            (Lines{"compiler/lower/lower.h:2: includes \"compiler/pipeline.h\"; compiler/lower may include core, compiler/pass.h"}));
+  EXPECT_EQ(tree.arrows(), (Lines{"compiler/lower/lower.h:2: includes \"compiler/pipeline.h\"; "
+                                  "compiler/lower may include core, compiler/pass.h"}));
 }
 
 TEST(Checks, include_not_spelled_from_the_root) {
   Tree tree;
   tree.write("core/base/text.cpp",
-             "// Text for everybody, the code.\n#include \"text.h\"\n#include \"../ops/op.h\"\n#include <core/base/text.h>\n#include "
+             "// Text for everybody, the code.\n#include \"text.h\"\n#include \"../ops/op.h\"\n#include "
+             "<core/base/text.h>\n#include "
              "\"core/base/../base/text.h\"\n"
              "#include \"core/base/gone.h\"\n");
   Lines found = tree.arrows();
@@ -104,7 +109,9 @@ TEST(Checks, include_not_spelled_from_the_root) {
 TEST(Checks, folder_that_is_no_room) {
   Tree tree;
   tree.write("compiler/magic/m.h", "// A room nobody planned.\n");
-  EXPECT_EQ(tree.arrows(), (Lines{"compiler/magic/m.h: is in no room of layers.txt; put it into one, or give its folder a line"}));
+  EXPECT_EQ(
+      tree.arrows(),
+      (Lines{"compiler/magic/m.h: is in no room of layers.txt; put it into one, or give its folder a line"}));
 }
 
 TEST(Checks, table_that_cannot_be_read) {
@@ -127,19 +134,26 @@ TEST(Checks, long_file_and_stale_or_groundless_permission) {
   for (int i = 1; i < 400; ++i) lines += "\n";
   tree.write("core/base/just.h", lines);
   tree.write("core/base/long.h", lines + "int last;");
-  EXPECT_EQ(too_long(tree.path(""), ""),
-            (Lines{"core/base/long.h: has 401 lines; split it at 400, or list it in long_files.txt with a reason"}));
+  EXPECT_EQ(
+      too_long(tree.path(""), ""),
+      (Lines{
+          "core/base/long.h: has 401 lines; split it at 400, or list it in long_files.txt with a reason"}));
   EXPECT_EQ(list(too_long(tree.path(""), "core/base/long.h: a table\n")), "");
-  EXPECT_EQ(too_long(tree.path(""), "core/base/long.h:\n"), (Lines{"long_files.txt: \"core/base/long.h:\" gives no reason"}));
-  EXPECT_EQ(too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
-            (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list", "long_files.txt: core/gone.h does not exist"}));
+  EXPECT_EQ(too_long(tree.path(""), "core/base/long.h:\n"),
+            (Lines{"long_files.txt: \"core/base/long.h:\" gives no reason"}));
+  EXPECT_EQ(
+      too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
+      (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list",
+             "long_files.txt: core/gone.h does not exist"}));
 }
 
 TEST(Checks, source_that_nobody_builds) {
   Tree tree;
   tree.write("core/base/lost.cpp", "// A source nobody builds.\n");
   tree.write("core/CMakeLists.txt", "lockstep_room(core_base SOURCES base/text.cpp)  # not base/lost.cpp\n");
-  EXPECT_EQ(not_built(tree.path("")), (Lines{"core/base/lost.cpp: no CMakeLists.txt names it; add it to its room's or test's sources"}));
+  EXPECT_EQ(
+      not_built(tree.path("")),
+      (Lines{"core/base/lost.cpp: no CMakeLists.txt names it; add it to its room's or test's sources"}));
   tree.write("CMakeLists.txt", "add_library(x \"${CMAKE_SOURCE_DIR}/core/base/lost.cpp\")\n");
   EXPECT_EQ(list(not_built(tree.path(""))), "");
 }
@@ -147,7 +161,8 @@ TEST(Checks, source_that_nobody_builds) {
 TEST(Checks, folder_without_a_name) {
   Tree tree;
   tree.write("core/base/utils/x.h", "// Anything and everything else.\n");
-  EXPECT_EQ(nameless_folders(tree.path("")), (Lines{"core/base/utils: says nothing; a helper lives in the room whose word it uses"}));
+  EXPECT_EQ(nameless_folders(tree.path("")),
+            (Lines{"core/base/utils: says nothing; a helper lives in the room whose word it uses"}));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Devices that are not there, through the real trainrun: no driver, no GPU, too few, too old, or one that is named and absent.
+// Devices that are not there, through the real trainrun: no driver, no GPU, too few, too old, or one that is
+// named and absent.
 #include "checkpoint/format/manifest.h"
 #include "tests/support/real_run.h"
 
@@ -20,7 +21,8 @@ class BadDevice : public RealRun {
     auto result = trainrun(words, std::move(variables));
     std::string command = join(words, " ");
     EXPECT_EQ(result.code, kExitUser) << command << "\n" << result.output;
-    EXPECT_EQ(occurrences(result.output, part), 1) << command << "\nexpected once: " << part << "\nin:\n" << result.output;
+    EXPECT_EQ(occurrences(result.output, part), 1) << command << "\nexpected once: " << part << "\nin:\n"
+                                                   << result.output;
     EXPECT_EQ(occurrences(result.output, "UserError"), 1) << command << "\n" << result.output;
     for (const char* word : {"InternalError", "PeerError", "terminate called", "MPI_ABORT", "  then "})
       EXPECT_EQ(occurrences(result.output, word), 0) << command << "\n" << result.output;
@@ -35,10 +37,13 @@ class BadDevice : public RealRun {
 TEST_F(BadDevice, NoDriverAndNoGpu) {
   for (int nproc : {1, 2}) {
     refused(nproc, {"--train.device=cuda"}, none(),
-            "UserError: no CUDA driver: /no/such/libcuda.so.1: cannot open shared object file: No such file or directory; "
-            "LOCKSTEP_CUDA_DRIVER names this file, unset it to use libcuda.so.1, or train with train.device \"cpu\"\n");
+            "UserError: no CUDA driver: /no/such/libcuda.so.1: cannot open shared object file: No such file "
+            "or directory; "
+            "LOCKSTEP_CUDA_DRIVER names this file, unset it to use libcuda.so.1, or train with train.device "
+            "\"cpu\"\n");
     refused(nproc, {"--train.device=cuda"}, fake("devices=0"),
-            "finds no device: CUDA_VISIBLE_DEVICES is \"4,5\"; see what nvidia-smi lists, or train with train.device \"cpu\"\n");
+            "finds no device: CUDA_VISIBLE_DEVICES is \"4,5\"; see what nvidia-smi lists, or train with "
+            "train.device \"cpu\"\n");
     refused(nproc, {"--train.device=cuda"}, fake("init=999"), "does not start: CUDA_ERROR_FAKE (999)");
   }
 }
@@ -47,31 +52,41 @@ TEST_F(BadDevice, AGpuThatIsTooOld) {
   for (int nproc : {1, 2})
     for (const char* device : {"cuda", "auto"})
       refused(nproc, {str("--train.device=", device)}, fake("devices=2 major=7"),
-              "GPU 0 (Fake 7000) has compute capability 7.0; Lockstep needs 8.0 or higher (bf16 matrix units): use an A100, a GeForce "
+              "GPU 0 (Fake 7000) has compute capability 7.0; Lockstep needs 8.0 or higher (bf16 matrix "
+              "units): use an A100, a GeForce "
               "RTX 30 or anything newer, or train with train.device \"cpu\"\n");
 }
 
 TEST_F(BadDevice, FewerGpusThanRanks) {
   refused(2, {"--train.device=cuda"}, fake("devices=1"),
-          "rank 1: UserError: train.device \"cuda\": local rank 1 wants GPU 1, this host has 1 (CUDA_VISIBLE_DEVICES counts); start at "
+          "rank 1: UserError: train.device \"cuda\": local rank 1 wants GPU 1, this host has 1 "
+          "(CUDA_VISIBLE_DEVICES counts); start at "
           "most that many ranks per host, or use train.device cpu\n");
-  auto result = trainrun({"--nproc", "2", "c.json", "--train.steps=10", "--train.device=auto"}, fake("devices=1"));
+  auto result =
+      trainrun({"--nproc", "2", "c.json", "--train.steps=10", "--train.device=auto"}, fake("devices=1"));
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_EQ(occurrences(result.output, "train.device auto: the CPU, since this host has 1 GPUs for 2 ranks; start 1 ranks to use them"), 1)
+  EXPECT_EQ(
+      occurrences(
+          result.output,
+          "train.device auto: the CPU, since this host has 1 GPUs for 2 ranks; start 1 ranks to use them"),
+      1)
       << result.output;
 }
 
 TEST_F(BadDevice, AGpuByNumber) {
-  refused(1, {"--train.device=cuda:7"}, fake("devices=2"), "train.device \"cuda:7\": local rank 0 wants GPU 7, this host has 2");
+  refused(1, {"--train.device=cuda:7"}, fake("devices=2"),
+          "train.device \"cuda:7\": local rank 0 wants GPU 7, this host has 2");
   for (const char* device : {"cuda:0", "cuda:7"})
     refused(2, {str("--train.device=", device)}, fake("devices=2"),
-            str("train.device \"", device, "\" names one device, and this host has 2 ranks; write \"cuda\": rank i takes device i\n"));
+            str("train.device \"", device,
+                "\" names one device, and this host has 2 ranks; write \"cuda\": rank i takes device i\n"));
 }
 
 TEST_F(BadDevice, PrecisionThatTheDeviceLacks) {
   for (int nproc : {1, 2}) {
     refused(nproc, {"--train.device=auto", "--train.precision=tf32"}, none(),
-            "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16, or run on a CUDA "
+            "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or "
+            "bf16, or run on a CUDA "
             "device\n");
     for (const char* precision : {"bf16", "tf32"})
       refused(nproc, {"--train.device=cuda", str("--train.precision=", precision)}, fake("devices=2 major=7"),
@@ -82,7 +97,9 @@ TEST_F(BadDevice, PrecisionThatTheDeviceLacks) {
 // A checkpoint of a GPU's run is read where there is no GPU: one line says where it runs and why.
 TEST_F(BadDevice, GenerateWithoutTheGpuOfTheRun) {
   scratch_.write("text/roses.txt", std::string(4000, 'a'));
-  scratch_.write("t.json", R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
+  scratch_.write(
+      "t.json",
+      R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
     "data": {"kind": "text", "paths": ["text"]}, "batch": {"global": 4, "micro": 4},
     "train": {"steps": 20}, "optim": {"schedule": {"warmup": 2}}})");
   train({"t.json"}, none());
@@ -97,25 +114,32 @@ TEST_F(BadDevice, GenerateWithoutTheGpuOfTheRun) {
       scratch_.write(path, to_text(changed));
       auto result = trainrun({"generate", "runs/run", "--prompt=a", "--tokens=5"}, none());
       EXPECT_EQ(result.code, kExitOk) << result.output;
-      EXPECT_EQ(occurrences(result.output, "trainrun: on CPU (no CUDA driver: /no/such/libcuda.so.1: "), 1) << result.output;
+      EXPECT_EQ(occurrences(result.output, "trainrun: on CPU (no CUDA driver: /no/such/libcuda.so.1: "), 1)
+          << result.output;
       EXPECT_EQ(result.output.substr(result.output.find('\n') + 1), on_cpu.output);
     }
 }
 
-// Without the GPU a plan counts with the CPU's workspaces, says so, and refuses what does not fit a memory that is told.
+// Without the GPU a plan counts with the CPU's workspaces, says so, and refuses what does not fit a memory
+// that is told.
 TEST_F(BadDevice, PlanWithoutTheGpu) {
   auto plan = trainrun({"plan", "c.json", "--train.device=cuda", "--train.precision=bf16"}, none());
   EXPECT_EQ(plan.code, kExitOk) << plan.output;
-  for (const char* part : {"\n  bf16 copies of weights    ", "\n  library workspaces        at most 33619968 bytes (32.06 MiB)\n",
-                           "\n  driver and libraries      at most ", "planned without the device (no CUDA driver: ",
-                           "contractions and attention are counted with the CPU's workspaces",
-                           "\nnumerics certificate of the CPU, since the device is not here (equal certificates promise equal bits, on any "
-                           "number of data ranks)\n"})
+  for (const char* part :
+       {"\n  bf16 copies of weights    ",
+        "\n  library workspaces        at most 33619968 bytes (32.06 MiB)\n",
+        "\n  driver and libraries      at most ", "planned without the device (no CUDA driver: ",
+        "contractions and attention are counted with the CPU's workspaces",
+        "\nnumerics certificate of the CPU, since the device is not here (equal certificates promise equal "
+        "bits, on any "
+        "number of data ranks)\n"})
     EXPECT_HAS(plan.output, part);
   auto full = trainrun({"plan", "--memory", "1GiB", "c.json", "--train.device=cuda"}, none());
   EXPECT_EQ(full.code, kExitUser) << full.output;
   EXPECT_HAS(full.output, "run does not fit on 1 rank: the fullest one needs ");
-  EXPECT_HAS(full.output, "no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device\n");
+  EXPECT_HAS(full.output,
+             "no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a "
+             "larger device\n");
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ class BadInput : public RealRun {
     auto result = trainrun(words);
     std::string command = join(words, " ");
     EXPECT_EQ(result.code, kExitUser) << command << "\n" << result.output;
-    EXPECT_EQ(occurrences(result.output, part), 1) << command << "\nexpected once: " << part << "\nin:\n" << result.output;
+    EXPECT_EQ(occurrences(result.output, part), 1) << command << "\nexpected once: " << part << "\nin:\n"
+                                                   << result.output;
     EXPECT_LE(occurrences(result.output, "UserError"), 1) << command << "\n" << result.output;
     for (const char* word : {"InternalError", "PeerError", "terminate called", "MPI_ABORT", "  then "})
       EXPECT_EQ(occurrences(result.output, word), 0) << command << "\n" << result.output;
@@ -27,15 +28,22 @@ class BadInput : public RealRun {
 // Under somebody else's launcher every rank would start the whole run, in one folder.
 TEST_F(BadInput, UnderAnotherLauncher) {
   write_tiny();
-  for (const Variables& environment : {Variables{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}}, Variables{{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}}}) {
+  for (const Variables& environment :
+       {Variables{{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4"}},
+        Variables{{"PMIX_RANK", "1"}, {"SLURM_STEP_NUM_TASKS", "4"}}}) {
     auto result = trainrun({"c.json"}, environment);
     EXPECT_EQ(result.code, kExitUser) << result.output;
-    EXPECT_EQ(occurrences(result.output, "this trainrun is one of 4 ranks that mpirun, srun or torchrun started"), 1) << result.output;
-    EXPECT_EQ(occurrences(result.output, "leave that launcher out, and use trainrun --nproc 4"), 1) << result.output;
+    EXPECT_EQ(
+        occurrences(result.output, "this trainrun is one of 4 ranks that mpirun, srun or torchrun started"),
+        1)
+        << result.output;
+    EXPECT_EQ(occurrences(result.output, "leave that launcher out, and use trainrun --nproc 4"), 1)
+        << result.output;
   }
 }
 
-// Each is tried on a run that exists, with more steps asked for; the run is as it was, and goes on with the right command.
+// Each is tried on a run that exists, with more steps asked for; the run is as it was, and goes on with the
+// right command.
 TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
   write_tiny();
   train({"--nproc", "2", "c.json", "--train.steps=20"});
@@ -54,20 +62,29 @@ TEST_F(BadInput, ConfigAndDataLeaveTheRunAsItWas) {
       words.insert(words.end(), more.begin(), more.end());
       return words;
     };
-    refused(with({"--optim.lrr=1"}), "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
-    refused(with({"--optim.lr=fast"}), "optim.lr is \"fast\", a string; it must be a number, like its default 0.0003\n");
-    refused(with({"--model.heads=5"}), "model.width is 32, not a multiple of model.heads, 5; 30 and 35 are\n");
-    refused(with({"--mesh.shape=[7]"}), str("mesh.shape [7] multiplies out to 7, but there are ", nproc, nproc == 1 ? " ranks" : " ranks",
-                                            "; [", nproc, "] fits ", nproc, " ranks; or start with --nproc 7\n"));
-    refused(with({"--batch.global=13"}), "batch.global is 13, not a multiple of batch.micro, 2; 12 and 14 are\n");
-    refused(with({"--data.paths=[\"token.bin\"]"}), "data.paths: token.bin does not exist; nearest: tokens.bin\n");
+    refused(with({"--optim.lrr=1"}),
+            "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
+    refused(with({"--optim.lr=fast"}),
+            "optim.lr is \"fast\", a string; it must be a number, like its default 0.0003\n");
+    refused(with({"--model.heads=5"}),
+            "model.width is 32, not a multiple of model.heads, 5; 30 and 35 are\n");
+    refused(with({"--mesh.shape=[7]"}),
+            str("mesh.shape [7] multiplies out to 7, but there are ", nproc, nproc == 1 ? " ranks" : " ranks",
+                "; [", nproc, "] fits ", nproc, " ranks; or start with --nproc 7\n"));
+    refused(with({"--batch.global=13"}),
+            "batch.global is 13, not a multiple of batch.micro, 2; 12 and 14 are\n");
+    refused(with({"--data.paths=[\"token.bin\"]"}),
+            "data.paths: token.bin does not exist; nearest: tokens.bin\n");
     refused(with({"--data.paths=[\"empty.bin\"]"}), "data.paths: empty.bin is empty\n");
     refused(with({"--data.paths=[\"short.bin\"]"}),
-            "data.paths: 9 training tokens in short.bin (1 more kept for validation), but one sequence needs model.context + 1 = 17");
+            "data.paths: 9 training tokens in short.bin (1 more kept for validation), but one sequence needs "
+            "model.context + 1 = 17");
     refused(with({"--data.paths=[\"odd.bin\"]"}),
-            "data.paths: odd.bin has 21 bytes, which is no multiple of 2 (data.dtype uint16); wrong dtype, or the file is cut short\n");
+            "data.paths: odd.bin has 21 bytes, which is no multiple of 2 (data.dtype uint16); wrong dtype, "
+            "or the file is cut short\n");
     refused(with({"--model.width=64"}), "ckpt/step-20 does not fit the model: 0 missing, 0 extra, ");
-    refused(with({"--model.depth=3"}), "ckpt/step-20 does not fit the model: 36 missing, 0 extra, 0 of another shape or dtype\n");
+    refused(with({"--model.depth=3"}),
+            "ckpt/step-20 does not fit the model: 36 missing, 0 extra, 0 of another shape or dtype\n");
   }
   refused({"type.json"}, "optim.lr is \"fast\", a string; it must be a number");
   refused({"type.json"}, "unknown key optim.clp; did you mean optim.clip?");
@@ -90,12 +107,13 @@ TEST_F(BadInput, TokenBeyondTheVocabulary) {
   scratch_.write("validation.bin", with_token(5990 - 600 + 20, 64));
   scratch_.write("training.bin", with_token(3000, 65535));
   for (int nproc : {1, 3}) {
-    refused(
-        {"--nproc", str(nproc), "c.json", "--data.paths=[\"validation.bin\"]", "--name=v"},
-        "token id 64 at validation.bin, token 5410 (byte 10820) >= model.vocab 64; set model.vocab and data.dtype to those of the file\n");
+    refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"validation.bin\"]", "--name=v"},
+            "token id 64 at validation.bin, token 5410 (byte 10820) >= model.vocab 64; set model.vocab and "
+            "data.dtype to those of the file\n");
     EXPECT_EQ(checkpoints("v"), Words{});
     EXPECT_EQ(last_step("v"), 0);
-    refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"training.bin\"]", "--checkpoint.every=5", "--name=t"},
+    refused({"--nproc", str(nproc), "c.json", "--data.paths=[\"training.bin\"]", "--checkpoint.every=5",
+             "--name=t"},
             "token id 65535 at training.bin, token 3000 (byte 6000) >= model.vocab 64");
     EXPECT_EQ(checkpoints("t"), Words{});
     EXPECT_EQ(last_step("t"), 0);
@@ -105,7 +123,11 @@ TEST_F(BadInput, TokenBeyondTheVocabulary) {
   scratch_.write("tokens.bin", with_token(3000, 63));
   auto result = trainrun({"--nproc", "2", "c.json", "--data.order=sequential", "--name=t"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_EQ(occurrences(result.output, "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed"), 1)
+  EXPECT_EQ(
+      occurrences(
+          result.output,
+          "the data changed since the checkpoint: samples are not the same as before: tokens.bin changed"),
+      1)
       << result.output;
 }
 
@@ -131,7 +153,9 @@ std::string weights_text(const std::map<std::string, Weight>& weights) {
   Json header;
   std::string data;
   for (const auto& [name, weight] : weights) {
-    header[name] = {{"dtype", "F32"}, {"shape", weight.shape}, {"data_offsets", {data.size(), data.size() + weight.bytes.size()}}};
+    header[name] = {{"dtype", "F32"},
+                    {"shape", weight.shape},
+                    {"data_offsets", {data.size(), data.size() + weight.bytes.size()}}};
     data += weight.bytes;
   }
   std::string text = header.dump();
@@ -140,10 +164,11 @@ std::string weights_text(const std::map<std::string, Weight>& weights) {
 }
 
 TEST_F(BadInput, InitialWeights) {
-  scratch_.write("g.json",
-                 str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 64, "width": 64, "depth": 2, "heads": 4},
+  scratch_.write(
+      "g.json",
+      str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 256, "context": 64, "width": 64, "depth": 2, "heads": 4},
     "data": {"kind": "tokens", "paths": [")",
-                     GOLDEN, R"(/tokens.bin"]}, "batch": {"global": 8, "micro": 2}, "train": {"steps": 2}})"));
+          GOLDEN, R"(/tokens.bin"]}, "batch": {"global": 8, "micro": 2}, "train": {"steps": 2}})"));
   const auto good = read_weights(GOLDEN "/init.safetensors");
   ASSERT_EQ(good.size(), 28u);
   auto missing = good, extra = good, shaped = good;
@@ -162,18 +187,25 @@ TEST_F(BadInput, InitialWeights) {
   scratch_.write("poisoned.safetensors", weights_text(poisoned));
   scratch_.write("text.safetensors", std::string("these are no weights, but words\n"));
   for (int nproc : {1, 3}) {
-    auto with = [&](const char* file) { return Words{"--nproc", str(nproc), "g.json", str("--init_from=", file)}; };
+    auto with = [&](const char* file) {
+      return Words{"--nproc", str(nproc), "g.json", str("--init_from=", file)};
+    };
     refused(with("missing.safetensors"),
-            "missing.safetensors does not fit the model: 1 missing, 0 extra, 0 of another shape or dtype\n  missing: blocks.1.mlp.up.bias "
+            "missing.safetensors does not fit the model: 1 missing, 0 extra, 0 of another shape or dtype\n  "
+            "missing: blocks.1.mlp.up.bias "
             "f32[256]; nearest in ");
     refused(with("extra.safetensors"),
-            "extra.safetensors does not fit the model: 0 missing, 1 extra, 0 of another shape or dtype\n  extra: blocks.1.mlp.up.scale "
+            "extra.safetensors does not fit the model: 0 missing, 1 extra, 0 of another shape or dtype\n  "
+            "extra: blocks.1.mlp.up.scale "
             "f32[256]; nearest in ");
     refused(with("shaped.safetensors"),
-            "shaped.safetensors does not fit the model: 0 missing, 0 extra, 1 of another shape or dtype\n  differs: norm.weight is "
+            "shaped.safetensors does not fit the model: 0 missing, 0 extra, 1 of another shape or dtype\n  "
+            "differs: norm.weight is "
             "f32[8,8] in ");
     refused(with("cut.safetensors"), "cut.safetensors: ");
-    refused(with("poisoned.safetensors"), "poisoned.safetensors: norm.weight[7] is nan, and so is 1 more value of the state; weights must be finite numbers\n");
+    refused(with("poisoned.safetensors"),
+            "poisoned.safetensors: norm.weight[7] is nan, and so is 1 more value of the state; weights must "
+            "be finite numbers\n");
     refused(with("text.safetensors"), "text.safetensors: ");
     refused(with("none.safetensors"), "cannot open none.safetensors: No such file or directory\n");
   }

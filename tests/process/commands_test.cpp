@@ -14,7 +14,9 @@ class Commands : public RealRun {
   // The rest of the line of a table that begins with `name`.
   static std::string cell(const std::string& output, const std::string& name) {
     std::smatch found;
-    EXPECT_TRUE(std::regex_search(output, found, std::regex("\n  " + name + " +([^\n]*)"))) << "no row " << name << " in:\n" << output;
+    EXPECT_TRUE(std::regex_search(output, found, std::regex("\n  " + name + " +([^\n]*)")))
+        << "no row " << name << " in:\n"
+        << output;
     return found.size() > 1 ? found[1].str() : "";
   }
   static std::string in_parentheses(const std::string& text) {
@@ -31,8 +33,10 @@ TEST_F(Commands, PlanKeepsItsWord) {
     EXPECT_FALSE(std::filesystem::exists("runs/" + name)) << "a plan writes nothing";
     train({"--nproc", str(nproc), "c.json", "--name=" + name, "--train.steps=6"});
     auto log = RunRecord("runs/" + name).log(0);
-    EXPECT_HAS(plan, str(name, " on ", nproc, nproc == 1 ? " rank" : " ranks", ", mesh [dp_replicate=", nproc, "]\n"));
-    EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ", in_parentheses(cell(plan, "arena")), ", reduction ",
+    EXPECT_HAS(plan, str(name, " on ", nproc, nproc == 1 ? " rank" : " ranks", ", mesh [dp_replicate=", nproc,
+                         "]\n"));
+    EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ",
+                        in_parentheses(cell(plan, "arena")), ", reduction ",
                         in_parentheses(cell(plan, "reduction"))));
     EXPECT_EQ(cell(plan, "micro-batches"), "6 of 2 sequences, in 6 lanes");
     EXPECT_HAS(plan, manifest(name, 6)["certificate"].get<std::string>());
@@ -71,7 +75,8 @@ TEST_F(Commands, CkptListsShowsAndVerifies) {
   auto same = said({"ckpt", "show", "runs/run/ckpt/step-40/"});
   EXPECT_EQ(same.substr(same.find('\n')), shown.substr(shown.find('\n')));
   EXPECT_EQ(said({"ckpt", "verify", "runs/run"}),
-            "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: whole: every checksum and the "
+            "runs/run/ckpt/step-20: whole: every checksum and the state hash agree\nruns/run/ckpt/step-40: "
+            "whole: every checksum and the "
             "state hash agree\n");
 }
 
@@ -79,17 +84,22 @@ TEST_F(Commands, GenerateContinuesAPrompt) {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "a rose is a rose is a rose; ";
   scratch_.write("text/roses.txt", text);
-  scratch_.write("t.json", R"({"name": "run", "model": {"kind": "llama", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
+  scratch_.write(
+      "t.json",
+      R"({"name": "run", "model": {"kind": "llama", "vocab": 256, "context": 16, "width": 32, "depth": 1, "heads": 2},
     "data": {"kind": "text", "paths": ["text"]}, "batch": {"global": 16, "micro": 4}, "train": {"steps": 80}, "optim": {"lr": 2e-2, "schedule": {"kind": "cosine", "warmup": 5}}})");
   train({"--nproc", "2", "t.json"});
-  EXPECT_EQ(said({"generate", "runs/run", "--prompt", "a rose is", "--tokens=7", "--temperature=0"}), "a rose is a rose\n");
+  EXPECT_EQ(said({"generate", "runs/run", "--prompt", "a rose is", "--tokens=7", "--temperature=0"}),
+            "a rose is a rose\n");
   auto drawn = said({"generate", "runs/run", "--prompt=a ", "--tokens=30", "--seed=5"});
   EXPECT_EQ(drawn, said({"generate", "runs/run/ckpt", "--prompt=a ", "--tokens=30", "--seed=5"}));
   EXPECT_EQ(drawn.size(), 33u);
   EXPECT_EQ(said({"generate", "runs/run/ckpt/step-80", "--prompt=abc", "--tokens=0"}), "abc\n");
   auto none = trainrun({"generate", "text"});
   EXPECT_EQ(none.code, kExitUser);
-  EXPECT_EQ(none.output, "trainrun: text holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder\n");
+  EXPECT_EQ(none.output,
+            "trainrun: text holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N "
+            "folder\n");
 }
 
 TEST_F(Commands, ExplainAndEnv) {
@@ -98,7 +108,8 @@ TEST_F(Commands, ExplainAndEnv) {
   EXPECT_HAS(said({"explain", "75"}), "Exit code 75");
   EXPECT_HAS(said({"explain", "cross_entropy"}), "op cross_entropy\n");
   auto env = said({"env"});
-  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE", "collectives", "\nCUDA:"})
+  for (const char* part : {"lockstep 0.", "processor: ", "LOCKSTEP_CACHE", KERNEL_CACHE, "LOCKSTEP_DEADLINE",
+                           "collectives", "\nCUDA:"})
     EXPECT_HAS(env, part);
 }
 

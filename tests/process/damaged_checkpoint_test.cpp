@@ -1,5 +1,5 @@
-// Checkpoints with a flipped byte, a missing end or a wrong offset: the newest whole one is taken, saying so; without one the run is
-// refused and nothing is changed.
+// Checkpoints with a flipped byte, a missing end or a wrong offset: the newest whole one is taken, saying so;
+// without one the run is refused and nothing is changed.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -29,27 +29,39 @@ void edit_manifest(const std::string& step_dir, const std::function<void(Json& t
 // Flips a bit in the middle of a tensor's first chunk.
 void flip_in(const std::string& step_dir, const char* fqn) {
   Json chunk = Json::parse(file_text(step_dir + "/manifest.json"))["tensors"][fqn]["chunks"][0];
-  flip(step_dir + "/" + chunk["file"].get<std::string>(), chunk["offset"].get<int64_t>() + chunk["bytes"].get<int64_t>() / 2);
+  flip(step_dir + "/" + chunk["file"].get<std::string>(),
+       chunk["offset"].get<int64_t>() + chunk["bytes"].get<int64_t>() / 2);
 }
 std::string shard(const std::string& step_dir) { return step_dir + "/rank-1.safetensors"; }
 
 const Damage kDamages[] = {
-    {"flipped_byte_of_a_weight", [](const std::string& dir) { flip_in(dir, "norm.weight"); }, "are damaged: checksum "},
-    {"flipped_byte_of_a_moment", [](const std::string& dir) { flip_in(dir, "optim.norm.weight.exp_avg"); }, "are damaged: checksum ",
-     false},
+    {"flipped_byte_of_a_weight", [](const std::string& dir) { flip_in(dir, "norm.weight"); },
+     "are damaged: checksum "},
+    {"flipped_byte_of_a_moment", [](const std::string& dir) { flip_in(dir, "optim.norm.weight.exp_avg"); },
+     "are damaged: checksum ", false},
     {"flipped_header", [](const std::string& dir) { flip(shard(dir), 40); }, ") is damaged: checksum "},
     {"truncated_shard",
-     [](const std::string& dir) { std::filesystem::resize_file(shard(dir), std::filesystem::file_size(shard(dir)) - 1); },
+     [](const std::string& dir) {
+       std::filesystem::resize_file(shard(dir), std::filesystem::file_size(shard(dir)) - 1);
+     },
      "rank-1.safetensors is truncated: "},
-    {"missing_shard", [](const std::string& dir) { std::filesystem::remove(shard(dir)); }, "rank-1.safetensors is missing ("},
+    {"missing_shard", [](const std::string& dir) { std::filesystem::remove(shard(dir)); },
+     "rank-1.safetensors is missing ("},
     {"wrong_offset",
      [](const std::string& dir) {
-       edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = tensor["chunks"][0]["offset"].get<int64_t>() + 64; });
+       edit_manifest(dir, [](Json& tensor) {
+         tensor["chunks"][0]["offset"] = tensor["chunks"][0]["offset"].get<int64_t>() + 64;
+       });
      },
      "norm.weight"},
     {"offset_beyond_the_file",
-     [](const std::string& dir) { edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = 1 << 30; }); }, "norm.weight"},
-    {"empty_manifest", [](const std::string& dir) { std::filesystem::resize_file(dir + "/manifest.json", 0); }, "manifest.json"},
+     [](const std::string& dir) {
+       edit_manifest(dir, [](Json& tensor) { tensor["chunks"][0]["offset"] = 1 << 30; });
+     },
+     "norm.weight"},
+    {"empty_manifest",
+     [](const std::string& dir) { std::filesystem::resize_file(dir + "/manifest.json", 0); },
+     "manifest.json"},
 };
 
 class DamagedCheckpoint : public RealRun, public ::testing::WithParamInterface<Damage> {
@@ -74,7 +86,9 @@ TEST_P(DamagedCheckpoint, FallsBackSayingSoOrIsRefused) {
   for (int nproc : {1, 4}) {
     auto result = trainrun({"--nproc", str(nproc), "c.json", "--train.steps=60", "--name=only"});
     EXPECT_EQ(result.code, kExitUser) << result.output;
-    EXPECT_EQ(occurrences(result.output, "ckpt holds 1 checkpoint and none is whole; nothing was changed:\n"), 1) << result.output;
+    EXPECT_EQ(occurrences(result.output, "ckpt holds 1 checkpoint and none is whole; nothing was changed:\n"),
+              1)
+        << result.output;
     EXPECT_EQ(occurrences(result.output, damage.said), 1) << result.output;
     EXPECT_EQ(occurrences(result.output, "UserError"), 1) << result.output;
     EXPECT_HAS(result.output, "restore the files, or start afresh under another --name");
@@ -97,7 +111,8 @@ TEST_P(DamagedCheckpoint, FallsBackSayingSoOrIsRefused) {
   EXPECT_HAS(result.output, damage.said);
   EXPECT_HAS(result.output, "ckpt/step-20, the newest whole checkpoint (step 20)\n");
   EXPECT_EQ(metrics("run").size(), 60u);
-  for (const char* what : {"loss", "grad_norm"}) EXPECT_EQ(column(metrics("run"), what), column(metrics("alone"), what)) << what;
+  for (const char* what : {"loss", "grad_norm"})
+    EXPECT_EQ(column(metrics("run"), what), column(metrics("alone"), what)) << what;
   EXPECT_EQ(final_hash("run"), final_hash("alone"));
   // The damaged step was written anew.
   EXPECT_EQ(trainrun({"ckpt", "verify", "runs/run"}).code, kExitOk);

@@ -1,4 +1,5 @@
-// The supervisor alone, without the command line: fake_trainrun RUN_DIR NPROC MAX_RESTARTS MIN_NPROC GRACE PROGRAM ARGS...
+// The supervisor alone, without the command line: fake_trainrun RUN_DIR NPROC MAX_RESTARTS MIN_NPROC GRACE
+// PROGRAM ARGS...
 #include <cstdio>
 #include <cstdlib>
 

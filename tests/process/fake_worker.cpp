@@ -1,5 +1,7 @@
-// A worker with no training in it: reports a step every 20 ms, and fails on request, so that the supervisor is tested alone.
-// fake_worker STEPS [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early|mpi-never|mpi-abort] [RANK] [STEP]
+// A worker with no training in it: reports a step every 20 ms, and fails on request, so that the supervisor
+// is tested alone. fake_worker STEPS
+// [throw-user|throw-peer|throw-stuck|throw-other|exit=CODE|deaf|grandchild|storm|mpi|mpi-early|mpi-never|mpi-abort]
+// [RANK] [STEP]
 #include <mpi.h>
 #include <signal.h>
 #include <unistd.h>
@@ -32,8 +34,9 @@ int main(int argc, char** argv) {
     int64_t steps = argc > 1 ? std::atoll(argv[1]) : 10;
     std::string what = argc > 2 ? argv[2] : "";
     int64_t rank = argc > 3 ? std::atoll(argv[3]) : 0, at_step = argc > 4 ? std::atoll(argv[4]) : 5;
-    std::printf("start rank %d of %d restart %d threads %s\n", static_cast<int>(at.rank), static_cast<int>(at.world_size),
-                static_cast<int>(at.restart), std::getenv("OMP_NUM_THREADS"));
+    std::printf("start rank %d of %d restart %d threads %s\n", static_cast<int>(at.rank),
+                static_cast<int>(at.world_size), static_cast<int>(at.restart),
+                std::getenv("OMP_NUM_THREADS"));
     if (what == "grandchild" && fork() == 0) {
       signal(SIGTERM, SIG_IGN);
       sleep(60);

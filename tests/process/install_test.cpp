@@ -17,8 +17,10 @@ class Outside : public RealRun {
   // A project of somebody else, with a program that trains two steps of a model of its own.
   void write_project(const std::string& how) {
     std::filesystem::create_directories("theirs");
-    scratch_.write("theirs/CMakeLists.txt", str("cmake_minimum_required(VERSION 3.25)\nproject(theirs LANGUAGES C CXX)\n", how,
-                                                "\nadd_executable(theirs theirs.cpp)\ntarget_link_libraries(theirs PRIVATE Lockstep::lockstep)\n"));
+    scratch_.write("theirs/CMakeLists.txt",
+                   str("cmake_minimum_required(VERSION 3.25)\nproject(theirs LANGUAGES C CXX)\n", how,
+                       "\nadd_executable(theirs theirs.cpp)\ntarget_link_libraries(theirs PRIVATE "
+                       "Lockstep::lockstep)\n"));
     scratch_.write("theirs/theirs.cpp", std::string(R"(#include <lockstep.h>
 #include <cstdio>
 using namespace lockstep;
@@ -54,20 +56,24 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   EXPECT_TRUE(std::filesystem::exists("there/bin/trainrun"));
   EXPECT_TRUE(std::filesystem::exists("there/include/lockstep/lockstep.h"));
   write_project("find_package(Lockstep REQUIRED)");
-  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja",
+                                "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "--build", "made"}));
-  const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE), trainrun = scratch_.path("there/bin/trainrun");
+  const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE),
+                    trainrun = scratch_.path("there/bin/trainrun");
   ASSERT_NO_FATAL_FAILURE(call({cache, scratch_.path("made/theirs"), "--train.device=cpu"}));
   const std::string alone = output_;
   EXPECT_HAS(alone, "loss ");
-  ASSERT_NO_FATAL_FAILURE(call({cache, trainrun, "--nproc", "2", scratch_.path("made/theirs"), "--train.device=cpu"}));
+  ASSERT_NO_FATAL_FAILURE(
+      call({cache, trainrun, "--nproc", "2", scratch_.path("made/theirs"), "--train.device=cpu"}));
   EXPECT_HAS(output_, alone);  // the same bits on two ranks
 }
 
 TEST_F(Outside, ASubdirectoryOfAnotherProject) {
   write_project(str("add_subdirectory(", LOCKSTEP_SOURCE_DIR, " lockstep)"));
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja"}));
-  ASSERT_NO_FATAL_FAILURE(call({"cmake", "--build", "made", "--target", "lockstep/core/CMakeFiles/core_types.dir/types/dtype.cpp.o"}));
+  ASSERT_NO_FATAL_FAILURE(call(
+      {"cmake", "--build", "made", "--target", "lockstep/core/CMakeFiles/core_types.dir/types/dtype.cpp.o"}));
   EXPECT_FALSE(std::filesystem::exists("made/lockstep/tests"));  // a part of another project brings no tests
 }
 

@@ -1,4 +1,5 @@
-// A rank that stands still: the supervisor names it, its place and the collective long before the deadline, and ends the run for it then.
+// A rank that stands still: the supervisor names it, its place and the collective long before the deadline,
+// and ends the run for it then.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -8,14 +9,17 @@ class LateRank : public RealRun {};
 
 TEST_F(LateRank, IsNamedSoonAndEndsTheRunAtTheDeadline) {
   write_tiny();
-  auto process =
-      start({"--nproc", "2", "--train.device=cpu", "c.json"}, {{"LOCKSTEP_FAULT", "hang:rank=1,step=4"}, {"LOCKSTEP_DEADLINE", "6"}});
-  EXPECT_TRUE(until(30, [&] { return process->output().find("is stopped") != std::string::npos; })) << process->output();
+  auto process = start({"--nproc", "2", "--train.device=cpu", "c.json"},
+                       {{"LOCKSTEP_FAULT", "hang:rank=1,step=4"}, {"LOCKSTEP_DEADLINE", "6"}});
+  EXPECT_TRUE(until(30, [&] { return process->output().find("is stopped") != std::string::npos; }))
+      << process->output();
   const std::string early = process->output();
   EXPECT_EQ(occurrences(early, "root cause"), 0) << early;
   EXPECT_HAS(early, "trainrun: rank 1 (process ");
   EXPECT_HAS(early, ") is stopped (SIGSTOP, Ctrl-Z or a debugger), at step 4");
-  EXPECT_HAS(early, " of group world, where rank 0 waits; the run ends if it does not go on within 6 s (watch.deadline)\n");
+  EXPECT_HAS(
+      early,
+      " of group world, where rank 0 waits; the run ends if it does not go on within 6 s (watch.deadline)\n");
   EXPECT_EQ(process->wait(30), kExitPeer) << process->output();
   EXPECT_HAS(process->output(), "trainrun: root cause: rank 1 (process ");
   EXPECT_EQ(occurrences(process->output(), "is stopped"), 2) << process->output();

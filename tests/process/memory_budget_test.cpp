@@ -1,4 +1,5 @@
-// compile.memory_budget through the real trainrun: plan says what it costs, the run says the same and ends with the same bits.
+// compile.memory_budget through the real trainrun: plan says what it costs, the run says the same and ends
+// with the same bits.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -11,7 +12,8 @@ class MemoryBudget : public RealRun {
     return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : "";
   }
   std::string plan(const std::string& budget) {
-    auto result = trainrun({"plan", "--nproc", "2", "c.json", "--model.context=64", "--compile.memory_budget=" + budget});
+    auto result = trainrun(
+        {"plan", "--nproc", "2", "c.json", "--model.context=64", "--compile.memory_budget=" + budget});
     EXPECT_EQ(result.code, kExitOk) << result.output;
     return result.output;
   }
@@ -20,14 +22,18 @@ class MemoryBudget : public RealRun {
 TEST_F(MemoryBudget, PlanAndRunSayWhatIsComputedAgainAndBitsStay) {
   write_tiny();
   auto run = [&](const std::string& budget, const std::string& name, const char* nproc = "1") {
-    train({"--nproc", nproc, "c.json", "--model.context=64", "--train.steps=5", "--compile.memory_budget=" + budget, "--name=" + name});
+    train({"--nproc", nproc, "c.json", "--model.context=64", "--train.steps=5",
+           "--compile.memory_budget=" + budget, "--name=" + name});
     return RunRecord("runs/" + name).log(0);
   };
   const std::string none = plan("none"), full = plan("full");
   EXPECT_EQ(none.find("computed again"), std::string::npos);
   const std::string again = found(full, "\n  computed again +([^\n]*)");
-  EXPECT_TRUE(std::regex_match(again, std::regex(R"(\d+ values, \+\d+\.\d % of the step's flops, arena .* instead of .*)"))) << again;
-  const int64_t most = std::stoll(found(none, "\n  arena +([0-9]+) bytes")), least = std::stoll(found(full, "\n  arena +([0-9]+) bytes"));
+  EXPECT_TRUE(std::regex_match(
+      again, std::regex(R"(\d+ values, \+\d+\.\d % of the step's flops, arena .* instead of .*)")))
+      << again;
+  const int64_t most = std::stoll(found(none, "\n  arena +([0-9]+) bytes")),
+                least = std::stoll(found(full, "\n  arena +([0-9]+) bytes"));
   EXPECT_LT(least, most);
   EXPECT_EQ(run("none", "kept").find("backward computes again"), std::string::npos);
   EXPECT_HAS(run("full", "repeated", "2"), "backward computes again: " + again);
@@ -36,9 +42,12 @@ TEST_F(MemoryBudget, PlanAndRunSayWhatIsComputedAgainAndBitsStay) {
   EXPECT_HAS(run(half, "half"), "backward computes again: ");
   for (const char* other : {"repeated", "half"}) expect_same_run("kept", other);
 
-  auto refused = trainrun({"plan", "--nproc", "2", "c.json", "--model.context=64", "--compile.memory_budget=1KiB"});
+  auto refused =
+      trainrun({"plan", "--nproc", "2", "c.json", "--model.context=64", "--compile.memory_budget=1KiB"});
   EXPECT_EQ(refused.code, kExitUser);
-  EXPECT_HAS(refused.output, str("compile.memory_budget 1024 bytes (1.00 KiB): the arena of the step needs at least ", least, " bytes"));
+  EXPECT_HAS(refused.output,
+             str("compile.memory_budget 1024 bytes (1.00 KiB): the arena of the step needs at least ", least,
+                 " bytes"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Two and three real workers of which one has another config, data or environment: an mpirun line gives each its own. They end within 2 s
-// of reaching the comparison, with exit code 2, and the record names the key, both values and the rank.
+// Two and three real workers of which one has another config, data or environment: an mpirun line gives each
+// its own. They end within 2 s of reaching the comparison, with exit code 2, and the record names the key,
+// both values and the rank.
 #include <chrono>
 #include <thread>
 
@@ -18,7 +19,8 @@ class OtherRank : public RealRun {
     int code = -1;
     std::vector<ErrorRecord> records;
     std::string words;    // of the first record
-    double seconds = -1;  // from the last rank's arrival at `label` to the end of the last rank (mpirun itself takes its time)
+    double seconds = -1;  // from the last rank's arrival at `label` to the end of the last rank (mpirun
+                          // itself takes its time)
   };
 
   // The resolved config with keys replaced: text as trainrun would hand it to its workers.
@@ -98,13 +100,16 @@ TEST_F(OtherRank, AnotherConfigIsNamedByKeyAndRank) {
   write_config("lr.json", {"--train.device=cpu", "--optim.lr=0.0003"});
   write_config("mesh.json", {"--train.device=cpu", "--mesh.dim_names=[\"dp_shard\"]"});
   refused(workers({"a.json", "lr.json"}, "fingerprint"),
-          "the config differs between ranks, before the ranks are grouped: rank 1 has optim.lr = 0.0003, rank 0 has 0.01; start every rank "
+          "the config differs between ranks, before the ranks are grouped: rank 1 has optim.lr = 0.0003, "
+          "rank 0 has 0.01; start every rank "
           "with the same config");
   refused(workers({"lr.json", "a.json", "a.json"}, "fingerprint"),
-          "the config differs between ranks, before the ranks are grouped: rank 0 has optim.lr = 0.0003, rank 1 has 0.01; start every rank "
+          "the config differs between ranks, before the ranks are grouped: rank 0 has optim.lr = 0.0003, "
+          "rank 1 has 0.01; start every rank "
           "with the same config");
   refused(workers({"a.json", "a.json", "mesh.json"}, "fingerprint"),
-          "the config differs between ranks, before the ranks are grouped: rank 2 has mesh.dim_names = [\"dp_shard\"], rank 0 has "
+          "the config differs between ranks, before the ranks are grouped: rank 2 has mesh.dim_names = "
+          "[\"dp_shard\"], rank 0 has "
           "[\"dp_replicate\"]; start every rank with the same config");
   EXPECT_FALSE(std::filesystem::exists("runs/run/ckpt/step-20"));
 }
@@ -137,16 +142,20 @@ TEST_F(OtherRank, OtherDataAndAnotherEnvironment) {
   // The path is relative, so a worker in another folder reads another file of the same name.
   auto ended = workers({"a.json", "a.json"}, "fingerprint", {{}, {"-wdir", scratch_.path("elsewhere")}});
   ASSERT_FALSE(ended.words.empty()) << out_;
-  EXPECT_HAS(ended.words, "the data differs between ranks, before step 1: rank 1 has file 1 = tokens.bin, 6000 tokens, fingerprint ");
+  EXPECT_HAS(ended.words,
+             "the data differs between ranks, before step 1: rank 1 has file 1 = tokens.bin, 6000 tokens, "
+             "fingerprint ");
   EXPECT_HAS(ended.words, "rank 0 has tokens.bin, 6000 tokens, fingerprint ");
   EXPECT_HAS(ended.words, "; every rank must see the same files, byte for byte");
   refused(ended, ended.words);
-  refused(
-      workers({"a.json", "a.json"}, "fingerprint", {{}, {"-x", "LOCKSTEP_SKIP_PASSES=simplify"}}),
-      "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_SKIP_PASSES = \"simplify\", rank 0 has \"\"; "
-      "start every rank with the same program, libraries and environment");
-  refused(workers({"a.json", "a.json"}, "fingerprint", {{"-x", "LOCKSTEP_VERIFY=0"}, {"-x", "LOCKSTEP_VERIFY=1"}}),
-          "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_VERIFY = \"1\", rank 0 has \"0\"; start "
+  refused(workers({"a.json", "a.json"}, "fingerprint", {{}, {"-x", "LOCKSTEP_SKIP_PASSES=simplify"}}),
+          "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_SKIP_PASSES "
+          "= \"simplify\", rank 0 has \"\"; "
+          "start every rank with the same program, libraries and environment");
+  refused(workers({"a.json", "a.json"}, "fingerprint",
+                  {{"-x", "LOCKSTEP_VERIFY=0"}, {"-x", "LOCKSTEP_VERIFY=1"}}),
+          "the program differs between ranks, before the ranks are grouped: rank 1 has LOCKSTEP_VERIFY = "
+          "\"1\", rank 0 has \"0\"; start "
           "every rank with the same program, libraries and environment");
 }
 

@@ -1,5 +1,5 @@
-// trainrun plan as a process: text and JSON of one run agree, a 70-billion-parameter llama on 1,024 ranks within its bounds, and what is
-// refused.
+// trainrun plan as a process: text and JSON of one run agree, a 70-billion-parameter llama on 1,024 ranks
+// within its bounds, and what is refused.
 #include <sys/resource.h>
 
 #include "core/base/json.h"
@@ -14,7 +14,9 @@ class PlanCommand : public RealRun {
   static std::pair<double, int64_t> spent() {
     rusage usage{};
     getrusage(RUSAGE_CHILDREN, &usage);
-    auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+    auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
     return {seconds(usage.ru_utime) + seconds(usage.ru_stime), int64_t{usage.ru_maxrss} * 1024};
   }
   Json json_of(std::vector<std::string> words) {
@@ -27,7 +29,9 @@ class PlanCommand : public RealRun {
 
 // 80 layers, 8192 wide, on 1,024 ranks: under 30 s and under 4 GiB, on one core.
 TEST_F(PlanCommand, SeventyBillionParametersOnAThousandRanks) {
-  scratch_.write("llama.json", R"({"name": "llama_70b", "model": {"kind": "llama", "vocab": 128256, "context": 8192, "width": 8192,
+  scratch_.write(
+      "llama.json",
+      R"({"name": "llama_70b", "model": {"kind": "llama", "vocab": 128256, "context": 8192, "width": 8192,
     "depth": 80, "heads": 64, "kv_heads": 8, "hidden": 28672}, "data": {"kind": "tokens", "paths": ["tokens.bin"]},
     "batch": {"global": 1024, "micro": 1, "lanes": 128}, "train": {"precision": "bf16", "device": "cuda"}})");
   struct Case {
@@ -35,7 +39,8 @@ TEST_F(PlanCommand, SeventyBillionParametersOnAThousandRanks) {
   };
   for (const Case& on : {Case{"[1024]", "[dp_replicate]"}, Case{"[8,16,8]", "[dp_replicate,dp_shard,tp]"}}) {
     const double before = spent().first;
-    Json plan = json_of({"--nproc", "1024", "llama.json", str("--mesh.shape=", on.shape), str("--mesh.dim_names=", on.names)});
+    Json plan = json_of({"--nproc", "1024", "llama.json", str("--mesh.shape=", on.shape),
+                         str("--mesh.dim_names=", on.names)});
     ASSERT_TRUE(plan.is_object());
     auto [after, held] = spent();
 #ifdef NDEBUG
@@ -61,10 +66,15 @@ TEST_F(PlanCommand, TextAndJsonAreOfOnePlan) {
   Json json = json_of({"--nproc", "3", "c.json", "--train.device=cpu"});
   ASSERT_TRUE(json.is_object());
   for (const char* part : {"state", "arena", "reduction"})
-    EXPECT_HAS(text, str("\n  ", part, std::string(26 - std::string(part).size(), ' '), json["memory"][part].get<int64_t>(), " bytes ("));
+    EXPECT_HAS(text, str("\n  ", part, std::string(26 - std::string(part).size(), ' '),
+                         json["memory"][part].get<int64_t>(), " bytes ("));
   EXPECT_HAS(text, json["certificate"].get<std::string>());
-  EXPECT_HAS(text, "  driver and libraries      at most 268435456 bytes (256.00 MiB)\n  communicators (1)         at most 16777216 bytes (16.00 MiB)\n");
-  EXPECT_EQ(json["memory"]["device"]["total"].get<int64_t>() - json["memory"]["device"]["exact"].get<int64_t>(), 268435456 + 16777216);
+  EXPECT_HAS(text,
+             "  driver and libraries      at most 268435456 bytes (256.00 MiB)\n  communicators (1)         "
+             "at most 16777216 bytes (16.00 MiB)\n");
+  EXPECT_EQ(
+      json["memory"]["device"]["total"].get<int64_t>() - json["memory"]["device"]["exact"].get<int64_t>(),
+      268435456 + 16777216);
   EXPECT_EQ(json["memory"]["device"]["fits"], nullptr);
   EXPECT_HAS(text, "predicted step time, by the roofline cpu (");
   EXPECT_EQ(json["prediction"]["roofline"], "cpu");
@@ -82,14 +92,17 @@ TEST_F(PlanCommand, ARooflineOfOnesOwnDecidesTheTime) {
   };
   scratch_.write("slow.json", file(1));
   scratch_.write("slower.json", file(0.5));
-  Json slow = json_of({"c.json", "--roofline=slow.json"}), slower = json_of({"c.json", "--roofline=slower.json"});
+  Json slow = json_of({"c.json", "--roofline=slow.json"}),
+       slower = json_of({"c.json", "--roofline=slower.json"});
   EXPECT_NEAR(slower["prediction"]["step"].get<double>() / slow["prediction"]["step"].get<double>(), 2, 1e-3);
   EXPECT_EQ(json_of({"c.json", "--nproc", "2", "--roofline=slow.json"})["prediction"]["beyond_node"], true);
   scratch_.write("bad.json", R"({"nam": "x"})");
   auto bad = trainrun({"plan", "c.json", "--roofline=bad.json"});
   EXPECT_EQ(bad.code, kExitUser);
-  EXPECT_EQ(bad.output, "trainrun: bad.json: 6 errors\n  unknown key nam; did you mean name?\n  name is missing\n  contraction is missing\n"
-                        "  memory is missing\n  inside is missing\n  ranks_per_node is missing\n");
+  EXPECT_EQ(bad.output,
+            "trainrun: bad.json: 6 errors\n  unknown key nam; did you mean name?\n  name is missing\n  "
+            "contraction is missing\n"
+            "  memory is missing\n  inside is missing\n  ranks_per_node is missing\n");
 }
 
 // On the host's memory a limit is what --memory says; the table is printed before the refusal, in JSON too.
@@ -115,12 +128,14 @@ TEST_F(PlanCommand, FitsOrNot) {
 TEST_F(PlanCommand, EveryReasonBeforeAnythingIsPlanned) {
   write_tiny();
   for (const char* command : {"plan", "run"}) {
-    auto result = trainrun({command, "--nproc", "6", "c.json", "--mesh.shape=[2,3]", "--mesh.dim_names=[dp_replicate,tp]"});
+    auto result = trainrun(
+        {command, "--nproc", "6", "c.json", "--mesh.shape=[2,3]", "--mesh.dim_names=[dp_replicate,tp]"});
     EXPECT_EQ(result.code, kExitUser);
     EXPECT_EQ(result.output,
               "trainrun: on the mesh [dp_replicate=2, tp=3]: 3 reasons\n"
               "  model.heads is 2, not a multiple of the mesh's tp size, 3; 3 is\n"
-              "  the MLP's features (4 x model.width) is 128, not a multiple of the mesh's tp size, 3; 126 and 129 are\n"
+              "  the MLP's features (4 x model.width) is 128, not a multiple of the mesh's tp size, 3; 126 "
+              "and 129 are\n"
               "  model.context is 16, not a multiple of the mesh's tp size, 3; 15 and 18 are\n"
               "  the nearest mesh that works is [dp_replicate=3, tp=2]: --mesh.shape=[3,2]\n");
   }
@@ -132,14 +147,17 @@ TEST_F(PlanCommand, ARunSaysBothTimes) {
   Json plan = json_of({"--nproc", "2", "c.json", "--train.device=cpu"});
   train({"--nproc", "2", "c.json", "--train.steps=12", "--train.device=cpu"});
   auto log = RunRecord("runs/run").log(0);
-  EXPECT_TRUE(std::regex_search(log, std::regex("step 10: predicted [0-9.]+ (us|ms|s), measured [0-9.]+ (us|ms|s) a step \\(roofline cpu\\); exposed "
-                                                "communication of rank 0 [0-9.]+ (us|ms|s), predicted [0-9.]+ (us|ms|s)\n")))
+  EXPECT_TRUE(std::regex_search(
+      log, std::regex("step 10: predicted [0-9.]+ (us|ms|s), measured [0-9.]+ (us|ms|s) a step \\(roofline "
+                      "cpu\\); exposed "
+                      "communication of rank 0 [0-9.]+ (us|ms|s), predicted [0-9.]+ (us|ms|s)\n")))
       << log;
   EXPECT_EQ(occurrences(RunRecord("runs/run").log(1), "predicted"), 0);
   auto rows = metrics("run");
   ASSERT_EQ(rows.size(), 12u);
   ASSERT_TRUE(rows[9].count("predicted_step_ms"));
-  EXPECT_NEAR(std::stod(rows[9]["predicted_step_ms"]) / (plan["prediction"]["step"].get<double>() * 1e3), 1, 1e-3);
+  EXPECT_NEAR(std::stod(rows[9]["predicted_step_ms"]) / (plan["prediction"]["step"].get<double>() * 1e3), 1,
+              1e-3);
   EXPECT_GT(std::stod(rows[9]["measured_step_ms"]), 0);
   for (auto& row : rows) EXPECT_GT(std::stod(row["exposed_dp_replicate_ms"]), 0);
   EXPECT_FALSE(rows[8].count("predicted_step_ms") || rows[10].count("predicted_step_ms"));

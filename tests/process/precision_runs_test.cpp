@@ -1,4 +1,5 @@
-// train.precision on the real trainrun: checkpoints of bf16 runs, the loss curve beside fp32, generated text, what the CPU refuses.
+// train.precision on the real trainrun: checkpoints of bf16 runs, the loss curve beside fp32, generated text,
+// what the CPU refuses.
 #include "checkpoint/checkpoint.h"
 #include "core/types/half.h"
 #include "tests/support/real_run.h"
@@ -29,8 +30,8 @@ TEST_F(PrecisionRuns, CheckpointsHoldF32MastersAndResumeWithTheSameBits) {
   auto killed = trainrun(with({"--nproc", "3"}), {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
   EXPECT_EQ(killed.code, kExitPeer) << killed.output;
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step-20", "step-40"}));
-  for (const char* fqn :
-       {"token.weight", "norm.weight", "blocks.1.mlp.up.bias", "optim.token.weight.exp_avg", "optim.norm.bias.exp_avg_sq"}) {
+  for (const char* fqn : {"token.weight", "norm.weight", "blocks.1.mlp.up.bias", "optim.token.weight.exp_avg",
+                          "optim.norm.bias.exp_avg_sq"}) {
     Array array = read_tensor("runs/run/ckpt/step-40", fqn);
     EXPECT_EQ(array.dtype, DType::f32) << fqn;
     EXPECT_GT(beyond_bf16(array), numel(array.shape) / 2) << fqn << " is rounded";
@@ -50,16 +51,19 @@ TEST_F(PrecisionRuns, Tf32IsRefusedOnTheCpu) {
   write_tiny();
   auto result = trainrun({"--nproc", "1", "c.json", "--train.precision=tf32", "--train.device=cpu"});
   EXPECT_EQ(result.code, kExitUser) << result.output;
-  EXPECT_HAS(result.output, "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16");
+  EXPECT_HAS(
+      result.output,
+      "train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more exact, or bf16");
 }
 
 // The model and data of configs/quickstart.json.
 TEST_F(PrecisionRuns, LossCurveOfTheQuickstartBesideFp32) {
-  if (!std::filesystem::is_directory("/usr/share/games/fortunes")) GTEST_SKIP() << "package fortunes is not installed";
+  if (!std::filesystem::is_directory("/usr/share/games/fortunes"))
+    GTEST_SKIP() << "package fortunes is not installed";
   std::map<std::string, std::vector<MetricsLine>> curves;
   for (const char* precision : {"fp32", "bf16"}) {
-    train({"--nproc", "1", QUICKSTART, str("--name=", precision), str("--train.precision=", precision), "--train.steps=60",
-           "--train.seed=1", "--train.eval_every=0", "--log.every=1"});
+    train({"--nproc", "1", QUICKSTART, str("--name=", precision), str("--train.precision=", precision),
+           "--train.steps=60", "--train.seed=1", "--train.eval_every=0", "--log.every=1"});
     curves[precision] = metrics(precision);
     ASSERT_EQ(curves[precision].size(), 60u);
   }
@@ -70,7 +74,8 @@ TEST_F(PrecisionRuns, LossCurveOfTheQuickstartBesideFp32) {
     EXPECT_LE(std::abs(half - full), 0.02 * full) << "step " << i + 1;
   }
   std::cout << "worst relative difference of a loss over 60 steps: " << worst << "\n";
-  EXPECT_LT(std::stod(curves["bf16"][59]["loss"]), 0.6 * std::stod(curves["bf16"][0]["loss"])) << "the model learns";
+  EXPECT_LT(std::stod(curves["bf16"][59]["loss"]), 0.6 * std::stod(curves["bf16"][0]["loss"]))
+      << "the model learns";
   auto text = trainrun({"generate", "runs/bf16", "--prompt=The ", "--tokens=8", "--temperature=0"});
   EXPECT_EQ(text.code, kExitOk) << text.output;
   EXPECT_EQ(text.output.rfind("The ", 0), 0u) << text.output;

@@ -1,4 +1,5 @@
-// A run that is killed, stopped or started again on another number of ranks ends with the bits of a run that was left alone.
+// A run that is killed, stopped or started again on another number of ranks ends with the bits of a run that
+// was left alone.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -22,7 +23,8 @@ class Resume : public RealRun {
   void resume_and_compare(const std::string& name, int nproc, int64_t from) {
     auto result = trainrun({"--nproc", str(nproc), "c.json", "--name=" + name});
     ASSERT_EQ(result.code, kExitOk) << result.output;
-    EXPECT_HAS(result.output, str("resumed from ", scratch_.path("runs/" + name + "/ckpt/step-"), from, " (step ", from, ", state "));
+    EXPECT_HAS(result.output, str("resumed from ", scratch_.path("runs/" + name + "/ckpt/step-"), from,
+                                  " (step ", from, ", state "));
     EXPECT_EQ(result.output.find("bits may change"), std::string::npos) << result.output;
     EXPECT_EQ(metrics(name).size(), 100u) << "each step once";
     expect_same_run("alone", name);
@@ -78,14 +80,17 @@ TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
     int64_t step = last_step(name);
     ASSERT_LT(step, 100) << "the run was over before it was stopped";
     EXPECT_HAS(process->output(), str("stopped on request after step ", step, "; saved in "));
-    EXPECT_HAS(process->output(), "trainrun: stopped on request, saved; the same command continues the run\n");
+    EXPECT_HAS(process->output(),
+               "trainrun: stopped on request, saved; the same command continues the run\n");
     EXPECT_EQ(file_text("runs/" + name + "/ckpt/latest"), str("step-", step, "\n"));
     EXPECT_EQ(processes_left(), std::vector<std::string>{});
-    // The row of the step at which it stopped has a state hash and a validation loss that the other run does not.
+    // The row of the step at which it stopped has a state hash and a validation loss that the other run does
+    // not.
     auto result = trainrun({"--nproc", str(nproc == 1 ? 3 : 2), "c.json", "--name=" + name});
     ASSERT_EQ(result.code, kExitOk) << result.output;
     EXPECT_HAS(result.output, str("(step ", step, ", state "));
-    for (const char* what : {"loss", "grad_norm"}) EXPECT_EQ(column(metrics(name), what), column(metrics("alone"), what)) << what;
+    for (const char* what : {"loss", "grad_norm"})
+      EXPECT_EQ(column(metrics(name), what), column(metrics("alone"), what)) << what;
     EXPECT_EQ(final_hash(name), final_hash("alone"));
   }
 }
@@ -93,8 +98,8 @@ TEST_F(Resume, SigtermSavesAndTheNextStartGoesOnThere) {
 TEST_F(Resume, RestartsByItselfWithTheRanksThatAreLeft) {
   write_tiny();
   train({"--nproc", "1", "c.json", "--name=alone"});
-  auto result =
-      trainrun({"--nproc", "3", "--max-restarts", "1", "--min-nproc", "2", "c.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
+  auto result = trainrun({"--nproc", "3", "--max-restarts", "1", "--min-nproc", "2", "c.json"},
+                         {{"LOCKSTEP_FAULT", "kill:rank=1,step=50"}});
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, "from the last checkpoint, with 2 ranks (3 before)");
   EXPECT_HAS(result.output, "mesh [dp_replicate=2]");
@@ -119,8 +124,8 @@ TEST_P(Ranks, LossesStateAndCertificateAreEqualAsText) {
   std::vector<std::string> certificates;
   for (int nproc : {1, 2, 3, 4}) {
     std::string name = str("on-", nproc);
-    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--model.kind=" + GetParam(), "--train.steps=40", "--train.eval_every=10",
-           "--log.hash_every=10"});
+    train({"--nproc", str(nproc), "c.json", "--name=" + name, "--model.kind=" + GetParam(),
+           "--train.steps=40", "--train.eval_every=10", "--log.hash_every=10"});
     EXPECT_EQ(metrics(name).size(), 40u);
     expect_same_run("on-1", name);
     EXPECT_EQ(column(metrics("on-1"), "state_hash"), column(metrics(name), "state_hash"));
@@ -133,10 +138,12 @@ TEST_P(Ranks, LossesStateAndCertificateAreEqualAsText) {
     EXPECT_HAS(RunRecord("runs/" + name).log(0), "certificate " + certificates.front());
   }
   auto first = metrics("on-1");
-  EXPECT_LT(std::stod(first.back()["loss"]), 0.8 * std::stod(first.front()["loss"])) << "it learns nothing: the comparison would be empty";
+  EXPECT_LT(std::stod(first.back()["loss"]), 0.8 * std::stod(first.front()["loss"]))
+      << "it learns nothing: the comparison would be empty";
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("gpt", "llama"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Models, Ranks, testing::Values("gpt", "llama"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace lockstep::tests

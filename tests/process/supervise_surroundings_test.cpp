@@ -1,4 +1,5 @@
-// What stands around the ranks: MPI's words and memory, folders, programs that are not Lockstep's, an odd environment.
+// What stands around the ranks: MPI's words and memory, folders, programs that are not Lockstep's, an odd
+// environment.
 #include "tests/process/supervised.h"
 
 namespace lockstep {
@@ -8,7 +9,8 @@ namespace {
 std::vector<std::string> shared_folders(int maker) {
   std::vector<std::string> out;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-    if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), ".", maker, "."), 0) == 0) out.push_back(entry.path());
+    if (entry.path().filename().string().rfind(str("lockstep.", geteuid(), ".", maker, "."), 0) == 0)
+      out.push_back(entry.path());
   return out;
 }
 
@@ -44,7 +46,8 @@ TEST_F(Supervise, WhatAKilledTrainrunLeftTheNextOneRemoves) {
 TEST_F(Supervise, RankThatNeverJoinsIsNamed) {
   auto process = start({"2000", "mpi-never", "1"}, {.nproc = 3});
   EXPECT_EQ(process.wait(15), kExitPeer);
-  EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked");
+  EXPECT_HAS(process.output(),
+             "root cause: rank 1 left early, with exit code 0 while its peers still worked");
 }
 
 // Open MPI tells its launcher why it ends a rank; here that is trainrun, which shows it.
@@ -75,7 +78,8 @@ TEST_F(Supervise, GrandchildrenAreEnded) {
     std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     std::string environment = file_text(str("/proc/", name, "/environ"));
-    EXPECT_EQ(environment.find("LOCKSTEP_RUN_DIR=" + folder()), std::string::npos) << "process " << name << " is left";
+    EXPECT_EQ(environment.find("LOCKSTEP_RUN_DIR=" + folder()), std::string::npos)
+        << "process " << name << " is left";
   }
 }
 
@@ -84,8 +88,8 @@ TEST_F(Supervise, FolderInUseIsRefused) {
   ASSERT_NE(run().pid(0), 0);
   auto second = start({"1"}, {.nproc = 1});
   EXPECT_EQ(second.wait(15), kExitUser);
-  EXPECT_HAS(second.output(),
-             str("is in use by another trainrun (process ", first.pid(), "); wait for it, stop it, or choose --name=OTHER"));
+  EXPECT_HAS(second.output(), str("is in use by another trainrun (process ", first.pid(),
+                                  "); wait for it, stop it, or choose --name=OTHER"));
   kill(first.pid(), SIGTERM);
   EXPECT_EQ(first.wait(5), kExitStopped);
 }
@@ -109,11 +113,19 @@ TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
   code("path", {{"PATH", "/nowhere"}});
   code("forbidden", {{"PATH", "/proc/1/root/secret:/usr/bin"}});
   code("tmp", {{"TMPDIR", "/proc"}});
-  code("outer", {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "other"}, {"PMIX_SERVER_URI41", "pmix-server.1;tcp4://127.0.0.1:9"}, {"OMPI_COMM_WORLD_SIZE", "7"}});
-  Process few({"/bin/sh", "-c", str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")}, scratch_path() / "out");
+  code("outer", {{"PMIX_RANK", "3"},
+                 {"PMIX_NAMESPACE", "other"},
+                 {"PMIX_SERVER_URI41", "pmix-server.1;tcp4://127.0.0.1:9"},
+                 {"OMPI_COMM_WORLD_SIZE", "7"}});
+  Process few(
+      {"/bin/sh", "-c",
+       str("ulimit -n 16; exec ", FAKE_TRAINRUN, " ", folder("few"), " 4 0 0 1 ", FAKE_WORKER, " 3 mpi")},
+      scratch_path() / "out");
   EXPECT_EQ(few.wait(10), kExitUser);
   EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
-  Process empty({"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"}, scratch_path() / "out");
+  Process empty(
+      {"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"},
+      scratch_path() / "out");
   EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }
 

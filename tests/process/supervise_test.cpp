@@ -1,4 +1,5 @@
-// Death, signals and restarts: what the user sees, the exit code, the logs, and that no process or file is left.
+// Death, signals and restarts: what the user sees, the exit code, the logs, and that no process or file is
+// left.
 #include "tests/process/supervised.h"
 
 namespace lockstep {
@@ -13,7 +14,8 @@ TEST_F(Supervise, CleanRunLogsEachRankAndPrefixesAllButTheFirst) {
     for (int rank = 0; rank < nproc; ++rank) {
       EXPECT_HAS(run(name.c_str()).log(rank), str("done rank ", rank, "\n"));
       EXPECT_HAS(run(name.c_str()).log(rank), str("start rank ", rank, " of ", nproc));
-      EXPECT_HAS("\n" + output, rank ? str("\n[rank ", rank, "] done rank ", rank, "\n") : std::string("\ndone rank 0\n"));
+      EXPECT_HAS("\n" + output,
+                 rank ? str("\n[rank ", rank, "] done rank ", rank, "\n") : std::string("\ndone rank 0\n"));
     }
     EXPECT_LACKS(output, "trainrun:");
   }
@@ -35,7 +37,9 @@ TEST_F(Supervise, KilledWorkerIsTheRootCauseAndAllEndWithinTwoSeconds) {
   EXPECT_EQ(process.wait(10), kExitPeer);
   EXPECT_LT(seconds_since(then), 2.0);
   EXPECT_TRUE(all_gone(pids, 0));
-  EXPECT_HAS(process.output(), "root cause: rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step ");
+  EXPECT_HAS(
+      process.output(),
+      "root cause: rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step ");
   EXPECT_HAS(process.output(), "logs: ");
 }
 
@@ -56,12 +60,15 @@ TEST_F(Supervise, MalformedFaultIsAUserError) {
   auto process = start({"5"}, {.nproc = 1, .variables = {{"LOCKSTEP_FAULT", "kill rank 2"}}});
   EXPECT_EQ(process.wait(10), kExitUser);
   EXPECT_HAS(process.output(),
-             "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, throw, exit, flip, burst, spike");
+             "LOCKSTEP_FAULT is \"kill rank 2\"; write KIND:rank=R,step=S with KIND one of kill, segv, hang, "
+             "throw, exit, flip, burst, spike");
 }
 
 TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {
   std::string out = scratch_path() / "alone.out";
-  auto code = [&](std::map<std::string, std::string> variables) { return Process({FAKE_WORKER, "1"}, out, variables).wait(10); };
+  auto code = [&](std::map<std::string, std::string> variables) {
+    return Process({FAKE_WORKER, "1"}, out, variables).wait(10);
+  };
   EXPECT_EQ(code({}), kExitOk);
   EXPECT_EQ(code({{"RANK", "1"}, {"WORLD_SIZE", "3"}}), kExitOk);
   EXPECT_HAS(file_text(out), "start rank 1 of 3");
@@ -71,8 +78,11 @@ TEST_F(Supervise, ContradictingEnvironmentIsAUserError) {
   EXPECT_HAS(file_text(out), "WORLD_SIZE is not set; it must be a number");
   EXPECT_EQ(code({{"RANK", "one"}, {"WORLD_SIZE", "3"}}), kExitUser);
   EXPECT_HAS(file_text(out), "RANK is \"one\"; it must be a number");
-  EXPECT_EQ(code({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}), kExitUser);
-  EXPECT_HAS(file_text(out), "local rank 2 of 2 on this host contradicts a world of 3; check LOCAL_RANK and LOCAL_WORLD_SIZE");
+  EXPECT_EQ(code({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
+            kExitUser);
+  EXPECT_HAS(
+      file_text(out),
+      "local rank 2 of 2 on this host contradicts a world of 3; check LOCAL_RANK and LOCAL_WORLD_SIZE");
 }
 
 TEST_F(Supervise, KilledTrainrunLeavesNoWorkerAndTheNextCommandStarts) {
@@ -196,7 +206,8 @@ TEST_F(Supervise, UserErrorIsReportedOnceAndNeverRestarted) {
 TEST_F(Supervise, ForeignExceptionIsInternal) {
   auto process = start({"2000", "throw-other", "0", "2"}, {.nproc = 2, .max_restarts = 3});
   EXPECT_EQ(process.wait(10), kExitInternal);
-  EXPECT_HAS(process.output(), "root cause: rank 0: InternalError at step 2: exception that is not of Lockstep: a stranger");
+  EXPECT_HAS(process.output(),
+             "root cause: rank 0: InternalError at step 2: exception that is not of Lockstep: a stranger");
 }
 
 TEST_F(Supervise, APeerErrorLeavesWhereItIsThrown) {
@@ -221,7 +232,10 @@ TEST_F(Supervise, PeerErrorRestarts) {
 }
 
 TEST_F(Supervise, RestartGoesOnWithTheRanksThatAreLeft) {
-  auto process = start({"20"}, {.nproc = 3, .max_restarts = 1, .min_nproc = 2, .variables = {{"LOCKSTEP_FAULT", "kill:rank=2,step=5"}}});
+  auto process = start({"20"}, {.nproc = 3,
+                                .max_restarts = 1,
+                                .min_nproc = 2,
+                                .variables = {{"LOCKSTEP_FAULT", "kill:rank=2,step=5"}}});
   EXPECT_EQ(process.wait(20), kExitOk) << process.output();
   EXPECT_HAS(process.output(), "with 2 ranks (3 before)");
   EXPECT_HAS(run().log(0, 2), "start rank 0 of 2 restart 1");
@@ -232,7 +246,8 @@ TEST_F(Supervise, RestartStormEndsAndNamesTheFirstCause) {
   EXPECT_EQ(process.wait(20), kExitPeer);
   EXPECT_HAS(process.output(), "restart 2 of 2 in 0.1 s");
   EXPECT_HAS(process.output(), "root cause: PeerError at step 1: attempt 3 fails too");
-  EXPECT_HAS(process.output(), "gave up after 2 restarts; the first failure was: PeerError at step 1: attempt 1 fails too");
+  EXPECT_HAS(process.output(),
+             "gave up after 2 restarts; the first failure was: PeerError at step 1: attempt 1 fails too");
 }
 
 TEST_F(Supervise, ExitCodeWithoutARecord) {
@@ -240,14 +255,16 @@ TEST_F(Supervise, ExitCodeWithoutARecord) {
     auto name = str("run", nproc);
     auto process = start({"2000", "exit=7", str(nproc - 1), "3"}, {.nproc = nproc}, name.c_str());
     EXPECT_EQ(process.wait(10), kExitProgram);
-    EXPECT_HAS(process.output(), str(nproc == 1 ? "the worker" : "rank 1", " exited with code 7 and left no error record"));
+    EXPECT_HAS(process.output(),
+               str(nproc == 1 ? "the worker" : "rank 1", " exited with code 7 and left no error record"));
   }
 }
 
 TEST_F(Supervise, RankThatLeavesEarlyIsNamed) {
   auto process = start({"2000", "mpi-early", "1", "3"}, {.nproc = 2});
   EXPECT_EQ(process.wait(15), kExitPeer);
-  EXPECT_HAS(process.output(), "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
+  EXPECT_HAS(process.output(),
+             "root cause: rank 1 left early, with exit code 0 while its peers still worked; step 3");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The supervisor with workers that train nothing: how a test starts them, and what it asks of their run's folder.
+// The supervisor with workers that train nothing: how a test starts them, and what it asks of their run's
+// folder.
 #pragma once
 
 #include <chrono>
@@ -29,9 +30,9 @@ class Supervise : public ::testing::Test {
   std::filesystem::path scratch_path() const { return scratch_; }
 
  private:
-  std::filesystem::path scratch_ =
-      std::filesystem::path(::testing::TempDir()) /
-      (std::string("supervise-") + std::to_string(getpid()) + "-" + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::path scratch_ = std::filesystem::path(::testing::TempDir()) /
+                                   (std::string("supervise-") + std::to_string(getpid()) + "-" +
+                                    ::testing::UnitTest::GetInstance()->current_test_info()->name());
   int started_ = 0;
 
  protected:
@@ -45,7 +46,9 @@ inline double seconds_since(std::chrono::steady_clock::time_point then) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count();
 }
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
-#define EXPECT_LACKS(text, part) EXPECT_EQ((text).find(part), std::string::npos) << "unwanted: " << (part) << "\nin:\n" << (text)
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
+#define EXPECT_LACKS(text, part) \
+  EXPECT_EQ((text).find(part), std::string::npos) << "unwanted: " << (part) << "\nin:\n" << (text)
 
 }  // namespace lockstep

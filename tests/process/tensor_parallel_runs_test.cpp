@@ -1,4 +1,5 @@
-// Runs on the mesh dim tp, end to end: evaluation, checkpoints that other meshes resume, generation, rows of placements, refusals.
+// Runs on the mesh dim tp, end to end: evaluation, checkpoints that other meshes resume, generation, rows of
+// placements, refusals.
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
@@ -16,7 +17,8 @@ std::vector<std::string> words(std::vector<std::string> first, const std::vector
   return first;
 }
 
-// What tp 2 saved is loaded bit by bit on one rank (the state hash of the checkpoint is checked), and the losses go on as on one rank.
+// What tp 2 saved is loaded bit by bit on one rank (the state hash of the checkpoint is checked), and the
+// losses go on as on one rank.
 TEST_F(TensorParallelRuns, EvaluatesSavesResumesOnOneRankAndGenerates) {
   write_tiny();
   const std::vector<std::string> eight{"c.json", "--train.steps=8", "--checkpoint.every=4"};
@@ -26,15 +28,18 @@ TEST_F(TensorParallelRuns, EvaluatesSavesResumesOnOneRankAndGenerates) {
     auto two = column(metrics("two"), name), one = column(metrics("one"), name);
     ASSERT_EQ(two.size(), one.size()) << name;
     ASSERT_FALSE(one.empty()) << name;
-    for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(number(two[i]), number(one[i]), 1e-4 * number(one[i])) << name << " " << i;
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_NEAR(number(two[i]), number(one[i]), 1e-4 * number(one[i])) << name << " " << i;
   }
   auto result = trainrun({"--nproc", "1", "--name=two", "c.json", "--train.steps=10"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
-  EXPECT_NE(result.output.find("runs/two/ckpt/step-8 (step 8, state " + manifest("two", 8)["state_hash"].get<std::string>()),
+  EXPECT_NE(result.output.find("runs/two/ckpt/step-8 (step 8, state " +
+                               manifest("two", 8)["state_hash"].get<std::string>()),
             std::string::npos)
       << result.output;
   // And back, on data ranks and tp together.
-  train(words({"--nproc", "4", "--name=two", "c.json", "--train.steps=12"}, {"--mesh.shape=[2,2]", "--mesh.dim_names=[dp_replicate,tp]"}));
+  train(words({"--nproc", "4", "--name=two", "c.json", "--train.steps=12"},
+              {"--mesh.shape=[2,2]", "--mesh.dim_names=[dp_replicate,tp]"}));
   EXPECT_EQ(last_step("two"), 12);
 }
 
@@ -42,23 +47,31 @@ TEST_F(TensorParallelRuns, EvaluatesSavesResumesOnOneRankAndGenerates) {
 TEST_F(TensorParallelRuns, OnADeviceWithItsOwnMemory) {
   write_tiny();
   train(words({"--nproc", "2", "--name=host", "c.json", "--train.steps=3", "--model.dropout=0.1"}, kTp));
-  train(words({"--nproc", "2", "--name=far", "c.json", "--train.steps=3", "--model.dropout=0.1", "--train.device=plugin:" FAR_DEVICE}, kTp));
+  train(words({"--nproc", "2", "--name=far", "c.json", "--train.steps=3", "--model.dropout=0.1",
+               "--train.device=plugin:" FAR_DEVICE},
+              kTp));
   expect_same_run("host", "far");
 }
 
 TEST_F(TensorParallelRuns, RowsOfTheConfigOverrideTheModels) {
   write_tiny();
-  train(words({"--nproc", "2", "--name=rows", "c.json", "--train.steps=2",
-               R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}, {"dim": "tp", "params": "position.weight", "place": "shard(1)"}])x"},
-              kTp));
+  train(words(
+      {"--nproc", "2", "--name=rows", "c.json", "--train.steps=2",
+       R"x(--placements=[{"dim": "tp", "params": "blocks.**", "place": "replicate"}, {"dim": "tp", "params": "position.weight", "place": "shard(1)"}])x"},
+      kTp));
   train({"--nproc", "1", "--name=one", "c.json", "--train.steps=2"});
   const auto rows = metrics("rows"), one = metrics("one");
-  for (size_t i = 0; i < 2; ++i) EXPECT_NEAR(std::stod(rows.at(i).at("loss")), std::stod(one.at(i).at("loss")), 1e-4);
-  auto result = trainrun(words({"--nproc", "2", "--name=bad", "c.json", "--train.steps=2",
-                                R"x(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])x"},
-                               kTp));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(std::stod(rows.at(i).at("loss")), std::stod(one.at(i).at("loss")), 1e-4);
+  auto result =
+      trainrun(words({"--nproc", "2", "--name=bad", "c.json", "--train.steps=2",
+                      R"x(--placements=[{"dim": "tp", "params": "token.weight", "place": "shard(0)"}])x"},
+                     kTp));
   EXPECT_NE(result.code, kExitOk);
-  EXPECT_NE(result.output.find("\"token.weight\" is Shard(0) by the row {\"tp\", \"token.weight\", Shard(0)} at placements:1"), std::string::npos)
+  EXPECT_NE(
+      result.output.find(
+          "\"token.weight\" is Shard(0) by the row {\"tp\", \"token.weight\", Shard(0)} at placements:1"),
+      std::string::npos)
       << result.output;
 }
 

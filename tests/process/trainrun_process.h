@@ -44,12 +44,14 @@ bool until(double seconds, Done done) {
 inline bool alive(int pid) {
   std::string stat = file_text(str("/proc/", pid, "/stat"));
   auto paren = stat.rfind(')');
-  return paren != std::string::npos && paren + 2 < stat.size() && stat[paren + 2] != 'Z' && stat[paren + 2] != 'X';
+  return paren != std::string::npos && paren + 2 < stat.size() && stat[paren + 2] != 'Z' &&
+         stat[paren + 2] != 'X';
 }
 
 class Process {
  public:
-  Process(const std::vector<std::string>& argv, const std::string& output, const std::map<std::string, std::string>& variables = {})
+  Process(const std::vector<std::string>& argv, const std::string& output,
+          const std::map<std::string, std::string>& variables = {})
       : output_(output) {
     pid_ = fork();
     if (pid_ == 0) {
@@ -87,7 +89,9 @@ class RunRecord {
  public:
   explicit RunRecord(std::string folder) : folder_(std::move(folder)) {}
   std::string log_dir(int attempt = 1) const { return str(folder_, "/logs/attempt-", attempt); }
-  std::string log(int rank, int attempt = 1) const { return file_text(str(log_dir(attempt), "/rank-", rank, ".log")); }
+  std::string log(int rank, int attempt = 1) const {
+    return file_text(str(log_dir(attempt), "/rank-", rank, ".log"));
+  }
   // pid of a rank; 0 when it has not announced itself in time.
   int pid(int rank, int attempt = 1) const {
     std::string path = str(log_dir(attempt), "/worker-", rank, ".json");

@@ -8,7 +8,8 @@
 namespace lockstep {
 namespace {
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
 
 class Trainrun : public ::testing::Test {
  protected:
@@ -26,7 +27,9 @@ class Trainrun : public ::testing::Test {
   void SetUp() override {
     previous_ = std::filesystem::current_path();
     std::filesystem::current_path(scratch_.path(""));
-    scratch_.write("c.json", R"({"name": "first", "data": {"paths": ["a"]}, "train": {"steps": 4}, "log": {"every": 2}})");
+    scratch_.write(
+        "c.json",
+        R"({"name": "first", "data": {"paths": ["a"]}, "train": {"steps": 4}, "log": {"every": 2}})");
   }
   void TearDown() override { std::filesystem::current_path(previous_); }
   ScratchFolder scratch_;
@@ -54,7 +57,8 @@ TEST_F(Trainrun, ResolvedConfigRerunsTheRun) {
 }
 
 TEST_F(Trainrun, SpellingsOfNproc) {
-  for (auto words : std::vector<std::vector<std::string>>{{"-n", "2"}, {"--nproc=2"}, {"--nproc-per-node", "2"}, {"--nproc_per_node=2"}}) {
+  for (auto words : std::vector<std::vector<std::string>>{
+           {"-n", "2"}, {"--nproc=2"}, {"--nproc-per-node", "2"}, {"--nproc_per_node=2"}}) {
     words.insert(words.end(), {"c.json", "--dry-run"});
     auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitOk) << result.output;
@@ -65,7 +69,8 @@ TEST_F(Trainrun, SpellingsOfNproc) {
   for (const char* bad : {"0", "-1", "four", "2x", "99999999999999999999"}) {
     auto result = trainrun({str("--nproc=", bad), "c.json"});
     EXPECT_EQ(result.code, kExitUser);
-    EXPECT_HAS(result.output, str("trainrun: --nproc is \"", bad, "\"; give a number of ranks, 1 or more, or auto (one per core)\n"));
+    EXPECT_HAS(result.output, str("trainrun: --nproc is \"", bad,
+                                  "\"; give a number of ranks, 1 or more, or auto (one per core)\n"));
   }
 }
 
@@ -76,10 +81,13 @@ TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
     EXPECT_HAS(result.output, part);
     EXPECT_FALSE(std::filesystem::exists("runs"));
   };
-  refused({"c.json", "--optim.lrr=1"}, "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
+  refused({"c.json", "--optim.lrr=1"},
+          "trainrun: command line: unknown key optim.lrr in --optim.lrr=1; did you mean optim.lr?\n");
   refused({"c.json", "--nprc=2"}, "trainrun: command line: unknown flag --nprc; did you mean --nproc?\n");
-  refused({"c.json", "--batch.global=30"}, "c.json: batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are");
-  refused({"--nproc", "4", "c.json", "--mesh.shape=[3]"}, "mesh.shape [3] multiplies out to 3, but there are 4 ranks");
+  refused({"c.json", "--batch.global=30"},
+          "c.json: batch.global is 30, not a multiple of batch.micro, 4; 28 and 32 are");
+  refused({"--nproc", "4", "c.json", "--mesh.shape=[3]"},
+          "mesh.shape [3] multiplies out to 3, but there are 4 ranks");
   refused({"--nproc", "4", "--min-nproc", "3", "c.json", "--mesh.shape=[4]"},
           "--min-nproc 3 lets the run go on with 3 ranks, which the config does not fit: mesh.shape [4]");
   refused({"--nproc", "2", "--min-nproc", "3", "c.json"}, "--min-nproc 3 is more than --nproc 2");
@@ -88,10 +96,12 @@ TEST_F(Trainrun, WrongInputIsRefusedBeforeAnythingIsWritten) {
   refused({"plan"}, "no config given; name one, as in: trainrun plan configs/quickstart.json");
   refused({"--max-restarts", "-1", "c.json"}, "--max-restarts");
   refused({"ckpt"}, "A subcommand is required; trainrun ckpt --help lists what there is");
-  refused({"ckpt", "ls", "nowhere"}, "no folder nowhere; name a run (runs/NAME), its ckpt folder or one step-N folder");
+  refused({"ckpt", "ls", "nowhere"},
+          "no folder nowhere; name a run (runs/NAME), its ckpt folder or one step-N folder");
   refused({"explain", "optim.lrr"}, "explain: nothing is called \"optim.lrr\"; did you mean optim.lr?");
   std::filesystem::create_directories("empty/ckpt");
-  refused({"ckpt", "verify", "empty"}, "empty holds no checkpoint; a run saves at its end, and every checkpoint.every steps");
+  refused({"ckpt", "verify", "empty"},
+          "empty holds no checkpoint; a run saves at its end, and every checkpoint.every steps");
 }
 
 TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
@@ -101,18 +111,29 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_EQ(result.output, "trainrun: " + line + "\n");
   };
-  const std::string one_host = "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
+  const std::string one_host =
+      "Lockstep runs on one host; use --nproc N for N ranks of this one, and leave it out";
   refused({"--nnodes", "2"}, "--nnodes 2: " + one_host);
   refused({"--nnodes=1:4", "--nproc", "2"}, "--nnodes 1:4: " + one_host);
   refused({"--node_rank=1"}, "--node_rank 1: " + one_host);
   refused({"--hostfile", "hosts"}, "--hostfile hosts: " + one_host);
-  refused({"--rdzv-endpoint=host:29400"}, "--rdzv-endpoint host:29400: the ranks are on one host and find one another by themselves; leave it out");
-  refused({"--master-addr", "10.0.0.1"}, "--master-addr 10.0.0.1: the ranks are on one host and find one another by themselves; leave it out");
-  refused({"--tee", "3"}, "--tee 3: every rank's output is shown with its rank in front, and kept in runs/NAME/logs/attempt-K/rank-R.log; leave it out");
-  refused({"--log-dir", "logs"}, "--log-dir logs: logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs");
+  refused({"--rdzv-endpoint=host:29400"},
+          "--rdzv-endpoint host:29400: the ranks are on one host and find one another by themselves; leave "
+          "it out");
+  refused(
+      {"--master-addr", "10.0.0.1"},
+      "--master-addr 10.0.0.1: the ranks are on one host and find one another by themselves; leave it out");
+  refused({"--tee", "3"},
+          "--tee 3: every rank's output is shown with its rank in front, and kept in "
+          "runs/NAME/logs/attempt-K/rank-R.log; leave it out");
+  refused({"--log-dir", "logs"},
+          "--log-dir logs: logs go to runs/NAME/logs; --name=OTHER chooses another folder below runs");
   refused({"--num_gpus", "2"}, "--num_gpus 2: use --nproc N, the number of ranks on this host");
-  for (auto words : std::vector<std::vector<std::string>>{
-           {"--standalone", "--nnodes", "1", "--nproc-per-node", "2"}, {"--nnodes=1:1", "--node-rank=0", "-n", "2"}, {"-np", "2", "--oversubscribe", "--bind-to", "none"}, {"--num-processes=2"}}) {
+  for (auto words :
+       std::vector<std::vector<std::string>>{{"--standalone", "--nnodes", "1", "--nproc-per-node", "2"},
+                                             {"--nnodes=1:1", "--node-rank=0", "-n", "2"},
+                                             {"-np", "2", "--oversubscribe", "--bind-to", "none"},
+                                             {"--num-processes=2"}}) {
     words.insert(words.end(), {"c.json", "--dry-run"});
     auto result = trainrun(words);
     EXPECT_EQ(result.code, kExitOk) << result.output;
@@ -128,11 +149,13 @@ TEST_F(Trainrun, FlagsOfOtherLaunchersAreToldOrHarmless) {
 
 TEST_F(Trainrun, AProgramWithoutASlashIsToldFromAConfig) {
   scratch_.write("mlp", "#!/bin/sh\n");
-  EXPECT_HAS(trainrun({"--nproc", "2", "mlp"}).output, "this is not JSON") << "no program: it may not be executed";
+  EXPECT_HAS(trainrun({"--nproc", "2", "mlp"}).output, "this is not JSON")
+      << "no program: it may not be executed";
   std::filesystem::permissions("mlp", std::filesystem::perms::owner_all);
   auto result = trainrun({"--nproc", "2", "mlp"});
   EXPECT_EQ(result.code, kExitUser);
-  EXPECT_EQ(result.output, "trainrun: mlp is a program, and a target without a slash is a config; write ./mlp\n");
+  EXPECT_EQ(result.output,
+            "trainrun: mlp is a program, and a target without a slash is a config; write ./mlp\n");
 }
 
 TEST_F(Trainrun, SignalStopsWithItsCode) {
@@ -144,7 +167,8 @@ TEST_F(Trainrun, SignalStopsWithItsCode) {
 }
 
 TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
-  scratch_.write("mine.sh", "#!/bin/sh\necho \"args: $@ dir: $LOCKSTEP_RUN_DIR rank $OMPI_COMM_WORLD_RANK\"\n");
+  scratch_.write("mine.sh",
+                 "#!/bin/sh\necho \"args: $@ dir: $LOCKSTEP_RUN_DIR rank $OMPI_COMM_WORLD_RANK\"\n");
   std::filesystem::permissions("mine.sh", std::filesystem::perms::owner_all);
   auto result = trainrun({"--nproc", "2", "./mine.sh", "--mesh.shape=[2]", "word"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
@@ -166,24 +190,28 @@ TEST_F(Trainrun, HelpShowsExamplesFirstAndEverySubcommand) {
   auto result = trainrun({"--help"});
   EXPECT_EQ(result.code, kExitOk);
   EXPECT_LT(std::count(result.output.begin(), result.output.end(), '\n'), 25);
-  for (const char* part : {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls",
-                           "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
+  for (const char* part :
+       {"trainrun --nproc 2 configs/quickstart.json", "trainrun plan", "trainrun show", "trainrun ckpt ls",
+        "ckpt verify", "trainrun generate", "trainrun explain", "trainrun env"})
     EXPECT_HAS(result.output, part);
   EXPECT_EQ(trainrun({}).code, kExitUser);
   result = trainrun({"run", "--help"});
   EXPECT_EQ(result.code, kExitOk);
-  for (const char* part : {"--nproc", "--max-restarts", "--min-nproc", "--grace", "--dry-run"}) EXPECT_HAS(result.output, part);
+  for (const char* part : {"--nproc", "--max-restarts", "--min-nproc", "--grace", "--dry-run"})
+    EXPECT_HAS(result.output, part);
   EXPECT_HAS(trainrun({"--version"}).output, "lockstep 0.");
 }
 
 TEST_F(Trainrun, PlanAndGenerateGetTheirArguments) {
   EXPECT_EQ(trainrun({"plan", "--nproc", "8", "c.json", "--name=p"}).output, "plan of p on 8\n");
-  EXPECT_EQ(trainrun({"generate", "runs/first", "--prompt", "The ", "--tokens=5", "--top-k=3"}).output, "runs/first|The |5|0.8|3|1337\n");
+  EXPECT_EQ(trainrun({"generate", "runs/first", "--prompt", "The ", "--tokens=5", "--top-k=3"}).output,
+            "runs/first|The |5|0.8|3|1337\n");
 }
 
 TEST_F(Trainrun, EnvListsVariablesAndTopics) {
   auto output = trainrun({"env"}).output;
-  for (const char* part : {"LOCKSTEP_LOGS", "LOCKSTEP_DEADLINE", "overlap", "processor: "}) EXPECT_HAS(output, part);
+  for (const char* part : {"LOCKSTEP_LOGS", "LOCKSTEP_DEADLINE", "overlap", "processor: "})
+    EXPECT_HAS(output, part);
 }
 
 TEST_F(Trainrun, ExplainLooksEverywhere) {

@@ -1,4 +1,5 @@
-// Checksums of collectives over ranks that are threads, with a layer between that changes what arrives: every verb, both ranks named.
+// Checksums of collectives over ranks that are threads, with a layer between that changes what arrives: every
+// verb, both ranks named.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -92,12 +93,16 @@ void talk(Group& group) {
   }
 }
 
-void with_fault(int ranks, const std::function<void(int rank, const std::string& label, std::byte* data, int64_t bytes)>& change,
-                const std::function<void(Group&)>& body = talk) {
+void with_fault(
+    int ranks,
+    const std::function<void(int rank, const std::string& label, std::byte* data, int64_t bytes)>& change,
+    const std::function<void(Group&)>& body = talk) {
   with_ranks(ranks,
              [&](Group& group) {
                auto faulty = std::make_shared<FaultyGroup>(
-                   group, [&, rank = group.rank()](const auto& label, auto* data, auto bytes) { change(rank, label, data, bytes); });
+                   group, [&, rank = group.rank()](const auto& label, auto* data, auto bytes) {
+                     change(rank, label, data, bytes);
+                   });
                body(*checksummed(faulty));
              },
              {.deadline_s = 30});
@@ -112,14 +117,19 @@ TEST(Checksums, WhatArrivesAsItWasSentPasses) {
 TEST(Checksums, AFlippedBitOfAnyVerbNamesBothRanks) {
   const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
       {"gather",
-       {"all_gather \"gather\"", "what rank 0 received from rank 2 is not what was sent: 32 bytes with checksum ",
+       {"all_gather \"gather\"",
+        "what rank 0 received from rank 2 is not what was sent: 32 bytes with checksum ",
         "32 bytes with checksum "}},
-      {"exchange", {"all_to_all \"exchange\"", "what rank 0 received from rank 2 is not what was sent: 8 bytes"}},
+      {"exchange",
+       {"all_to_all \"exchange\"", "what rank 0 received from rank 2 is not what was sent: 8 bytes"}},
       {"spread", {"broadcast \"spread\"", "what rank 0 received from rank 1 is not what was sent"}},
       {"little sum", {"all_reduce \"little sum\"", "what rank 0 received from rank 2 is not what was sent"}},
       {"largest", {"all_reduce \"largest\"", "what rank 0 received from rank 2 is not what was sent"}},
-      {"big sum", {"all_reduce \"big sum\"", "the sum that arrived on rank 0 is not that of what the 3 ranks sent"}},
-      {"scattered sum", {"reduce_scatter \"scattered sum\"", "the sum that arrived on rank 0 is not that of what the 3 ranks sent"}},
+      {"big sum",
+       {"all_reduce \"big sum\"", "the sum that arrived on rank 0 is not that of what the 3 ranks sent"}},
+      {"scattered sum",
+       {"reduce_scatter \"scattered sum\"",
+        "the sum that arrived on rank 0 is not that of what the 3 ranks sent"}},
       {"note", {"recv \"note\"", "what rank 0 received from rank 2 is not what was sent: 800 bytes"}},
       {"checksum of gather", {"all_gather \"gather\"", "what rank 0 received from rank 2"}},
   };
@@ -146,7 +156,8 @@ TEST(Checksums, ADoubledMessageIsFoundByItsNumber) {
       [&] {
         with_fault(2, again, [](Group& group) {
           std::vector<int64_t> in(4, 1), out(8);
-          for (const char* label : {"first", "second"}) all_gather(group, {in.data(), out.data(), {4, 4}, DType::i64}, label);
+          for (const char* label : {"first", "second"})
+            all_gather(group, {in.data(), out.data(), {4, 4}, DType::i64}, label);
         });
       },
       {"all_gather \"second\"", "number 1 was expected, and the checksum is that of number 0"});
@@ -173,7 +184,8 @@ TEST(Checksums, TheVariableHasThreeWords) {
   setenv("LOCKSTEP_VERIFY_COLLECTIVES", "off", 1);
   EXPECT_FALSE(wants_checksums(true));
   setenv("LOCKSTEP_VERIFY_COLLECTIVES", "perhaps", 1);
-  expect_error<UserError>([] { wants_checksums(true); }, {"LOCKSTEP_VERIFY_COLLECTIVES is \"perhaps\"; use auto, on or off"});
+  expect_error<UserError>([] { wants_checksums(true); },
+                          {"LOCKSTEP_VERIFY_COLLECTIVES is \"perhaps\"; use auto, on or off"});
   unsetenv("LOCKSTEP_VERIFY_COLLECTIVES");
   EXPECT_TRUE(wants_checksums(true));
   EXPECT_FALSE(wants_checksums(false));

@@ -12,7 +12,8 @@ std::string expect_error(Fn fn, const std::vector<std::string>& words) {
     fn();
   } catch (const Kind& error) {
     std::string text = error.what();
-    for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << "\"" << word << "\" is missing in: " << text;
+    for (const auto& word : words)
+      EXPECT_NE(text.find(word), std::string::npos) << "\"" << word << "\" is missing in: " << text;
     return text;
   } catch (const std::exception& error) {
     ADD_FAILURE() << "another kind of error: " << error.what();

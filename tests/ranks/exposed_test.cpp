@@ -1,4 +1,5 @@
-// Exposed time: a rank that comes early waits, the wait is told under its mesh dim, and hidden communication is not.
+// Exposed time: a rank that comes early waits, the wait is told under its mesh dim, and hidden communication
+// is not.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -32,9 +33,7 @@ TEST(Exposed, AnEarlyRankWaitsUnderTheNameOfItsDim) {
     sum(told.group("dp_shard"), *stream);
     auto seconds = exposed.seconds();
     EXPECT_EQ(seconds.size(), 3u);  // both dims, and the data dims together
-    if (!late) {
-      EXPECT_GE(seconds.at("dp_shard"), 0.04);
-    }
+    if (!late) { EXPECT_GE(seconds.at("dp_shard"), 0.04); }
     EXPECT_EQ(seconds.at("dp_replicate"), 0);
     EXPECT_EQ(seconds.at(std::string(kDataDims)), 0);
     ASSERT_EQ(exposed.waits().size(), 1u);

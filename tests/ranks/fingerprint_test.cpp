@@ -1,4 +1,5 @@
-// The fingerprint over threads: every kind of difference on one rank of 2, 3 and 4, what is said of it, and how soon.
+// The fingerprint over threads: every kind of difference on one rank of 2, 3 and 4, what is said of it, and
+// how soon.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,7 +25,8 @@ Parts parts_of_a_run() {
           {"artifact", {{"machine code", "00ff"}}, "start again", false}};
 }
 
-// What each rank throws: "kind: message", "" for nothing. Every rank ends within 2 s of the last one's arrival.
+// What each rank throws: "kind: message", "" for nothing. Every rank ends within 2 s of the last one's
+// arrival.
 std::vector<std::string> thrown(int n, const std::function<void(Group&)>& work) {
   std::vector<std::string> out(static_cast<size_t>(n));
   with_ranks(n,
@@ -33,8 +35,11 @@ std::vector<std::string> thrown(int n, const std::function<void(Group&)>& work) 
                auto begin = std::chrono::steady_clock::now();
                try {
                  work(world);
-               } catch (const Error& error) { out[static_cast<size_t>(world.rank())] = str(error.kind(), ": ", error.what()); }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+               } catch (const Error& error) {
+                 out[static_cast<size_t>(world.rank())] = str(error.kind(), ": ", error.what());
+               }
+               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                         2.0);
              },
              {.deadline_s = 30});
   return out;
@@ -76,37 +81,40 @@ TEST(Fingerprint, NamesPartKeyBothValuesAndTheRank) {
                             : str("rank ", named, " has ", key, of_right, ", rank ", right, " has ", of_odd);
       };
       all_say(with_odd(n, odd, [](Parts& mine) { mine[0].lines[1].second = "0.0003"; }),
-              str("UserError: the config differs between ranks, before step 1: ", pair("optim.lr = ", "0.0003", "0.0006"),
-                  "; start every rank with the same config"));
+              str("UserError: the config differs between ranks, before step 1: ",
+                  pair("optim.lr = ", "0.0003", "0.0006"), "; start every rank with the same config"));
       all_say(with_odd(n, odd, [](Parts& mine) { mine[1].lines[0].second = "[dp_shard=2]"; }),
-              str("UserError: the mesh differs between ranks, before step 1: ", pair("", "[dp_shard=2]", "[dp_replicate=2]"),
-                  "; start every rank with the same config"));
-      all_say(
-          with_odd(n, odd, [](Parts& mine) { mine[2].lines[0].second = "00fe"; }),
-          str("PeerError: the artifact differs between ranks, before step 1: ", pair("machine code = ", "00fe", "00ff"), "; start again"));
+              str("UserError: the mesh differs between ranks, before step 1: ",
+                  pair("", "[dp_shard=2]", "[dp_replicate=2]"), "; start every rank with the same config"));
+      all_say(with_odd(n, odd, [](Parts& mine) { mine[2].lines[0].second = "00fe"; }),
+              str("PeerError: the artifact differs between ranks, before step 1: ",
+                  pair("machine code = ", "00fe", "00ff"), "; start again"));
       // The first part that differs, its first line, and what else differs in it.
-      auto several = with_odd(
-          n, odd, [](Parts& mine) { mine[0].lines[1].second = "0.0003", mine[0].lines[3].second = "7", mine[2].lines[0].second = "0"; });
-      all_say(several, str("UserError: the config differs between ranks, before step 1: ", pair("optim.lr = ", "0.0003", "0.0006"),
+      auto several = with_odd(n, odd, [](Parts& mine) {
+        mine[0].lines[1].second = "0.0003", mine[0].lines[3].second = "7", mine[2].lines[0].second = "0";
+      });
+      all_say(several, str("UserError: the config differs between ranks, before step 1: ",
+                           pair("optim.lr = ", "0.0003", "0.0006"),
                            "; also different: train.seed; start every rank with the same config"));
     }
 }
 
 TEST(Fingerprint, LinesThatOneRankLacks) {
   all_say(with_odd(3, 1, [](Parts& mine) { mine[0].lines.erase(mine[0].lines.begin() + 2); }),
-          "UserError: the config differs between ranks, before step 1: rank 1 has no optim.eps, rank 0 has optim.eps = 1e-08; start every "
+          "UserError: the config differs between ranks, before step 1: rank 1 has no optim.eps, rank 0 has "
+          "optim.eps = 1e-08; start every "
           "rank with the same config");
-  all_say(with_odd(3, 0,
-                   [](Parts& mine) {
-                     mine[0].lines.push_back({"mesh.zero", "3"});
-                   }),
-          "UserError: the config differs between ranks, before step 1: rank 0 has mesh.zero = 3, rank 1 has no mesh.zero; start every rank "
+  all_say(with_odd(3, 0, [](Parts& mine) { mine[0].lines.push_back({"mesh.zero", "3"}); }),
+          "UserError: the config differs between ranks, before step 1: rank 0 has mesh.zero = 3, rank 1 has "
+          "no mesh.zero; start every rank "
           "with the same config");
   all_say(with_odd(3, 2, [](Parts& mine) { std::swap(mine[0].lines[0], mine[0].lines[1]); }),
-          "UserError: the config differs between ranks, before step 1: rank 2 has its lines in another order than rank 0; start every rank "
+          "UserError: the config differs between ranks, before step 1: rank 2 has its lines in another order "
+          "than rank 0; start every rank "
           "with the same config");
   all_say(with_odd(3, 2, [](Parts& mine) { mine.pop_back(); }),
-          "PeerError: the artifact differs between ranks, before step 1: rank 2 has no machine code, rank 0 has machine code = 00ff; start "
+          "PeerError: the artifact differs between ranks, before step 1: rank 2 has no machine code, rank 0 "
+          "has machine code = 00ff; start "
           "again");
 }
 
@@ -118,43 +126,53 @@ TEST(Fingerprint, AMajorityDecidesElseRankZero) {
       compare(world, "before step 1", mine);
     });
   };
-  const std::string head = "UserError: the config differs between ranks, before step 1: ", tail = "; start every rank with the same config";
+  const std::string head = "UserError: the config differs between ranks, before step 1: ",
+                    tail = "; start every rank with the same config";
   all_say(with({"1", "2", "2", "2"}), head + "rank 0 has optim.lr = 1, rank 1 has 2" + tail);
-  all_say(with({"1", "1", "2", "2"}), head + "rank 2 has optim.lr = 2, rank 0 has 1; rank 3 differs from rank 0 too" + tail);
-  all_say(with({"1", "2", "3", "4"}), head + "rank 1 has optim.lr = 2, rank 0 has 1; ranks 2, 3 differ from rank 0 too" + tail);
-  all_say(with({"3", "2", "2", "2", "4", "2", "2"}), head + "rank 0 has optim.lr = 3, rank 1 has 2; rank 4 differs from rank 1 too" + tail);
+  all_say(with({"1", "1", "2", "2"}),
+          head + "rank 2 has optim.lr = 2, rank 0 has 1; rank 3 differs from rank 0 too" + tail);
+  all_say(with({"1", "2", "3", "4"}),
+          head + "rank 1 has optim.lr = 2, rank 0 has 1; ranks 2, 3 differ from rank 0 too" + tail);
+  all_say(with({"3", "2", "2", "2", "4", "2", "2"}),
+          head + "rank 0 has optim.lr = 3, rank 1 has 2; rank 4 differs from rank 1 too" + tail);
 }
 
 TEST(Fingerprint, RanksThatMeetOnDifferentWays) {
-  all_say(
-      thrown(3,
-             [](Group& world) {
-               compare(world, world.rank() == 1 ? "before the evaluation step is compiled" : "before the training step is compiled",
-                       parts_of_a_run());
-             }),
-      "PeerError: ranks meet at different places of the program: rank 1 before the evaluation step is compiled, rank 0 before the training "
-      "step is compiled; every rank must do the same things in the same order");
+  all_say(thrown(3,
+                 [](Group& world) {
+                   compare(world,
+                           world.rank() == 1 ? "before the evaluation step is compiled"
+                                             : "before the training step is compiled",
+                           parts_of_a_run());
+                 }),
+          "PeerError: ranks meet at different places of the program: rank 1 before the evaluation step is "
+          "compiled, rank 0 before the training "
+          "step is compiled; every rank must do the same things in the same order");
 }
 
 TEST(Fingerprint, CollectivesThatWereStarted) {
-  // A LocalGroup would refuse another label itself; a rank that started more in a group of its own is found by the comparison.
+  // A LocalGroup would refuse another label itself; a rank that started more in a group of its own is found
+  // by the comparison.
   std::vector<std::string> said(4);
   local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
              [&](LiveMesh& mesh) {
                float value = 1;
-               for (int i = 0; i < 2; ++i) all_reduce(mesh.group("dp_shard"), {&value, &value, 1, DType::f32}, "sum");
+               for (int i = 0; i < 2; ++i)
+                 all_reduce(mesh.group("dp_shard"), {&value, &value, 1, DType::f32}, "sum");
                if (mesh.coordinate()[0] == 1) barrier(mesh.group("dp_shard"), "one more");
                auto begin = std::chrono::steady_clock::now();
                try {
                  compare(*mesh.world, "at the checkpoint of step 4", {issued_part(mesh)});
                } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                         2.0);
              },
              {.deadline_s = 30});
   for (const auto& text : said) {
     EXPECT_EQ(text, said[0]);
     for (const char* words :
-         {"the sequence of started collectives differs between ranks, at the checkpoint of step 4: rank 2 has group dp_shard = 3, the last "
+         {"the sequence of started collectives differs between ranks, at the checkpoint of step 4: rank 2 "
+          "has group dp_shard = 3, the last "
           "barrier \"one more\" (",
           "rank 0 has 2, the last all_reduce \"sum\" (", "rank 3 differs from rank 0 too"})
       EXPECT_NE(text.find(words), std::string::npos) << words << "\nin: " << text;
@@ -198,12 +216,16 @@ TEST(Together, OneFailureIsEveryRanks) {
       });
     });
     all_say(one, str("UserError: rank ", n - 1, ": no such file; name another"));
-    all_say(thrown(n, [](Group& world) { together(world, [&]() -> int { throw UserError("no such key"); }); }), "UserError: no such key");
+    all_say(
+        thrown(n, [](Group& world) { together(world, [&]() -> int { throw UserError("no such key"); }); }),
+        "UserError: no such key");
     auto defect = thrown(n, [&](Group& world) {
       together(world, [&] {
         if (world.rank() == 0) throw InternalError("broken");
       });
     });
-    for (int r = 0; r < n; ++r) EXPECT_EQ(defect[static_cast<size_t>(r)], r == 0 ? "InternalError: broken" : "PeerError: rank 0: broken");
+    for (int r = 0; r < n; ++r)
+      EXPECT_EQ(defect[static_cast<size_t>(r)],
+                r == 0 ? "InternalError: broken" : "PeerError: rank 0: broken");
   }
 }

@@ -1,4 +1,5 @@
-// Ranks as threads when something is wrong: late, missing, failed and disagreeing ranks. Nobody hangs, and the words name who and what.
+// Ranks as threads when something is wrong: late, missing, failed and disagreeing ranks. Nobody hangs, and
+// the words name who and what.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -45,7 +46,8 @@ TEST(LocalDeadline, NamesGroupLabelSecondsAndTheLateRank) {
                      },
                      {.deadline_s = 0.3});
         },
-        {"group \"world\"", "all_reduce \"loss\"", "f32, 1 elements, sum", "0.3 s", "not started by rank 2", "LOCKSTEP_DEADLINE"});
+        {"group \"world\"", "all_reduce \"loss\"", "f32, 1 elements, sum", "0.3 s", "not started by rank 2",
+         "LOCKSTEP_DEADLINE"});
   });
   EXPECT_GE(seconds, 0.3);
   EXPECT_LT(seconds, 10);
@@ -71,7 +73,8 @@ TEST(LocalDeadline, ComesFromTheEnvironment) {
   setenv("LOCKSTEP_DEADLINE", "12.5", 1);
   with_ranks(2, [](Group& group) { EXPECT_EQ(group.deadline(), 12.5); });
   setenv("LOCKSTEP_DEADLINE", "soon", 1);
-  expect_error<UserError>([] { with_ranks(2, [](Group&) {}); }, {"LOCKSTEP_DEADLINE", "\"soon\"", "positive number", "60,600"});
+  expect_error<UserError>([] { with_ranks(2, [](Group&) {}); },
+                          {"LOCKSTEP_DEADLINE", "\"soon\"", "positive number", "60,600"});
   setenv("LOCKSTEP_DEADLINE", "0", 1);
   expect_error<UserError>([] { with_ranks(1, [](Group&) {}); }, {"\"0\""});
   unsetenv("LOCKSTEP_DEADLINE");
@@ -95,7 +98,9 @@ TEST(LocalFailure, TheFirstExceptionComesBackAndPeersDoNotHang) {
                          sum_one(group, "after the fault");
                        } catch (const PeerError& error) {
                          ++peers;
-                         EXPECT_NE(std::string(error.what()).find(str("rank ", n - 1, " failed: row 12 of 10")), std::string::npos)
+                         EXPECT_NE(
+                             std::string(error.what()).find(str("rank ", n - 1, " failed: row 12 of 10")),
+                             std::string::npos)
                              << error.what();
                          throw;
                        }
@@ -108,14 +113,16 @@ TEST(LocalFailure, TheFirstExceptionComesBackAndPeersDoNotHang) {
 }
 
 TEST(LocalFailure, AFailureWithWorkInFlightIsStillTheFirst) {
-  // Rank 1's flight is dropped while its exception unwinds; its peers hear of that, the caller of the exception.
+  // Rank 1's flight is dropped while its exception unwinds; its peers hear of that, the caller of the
+  // exception.
   expect_error<std::out_of_range>(
       [&] {
         with_ranks(3,
                    [&](Group& group) {
                      auto stream = inline_stream();
                      std::vector<float> data(100, 1);
-                     auto work = group.start(AllReduce{data.data(), data.data(), 100, DType::f32}, "bucket", *stream);
+                     auto work =
+                         group.start(AllReduce{data.data(), data.data(), 100, DType::f32}, "bucket", *stream);
                      if (group.rank() == 1) throw std::out_of_range("rank 1's own fault");
                      work->wait(*stream);
                    },
@@ -208,7 +215,9 @@ void expect_mismatch(const std::function<void(Group&)>& fn, const std::vector<st
 }  // namespace
 
 TEST(LocalMismatch, IsAnErrorThatNamesBothSites) {
-  auto buffers = [&](Group& group) { return std::pair(std::vector<float>(8), std::vector<float>(24 + group.rank())); };
+  auto buffers = [&](Group& group) {
+    return std::pair(std::vector<float>(8), std::vector<float>(24 + group.rank()));
+  };
   expect_mismatch(
       [&](Group& group) {
         auto [a, b] = buffers(group);
@@ -217,8 +226,8 @@ TEST(LocalMismatch, IsAnErrorThatNamesBothSites) {
         else
           all_reduce(group, {a.data(), b.data(), 4, DType::f32}, "loss");
       },
-      {"differs in its verb", "all_gather \"weights\" (f32, counts [1,2,3])", "all_reduce \"loss\" (f32, 4 elements, sum)", "rank 1",
-       "collective 0"});
+      {"differs in its verb", "all_gather \"weights\" (f32, counts [1,2,3])",
+       "all_reduce \"loss\" (f32, 4 elements, sum)", "rank 1", "collective 0"});
   expect_mismatch(
       [&](Group& group) {
         auto [a, b] = buffers(group);
@@ -234,7 +243,9 @@ TEST(LocalMismatch, IsAnErrorThatNamesBothSites) {
   expect_mismatch(
       [&](Group& group) {
         auto [a, b] = buffers(group);
-        reduce_scatter(group, {a.data(), b.data(), {1, 1, 1}, DType::f32, group.rank() ? ReduceOp::max : ReduceOp::sum}, "grads");
+        reduce_scatter(
+            group, {a.data(), b.data(), {1, 1, 1}, DType::f32, group.rank() ? ReduceOp::max : ReduceOp::sum},
+            "grads");
       },
       {"differs in its op", "sum", "max", "reduce_scatter \"grads\""});
   expect_mismatch(
@@ -260,8 +271,10 @@ TEST(LocalMismatch, LabelsInAnotherOrder) {
         std::vector<float> a(4), b(4);
         bool turned = group.rank() == 2;
         barrier(group);
-        auto first = group.start(AllReduce{a.data(), a.data(), 4, DType::f32}, turned ? "bucket 1" : "bucket 0", *stream);
-        auto second = group.start(AllReduce{b.data(), b.data(), 4, DType::f32}, turned ? "bucket 0" : "bucket 1", *stream);
+        auto first = group.start(AllReduce{a.data(), a.data(), 4, DType::f32},
+                                 turned ? "bucket 1" : "bucket 0", *stream);
+        auto second = group.start(AllReduce{b.data(), b.data(), 4, DType::f32},
+                                  turned ? "bucket 0" : "bucket 1", *stream);
         first->wait(*stream);
         second->wait(*stream);
       },
@@ -287,14 +300,12 @@ TEST(LocalMismatch, OfAMessage) {
 
 TEST(LocalGroup, RefusesCountsThatDoNotFitTheGroup) {
   float data[4] = {};
-  expect_error<InternalError>([&] { with_ranks(2, [&](Group& group) {
-                                      all_gather(group, {data, data, {1, 1, 1}, DType::f32});
-                                    }); },
-                              {"3 counts for 2 ranks"});
-  expect_error<InternalError>([&] { with_ranks(2, [&](Group& group) {
-                                      broadcast(group, {data, 1, DType::f32, 2});
-                                    }); },
-                              {"root 2 of 2 ranks"});
+  expect_error<InternalError>(
+      [&] { with_ranks(2, [&](Group& group) { all_gather(group, {data, data, {1, 1, 1}, DType::f32}); }); },
+      {"3 counts for 2 ranks"});
+  expect_error<InternalError>(
+      [&] { with_ranks(2, [&](Group& group) { broadcast(group, {data, 1, DType::f32, 2}); }); },
+      {"root 2 of 2 ranks"});
 }
 
 TEST(LocalLatency, IsHiddenByWhatRunsBetweenStartAndWait) {
@@ -333,12 +344,17 @@ TEST(LocalLatency, CountsBytesAndCollectivesOneAfterAnother) {
 }
 
 TEST(LocalLatency, BeyondTheDeadlineSaysThatAllHaveStarted) {
-  expect_error<PeerError>([] { with_ranks(2, [](Group& group) { sum_one(group, "slow link"); }, {.latency_s = 30, .deadline_s = 0.2}); },
-                          {"all_reduce \"slow link\"", "0.2 s", "all ranks have started it"});
+  expect_error<PeerError>(
+      [] {
+        with_ranks(2, [](Group& group) { sum_one(group, "slow link"); },
+                   {.latency_s = 30, .deadline_s = 0.2});
+      },
+      {"all_reduce \"slow link\"", "0.2 s", "all ranks have started it"});
 }
 
 TEST(WithRanks, OrderOfReductionIsTheOrderOfRanks) {
-  // 2^24 + 1 + 1 in f32 is 2^24 from the left and 2^24 + 2 from the right: only rank order gives the first, every time.
+  // 2^24 + 1 + 1 in f32 is 2^24 from the left and 2^24 + 2 from the right: only rank order gives the first,
+  // every time.
   for (int round = 0; round < 20; ++round)
     with_ranks(3, [](Group& group) {
       float value = group.rank() == 0 ? 16777216.0f : 1.0f;

@@ -1,4 +1,5 @@
-// The live mesh over threads: which ranks meet in which group, what is shared, slices, and worlds whose words differ.
+// The live mesh over threads: which ranks meet in which group, what is shared, slices, and worlds whose words
+// differ.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -21,9 +22,10 @@ using Ranks = std::vector<int64_t>;
 }  // namespace
 
 TEST(DeviceMesh, GroupsFollowTheCoordinates) {
-  for (const Mesh& words : {Mesh{{2, 3}, {"dp_replicate", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}},
-                            Mesh{{1, 3}, {"dp_shard", "tp"}}, Mesh{{7}, {"dp_shard"}}, Mesh{{1}, {"tp"}},
-                            Mesh{{3, 1, 2}, {"dp_shard", "cp", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "tp", "dp_shard"}}})
+  for (const Mesh& words :
+       {Mesh{{2, 3}, {"dp_replicate", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "dp_shard", "tp"}},
+        Mesh{{1, 3}, {"dp_shard", "tp"}}, Mesh{{7}, {"dp_shard"}}, Mesh{{1}, {"tp"}},
+        Mesh{{3, 1, 2}, {"dp_shard", "cp", "tp"}}, Mesh{{2, 2, 2}, {"dp_replicate", "tp", "dp_shard"}}})
     local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
       ASSERT_EQ(mesh.words, words);
       EXPECT_EQ(mesh.world->size(), words.size());
@@ -53,11 +55,13 @@ TEST(DeviceMesh, IdenticalGroupsAreSharedAndSizeOneCostsNone) {
     EXPECT_NE(mesh.groups[1], mesh.world);
     EXPECT_EQ(mesh.groups[1]->name(), "tp");
   });
-  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, [](LiveMesh& mesh) { EXPECT_EQ(mesh.data, mesh.world); });
+  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
+             [](LiveMesh& mesh) { EXPECT_EQ(mesh.data, mesh.world); });
 }
 
 TEST(DeviceMesh, DataRanksOfAHost) {
-  const Mesh data{{8}, {"dp_replicate"}}, hsdp{{2, 4}, {"dp_replicate", "dp_shard"}}, inner{{4, 2}, {"dp_shard", "tp"}}, outer{{2, 4}, {"tp", "dp_shard"}};
+  const Mesh data{{8}, {"dp_replicate"}}, hsdp{{2, 4}, {"dp_replicate", "dp_shard"}},
+      inner{{4, 2}, {"dp_shard", "tp"}}, outer{{2, 4}, {"tp", "dp_shard"}};
   EXPECT_EQ(data_ranks_per_node(data, 4), 4);
   EXPECT_EQ(data_ranks_per_node(data, 2), 2);
   EXPECT_EQ(data_ranks_per_node(hsdp, 2), 2);
@@ -124,27 +128,25 @@ TEST(DeviceMesh, SlicesAndFlatten) {
     if (rank == 0) {
       expect_error<UserError>([&] { mesh["cp"]; }, {"no dim \"cp\"", "dp_replicate, dp_shard, tp"});
       expect_error<UserError>([&] { mesh.group("pp"); }, {"no dim \"pp\""});
-      expect_error<UserError>(
-          [&] {
-            mesh.slice({"tp", "dp_shard"});
-          },
-          {"[tp, dp_shard] is out of order", "[dp_replicate=2, dp_shard=2, tp=2]"});
+      expect_error<UserError>([&] { mesh.slice({"tp", "dp_shard"}); },
+                              {"[tp, dp_shard] is out of order", "[dp_replicate=2, dp_shard=2, tp=2]"});
       expect_error<UserError>([&] { mesh.flatten({"tp", "tp"}); }, {"\"tp\" is named twice"});
     }
   });
 }
 
 TEST(DeviceMesh, DifferentWordsAreRefusedOnEveryRankBeforeAnySplit) {
-  for (const auto& [odd, odd_text] :
-       std::vector<std::pair<Mesh, std::string>>{{Mesh{{2, 2}, {"dp_shard", "tp"}}, "[dp_shard=2, tp=2]"},
-                                                 {Mesh{{4, 1}, {"dp_replicate", "tp"}}, "[dp_replicate=4, tp=1]"},
-                                                 {Mesh{{3}, {"dp_replicate"}}, "[dp_replicate=3]"}}) {
+  for (const auto& [odd, odd_text] : std::vector<std::pair<Mesh, std::string>>{
+           {Mesh{{2, 2}, {"dp_shard", "tp"}}, "[dp_shard=2, tp=2]"},
+           {Mesh{{4, 1}, {"dp_replicate", "tp"}}, "[dp_replicate=4, tp=1]"},
+           {Mesh{{3}, {"dp_replicate"}}, "[dp_replicate=3]"}}) {
     std::atomic<int> refused{0};
     with_world(4,
                [&, &odd = odd, &odd_text = odd_text](std::shared_ptr<World> world) {
                  Mesh words = world->rank() == 2 ? odd : Mesh{{2, 2}, {"dp_replicate", "tp"}};
                  expect_error<UserError>([&] { DeviceMesh mesh(world, words); },
-                                         {"the mesh differs between ranks", "rank 0 has [dp_replicate=2, tp=2]", "rank 2 has " + odd_text});
+                                         {"the mesh differs between ranks",
+                                          "rank 0 has [dp_replicate=2, tp=2]", "rank 2 has " + odd_text});
                  ++refused;
                },
                {.deadline_s = 60});
@@ -155,11 +157,8 @@ TEST(DeviceMesh, DifferentWordsAreRefusedOnEveryRankBeforeAnySplit) {
 TEST(DeviceMesh, HasAsManyPlacesAsTheWorld) {
   with_world(3,
              [](std::shared_ptr<World> world) {
-               expect_error<UserError>(
-                   [&] {
-                     live_mesh(world, Mesh{{2, 2}, {"dp_shard", "tp"}});
-                   },
-                   {"[dp_shard=2, tp=2] has 4 places", "there are 3 ranks", "--nproc 4"});
+               expect_error<UserError>([&] { live_mesh(world, Mesh{{2, 2}, {"dp_shard", "tp"}}); },
+                                       {"[dp_shard=2, tp=2] has 4 places", "there are 3 ranks", "--nproc 4"});
              },
              {.deadline_s = 60});
 }

@@ -10,5 +10,6 @@ using namespace lockstep;
 
 TEST(MpiWorld, NeedsAnMpiWithThreads) {
   check_thread_level(MPI_THREAD_MULTIPLE);
-  expect_error<UserError>([] { check_thread_level(MPI_THREAD_SERIALIZED); }, {"MPI_THREAD_MULTIPLE", "thread level 2", "install"});
+  expect_error<UserError>([] { check_thread_level(MPI_THREAD_SERIALIZED); },
+                          {"MPI_THREAD_MULTIPLE", "thread level 2", "install"});
 }

@@ -21,7 +21,8 @@ using Values = std::vector<float>;
 inline const std::vector<std::vector<Shape>> kBuckets{{{7, 3}, {1}}, {{5}, {16, 2}}, {{3, 2, 2}}};
 
 inline float gradient(int64_t micro_batch, size_t bucket, size_t tensor, int64_t i) {
-  const uint32_t bits = philox::bits(11, static_cast<uint64_t>(10 * bucket + tensor), static_cast<uint64_t>(micro_batch), static_cast<uint64_t>(i));
+  const uint32_t bits = philox::bits(11, static_cast<uint64_t>(10 * bucket + tensor),
+                                     static_cast<uint64_t>(micro_batch), static_cast<uint64_t>(i));
   return std::ldexp(static_cast<float>(bits >> 8) - 8388608.0f, static_cast<int>(bits & 15) - 30);
 }
 
@@ -29,7 +30,8 @@ inline float gradient(int64_t micro_batch, size_t bucket, size_t tensor, int64_t
 class AddsFew : public Reductions {
  public:
   explicit AddsFew(size_t most) : most_(most), cpu_(cpu_target().make_reductions({})) {}
-  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) override {
+  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to,
+                  Stream& stream) override {
     cpu_->accumulate(runs, lefts, to, stream);
   }
   void sum(std::span<const Sum> sums, Stream& stream) override {
@@ -92,14 +94,16 @@ inline std::vector<Values> reduced(const LanePlan& plan, const RowOwners& owners
             std::vector<uint16_t> halves(values.back().size());
             narrow(DType::bf16, values.back().data(), halves.data(), count);
             widen(DType::bf16, halves.data(), values.back().data(), count);
-            if (how.dtype == DType::bf16) std::memcpy(values.back().data(), halves.data(), halves.size() * sizeof(uint16_t));
+            if (how.dtype == DType::bf16)
+              std::memcpy(values.back().data(), halves.data(), halves.size() * sizeof(uint16_t));
           }
           for (const auto& v : values) pointers.push_back(v.data());
           reducers.buckets[b]->add(slot, pointers, group, *stream, "exchange");
           for (auto& v : values) std::fill(v.begin(), v.end(), NAN);  // they have been read
         }
       size_t at = 0;
-      for (size_t b = 0; b < kBuckets.size() && how.ends_first; ++b) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
+      for (size_t b = 0; b < kBuckets.size() && how.ends_first; ++b)
+        reducers.buckets[b]->end(group, *stream, str("exchange ", b));
       for (size_t b = 0; b < kBuckets.size(); ++b) {
         if (!how.ends_first) reducers.buckets[b]->end(group, *stream, str("exchange ", b));
         reducers.buckets[b]->wait(*stream);

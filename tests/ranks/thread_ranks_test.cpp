@@ -31,7 +31,8 @@ TEST(ThreadRanks, LogLinesCarryTheRankOfTheirThread) {
   logs::set_sink({});
   EXPECT_EQ(seen.back(), "0: of the process");
   std::sort(seen.begin(), seen.end());
-  EXPECT_EQ(seen, (std::vector<std::string>{"0: a line for people", "0: careful", "0: of the process", "1: [rank 1] careful", "2: [rank 2] careful"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"0: a line for people", "0: careful", "0: of the process",
+                                            "1: [rank 1] careful", "2: [rank 2] careful"}));
 }
 
 TEST(ThreadRanks, CollectivesGoToTheRecorderOfTheirRank) {

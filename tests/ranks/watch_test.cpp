@@ -62,7 +62,8 @@ TEST(FlightRecord, KeepsTheLast256) {
   FlightRecorder recorder(path, 0);
   auto group = identify_group("dp_shard", {0, 2, 4}, 1);
   std::vector<uint64_t> seqs;
-  for (int i = 0; i < 300; ++i) seqs.push_back(recorder.started(group, i, "all_gather", str("bucket ", i), i * 8));
+  for (int i = 0; i < 300; ++i)
+    seqs.push_back(recorder.started(group, i, "all_gather", str("bucket ", i), i * 8));
   recorder.ended(seqs[0], FlightState::done);  // its slot belongs to another by now
   for (int i = 100; i < 299; ++i) recorder.ended(seqs[i], i % 2 ? FlightState::done : FlightState::failed);
   FlightLog log = read_flight_log(path);
@@ -79,7 +80,9 @@ TEST(FlightRecord, KeepsTheLast256) {
     EXPECT_EQ(entry.group.key, group.key);
     EXPECT_EQ(entry.group.rank, 1);
     EXPECT_EQ(entry.group.size, 3);
-    FlightState wanted = number < 100 || number == 299 ? FlightState::started : number % 2 ? FlightState::done : FlightState::failed;
+    FlightState wanted = number < 100 || number == 299 ? FlightState::started
+                         : number % 2                  ? FlightState::done
+                                                       : FlightState::failed;
     EXPECT_EQ(entry.state, wanted) << number;
     EXPECT_EQ(entry.end_ns == 0, wanted == FlightState::started);
     EXPECT_TRUE(entry.end_ns == 0 || entry.end_ns >= entry.start_ns);
@@ -132,8 +135,8 @@ TEST(FlightRecord, SurvivesTheDeathOfItsWriter) {
     ASSERT_EQ(log.entries.size(), 1u);
     EXPECT_EQ(log.entries[0].state, FlightState::started);
     std::string dump = text(log);
-    for (const char* words :
-         {"rank 1", "step 60", "op 5", "last heartbeat", "world[1/2] #17", "all_to_all \"gradients\"", "4096 bytes", "started"})
+    for (const char* words : {"rank 1", "step 60", "op 5", "last heartbeat", "world[1/2] #17",
+                              "all_to_all \"gradients\"", "4096 bytes", "started"})
       EXPECT_NE(dump.find(words), std::string::npos) << words << " in\n" << dump;
   }
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
@@ -229,7 +232,8 @@ TEST(FlightRecord, GroupsReport) {
   int sums = 0, sends = 0, recvs = 0, barriers = 0;
   for (const auto& entry : log.entries) {
     EXPECT_EQ(entry.state, FlightState::done);
-    sums += entry.verb == "all_reduce" && entry.bytes == 24 && entry.group_seq == 0 && entry.label == "sum of six";
+    sums += entry.verb == "all_reduce" && entry.bytes == 24 && entry.group_seq == 0 &&
+            entry.label == "sum of six";
     sends += entry.verb == "send" && entry.bytes == 8 && entry.group_seq == -1;
     recvs += entry.verb == "recv" && entry.bytes == 0;
     barriers += entry.verb == "barrier" && entry.group_seq == 1;
@@ -268,7 +272,8 @@ TEST(FlightRecord, ManyThreadsMayWrite) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
-      for (int i = 0; i < 60; ++i) recorder.ended(recorder.started(group, i, "barrier", str("thread ", t), t), FlightState::done);
+      for (int i = 0; i < 60; ++i)
+        recorder.ended(recorder.started(group, i, "barrier", str("thread ", t), t), FlightState::done);
     });
   for (int i = 0; i < 20; ++i) read_flight_log(path);
   for (auto& thread : threads) thread.join();
@@ -279,13 +284,16 @@ TEST(FlightRecord, ManyThreadsMayWrite) {
 
 TEST(FlightRecord, BadFilesAreRefused) {
   Folder folder;
-  expect_error<UserError>([&] { read_progress(folder.file("none")); }, {"flight record", "none", "No such file"});
+  expect_error<UserError>([&] { read_progress(folder.file("none")); },
+                          {"flight record", "none", "No such file"});
   std::ofstream(folder.file("short")) << "abc";
-  expect_error<UserError>([&] { read_flight_log(folder.file("short")); }, {"short", "has 3 bytes instead of"});
+  expect_error<UserError>([&] { read_flight_log(folder.file("short")); },
+                          {"short", "has 3 bytes instead of"});
   { FlightRecorder recorder(folder.file("zeros"), 0); }
   auto bytes = std::filesystem::file_size(folder.file("zeros"));
   std::ofstream(folder.file("zeros"), std::ios::binary) << std::string(bytes, '\0');
-  expect_error<UserError>([&] { read_flight_log(folder.file("zeros")); }, {"zeros", "is not one of version 2"});
+  expect_error<UserError>([&] { read_flight_log(folder.file("zeros")); },
+                          {"zeros", "is not one of version 2"});
   expect_error<UserError>([&] { FlightRecorder recorder(folder.file("no/such/folder"), 0); },
                           {"no/such/folder", "cannot be written", "run folder"});
   std::filesystem::create_directory(folder.file("folder"));
@@ -297,12 +305,15 @@ TEST(FlightRecord, DamagedSlotsAreRefused) {
   const std::string path = folder.file("progress-0");
   {
     FlightRecorder recorder(path, 0);
-    recorder.ended(recorder.started(identify_group("world", {0, 1}, 1), 0, "all_reduce", "loss", 8), FlightState::done);
+    recorder.ended(recorder.started(identify_group("world", {0, 1}, 1), 0, "all_reduce", "loss", 8),
+                   FlightState::done);
   }
   ASSERT_EQ(read_flight_log(path).entries.size(), 1u);
-  for (auto [at, value, words] : {std::tuple{offsetof(FlightFile, slots) + offsetof(FlightSlot, state), 17, "collective 1 has state 17"},
-                                  {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_rank), 2, "rank 2 of 2"},
-                                  {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_size), 1 << 30, "rank 1 of 1073741824"}}) {
+  for (auto [at, value, words] :
+       {std::tuple{offsetof(FlightFile, slots) + offsetof(FlightSlot, state), 17,
+                   "collective 1 has state 17"},
+        {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_rank), 2, "rank 2 of 2"},
+        {offsetof(FlightFile, slots) + offsetof(FlightSlot, group_size), 1 << 30, "rank 1 of 1073741824"}}) {
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     int32_t whole = 0;
     file.seekg(static_cast<std::streamoff>(at)).read(reinterpret_cast<char*>(&whole), sizeof whole);
@@ -319,8 +330,9 @@ FlightLog log_of(int rank, const GroupIdentity& group, int64_t upto, bool last_i
   log.progress.rank = rank;
   for (int64_t i = 0; i <= upto; ++i) {
     bool flying = last_in_flight && i == upto;
-    log.entries.push_back({static_cast<uint64_t>(i + 1), group, i, "all_reduce", str("bucket ", i), 4, start_ns + i,
-                           flying ? 0 : start_ns + i + 1, flying ? FlightState::started : FlightState::done});
+    log.entries.push_back({static_cast<uint64_t>(i + 1), group, i, "all_reduce", str("bucket ", i), 4,
+                           start_ns + i, flying ? 0 : start_ns + i + 1,
+                           flying ? FlightState::started : FlightState::done});
   }
   return log;
 }
@@ -348,9 +360,10 @@ TEST(Late, NamesTheRankThatIsNotThere) {
 TEST(Late, TellsGroupsOfOneDimApart) {
   int64_t now = 100'000'000'000, start = now - 9'000'000'000;
   std::vector<int> left{0, 1}, right{2, 3};
-  std::vector<FlightLog> logs{
-      log_of(0, identify_group("tp", left, 0), 2, false, start), log_of(1, identify_group("tp", left, 1), 2, false, start),
-      log_of(2, identify_group("tp", right, 0), 2, true, start), log_of(3, identify_group("tp", right, 1), 1, false, start)};
+  std::vector<FlightLog> logs{log_of(0, identify_group("tp", left, 0), 2, false, start),
+                              log_of(1, identify_group("tp", left, 1), 2, false, start),
+                              log_of(2, identify_group("tp", right, 0), 2, true, start),
+                              log_of(3, identify_group("tp", right, 1), 1, false, start)};
   auto late = find_late(logs, 1.0, now);
   ASSERT_EQ(late.size(), 1u);
   EXPECT_EQ(late[0].group.key, identify_group("tp", right, 0).key);
@@ -358,8 +371,11 @@ TEST(Late, TellsGroupsOfOneDimApart) {
 }
 
 TEST(Site, Words) {
-  EXPECT_EQ(site_text(AllReduce{nullptr, nullptr, 4, DType::bf16, ReduceOp::max}, "loss"), "all_reduce \"loss\" (bf16, 4 elements, max)");
-  EXPECT_EQ(site_text(AllToAll{nullptr, nullptr, {1, 2}, {3, 4}, DType::u8}, "x"), "all_to_all \"x\" (u8, sends [1,2], receives [3,4])");
-  EXPECT_EQ(site_text(ReduceScatter{nullptr, nullptr, {1, 2}, DType::f32}, "x"), "reduce_scatter \"x\" (f32, counts [1,2], sum)");
+  EXPECT_EQ(site_text(AllReduce{nullptr, nullptr, 4, DType::bf16, ReduceOp::max}, "loss"),
+            "all_reduce \"loss\" (bf16, 4 elements, max)");
+  EXPECT_EQ(site_text(AllToAll{nullptr, nullptr, {1, 2}, {3, 4}, DType::u8}, "x"),
+            "all_to_all \"x\" (u8, sends [1,2], receives [3,4])");
+  EXPECT_EQ(site_text(ReduceScatter{nullptr, nullptr, {1, 2}, DType::f32}, "x"),
+            "reduce_scatter \"x\" (f32, counts [1,2], sum)");
   EXPECT_EQ(site_text(Barrier{}, "x"), "barrier \"x\"");
 }

@@ -1,4 +1,5 @@
-// A crash at every storage operation of a save: afterwards a load sees the old state or the new one, complete, and the next save goes well.
+// A crash at every storage operation of a save: afterwards a load sees the old state or the new one,
+// complete, and the next save goes well.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,8 +18,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<StateSpec> kSpecs{
-    {"w", DType::f32, {6, 3}}, {"b", DType::f32, {3}}, {"scale", DType::f32, {}}, {"none", DType::f32, {0, 2}}};
+const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}},
+                                    {"b", DType::f32, {3}},
+                                    {"scale", DType::f32, {}},
+                                    {"none", DType::f32, {0, 2}}};
 
 std::vector<Array> state_on(const LiveMesh& live) {
   return make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
@@ -38,7 +41,8 @@ void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int ke
   FaultStorage storage;  // without a fault
   save(dir, ranks, step, salt, keep, storage);
 }
-// {step, salt} of what load_latest finds; the salt is the one of `salts` whose elements are all there, else -1.
+// {step, salt} of what load_latest finds; the salt is the one of `salts` whose elements are all there, else
+// -1.
 std::pair<int64_t, int64_t> load(const std::string& dir, const std::vector<uint64_t>& salts) {
   LiveMesh live = solo_mesh();
   auto state = state_on(live);
@@ -51,7 +55,8 @@ std::pair<int64_t, int64_t> load(const std::string& dir, const std::vector<uint6
 bool any_leftover(const std::string& dir) {
   for (const auto& entry : fs::directory_iterator(dir)) {
     auto name = entry.path().filename().string();
-    if (name.size() > 4 && (name.substr(name.size() - 4) == ".tmp" || name.substr(name.size() - 4) == ".old")) return true;
+    if (name.size() > 4 && (name.substr(name.size() - 4) == ".tmp" || name.substr(name.size() - 4) == ".old"))
+      return true;
   }
   return false;
 }
@@ -69,7 +74,8 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
   for (auto [step, salt] : scenario.before) save(base, ranks, step, salt, 0);
   std::vector<uint64_t> salts{100};
   for (auto [step, salt] : scenario.before) salts.push_back(salt);
-  auto [old_step, old_salt] = scenario.before.empty() ? std::pair<int64_t, int64_t>{-1, -1} : load(base, salts);
+  auto [old_step, old_salt] =
+      scenario.before.empty() ? std::pair<int64_t, int64_t>{-1, -1} : load(base, salts);
   int64_t news = 0, olds = 0;
   for (bool power_cut : {false, true})
     for (int64_t at = 0;; ++at) {
@@ -82,12 +88,13 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
         save(dir, ranks, scenario.step, 100, scenario.keep, storage);
       } catch (const Crash&) { crashed = true; }
       if (power_cut) storage.lose_unsynced();
-      std::string where = str(scenario.what, ", ", ranks, " ranks, ", power_cut ? "power cut" : "crash", " at operation ", at, ": ",
-                              storage.journal().back());
+      std::string where = str(scenario.what, ", ", ranks, " ranks, ", power_cut ? "power cut" : "crash",
+                              " at operation ", at, ": ", storage.journal().back());
       auto found = fs::exists(dir) ? load(dir, salts) : std::pair<int64_t, int64_t>{-1, -1};
       bool is_new = found == std::pair<int64_t, int64_t>{scenario.step, 100},
            is_old = found == std::pair<int64_t, int64_t>{old_step, old_salt};
-      EXPECT_TRUE(is_new || is_old) << where << ": found step " << found.first << " with salt " << found.second;
+      EXPECT_TRUE(is_new || is_old) << where << ": found step " << found.first << " with salt "
+                                    << found.second;
       (is_new ? news : olds) += 1;
       for (const auto& row : list_checkpoints(dir)) EXPECT_EQ(row.problem, "") << where;
       if (!crashed) {
@@ -96,7 +103,8 @@ void crash_everywhere(const Scenario& scenario, int ranks) {
         break;
       }
       save(dir, ranks, scenario.step, 100, scenario.keep);
-      EXPECT_EQ(load(dir, salts), (std::pair<int64_t, int64_t>{scenario.step, 100})) << where << ": then saved again";
+      EXPECT_EQ(load(dir, salts), (std::pair<int64_t, int64_t>{scenario.step, 100}))
+          << where << ": then saved again";
       EXPECT_FALSE(any_leftover(dir)) << where << ": then saved again";
       fs::remove_all(dir);
     }
@@ -118,7 +126,8 @@ TEST(Crash, RemovingOldOnes) {
   for (int ranks : {1, 2}) crash_everywhere({"retention", {{10, 1}, {20, 2}, {30, 3}}, 40, 1}, ranks);
 }
 
-// Once the parent folder is synced the checkpoint is there: a power cut before `latest` is written takes nothing back.
+// Once the parent folder is synced the checkpoint is there: a power cut before `latest` is written takes
+// nothing back.
 TEST(Crash, CommittedBeforeLatestIsWritten) {
   ScratchFolder folder;
   FaultStorage rehearsal;
@@ -136,8 +145,8 @@ TEST(Crash, CommittedBeforeLatestIsWritten) {
   EXPECT_EQ(load(dir, {100}), (std::pair<int64_t, int64_t>{20, 100}));
 }
 
-// Every operation fails once with an error instead: the save throws NotSaved on all ranks or, past the commit, warns; the old one is
-// whole.
+// Every operation fails once with an error instead: the save throws NotSaved on all ranks or, past the
+// commit, warns; the old one is whole.
 TEST(Crash, AnErrorAtEveryOperation) {
   for (int ranks : {1, 3})
     for (int code : {EIO, ENOSPC, EROFS}) {
@@ -154,13 +163,15 @@ TEST(Crash, AnErrorAtEveryOperation) {
         try {
           save(dir, ranks, 20, 2, 1, storage);
         } catch (const NotSaved& e) { error = e.what(); }
-        std::string where = str(ranks, " ranks, ", std::strerror(code), " at operation ", at, " of ", storage.operations());
+        std::string where =
+            str(ranks, " ranks, ", std::strerror(code), " at operation ", at, " of ", storage.operations());
         auto found = load(dir, {1, 2});
         if (error.empty())
           EXPECT_EQ(found, (std::pair<int64_t, int64_t>{20, 2})) << where;
         else {
           EXPECT_NE(error.find(std::strerror(code)), std::string::npos) << where << ": " << error;
-          EXPECT_TRUE(found == (std::pair<int64_t, int64_t>{10, 1}) || found == (std::pair<int64_t, int64_t>{20, 2}))
+          EXPECT_TRUE(found == (std::pair<int64_t, int64_t>{10, 1}) ||
+                      found == (std::pair<int64_t, int64_t>{20, 2}))
               << where << ": found step " << found.first;
         }
         save(dir, ranks, 20, 2, 1);
@@ -172,7 +183,8 @@ TEST(Crash, AnErrorAtEveryOperation) {
     }
 }
 
-// The disk fills at byte k, for every k: the old checkpoint is whole, the unfinished one is gone, the message names the file.
+// The disk fills at byte k, for every k: the old checkpoint is whole, the unfinished one is gone, the message
+// names the file.
 TEST(Crash, DiskFullAtEveryByte) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");

@@ -19,14 +19,17 @@ inline const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}}, {"b", DTyp
 
 inline SavedInfo save(const std::string& dir, int64_t step, uint64_t salt, int keep = 0) {
   auto state = solo_state(kSpecs, salt);
-  return save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state), solo_mesh(), keep);
+  return save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state), solo_mesh(),
+                         keep);
 }
 struct Found {
   int64_t step = -1;
   uint64_t salt = 0;
   bool operator==(const Found&) const = default;
 };
-inline std::ostream& operator<<(std::ostream& out, const Found& f) { return out << "step " << f.step << " salt " << f.salt; }
+inline std::ostream& operator<<(std::ostream& out, const Found& f) {
+  return out << "step " << f.step << " salt " << f.salt;
+}
 
 // Loads, and gives step and salt (0 when the elements are of none of 1..9).
 inline Found load(const std::string& dir, int ranks = 1) {

@@ -1,4 +1,5 @@
-// The checkpoint folder over time: retention, the lock, fallback, rewinding, `latest`, and a step saved twice.
+// The checkpoint folder over time: retention, the lock, fallback, rewinding, `latest`, and a step saved
+// twice.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,7 +79,8 @@ TEST(Folder, StaleLeftoversAreRemovedByTheNextSave) {
   EXPECT_EQ(names(dir), (std::vector<std::string>{".lock", "latest", "notes.tmp", "step-10", "step-20"}));
 }
 
-// step-N set aside by a save that died between its two renames: readers see it, and the next save gives its name back.
+// step-N set aside by a save that died between its two renames: readers see it, and the next save gives its
+// name back.
 TEST(Folder, AStepSetAsideStillCounts) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
@@ -95,7 +97,8 @@ TEST(Folder, FallsBackToTheNewestWholeOne) {
     ScratchFolder folder;
     std::string dir = folder.path("ckpt");
     for (int64_t step = 1; step <= 4; ++step) save(dir, step * 10, static_cast<uint64_t>(step));
-    flip_byte(dir + "/step-40/rank-0.safetensors", static_cast<int64_t>(fs::file_size(dir + "/step-40/rank-0.safetensors")) - 3);
+    flip_byte(dir + "/step-40/rank-0.safetensors",
+              static_cast<int64_t>(fs::file_size(dir + "/step-40/rank-0.safetensors")) - 3);
     testing::internal::CaptureStderr();
     EXPECT_EQ(load(dir, ranks), (Found{30, 3}));
     std::string said = testing::internal::GetCapturedStderr();
@@ -182,7 +185,8 @@ TEST(Folder, TwoJobsNeverWriteOneFolder) {
     } catch (...) { return 3; }
     return 0;
   };
-  // A second job knows nothing of the first one's lock, so the child drops its copy. That releases nothing: the parent still holds it.
+  // A second job knows nothing of the first one's lock, so the child drops its copy. That releases nothing:
+  // the parent still holds it.
   EXPECT_EQ(in_child([&] {
               lock.reset();
               return other_job();
@@ -197,7 +201,8 @@ TEST(Folder, TwoJobsNeverWriteOneFolder) {
   EXPECT_EQ(load(dir), (Found{20, 2}));
 }
 
-// A value that is not finite is named by its place in the whole tensor, on any layout, and reaches no checkpoint.
+// A value that is not finite is named by its place in the whole tensor, on any layout, and reaches no
+// checkpoint.
 TEST(Folder, WhatIsNotFiniteIsNotSaved) {
   ScratchFolder scratch;
   const std::string dir = scratch.path("ckpt");
@@ -206,7 +211,8 @@ TEST(Folder, WhatIsNotFiniteIsNotSaved) {
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       std::vector<std::string> said(static_cast<size_t>(ranks));
       local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
-        const std::vector<StateSpec> specs{{"ids", DType::i64, {9}}, {"whole", dtype, {4}}, {"w", dtype, {6, 3}}};
+        const std::vector<StateSpec> specs{
+            {"ids", DType::i64, {9}}, {"whole", dtype, {4}}, {"w", dtype, {6, 3}}};
         auto state = make_state(specs, live.words, live.rank, [](const StateSpec& spec) {
           Layout l;
           if (spec.fqn != "whole") l.set(0, Shard(0));
@@ -225,10 +231,13 @@ TEST(Folder, WhatIsNotFiniteIsNotSaved) {
           save_checkpoint(dir, {2, {}, "cert", {}}, readable(state), live, 0);
         } catch (const NonFiniteError& error) { said[static_cast<size_t>(live.rank)] = error.what(); }
         poison(state[1], 3, std::numeric_limits<double>::infinity());
-        EXPECT_EQ(find_nonfinite(readable(state), live)->text(), "whole[3] is inf, and so are 2 more values of the state");
+        EXPECT_EQ(find_nonfinite(readable(state), live)->text(),
+                  "whole[3] is inf, and so are 2 more values of the state");
       });
       for (const auto& text : said)
-        EXPECT_EQ(text, str("the state after step 2 is not saved: w[2,1] is nan, and so is 1 more value of the state; the checkpoints in ", dir, " are untouched"));
+        EXPECT_EQ(text, str("the state after step 2 is not saved: w[2,1] is nan, and so is 1 more value of "
+                            "the state; the checkpoints in ",
+                            dir, " are untouched"));
     }
   EXPECT_EQ(load(dir), (Found{1, 1}));
 }
@@ -252,7 +261,9 @@ TEST(Folder, AnOldCheckpointThatIsNotFiniteIsPassedOver) {
     load(dir);
     FAIL();
   } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("/step-2 holds values that are not finite: w[1,1] is nan"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("/step-2 holds values that are not finite: w[1,1] is nan"),
+              std::string::npos)
+        << error.what();
   }
 }
 

@@ -10,7 +10,8 @@
 namespace lockstep {
 namespace {
 
-// `latest` is a hint: whatever stands in its place, readers go on, and the next save says what it cannot write.
+// `latest` is a hint: whatever stands in its place, readers go on, and the next save says what it cannot
+// write.
 TEST(Readers, LatestThatIsNoneNeverStopsAReader) {
   for (const char* what : {"folder", "fifo", "loop", "garbage", "large"}) {
     ScratchFolder folder;
@@ -19,9 +20,7 @@ TEST(Readers, LatestThatIsNoneNeverStopsAReader) {
     save(dir, 20, 2);
     fs::remove(latest);
     if (kind == "folder") fs::create_directories(latest + "/x");
-    if (kind == "fifo") {
-      ASSERT_EQ(::mkfifo(latest.c_str(), 0600), 0);
-    }
+    if (kind == "fifo") { ASSERT_EQ(::mkfifo(latest.c_str(), 0600), 0); }
     if (kind == "loop") fs::create_symlink("latest", latest);
     if (kind == "garbage") folder.write("ckpt/latest", "../../etc/passwd\n");
     if (kind == "large") folder.write("ckpt/latest", std::string(10 << 20, 'x'));
@@ -36,7 +35,10 @@ TEST(Readers, LatestThatIsNoneNeverStopsAReader) {
     said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(load(dir), (Found{30, 3})) << kind;
     EXPECT_FALSE(fs::exists(dir + "/step-10")) << kind << ": old ones are removed all the same";
-    EXPECT_EQ(kind == "folder", said.find("step-30 is saved, but tidying up after it failed: cannot rename") != std::string::npos) << kind << ": " << said;
+    EXPECT_EQ(
+        kind == "folder",
+        said.find("step-30 is saved, but tidying up after it failed: cannot rename") != std::string::npos)
+        << kind << ": " << said;
   }
 }
 
@@ -54,11 +56,13 @@ TEST(Readers, AStepUnderAnotherNameIsSaid) {
   EXPECT_EQ(load(dir), (Found{10, 1}));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("step-20 is damaged: " + words), std::string::npos) << said;
-  fs::copy(dir + "/step-10", dir + "/best", fs::copy_options::recursive);  // a name of the user's own says nothing of a step
+  fs::copy(dir + "/step-10", dir + "/best",
+           fs::copy_options::recursive);  // a name of the user's own says nothing of a step
   EXPECT_TRUE(verify_checkpoint(dir + "/best").empty());
 }
 
-// A run that keeps one checkpoint removes it under its readers: they take the next, and never call what went damaged.
+// A run that keeps one checkpoint removes it under its readers: they take the next, and never call what went
+// damaged.
 TEST(Readers, ReadersBesideASavingRun) {
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
@@ -96,7 +100,8 @@ TEST(Readers, AHeldCheckpointOutlivesItsFolder) {
   const Manifest manifest = read_manifest(step);
   fs::remove_all(step);
   EXPECT_EQ(read_manifest(step, *held).state_hash, manifest.state_hash);
-  for (const auto& tensor : manifest.tensors) EXPECT_EQ(difference(read_tensor(step, tensor.fqn, *held), 1), "") << tensor.fqn;
+  for (const auto& tensor : manifest.tensors)
+    EXPECT_EQ(difference(read_tensor(step, tensor.fqn, *held), 1), "") << tensor.fqn;
   EXPECT_THROW(hold_checkpoint(step), VanishedError);
   EXPECT_THROW(verify_checkpoint(step), VanishedError);
 }

@@ -26,13 +26,15 @@ std::vector<Mesh> meshes_of(int64_t n) {
   return out;
 }
 
-std::vector<Array> random_state(const std::vector<StateSpec>& specs, const Mesh& mesh, int64_t rank, unsigned seed) {
+std::vector<Array> random_state(const std::vector<StateSpec>& specs, const Mesh& mesh, int64_t rank,
+                                unsigned seed) {
   std::mt19937 random(seed);
-  return make_state(specs, mesh, rank, [&](const StateSpec& spec) { return random_layout(spec.shape, mesh, random); });
+  return make_state(specs, mesh, rank,
+                    [&](const StateSpec& spec) { return random_layout(spec.shape, mesh, random); });
 }
 
-std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt,
-                    int64_t step) {
+std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs,
+                    unsigned seed, uint64_t salt, int64_t step) {
   std::string hash;
   FaultStorage storage;  // without a fault
   local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
@@ -45,8 +47,8 @@ std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<
   return hash;
 }
 
-void load_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed, uint64_t salt, int64_t step,
-             const std::string& hash, const std::string& what) {
+void load_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed,
+             uint64_t salt, int64_t step, const std::string& hash, const std::string& what) {
   local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
     auto state = random_state(specs, mesh, live.rank, seed);
     auto loaded = load_latest(dir, writable(state), live);
@@ -82,7 +84,8 @@ TEST(Reshard, AnyRankCountToAnyOther) {
       auto targets = meshes_of(to);
       const Mesh& target = targets[random() % targets.size()];
       unsigned target_seed = random();
-      load_on(dir, target, specs, target_seed, 7, 20, hash, str(text(mesh), " seed ", seed, " -> ", text(target), " seed ", target_seed));
+      load_on(dir, target, specs, target_seed, 7, 20, hash,
+              str(text(mesh), " seed ", seed, " -> ", text(target), " seed ", target_seed));
     }
   }
 }
@@ -98,21 +101,25 @@ TEST(Reshard, EveryMeshOfSixAndEight) {
       std::string hash = save_on(dir, mesh, specs, seed, 9, 3);
       auto targets = meshes_of(1 + random() % 8);
       const Mesh& target = targets[random() % targets.size()];
-      load_on(dir, target, specs, target_seed, 9, 3, hash, str(text(mesh), " seed ", seed, " -> ", text(target), " seed ", target_seed));
+      load_on(dir, target, specs, target_seed, 9, 3, hash,
+              str(text(mesh), " seed ", seed, " -> ", text(target), " seed ", target_seed));
     }
 }
 
 // The named layouts of training: DDP, FSDP, TP with grouped q, k, v rows, and both.
 TEST(Reshard, DataAndTensorParallelLayouts) {
-  std::vector<StateSpec> specs{{"qkv", DType::f32, {24, 8}}, {"down", DType::f32, {8, 32}}, {"norm", DType::f32, {8}}};
+  std::vector<StateSpec> specs{
+      {"qkv", DType::f32, {24, 8}}, {"down", DType::f32, {8, 32}}, {"norm", DType::f32, {8}}};
   auto layout = [](const Mesh& mesh, const StateSpec& spec) {
     Layout out;
-    if (int tp = mesh.find("tp"); tp >= 0 && spec.fqn != "norm") out.set(tp, spec.fqn == "qkv" ? Shard(0, 3) : Shard(1));
+    if (int tp = mesh.find("tp"); tp >= 0 && spec.fqn != "norm")
+      out.set(tp, spec.fqn == "qkv" ? Shard(0, 3) : Shard(1));
     if (int dp = mesh.find("dp_shard"); dp >= 0) out.set(dp, Shard(0));
     return out;
   };
-  std::vector<Mesh> all{{{4}, {"dp_replicate"}},      {{4}, {"dp_shard"}},          {{3}, {"dp_shard"}},    {{2}, {"tp"}},
-                        {{2, 2}, {"dp_shard", "tp"}}, {{2, 4}, {"dp_shard", "tp"}}, {{1}, {"dp_replicate"}}};
+  std::vector<Mesh> all{{{4}, {"dp_replicate"}}, {{4}, {"dp_shard"}},          {{3}, {"dp_shard"}},
+                        {{2}, {"tp"}},           {{2, 2}, {"dp_shard", "tp"}}, {{2, 4}, {"dp_shard", "tp"}},
+                        {{1}, {"dp_replicate"}}};
   for (const Mesh& from : all) {
     ScratchFolder folder;
     std::string dir = folder.path("ckpt");
@@ -135,7 +142,8 @@ TEST(Reshard, DataAndTensorParallelLayouts) {
 
 // Tensors larger than the buffer, read row by row and column by column: no read passes the buffer's size.
 TEST(Reshard, LargeTensorsStreamThroughABoundedBuffer) {
-  std::vector<StateSpec> specs{{"wide", DType::f32, {3, (1 << 20) + 1}}, {"tall", DType::bf16, {(1 << 20) + 7, 3}}};
+  std::vector<StateSpec> specs{{"wide", DType::f32, {3, (1 << 20) + 1}},
+                               {"tall", DType::bf16, {(1 << 20) + 7, 3}}};
   Mesh three{{3}, {"dp_shard"}};
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
@@ -169,7 +177,8 @@ TEST(Reshard, SafetensorsOntoAnyLayout) {
   std::vector<StateSpec> stored{{"a", DType::bf16, {6, 4}}, {"b", DType::f32, {5}}},
       wanted{{"a", DType::f32, {6, 4}}, {"b", DType::f32, {5}}};
   auto state = solo_state(stored, 3);
-  for (int64_t i = 0; i < 24; ++i) set_double(DType::bf16, state[0].data.data(), i, static_cast<double>(i) / 8 - 1);
+  for (int64_t i = 0; i < 24; ++i)
+    set_double(DType::bf16, state[0].data.data(), i, static_cast<double>(i) / 8 - 1);
   save_checkpoint(folder.path("ckpt"), {0, nullptr, "", nullptr}, readable(state), solo_mesh(), 1);
   std::string file = folder.path("ckpt/step-0/rank-0.safetensors");
   for (int n : {1, 2, 3, 7}) {

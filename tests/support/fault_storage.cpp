@@ -22,7 +22,9 @@ class FaultOutFile : public OutFile {
       int64_t fits = storage_.capacity - storage_.written_;
       below_->write(data, static_cast<size_t>(fits));
       storage_.written_ += fits;
-      throw StorageError(str("cannot write ", path_, ": ", std::strerror(ENOSPC), " at byte ", below_->bytes()), path_, ENOSPC);
+      throw StorageError(
+          str("cannot write ", path_, ": ", std::strerror(ENOSPC), " at byte ", below_->bytes()), path_,
+          ENOSPC);
     }
     below_->write(data, bytes);
     storage_.written_ += static_cast<int64_t>(bytes);
@@ -47,7 +49,8 @@ class FaultOutFile : public OutFile {
 
 class FaultInFile : public InFile {
  public:
-  FaultInFile(FaultStorage& storage, std::unique_ptr<InFile> below) : storage_(storage), below_(std::move(below)) {}
+  FaultInFile(FaultStorage& storage, std::unique_ptr<InFile> below)
+      : storage_(storage), below_(std::move(below)) {}
   int64_t bytes() const override { return below_->bytes(); }
   void read(int64_t offset, void* out, size_t bytes) const override {
     {
@@ -64,7 +67,9 @@ class FaultInFile : public InFile {
 };
 
 namespace {
-bool starts_with(const std::string& text, const std::string& start) { return text.compare(0, start.size(), start) == 0; }
+bool starts_with(const std::string& text, const std::string& start) {
+  return text.compare(0, start.size(), start) == 0;
+}
 }  // namespace
 
 void FaultStorage::alive() const {
@@ -79,7 +84,8 @@ bool FaultStorage::step(const std::string& what, const std::string& path) {
     crashed_ = true;
     return true;
   }
-  if (number == fail_at) throw StorageError(str("cannot ", what, " ", path, ": ", std::strerror(fail_code)), path, fail_code);
+  if (number == fail_at)
+    throw StorageError(str("cannot ", what, " ", path, ": ", std::strerror(fail_code)), path, fail_code);
   return false;
 }
 
@@ -139,7 +145,8 @@ void FaultStorage::remove(const std::string& path) {
   std::lock_guard<std::recursive_mutex> hold(guard_);
   if (step("remove", path)) throw Crash{};
   bool folder = std::filesystem::is_directory(path);
-  Entry entry{folder ? Entry::removed_folder : Entry::removed_file, parent_folder(path), path, "", std::nullopt};
+  Entry entry{folder ? Entry::removed_folder : Entry::removed_file, parent_folder(path), path, "",
+              std::nullopt};
   if (!folder) entry.content = read_text(below_, path, 1 << 24);
   below_.remove(path);
   unsynced_.erase(path);
@@ -148,10 +155,12 @@ void FaultStorage::remove(const std::string& path) {
 void FaultStorage::sync_folder(const std::string& folder) {
   std::lock_guard<std::recursive_mutex> hold(guard_);
   if (step("sync_folder", folder)) throw Crash{};
-  std::set<std::string> settled{folder};  // with the folders in it whose removal is now certain: what was in them cannot come back
+  std::set<std::string> settled{
+      folder};  // with the folders in it whose removal is now certain: what was in them cannot come back
   for (const auto& entry : entries_)
     if (entry.folder == folder && entry.kind == Entry::removed_folder) settled.insert(entry.path);
-  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return settled.count(e.folder) > 0; }),
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
+                                [&](const Entry& e) { return settled.count(e.folder) > 0; }),
                  entries_.end());
 }
 
@@ -179,7 +188,8 @@ void FaultStorage::lose_unsynced() {
     }
   }
   for (const auto& path : unsynced_)
-    if (std::filesystem::is_regular_file(path)) std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+    if (std::filesystem::is_regular_file(path))
+      std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   unsynced_.clear();
 }
 

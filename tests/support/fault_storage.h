@@ -1,4 +1,5 @@
-// FaultStorage: a file system that crashes, fills up or fails at a chosen operation, and that loses what was not synced.
+// FaultStorage: a file system that crashes, fills up or fails at a chosen operation, and that loses what was
+// not synced.
 #pragma once
 
 #include <mutex>
@@ -11,30 +12,35 @@
 
 namespace lockstep {
 
-// The process dies here. Not a std::exception, so nothing on the way out can mistake it for an error to handle.
+// The process dies here. Not a std::exception, so nothing on the way out can mistake it for an error to
+// handle.
 struct Crash {};
 
-// The file system without waiting for the device, which tests by the thousand cannot afford. What a sync means is kept by FaultStorage
-// itself.
+// The file system without waiting for the device, which tests by the thousand cannot afford. What a sync
+// means is kept by FaultStorage itself.
 class UnsyncedStorage : public FileStorage {
  public:
   void sync_folder(const std::string&) override {}
 };
 
-// Counts every operation that changes something (create, write, sync, close, make_folders, rename, remove, sync_folder) and can break any
-// one of them.
+// Counts every operation that changes something (create, write, sync, close, make_folders, rename, remove,
+// sync_folder) and can break any one of them.
 class FaultStorage : public Storage {
  public:
-  int64_t crash_at = -1;  // the operation with this number crashes (a write after half of its bytes), and every later one too
+  int64_t crash_at = -1;  // the operation with this number crashes (a write after half of its bytes), and
+                          // every later one too
   int64_t fail_at = -1;   // the operation with this number fails with `fail_code`, once
   int fail_code = 5;      // EIO
-  int64_t capacity = -1;  // bytes that can be written in all; the write that passes it writes what fits and fails with ENOSPC
+  int64_t capacity = -1;  // bytes that can be written in all; the write that passes it writes what fits and
+                          // fails with ENOSPC
   int64_t operations() const { return operations_; }
-  const std::vector<std::string>& journal() const { return journal_; }  // one line per operation, for messages
+  const std::vector<std::string>& journal() const {
+    return journal_;
+  }  // one line per operation, for messages
   int64_t largest_read() const { return largest_read_; }
 
-  // What a power cut leaves at worst: names that were not synced with their folder go back, files that were not synced lose half of their
-  // bytes.
+  // What a power cut leaves at worst: names that were not synced with their folder go back, files that were
+  // not synced lose half of their bytes.
   void lose_unsynced();
 
   std::unique_ptr<OutFile> create(const std::string& path) override;

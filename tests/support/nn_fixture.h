@@ -26,7 +26,8 @@ struct Tracing {
   Tensor ids, targets;
   Tracing(int64_t sequences, int64_t tokens) {
     ids = {builder, builder->graph.add_input(InputKind::batch, "ids", DType::i32, {sequences, tokens})};
-    targets = {builder, builder->graph.add_input(InputKind::batch, "targets", DType::i32, {sequences, tokens})};
+    targets = {builder,
+               builder->graph.add_input(InputKind::batch, "targets", DType::i32, {sequences, tokens})};
   }
   Graph& graph() { return builder->graph; }
   int64_t count(std::string_view op) const {

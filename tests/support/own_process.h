@@ -1,4 +1,5 @@
-// Runs a test's statements in a process of their own: what is opened once per process is opened there, under the environment given.
+// Runs a test's statements in a process of their own: what is opened once per process is opened there, under
+// the environment given.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,9 +29,9 @@ inline std::string in_own_process(const std::vector<std::pair<std::string, std::
     std::string text;
     try {
       text = run();
-    } catch (const Error& error) { text = str(error.kind(), ": ", error.what()); } catch (const std::exception& error) {
-      text = str("exception: ", error.what());
-    }
+    } catch (const Error& error) {
+      text = str(error.kind(), ": ", error.what());
+    } catch (const std::exception& error) { text = str("exception: ", error.what()); }
     size_t done = 0;
     while (done < text.size()) {
       const ssize_t n = write(ends[1], text.data() + done, text.size() - done);
@@ -51,7 +52,8 @@ inline std::string in_own_process(const std::vector<std::pair<std::string, std::
 }
 
 inline void expect_words(const std::string& text, const std::vector<std::string>& words) {
-  for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << "\"" << word << "\" is missing in: " << text;
+  for (const auto& word : words)
+    EXPECT_NE(text.find(word), std::string::npos) << "\"" << word << "\" is missing in: " << text;
 }
 
 }  // namespace lockstep

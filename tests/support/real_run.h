@@ -1,4 +1,5 @@
-// Runs of the real trainrun in a scratch folder: starting them, and what they left on the disk, as text to compare.
+// Runs of the real trainrun in a scratch folder: starting them, and what they left on the disk, as text to
+// compare.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace lockstep::tests {
 
-#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
+#define EXPECT_HAS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << "missing: " << (part) << "\nin:\n" << (text)
 
 inline int occurrences(const std::string& text, const std::string& part) {
   int n = 0;
@@ -29,7 +31,8 @@ inline std::vector<MetricsLine> metrics_lines(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     out.emplace_back();
-    for (std::sregex_iterator it(line.begin(), line.end(), pair), end; it != end; ++it) out.back()[(*it)[1]] = (*it)[2];
+    for (std::sregex_iterator it(line.begin(), line.end(), pair), end; it != end; ++it)
+      out.back()[(*it)[1]] = (*it)[2];
   }
   return out;
 }
@@ -38,11 +41,13 @@ inline std::vector<MetricsLine> metrics_lines(const std::string& path) {
 inline std::vector<std::string> column(const std::vector<MetricsLine>& lines, const std::string& name) {
   std::vector<std::string> out;
   for (const auto& line : lines)
-    if (auto found = line.find(name); found != line.end()) out.push_back(line.at("step") + " " + found->second);
+    if (auto found = line.find(name); found != line.end())
+      out.push_back(line.at("step") + " " + found->second);
   return out;
 }
 
-// The test's current folder is a scratch folder; runs are made below it. The kernel cache is shared by all tests of the build.
+// The test's current folder is a scratch folder; runs are made below it. The kernel cache is shared by all
+// tests of the build.
 class RealRun : public ::testing::Test {
  protected:
   struct Result {
@@ -60,7 +65,8 @@ class RealRun : public ::testing::Test {
     std::filesystem::current_path(previous_);
   }
 
-  // Writes tokens.bin (uint16 ids below 64, a noisy sequence that can be learned) and c.json, a model that takes some ms per step.
+  // Writes tokens.bin (uint16 ids below 64, a noisy sequence that can be learned) and c.json, a model that
+  // takes some ms per step.
   void write_tiny(int64_t global = 12) {
     std::vector<uint16_t> tokens;
     uint64_t random = 1;
@@ -69,10 +75,11 @@ class RealRun : public ::testing::Test {
       x = (x * 5 + 7 + (random >> 61 ? 0 : static_cast<uint32_t>(random >> 40) % 64)) % 64;
     }
     scratch_.write("tokens.bin", tokens);
-    scratch_.write("c.json",
-                   str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 64, "context": 16, "width": 32, "depth": 2, "heads": 2},
+    scratch_.write(
+        "c.json",
+        str(R"({"name": "run", "model": {"kind": "gpt", "vocab": 64, "context": 16, "width": 32, "depth": 2, "heads": 2},
       "data": {"kind": "tokens", "paths": ["tokens.bin"], "validation": 0.1}, "batch": {"global": )",
-                       global, R"(, "micro": 2},
+            global, R"(, "micro": 2},
       "train": {"steps": 100}, "optim": {"lr": 1e-2, "schedule": {"warmup": 5}}, "checkpoint": {"every": 20}, "log": {"every": 1}})"));
   }
 
@@ -92,10 +99,13 @@ class RealRun : public ::testing::Test {
     ASSERT_EQ(result.code, kExitOk) << result.output;
   }
 
-  static std::vector<MetricsLine> metrics(const std::string& name) { return metrics_lines("runs/" + name + "/metrics.jsonl"); }
+  static std::vector<MetricsLine> metrics(const std::string& name) {
+    return metrics_lines("runs/" + name + "/metrics.jsonl");
+  }
   static std::string final_hash(const std::string& name) {
     auto lines = metrics(name);
-    return lines.empty() || !lines.back().count("state_hash") ? "no state hash in runs/" + name : lines.back()["state_hash"];
+    return lines.empty() || !lines.back().count("state_hash") ? "no state hash in runs/" + name
+                                                              : lines.back()["state_hash"];
   }
   static int64_t last_step(const std::string& name) {
     auto lines = metrics(name);
@@ -117,7 +127,8 @@ class RealRun : public ::testing::Test {
     std::map<std::string, std::string> out;
     for (const auto& entry : std::filesystem::recursive_directory_iterator("runs/" + name)) {
       std::string path = entry.path();
-      if (entry.is_regular_file() && path.find("/logs/") == std::string::npos && path.find("lock") == std::string::npos)
+      if (entry.is_regular_file() && path.find("/logs/") == std::string::npos &&
+          path.find("lock") == std::string::npos)
         out[path] = file_text(path);
     }
     return out;
@@ -136,7 +147,8 @@ class RealRun : public ::testing::Test {
       for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
         std::string pid = entry.path().filename();
         if (pid.find_first_not_of("0123456789") != std::string::npos || !alive(std::stoi(pid))) continue;
-        if (file_text("/proc/" + pid + "/environ").find("LOCKSTEP_RUN_DIR=" + scratch_.path("")) != std::string::npos)
+        if (file_text("/proc/" + pid + "/environ").find("LOCKSTEP_RUN_DIR=" + scratch_.path("")) !=
+            std::string::npos)
           out.push_back(pid + " " + file_text("/proc/" + pid + "/cmdline"));
       }
       return out.empty();

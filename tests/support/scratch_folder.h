@@ -25,7 +25,9 @@ class ScratchFolder {
   ScratchFolder& operator=(const ScratchFolder&) = delete;
 
   // Absolute path of a name in the folder; "" gives the folder itself.
-  std::string path(const std::string& name) const { return name.empty() ? root_.string() : (root_ / name).string(); }
+  std::string path(const std::string& name) const {
+    return name.empty() ? root_.string() : (root_ / name).string();
+  }
 
   // Writes a file (and the folders above it); gives its path.
   std::string write(const std::string& name, const std::string& bytes) const {

@@ -1,5 +1,5 @@
-// States for checkpoint tests: arrays on any mesh whose bytes follow from (FQN, global index, salt), so that any layout can be checked
-// exactly.
+// States for checkpoint tests: arrays on any mesh whose bytes follow from (FQN, global index, salt), so that
+// any layout can be checked exactly.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ struct StateSpec {
   Shape shape;
 };
 
-// Shapes that break things: scalars, one element, odd sizes, no elements, more ranks than rows, sizes that groups divide.
+// Shapes that break things: scalars, one element, odd sizes, no elements, more ranks than rows, sizes that
+// groups divide.
 inline std::vector<StateSpec> awkward_specs() {
   return {{"step_scale", DType::f64, {}},
           {"one", DType::f32, {1}},
@@ -44,7 +45,11 @@ inline uint64_t element_bits(const std::string& fqn, int64_t index, uint64_t sal
 inline uint64_t element_bits(const Array& array, int64_t index, uint64_t salt) {
   uint64_t bits = element_bits(array.fqn, index, salt);
   if (array.dtype == DType::boolean) return bits & 1;
-  const int exponent = array.dtype == DType::f32 ? 23 : array.dtype == DType::f64 ? 52 : array.dtype == DType::bf16 ? 7 : array.dtype == DType::f16 ? 10 : -1;
+  const int exponent = array.dtype == DType::f32    ? 23
+                       : array.dtype == DType::f64  ? 52
+                       : array.dtype == DType::bf16 ? 7
+                       : array.dtype == DType::f16  ? 10
+                                                    : -1;
   return exponent < 0 ? bits : bits & ~(uint64_t{1} << exponent);
 }
 
@@ -52,9 +57,10 @@ inline uint64_t element_bits(const Array& array, int64_t index, uint64_t salt) {
 template <class Visit>
 void for_each_element(const Array& array, Visit visit) {
   for (const auto& piece : array.pieces)
-    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape), [&](int64_t global, int64_t local, int64_t count) {
-      for (int64_t i = 0; i < count; ++i) visit(local + i, global + i);
-    });
+    for_each_run(piece.global, whole(array.shape), piece.frame(array.local_shape),
+                 [&](int64_t global, int64_t local, int64_t count) {
+                   for (int64_t i = 0; i < count; ++i) visit(local + i, global + i);
+                 });
 }
 
 inline void fill(Array& array, uint64_t salt) {
@@ -78,8 +84,8 @@ inline std::string difference(const Array& array, uint64_t salt) {
   return out;
 }
 
-// A random way to lay a tensor on a mesh, the same on all ranks for one seed: mesh dims in random order, some replicated, a group split
-// where it divides.
+// A random way to lay a tensor on a mesh, the same on all ranks for one seed: mesh dims in random order, some
+// replicated, a group split where it divides.
 inline Layout random_layout(const Shape& shape, const Mesh& mesh, std::mt19937& random) {
   Layout out;
   std::vector<int> dims;
@@ -98,9 +104,11 @@ inline Layout random_layout(const Shape& shape, const Mesh& mesh, std::mt19937& 
 
 // This rank's part of a state. `layout_of(spec)` is called once per spec, in order.
 template <class LayoutOf>
-std::vector<Array> make_state(const std::vector<StateSpec>& specs, const Mesh& mesh, int64_t rank, LayoutOf layout_of) {
+std::vector<Array> make_state(const std::vector<StateSpec>& specs, const Mesh& mesh, int64_t rank,
+                              LayoutOf layout_of) {
   std::vector<Array> out;
-  for (const auto& spec : specs) out.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_of(spec), mesh, rank));
+  for (const auto& spec : specs)
+    out.push_back(make_array(spec.fqn, spec.dtype, spec.shape, layout_of(spec), mesh, rank));
   return out;
 }
 inline std::vector<Array> solo_state(const std::vector<StateSpec>& specs, uint64_t salt) {

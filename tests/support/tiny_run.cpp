@@ -27,8 +27,8 @@ TinyResult train_tiny(const TinyRun& run) {
     state.compute_dtype(run.compute);
     models::ModelOptions options;
     options.kind = run.model;
-    options.vocab = run.vocab, options.context = run.context, options.width = run.width, options.depth = run.depth,
-    options.heads = run.heads;
+    options.vocab = run.vocab, options.context = run.context, options.width = run.width,
+    options.depth = run.depth, options.heads = run.heads;
     options.kv_heads = run.model == "llama" ? run.kv_heads : 0;
     options.hidden = run.model == "llama" ? 40 : 0;
     options.dropout = run.dropout;
@@ -38,7 +38,8 @@ TinyResult train_tiny(const TinyRun& run) {
     if (!run.rows.empty()) state.place(run.rows);
     Shape shape{run.micro, run.context};
     Step step = compile(
-        state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {run.global, run.micro, run.lanes},
+        state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+        {run.global, run.micro, run.lanes},
         [&](const std::vector<Tensor>& batch) {
           Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
           adamw.update(grad(loss, state.parameters()));
@@ -59,7 +60,8 @@ TinyResult train_tiny(const TinyRun& run) {
         for (int64_t s = 0; s < count; ++s)
           for (int64_t t = 0; t < run.context; ++t) {
             auto token = [&](int64_t at) {
-              return static_cast<int32_t>(philox::bits(1, 2, static_cast<uint64_t>(i), static_cast<uint64_t>((first + s) * 1000 + at / 2)) %
+              return static_cast<int32_t>(philox::bits(1, 2, static_cast<uint64_t>(i),
+                                                       static_cast<uint64_t>((first + s) * 1000 + at / 2)) %
                                           static_cast<uint32_t>(run.vocab));
             };
             static_cast<int32_t*>(fields[0])[s * run.context + t] = token(t);
@@ -77,12 +79,16 @@ TinyResult train_tiny(const TinyRun& run) {
         weight.host_wrote();
       }
       auto result = step.run(fed);
-      if (result.applied == (run.blocked.count(i) > 0)) throw InternalError(str("step ", i, " was ", result.applied ? "" : "not ", "applied"));
+      if (result.applied == (run.blocked.count(i) > 0))
+        throw InternalError(str("step ", i, " was ", result.applied ? "" : "not ", "applied"));
       if (mine.differs.empty())
-        if (auto words = replica_difference(step.replicas(), result.replica_sums, *mesh.world); !words.empty()) mine.differs = str("step ", i, ": ", words);
+        if (auto words = replica_difference(step.replicas(), result.replica_sums, *mesh.world);
+            !words.empty())
+          mine.differs = str("step ", i, ": ", words);
       int64_t word = replica_word(step.replicas(), result.replica_sums);
       all_reduce(*mesh.world, {&word, &word, 1, DType::i64, ReduceOp::sum}, "words");
-      if ((word == 0) != (mine.differs.rfind(str("step ", i, ":"), 0) != 0)) throw InternalError(str("step ", i, ": the words add up to ", word, ", and ", mine.differs));
+      if ((word == 0) != (mine.differs.rfind(str("step ", i, ":"), 0) != 0))
+        throw InternalError(str("step ", i, ": the words add up to ", word, ", and ", mine.differs));
       mine.losses.push_back(number_text(static_cast<float>(result.metrics.at("loss"))));
       mine.norms.push_back(number_text(static_cast<float>(result.metrics.at("grad_norm"))));
     }
@@ -92,7 +98,8 @@ TinyResult train_tiny(const TinyRun& run) {
     mine.recompute = step.plan().recompute;
     mine.arena = step.arena_bytes();
     if (!run.save.empty())
-      save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()}, std::as_const(state).arrays(), mesh, 0);
+      save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()},
+                      std::as_const(state).arrays(), mesh, 0);
     std::lock_guard guard(mutex);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });

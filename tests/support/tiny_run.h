@@ -25,27 +25,30 @@ struct TinyRun {
   int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
   CompileOptions options = {};
   std::set<int64_t> blocked = {};  // steps whose norm is above its limit, so that they are not applied
-  int64_t flipped = 0;        // step before which rank 1 has a bit flipped in its first weight; 0: none
-  std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and leaves one in `save` at its end
+  int64_t flipped = 0;             // step before which rank 1 has a bit flipped in its first weight; 0: none
+  std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and
+                                     // leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
 };
 
 struct TinyResult {
   std::vector<std::string> losses, norms;  // one per step, shortest text
   std::string hash, certificate;
-  std::string loaded;  // hash of the state that the run went on from
+  std::string loaded;       // hash of the state that the run went on from
   int64_t state_bytes = 0;  // of the fullest rank
   Recompute recompute;
-  int64_t arena = 0;  // bytes
+  int64_t arena = 0;    // bytes
   std::string differs;  // what the comparison of replicas said, and of which step
   bool operator==(const TinyResult&) const = default;
 };
 
-// Trains on tokens that are a function of (step, sample, position). All ranks are checked to report the same; rank 0's result is returned.
+// Trains on tokens that are a function of (step, sample, position). All ranks are checked to report the same;
+// rank 0's result is returned.
 TinyResult train_tiny(const TinyRun& run);
 // Equal losses, norms and state as strings, and what promises them; `what` is said of a difference.
 void expect_same(const TinyResult& a, const TinyResult& b, const std::string& what);
-void expect_same_bits(const TinyResult& a, const TinyResult& b, const std::string& what);  // without the certificate
+void expect_same_bits(const TinyResult& a, const TinyResult& b,
+                      const std::string& what);  // without the certificate
 // Relative difference of two numbers given as text.
 double relative_difference(const std::string& a, const std::string& b);
 

@@ -1,4 +1,5 @@
-// Native and eager, as the sweep drives them: lowered like a phase of a step, kernels of all graphs in one library.
+// Native and eager, as the sweep drives them: lowered like a phase of a step, kernels of all graphs in one
+// library.
 #include "tests/sweep/backends.h"
 
 #include <cstring>
@@ -31,11 +32,13 @@ Graph with_updates_expanded(const Graph& graph) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
     const Op& row = op_row(node.op);
-    auto made = row.kind == OpKind::update || node.op == "global_norm" ? row.expand({inputs, node.attrs, builder})
-                                                                       : apply_at(node.op, inputs, node.attrs, node.at, builder);
+    auto made = row.kind == OpKind::update || node.op == "global_norm"
+                    ? row.expand({inputs, node.attrs, builder})
+                    : apply_at(node.op, inputs, node.attrs, node.at, builder);
     for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
   }
-  for (const auto& output : graph.outputs) builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs)
+    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
   return builder->graph;
 }
 
@@ -58,7 +61,8 @@ Backend compiled_backend(const std::string& name, lockstep::Backend kind, const 
       state->graphs.push_back(std::move(lowered));
     }
     auto kernels = target_of(options).compile(std::move(sources), target_options(options));
-    for (const Graph& graph : state->graphs) state->executables.push_back(make_native({graph, {}}, kernels, options));
+    for (const Graph& graph : state->graphs)
+      state->executables.push_back(make_native({graph, {}}, kernels, options));
   };
   backend.run = [state, &target](size_t i, const std::vector<HostTensor>& inputs) {
     const Graph& graph = state->graphs.at(i);

@@ -21,7 +21,8 @@ HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t 
     else if (type.dtype == DType::boolean)
       made.set_int_at(i, u < 0.5);
     else
-      made.set_int_at(i, sample.int_lo + static_cast<int64_t>(u * static_cast<double>(sample.int_hi - sample.int_lo)));
+      made.set_int_at(
+          i, sample.int_lo + static_cast<int64_t>(u * static_cast<double>(sample.int_hi - sample.int_lo)));
   }
   return made;
 }
@@ -41,11 +42,13 @@ std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>&
   return types;
 }
 
-std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const std::vector<TypedShape>& types) {
+std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder,
+                               const std::vector<TypedShape>& types) {
   std::vector<Tensor> made;
   for (size_t i = 0; i < types.size(); ++i)
-    made.emplace_back(
-        builder, builder->graph.add_input(InputKind::value, std::string(1, static_cast<char>('a' + i)), types[i].dtype, types[i].shape));
+    made.emplace_back(builder,
+                      builder->graph.add_input(InputKind::value, std::string(1, static_cast<char>('a' + i)),
+                                               types[i].dtype, types[i].shape));
   return made;
 }
 
@@ -77,11 +80,14 @@ Case make_case(const Op& op, size_t number, const Sample& sample) {
   for (const Tensor& out : apply(std::string(op.name), in, sample.attrs, Here::current(), builder))
     builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
   made.graph = builder->graph;
-  for (size_t i = 0; i < in.size(); ++i) made.inputs.push_back(random_tensor(sample.in[i], sample, 1000 * number + i + 1));
+  for (size_t i = 0; i < in.size(); ++i)
+    made.inputs.push_back(random_tensor(sample.in[i], sample, 1000 * number + i + 1));
   return made;
 }
 
-bool swept(const Op& op) { return op.kind != OpKind::lanes && op.kind != OpKind::collective && op.kind != OpKind::structural; }
+bool swept(const Op& op) {
+  return op.kind != OpKind::lanes && op.kind != OpKind::collective && op.kind != OpKind::structural;
+}
 
 void for_each_case(const std::function<void(const Case&)>& law, const std::vector<DType>& others) {
   for (const Op* op : all_ops()) {

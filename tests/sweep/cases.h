@@ -20,18 +20,20 @@ struct Case {
   const Node& node() const { return graph.nodes[0]; }
 };
 
-// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes (statistics and scalars stay
-// f32). nullopt when it takes none.
+// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes
+// (statistics and scalars stay f32). nullopt when it takes none.
 std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype);
 Case make_case(const Op& op, size_t number, const Sample& sample);
 
-// Whether laws apply to the row: collectives, lanes and structural nodes have meaning only in a step of several ranks or micro-batches.
+// Whether laws apply to the row: collectives, lanes and structural nodes have meaning only in a step of
+// several ranks or micro-batches.
 bool swept(const Op& op);
-// Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an exception into a failure with its
-// title.
+// Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an
+// exception into a failure with its title.
 void for_each_case(const std::function<void(const Case&)>& law, const std::vector<DType>& others = {});
 
-// Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in `seed`.
+// Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in
+// `seed`.
 HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed, bool integral = false);
 // The graph with every float value as f64, so that the evaluator rounds nowhere.
 Graph widened(Graph graph);

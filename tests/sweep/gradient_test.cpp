@@ -32,17 +32,20 @@ std::vector<size_t> moving_outputs(const Case& made) {
 Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> in = add_inputs(builder, made.sample.in);
-  std::vector<Tensor> out = apply(std::string(made.op->name), in, made.sample.attrs, Here::current(), builder);
+  std::vector<Tensor> out =
+      apply(std::string(made.op->name), in, made.sample.attrs, Here::current(), builder);
   std::vector<Tensor> cotangents(out.size());
   for (size_t o : moving_outputs(made))
-    cotangents[o] = Tensor(builder, builder->graph.add_input(InputKind::value, str("cotangent", o), out[o].dtype(), out[o].shape()));
+    cotangents[o] = Tensor(builder, builder->graph.add_input(InputKind::value, str("cotangent", o),
+                                                             out[o].dtype(), out[o].shape()));
   std::vector<Tensor> grads = made.op->vjp({in, out, cotangents, wants, made.sample.attrs});
   EXPECT_EQ(grads.size(), in.size()) << made.title;
   Gradient result;
   for (size_t i = 0; i < grads.size(); ++i) {
     if (!grads[i].defined() || !wants[i]) continue;
     EXPECT_TRUE(grads[i].dtype() == in[i].dtype() && grads[i].shape() == in[i].shape())
-        << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input " << in[i].text();
+        << made.title << ": gradient of input " << i << " is " << grads[i].text() << ", the input "
+        << in[i].text();
     builder->graph.add_output(OutputKind::value, "", grads[i].id());
     result.of.push_back(i);
   }
@@ -79,11 +82,13 @@ bool check_gradient(const Case& made, bool integral = false) {
   Gradient gradient = differentiate(made, wants);
   const Node& node = gradient.graph.nodes[0];
   const Sample unit{{}, {}, -1, 1, 0, 1};
-  std::vector<TypedShape> out = types_of(gradient.graph, node.outputs), in = types_of(gradient.graph, node.inputs);
+  std::vector<TypedShape> out = types_of(gradient.graph, node.outputs),
+                          in = types_of(gradient.graph, node.inputs);
   std::vector<HostTensor> cotangents, at, direction;
   for (size_t o : moving) cotangents.push_back(random_tensor(out[o], unit, 91 + o));
   for (size_t i = 0; i < in.size(); ++i) {
-    at.push_back(is_float(in[i].dtype) ? random_tensor(in[i], made.sample, 17 * i + 3, integral) : made.inputs[i]);
+    at.push_back(is_float(in[i].dtype) ? random_tensor(in[i], made.sample, 17 * i + 3, integral)
+                                       : made.inputs[i]);
     direction.push_back(random_tensor(in[i], unit, 400 + i));
   }
   double right = slope(gradient.graph, at, direction, moving, cotangents);

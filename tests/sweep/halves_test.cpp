@@ -1,4 +1,5 @@
-// Library calls in bf16 and f16 on shapes of several blocks: operands that lie transposed, long sums, odd sizes, sums of no terms.
+// Library calls in bf16 and f16 on shapes of several blocks: operands that lie transposed, long sums, odd
+// sizes, sums of no terms.
 #include <gtest/gtest.h>
 
 #include "compiler/run/reference.h"
@@ -11,10 +12,14 @@ namespace {
 
 using List = std::vector<int64_t>;
 Attrs contract(int64_t lhs, int64_t rhs) {
-  return {{"lhs_batch", List{}}, {"rhs_batch", List{}}, {"lhs_contract", List{lhs}}, {"rhs_contract", List{rhs}}};
+  return {
+      {"lhs_batch", List{}}, {"rhs_batch", List{}}, {"lhs_contract", List{lhs}}, {"rhs_contract", List{rhs}}};
 }
 Attrs batched(int64_t lhs, int64_t rhs) {
-  return {{"lhs_batch", List{0}}, {"rhs_batch", List{0}}, {"lhs_contract", List{lhs}}, {"rhs_contract", List{rhs}}};
+  return {{"lhs_batch", List{0}},
+          {"rhs_batch", List{0}},
+          {"lhs_contract", List{lhs}},
+          {"rhs_contract", List{rhs}}};
 }
 
 struct Call {
@@ -56,7 +61,8 @@ TEST(Halves, LibraryCallsOfSeveralBlocks) {
       auto in = add_inputs(builder, call.in);
       titles.push_back(call.op);
       for (const auto& type : call.in) titles.back() += " " + shape_text(type.dtype, type.shape);
-      for (const Tensor& out : apply(call.op, in, call.attrs)) builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
+      for (const Tensor& out : apply(call.op, in, call.attrs))
+        builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
       graphs.push_back(builder->graph);
       Sample range;
       range.lo = -1, range.hi = 1;
@@ -65,7 +71,8 @@ TEST(Halves, LibraryCallsOfSeveralBlocks) {
       for (size_t i = 0; i < call.in.size(); ++i) {
         inputs.back().push_back(random_tensor(call.in[i], range, 31 * i + 1));
         if (call.op == "sdpa_grad" && i == 5)  // log-sum-exp near that of 131 keys
-          for (int64_t k = 0; k < inputs.back()[i].size(); ++k) inputs.back()[i].set(k, inputs.back()[i].at(k) + 5.0);
+          for (int64_t k = 0; k < inputs.back()[i].size(); ++k)
+            inputs.back()[i].set(k, inputs.back()[i].at(k) + 5.0);
       }
     }
   for (const Backend& backend : backends()) {
@@ -73,15 +80,18 @@ TEST(Halves, LibraryCallsOfSeveralBlocks) {
     for (size_t g = 0; g < graphs.size(); ++g) {
       auto right = evaluate(graphs[g], inputs[g]), given = backend.run(g, inputs[g]);
       ASSERT_EQ(given.size(), right.size());
-      // One rounding of an f32 sum: a unit in the last place of the result, and a little for the sum itself. Attention on CUDA is cuDNN's:
-      // its matrix units take the probabilities (backward: the gradients of the scores too) in the half type, so that there the inner
-      // values are rounded as well as the result, and the dtype table decides.
+      // One rounding of an f32 sum: a unit in the last place of the result, and a little for the sum itself.
+      // Attention on CUDA is cuDNN's: its matrix units take the probabilities (backward: the gradients of the
+      // scores too) in the half type, so that there the inner values are rounded as well as the result, and
+      // the dtype table decides.
       const bool inner = backend.name.rfind("cuda", 0) == 0 && titles[g].rfind("sdpa", 0) == 0;
       for (size_t o = 0; o < right.size(); ++o) {
         const DType dtype = right[o].dtype;
         double unit = dtype == DType::bf16 ? 0x1p-7 : dtype == DType::f16 ? 0x1p-10 : 1e-5;
-        testing::Tolerance allowed = inner && dtype != DType::f32 ? testing::tolerance(dtype) : testing::Tolerance{unit, 2e-5};
-        EXPECT_EQ(testing::difference(given[o], right[o], allowed), "") << backend.name << ": " << titles[g] << ": output " << o;
+        testing::Tolerance allowed =
+            inner && dtype != DType::f32 ? testing::tolerance(dtype) : testing::Tolerance{unit, 2e-5};
+        EXPECT_EQ(testing::difference(given[o], right[o], allowed), "")
+            << backend.name << ": " << titles[g] << ": output " << o;
       }
     }
   }

@@ -1,4 +1,5 @@
-// Law four: every split that a row's placement rule allows gives the unsplit result, on 1, 2 and 3 ranks, balanced and uneven.
+// Law four: every split that a row's placement rule allows gives the unsplit result, on 1, 2 and 3 ranks,
+// balanced and uneven.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -72,7 +73,8 @@ std::set<char> free_letters(const SplitRule& rule) {
   return letters;
 }
 
-int64_t size_of_letter(const SplitRule& rule, const std::vector<TypedShape>& in, const std::vector<TypedShape>& out, char letter) {
+int64_t size_of_letter(const SplitRule& rule, const std::vector<TypedShape>& in,
+                       const std::vector<TypedShape>& out, char letter) {
   for (size_t i = 0; i < in.size(); ++i)
     if (size_t d = rule.in[i].find(letter); d != std::string::npos) return in[i].shape[d];
   for (size_t i = 0; i < out.size(); ++i)
@@ -99,9 +101,10 @@ bool exact_on_integers(OpKind kind) {
   return kind == OpKind::contract || kind == OpKind::reduce || kind == OpKind::index || kind == OpKind::view;
 }
 
-// One letter over these parts: evaluates each rank's part, and compares what the ranks hold together with the unsplit outputs.
-void check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs, const SplitRule& rule, char letter,
-                 const std::vector<int64_t>& parts, bool exact) {
+// One letter over these parts: evaluates each rank's part, and compares what the ranks hold together with the
+// unsplit outputs.
+void check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs,
+                 const SplitRule& rule, char letter, const std::vector<int64_t>& parts, bool exact) {
   const Node& node = graph.nodes[0];
   std::vector<TypedShape> in = types_of(made.graph, node.inputs), out = types_of(graph, node.outputs);
   std::vector<HostTensor> right = evaluate_node(graph, node, inputs);
@@ -111,7 +114,8 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
     std::vector<TypedShape> local_types;
     for (size_t i = 0; i < inputs.size(); ++i) {
       size_t d = rule.in[i].find(letter);
-      local.push_back(d == std::string::npos ? inputs[i] : part_of(inputs[i], d, static_cast<int64_t>(offset), parts[r]));
+      local.push_back(d == std::string::npos ? inputs[i]
+                                             : part_of(inputs[i], d, static_cast<int64_t>(offset), parts[r]));
       local_types.push_back({in[i].dtype, local.back().shape});
     }
     Node mine = node;
@@ -136,7 +140,9 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
     }
     if (d == std::string::npos) together = total(terms);
     bool same = exact || d != std::string::npos;
-    EXPECT_EQ(testing::difference(together, right[o], same ? testing::Tolerance{} : testing::tolerance(right[o].dtype)), "")
+    EXPECT_EQ(testing::difference(together, right[o],
+                                  same ? testing::Tolerance{} : testing::tolerance(right[o].dtype)),
+              "")
         << "output " << o;
   }
 }
@@ -144,18 +150,23 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
 TEST(Sweep, EverySplitEqualsUnsplit) {
   size_t splits = 0;
   for_each_case([&](const Case& made) {
-    std::vector<TypedShape> in = types_of(made.graph, made.node().inputs), out = types_of(made.graph, made.node().outputs);
-    SplitRule rule =
-        parse_split_rule(made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in, out);
+    std::vector<TypedShape> in = types_of(made.graph, made.node().inputs),
+                            out = types_of(made.graph, made.node().outputs);
+    SplitRule rule = parse_split_rule(
+        made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in,
+        out);
     bool exact = exact_on_integers(made.op->kind);
     bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
     std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
     for (size_t i = 0; i < in.size(); ++i)
-      inputs.push_back(exact ? random_tensor(in[i], made.sample, 50 + i, true) : composite ? widened(made.inputs[i]) : made.inputs[i]);
+      inputs.push_back(exact       ? random_tensor(in[i], made.sample, 50 + i, true)
+                       : composite ? widened(made.inputs[i])
+                                   : made.inputs[i]);
     Graph graph = composite ? widened(made.graph) : made.graph;
     for (char letter : free_letters(rule))
       for (const auto& parts : partitions(size_of_letter(rule, in, out, letter))) {
-        SCOPED_TRACE(str(made.title, ", letter ", letter, " of ", join(rule.in, ","), "->", join(rule.out, ","), " in parts ", parts));
+        SCOPED_TRACE(str(made.title, ", letter ", letter, " of ", join(rule.in, ","), "->",
+                         join(rule.out, ","), " in parts ", parts));
         check_split(made, graph, inputs, rule, letter, parts, exact);
         ++splits;
       }
@@ -164,7 +175,8 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
   EXPECT_GE(splits, 300u);
 }
 
-// What lets a Partial(sum) through a node: f(a + b) = f(a) + f(b) in each linear argument alone, or in all of them when the row is joint.
+// What lets a Partial(sum) through a node: f(a + b) = f(a) + f(b) in each linear argument alone, or in all of
+// them when the row is joint.
 TEST(Sweep, LinearArgumentsAreLinear) {
   size_t checked = 0;
   for_each_case([&](const Case& made) {

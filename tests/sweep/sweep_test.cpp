@@ -19,7 +19,8 @@ const std::vector<DType> kDtypes{DType::f64, DType::bf16, DType::f16};
 
 TEST(Sweep, EveryRowHasSamples) {
   EXPECT_GE(all_ops().size(), 80u);
-  for (const Op* op : all_ops()) EXPECT_TRUE(!swept(*op) || !op->samples.empty()) << op->name << " has no samples";
+  for (const Op* op : all_ops())
+    EXPECT_TRUE(!swept(*op) || !op->samples.empty()) << op->name << " has no samples";
 }
 
 // Law 1: what the row infers is what a run gives.
@@ -32,13 +33,14 @@ TEST(Sweep, InferEqualsRun) {
         ASSERT_EQ(out.size(), inferred.size()) << made.title;
         for (size_t i = 0; i < out.size(); ++i)
           EXPECT_TRUE(out[i].dtype == inferred[i].dtype && out[i].shape == inferred[i].shape)
-              << made.title << ": output " << i << " runs to " << shape_text(out[i].dtype, out[i].shape) << ", inferred "
-              << shape_text(inferred[i].dtype, inferred[i].shape);
+              << made.title << ": output " << i << " runs to " << shape_text(out[i].dtype, out[i].shape)
+              << ", inferred " << shape_text(inferred[i].dtype, inferred[i].shape);
       },
       kDtypes);
 }
 
-// Law 1 for the rows outside the sweep: lanes run as one micro-batch on one rank; what needs other ranks or a body has types only.
+// Law 1 for the rows outside the sweep: lanes run as one micro-batch on one rank; what needs other ranks or a
+// body has types only.
 TEST(Sweep, LanesAndCollectivesInferFromTheirSamples) {
   size_t ran = 0;
   for (const Op* op : all_ops()) {
@@ -48,7 +50,8 @@ TEST(Sweep, LanesAndCollectivesInferFromTheirSamples) {
       if (op->kind != OpKind::lanes || op->name.starts_with("norm_")) continue;
       std::vector<HostTensor> out = evaluate(made.graph, made.inputs);
       ASSERT_EQ(out[0].shape, made.inputs[0].shape) << made.title;  // a sum of bf16 is f32
-      for (int64_t e = 0; e < numel(out[0].shape); ++e) EXPECT_EQ(out[0].at(e), made.inputs[0].at(e)) << made.title;
+      for (int64_t e = 0; e < numel(out[0].shape); ++e)
+        EXPECT_EQ(out[0].at(e), made.inputs[0].at(e)) << made.title;
       ++ran;
     }
   }
@@ -66,10 +69,13 @@ TEST(Sweep, ExpansionEqualsReference) {
         std::vector<Tensor> out = made.op->expand({in, made.sample.attrs, builder});
         for (const Tensor& tensor : out) builder->graph.add_output(OutputKind::value, "", tensor.id());
         verify(builder->graph, "expand");
-        for (const Node& node : builder->graph.nodes) EXPECT_NE(node.op, made.op->name) << made.title << " expands into itself";
-        std::vector<HostTensor> right = evaluate_node(made.graph, made.node(), made.inputs), given = evaluate(builder->graph, made.inputs);
+        for (const Node& node : builder->graph.nodes)
+          EXPECT_NE(node.op, made.op->name) << made.title << " expands into itself";
+        std::vector<HostTensor> right = evaluate_node(made.graph, made.node(), made.inputs),
+                                given = evaluate(builder->graph, made.inputs);
         ASSERT_EQ(given.size(), right.size()) << made.title;
-        for (size_t i = 0; i < right.size(); ++i) EXPECT_EQ(difference(given[i], right[i]), "") << made.title << ": output " << i;
+        for (size_t i = 0; i < right.size(); ++i)
+          EXPECT_EQ(difference(given[i], right[i]), "") << made.title << ": output " << i;
         ++expanded;
       },
       kDtypes);
@@ -96,9 +102,12 @@ TEST(Sweep, EveryBackendEqualsReference) {
   for (const Backend& backend : backends()) {
     backend.prepare(graphs);
     for (size_t c = 0; c < cases.size(); ++c) {
-      std::vector<HostTensor> right = evaluate(cases[c].graph, cases[c].inputs), given = backend.run(c, cases[c].inputs);
+      std::vector<HostTensor> right = evaluate(cases[c].graph, cases[c].inputs),
+                              given = backend.run(c, cases[c].inputs);
       ASSERT_EQ(given.size(), right.size()) << backend.name << ": " << cases[c].title;
-      for (size_t i = 0; i < right.size(); ++i) EXPECT_EQ(difference(given[i], right[i]), "") << backend.name << ": " << cases[c].title << ": output " << i;
+      for (size_t i = 0; i < right.size(); ++i)
+        EXPECT_EQ(difference(given[i], right[i]), "")
+            << backend.name << ": " << cases[c].title << ": output " << i;
     }
     std::cout << backend.name << ": " << cases.size() << " cases\n";
   }

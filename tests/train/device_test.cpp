@@ -1,5 +1,5 @@
-// A device whose memory the host does not address (the example backend): the same losses and the same state as the CPU's own, on one rank
-// and on several, through captured programs, checkpoints and evaluation.
+// A device whose memory the host does not address (the example backend): the same losses and the same state
+// as the CPU's own, on one rank and on several, through captured programs, checkpoints and evaluation.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,10 +16,23 @@ namespace {
 class FarDevice : public ::testing::Test {
  protected:
   // Runs trainrun and gives the metrics rows, without what depends on time.
-  std::vector<Json> train(const std::string& name, int nproc, const std::string& device, std::vector<std::string> more = {}) {
-    std::vector<std::string> argv{"/usr/bin/env", "-C", root_, TRAINRUN, "--nproc", str(nproc), CONFIG, "--name=" + name,
-                                  "--train.device=" + device, "--train.steps=12", "--log.every=1", "--log.hash_every=4",
-                                  "--train.eval_every=6", "--checkpoint.every=6", "--optim.schedule.warmup=2"};
+  std::vector<Json> train(const std::string& name, int nproc, const std::string& device,
+                          std::vector<std::string> more = {}) {
+    std::vector<std::string> argv{"/usr/bin/env",
+                                  "-C",
+                                  root_,
+                                  TRAINRUN,
+                                  "--nproc",
+                                  str(nproc),
+                                  CONFIG,
+                                  "--name=" + name,
+                                  "--train.device=" + device,
+                                  "--train.steps=12",
+                                  "--log.every=1",
+                                  "--log.hash_every=4",
+                                  "--train.eval_every=6",
+                                  "--checkpoint.every=6",
+                                  "--optim.schedule.warmup=2"};
     argv.insert(argv.end(), more.begin(), more.end());
     Process process(argv, root_ / (name + ".out"));
     EXPECT_EQ(process.wait(120), 0) << process.output();
@@ -48,8 +61,9 @@ class FarDevice : public ::testing::Test {
 
  private:
   std::map<std::string, double> exposed_;
-  std::filesystem::path root_ = std::filesystem::path(::testing::TempDir()) / str("far-", getpid(), "-",
-                                                                               ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::path root_ =
+      std::filesystem::path(::testing::TempDir()) /
+      str("far-", getpid(), "-", ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 const std::string kFar = std::string("plugin:") + FAR_DEVICE;
 
@@ -83,19 +97,24 @@ class FullMemory : public FarDevice {
   Result trainrun(std::vector<std::string> words, std::map<std::string, std::string> variables = {}) {
     std::vector<std::string> argv{"/usr/bin/env", "-C", root(), TRAINRUN};
     argv.insert(argv.end(), words.begin(), words.end());
-    for (const char* word : {CONFIG, "--name=full", "--train.steps=2", "--optim.schedule.warmup=1"}) argv.push_back(word);
+    for (const char* word : {CONFIG, "--name=full", "--train.steps=2", "--optim.schedule.warmup=1"})
+      argv.push_back(word);
     argv.push_back("--train.device=" + kFar);
     Process process(argv, root() + "/full.out", variables);
     int code = process.wait(100);
     return {code, process.output()};
   }
-  // The bytes that `trainrun plan` says a rank takes of its device: exact, since nothing is only bounded on this device.
+  // The bytes that `trainrun plan` says a rank takes of its device: exact, since nothing is only bounded on
+  // this device.
   int64_t planned(const std::string& nproc) {
     auto result = trainrun({"plan", "--nproc", nproc});
     EXPECT_EQ(result.code, 0) << result.output;
-    auto table = result.output.find("memory of the fullest rank's device\n"), row = result.output.find("  together ", table);
+    auto table = result.output.find("memory of the fullest rank's device\n"),
+         row = result.output.find("  together ", table);
     EXPECT_NE(row, std::string::npos) << result.output;
-    return table == std::string::npos || row == std::string::npos ? 0 : std::atoll(result.output.c_str() + row + 28);
+    return table == std::string::npos || row == std::string::npos
+               ? 0
+               : std::atoll(result.output.c_str() + row + 28);
   }
   static int count(const std::string& text, const std::string& part) {
     int n = 0;
@@ -104,7 +123,8 @@ class FullMemory : public FarDevice {
   }
 };
 
-// One byte less than planned is refused before anything is taken; with a few KiB for scalars and counts above it the run comes to its end.
+// One byte less than planned is refused before anything is taken; with a few KiB for scalars and counts above
+// it the run comes to its end.
 TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
   for (const char* nproc : {"1", "2"}) {
     const int64_t bytes = planned(nproc);
@@ -112,10 +132,13 @@ TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
     auto refused = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes - 1)}});
     EXPECT_EQ(refused.code, kExitUser) << refused.output;
     EXPECT_EQ(count(refused.output, str("full does not fit on ", nproc, " rank")), 1) << refused.output;
-    for (const char* row : {"\n  weights ", "\n  moments ", "\n  activations ", "\n  batches ", "\n  evaluation ", "\n  gradients "})
+    for (const char* row : {"\n  weights ", "\n  moments ", "\n  activations ", "\n  batches ",
+                            "\n  evaluation ", "\n  gradients "})
       EXPECT_EQ(count(refused.output, row), 1) << row << "\n" << refused.output;
-    EXPECT_EQ(count(refused.output, str("\n  together                  ", bytes, " bytes (")), 1) << refused.output;
-    EXPECT_EQ(count(refused.output, str("\n  free on the device        ", bytes - 1, " bytes (")), 1) << refused.output;
+    EXPECT_EQ(count(refused.output, str("\n  together                  ", bytes, " bytes (")), 1)
+        << refused.output;
+    EXPECT_EQ(count(refused.output, str("\n  free on the device        ", bytes - 1, " bytes (")), 1)
+        << refused.output;
     EXPECT_EQ(count(refused.output, "batch.micro 2 fits ("), 1) << refused.output;
     auto enough = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", str(bytes + 16384)}});
     EXPECT_EQ(enough.code, 0) << enough.output;
@@ -125,22 +148,29 @@ TEST_F(FullMemory, ThePlanIsWhatARunTakes) {
 
 TEST_F(FullMemory, TheAllocatorRefusesWhatTheDriverPromised) {
   for (const char* nproc : {"1", "2"}) {
-    auto result = trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", "20000000"}, {"FAR_DEVICE_TOLD", "2000000000"}});
+    auto result =
+        trainrun({"--nproc", nproc}, {{"FAR_DEVICE_MEMORY", "20000000"}, {"FAR_DEVICE_TOLD", "2000000000"}});
     EXPECT_EQ(result.code, kExitUser) << result.output;
-    EXPECT_EQ(count(result.output, "UserError: out of memory on the far device: asked for "), 1) << result.output;
-    EXPECT_EQ(count(result.output, " of 19.07 MiB are free; use a smaller micro-batch or more ranks\n"), 1) << result.output;
+    EXPECT_EQ(count(result.output, "UserError: out of memory on the far device: asked for "), 1)
+        << result.output;
+    EXPECT_EQ(count(result.output, " of 19.07 MiB are free; use a smaller micro-batch or more ranks\n"), 1)
+        << result.output;
   }
 }
 
 TEST_F(FarDevice, RefusalsNameTheLibrary) {
   auto refused = [&](const std::string& device) {
-    Process process({"/usr/bin/env", "-C", root(), TRAINRUN, CONFIG, "--name=refused", "--train.device=" + device}, root() + "/refused.out");
+    Process process(
+        {"/usr/bin/env", "-C", root(), TRAINRUN, CONFIG, "--name=refused", "--train.device=" + device},
+        root() + "/refused.out");
     EXPECT_EQ(process.wait(60), kExitUser);
     return process.output();
   };
-  EXPECT_NE(refused("plugin:/nowhere/libfoo.so").find("train.device plugin:/nowhere/libfoo.so: "), std::string::npos);
+  EXPECT_NE(refused("plugin:/nowhere/libfoo.so").find("train.device plugin:/nowhere/libfoo.so: "),
+            std::string::npos);
   EXPECT_NE(refused(str("plugin:", NO_BACKEND)).find("has no entry \"lockstep_backend\""), std::string::npos);
-  EXPECT_NE(refused(str("plugin:", OLD_BACKEND)).find("was built against \"lockstep backend 0, gcc 1.0\""), std::string::npos);
+  EXPECT_NE(refused(str("plugin:", OLD_BACKEND)).find("was built against \"lockstep backend 0, gcc 1.0\""),
+            std::string::npos);
 }
 
 }  // namespace

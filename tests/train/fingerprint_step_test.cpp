@@ -1,4 +1,5 @@
-// compile() where one rank of 2, 3 and 4 has another step: all ranks throw the same words within 2 s, and nothing is compiled before.
+// compile() where one rank of 2, 3 and 4 has another step: all ranks throw the same words within 2 s, and
+// nothing is compiled before.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,7 +23,9 @@ class OtherHash : public KernelSet {
  public:
   explicit OtherHash(std::shared_ptr<const KernelSet> set) : set_(std::move(set)) {}
   const Kernel& find(const std::string& name) const override { return set_->find(name); }
-  const MultiTensorKernel& find_multi_tensor(const std::string& name) const override { return set_->find_multi_tensor(name); }
+  const MultiTensorKernel& find_multi_tensor(const std::string& name) const override {
+    return set_->find_multi_tensor(name);
+  }
   const std::string& binary() const override { return set_->binary(); }
   std::string hash() const override { return "0123"; }
   bool from_cache() const override { return set_->from_cache(); }
@@ -39,19 +42,31 @@ class OddTarget : public Target {
   Device& device() const override { return cpu_target().device(); }
   bool claims(const std::string& op) const override { return cpu_target().claims(op); }
   bool is_library_op(const std::string& op) const override { return cpu_target().is_library_op(op); }
-  bool accepts_strides(const std::string& op, size_t index) const override { return cpu_target().accepts_strides(op, index); }
+  bool accepts_strides(const std::string& op, size_t index) const override {
+    return cpu_target().accepts_strides(op, index);
+  }
   KernelSource generate(const Graph& body) const override { return cpu_target().generate(body); }
-  KernelSource generate_multi_tensor(const Graph& body) const override { return cpu_target().generate_multi_tensor(body); }
-  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const override {
+  KernelSource generate_multi_tensor(const Graph& body) const override {
+    return cpu_target().generate_multi_tensor(body);
+  }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
+                                           const TargetOptions& options) const override {
     return changed(cpu_target().compile(std::move(sources), options));
   }
-  std::shared_ptr<const KernelSet> load(const std::string& binary) const override { return changed(cpu_target().load(binary)); }
-  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+  std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
+    return changed(cpu_target().load(binary));
+  }
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                                 const std::vector<Operand>& out,
                                                  const TargetOptions& options) const override {
     return cpu_target().make_library_call(node, in, out, options);
   }
-  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override { return cpu_target().make_reductions(options); }
-  std::string library_version() const override { return library.empty() ? cpu_target().library_version() : library; }
+  std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
+    return cpu_target().make_reductions(options);
+  }
+  std::string library_version() const override {
+    return library.empty() ? cpu_target().library_version() : library;
+  }
 
  private:
   std::shared_ptr<const KernelSet> changed(std::shared_ptr<const KernelSet> set) const {
@@ -99,8 +114,11 @@ std::vector<std::string> errors(int n, const std::function<void(OneStep&)>& chan
                auto begin = std::chrono::steady_clock::now();
                try {
                  compile_step(mesh, mine);
-               } catch (const Error& error) { out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what()); }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+               } catch (const Error& error) {
+                 out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what());
+               }
+               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                         2.0);
              },
              {.deadline_s = 20});
   return out;
@@ -125,39 +143,44 @@ TEST(StepFingerprint, EqualStepsCompile) {
 }
 
 TEST(StepFingerprint, EachKindOfDifferenceIsNamed) {
-  all_say(
-      [](OneStep& odd) {
-        odd.batch = {16, 2, 4};
-      },
-      {"UserError: the batch differs between ranks, before the training step is compiled", "rank N has micro-batches = 8, rank 0 has 4"});
-  all_say([](OneStep& odd) { odd.batch = {8, 4, 0}; }, {"the batch differs between ranks", "rank N has micro-batches = 2, rank 0 has 4"});
+  all_say([](OneStep& odd) { odd.batch = {16, 2, 4}; },
+          {"UserError: the batch differs between ranks, before the training step is compiled",
+           "rank N has micro-batches = 8, rank 0 has 4"});
+  all_say([](OneStep& odd) { odd.batch = {8, 4, 0}; },
+          {"the batch differs between ranks", "rank N has micro-batches = 2, rank 0 has 4"});
   all_say([](OneStep& odd) { odd.seed = 4; },
           {"UserError: the layout of the state differs between ranks", "rank N has seed = 4, rank 0 has 3"});
-  all_say(
-      [](OneStep& odd) {
-        odd.shape = {7, 8};
-      },
-      {"UserError: the layout of the state differs between ranks", "rank N has a = f32[7,8] {}, rank 0 has f32[6,8] {}"});
-  all_say([](OneStep& odd) { odd.second = true; }, {"the layout of the state differs between ranks", "also different: b"});
+  all_say([](OneStep& odd) { odd.shape = {7, 8}; },
+          {"UserError: the layout of the state differs between ranks",
+           "rank N has a = f32[7,8] {}, rank 0 has f32[6,8] {}"});
+  all_say([](OneStep& odd) { odd.second = true; },
+          {"the layout of the state differs between ranks", "also different: b"});
   all_say([](OneStep& odd) { odd.options.bucket_bytes = 64; },
-          {"UserError: the set of compile options differs between ranks", "rank N has bucket_bytes = 64, rank 0 has 4194304"});
+          {"UserError: the set of compile options differs between ranks",
+           "rank N has bucket_bytes = 64, rank 0 has 4194304"});
   all_say([](OneStep& odd) { odd.options.gather = GatherWhen::layers; },
-          {"the set of compile options differs between ranks", "rank N has gather = layers, rank 0 has micro_batch"});
-  all_say([](OneStep& odd) { odd.options.invariant = false; },
-          {"the set of compile options differs between ranks", "rank N has invariant = false, rank 0 has true"});
-  all_say([](OneStep& odd) { odd.decay = 0.25; }, {"UserError: the traced program differs between ranks", "rank N has line ",
-                                                   "the step function "
-                                                   "must not depend on the rank"});
+          {"the set of compile options differs between ranks",
+           "rank N has gather = layers, rank 0 has micro_batch"});
+  all_say(
+      [](OneStep& odd) { odd.options.invariant = false; },
+      {"the set of compile options differs between ranks", "rank N has invariant = false, rank 0 has true"});
+  all_say([](OneStep& odd) { odd.decay = 0.25; },
+          {"UserError: the traced program differs between ranks", "rank N has line ",
+           "the step function "
+           "must not depend on the rank"});
   all_say([](OneStep& odd) { odd.target.library = "oneDNN 9.9.9 (abacus)"; },
-          {"UserError: the set of libraries differs between ranks, before step 1: rank N has oneDNN 9.9.9 (abacus), rank 0 has oneDNN ",
+          {"UserError: the set of libraries differs between ranks, before step 1: rank N has oneDNN 9.9.9 "
+           "(abacus), rank 0 has oneDNN ",
            "use ranks of one kind"});
   all_say([](OneStep& odd) { odd.target.damaged = true; },
-          {"PeerError: the artifact differs between ranks, before step 1: rank N has machine code = 0123, rank 0 has "});
+          {"PeerError: the artifact differs between ranks, before step 1: rank N has machine code = 0123, "
+           "rank 0 has "});
 }
 
 // What a step function or a plan refuses on one rank alone is every rank's error too.
 TEST(StepFingerprint, ARankThatCannotPlanEndsAll) {
-  all_say([](OneStep& odd) { odd.batch = {9, 2, 0}; }, {"UserError: rank N: batch.global 9 is no multiple of batch.micro 2"});
+  all_say([](OneStep& odd) { odd.batch = {9, 2, 0}; },
+          {"UserError: rank N: batch.global 9 is no multiple of batch.micro 2"});
 }
 
 TEST(StepFingerprint, CollectivesTellVerbTensorsAndBytes) {
@@ -165,24 +188,27 @@ TEST(StepFingerprint, CollectivesTellVerbTensorsAndBytes) {
     State state(mesh, 3);
     state.root().parameter("a", {6, 8}, init::normal(0.5));
     Sgd sgd(state / "optim", SgdOptions{.lr = 0.1});
-    StepPlan plan = plan_step(state, mesh.words, {{"x", DType::f32, {2, 8}}}, {8, 2, 0},
-                              [&](const std::vector<Tensor>& batch) {
-                                Tensor y = linear(batch[0], state.find_spec("a")(batch[0]));
-                                Loss loss{sum(y * y, {0, 1}), sum(convert(full_like(y, 1), DType::i64), {0, 1})};
-                                sgd.update(grad(loss, state.parameters()));
-                                return loss;
-                              },
-                              {});
+    StepPlan plan =
+        plan_step(state, mesh.words, {{"x", DType::f32, {2, 8}}}, {8, 2, 0},
+                  [&](const std::vector<Tensor>& batch) {
+                    Tensor y = linear(batch[0], state.find_spec("a")(batch[0]));
+                    Loss loss{sum(y * y, {0, 1}), sum(convert(full_like(y, 1), DType::i64), {0, 1})};
+                    sgd.update(grad(loss, state.parameters()));
+                    return loss;
+                  },
+                  {});
     auto part = collectives_part(plan.phases.whole);
     std::string all;
     for (const auto& [key, value] : part.lines) all += str(key, ": ", value, "\n");
-    for (const char* words : {"collective 1: ", "all_reduce_start", "lane_exchange_start",
-                              "tensor 0: f32[6,8] {dp_replicate: ", "collective 2 bytes: 196\n", "number of collectives: "})
+    for (const char* words :
+         {"collective 1: ", "all_reduce_start", "lane_exchange_start",
+          "tensor 0: f32[6,8] {dp_replicate: ", "collective 2 bytes: 196\n", "number of collectives: "})
       EXPECT_NE(all.find(words), std::string::npos) << words << "\nin:\n" << all;
   });
 }
 
-// At a checkpoint: another step, another certificate, collectives that the others have not started. Nothing is written.
+// At a checkpoint: another step, another certificate, collectives that the others have not started. Nothing
+// is written.
 TEST(CheckpointFingerprint, RanksThatAreElsewhereSaveNothing) {
   for (int n : {2, 3, 4})
     for (int kind = 0; kind < 3; ++kind) {
@@ -197,19 +223,24 @@ TEST(CheckpointFingerprint, RanksThatAreElsewhereSaveNothing) {
                    auto begin = std::chrono::steady_clock::now();
                    try {
                      save_checkpoint(folder.path("ckpt"),
-                                     {kind == 0 && odd ? 21 : 20, Json::object(), kind == 1 && odd ? "cc" : "aa", Json::object()},
+                                     {kind == 0 && odd ? 21 : 20, Json::object(),
+                                      kind == 1 && odd ? "cc" : "aa", Json::object()},
                                      std::as_const(state).arrays(), mesh, 3);
                    } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
-                   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+                   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+                             2.0);
                  },
                  {.deadline_s = 20});
-      const std::string wanted = kind == 0 ? str("ranks meet at different places of the program: rank ", n - 1,
-                                                 " at the checkpoint of step 21, rank 0 at the checkpoint of step 20; every rank must do "
-                                                 "the same things in the same order")
-                                 : kind == 1
-                                     ? str("the numerics certificate differs between ranks, at the checkpoint of step 20: rank ", n - 1,
-                                           " has cc, rank 0 has aa; the run cannot go on; start it again from its last checkpoint")
-                                     : "";
+      const std::string wanted =
+          kind == 0
+              ? str("ranks meet at different places of the program: rank ", n - 1,
+                    " at the checkpoint of step 21, rank 0 at the checkpoint of step 20; every rank must do "
+                    "the same things in the same order")
+          : kind == 1
+              ? str("the numerics certificate differs between ranks, at the checkpoint of step 20: rank ",
+                    n - 1,
+                    " has cc, rank 0 has aa; the run cannot go on; start it again from its last checkpoint")
+              : "";
       for (const auto& text : said) EXPECT_EQ(text, wanted);
       EXPECT_EQ(std::filesystem::exists(folder.path("ckpt/step-20")), kind == 2);
     }
@@ -233,10 +264,10 @@ TEST(RunFingerprint, EveryKeyOfTheConfigIsCompared) {
     try {
       compare(world, "before the ranks are grouped", {program_part(), config_part(mine)});
     } catch (const UserError& error) { text = error.what(); }
-    EXPECT_EQ(
-        text,
-        "the config differs between ranks, before the ranks are grouped: rank 1 has optim.lr = 0.0003, rank 0 has 0.0006; start every "
-        "rank with the same config");
+    EXPECT_EQ(text,
+              "the config differs between ranks, before the ranks are grouped: rank 1 has optim.lr = 0.0003, "
+              "rank 0 has 0.0006; start every "
+              "rank with the same config");
   });
 }
 

@@ -1,4 +1,5 @@
-// Random small models on random meshes with random placements, against one rank: the same bits without tp, the dtype table with it.
+// Random small models on random meshes with random placements, against one rank: the same bits without tp,
+// the dtype table with it.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -32,8 +33,10 @@ TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
     run.clip = random() % 2 ? 1.0 : 0.0;
     const TinyResult one = train_tiny(run);
 
-    const int64_t replicate = pick({1, 2, 3}), shard = pick({1, 2, 3}), tp = run.model == "gpt" ? pick({1, 1, 2, 4}) : pick({1, 1, 2});
-    std::vector<std::pair<int64_t, std::string>> dims{{replicate, "dp_replicate"}, {shard, "dp_shard"}, {tp, "tp"}};
+    const int64_t replicate = pick({1, 2, 3}), shard = pick({1, 2, 3}),
+                  tp = run.model == "gpt" ? pick({1, 1, 2, 4}) : pick({1, 1, 2});
+    std::vector<std::pair<int64_t, std::string>> dims{
+        {replicate, "dp_replicate"}, {shard, "dp_shard"}, {tp, "tp"}};
     if (random() % 2) std::swap(dims[0], dims[1]);
     run.mesh = {{}, {}};
     for (const auto& [size, name] : dims)
@@ -41,12 +44,14 @@ TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
     if (run.mesh.shape.empty()) run.mesh = {{1}, {"dp_shard"}};
     run.zero = static_cast<int>(pick({1, 2, 3}));
     run.options.bucket_bytes = pick({1, 3000, 4 << 20});
-    run.options.gather = std::array{GatherWhen::step, GatherWhen::micro_batch, GatherWhen::layers}[random() % 3];
+    run.options.gather =
+        std::array{GatherWhen::step, GatherWhen::micro_batch, GatherWhen::layers}[random() % 3];
     run.options.reshard_after_forward = random() % 2;
-    if (run.mesh.find("dp_shard") >= 0 && random() % 2) run.rows.push_back({"dp_shard", "**.{norm1,norm2}.weight", Replicate()});
-    const std::string what = str("seed ", GetParam(), " trial ", trial, ": ", run.model, " width ", run.width, " depth ", run.depth, " context ",
-                                 run.context, " M ", micro_batches, " on ", text(run.mesh), " zero ", run.zero, " buckets ",
-                                 run.options.bucket_bytes);
+    if (run.mesh.find("dp_shard") >= 0 && random() % 2)
+      run.rows.push_back({"dp_shard", "**.{norm1,norm2}.weight", Replicate()});
+    const std::string what = str("seed ", GetParam(), " trial ", trial, ": ", run.model, " width ", run.width,
+                                 " depth ", run.depth, " context ", run.context, " M ", micro_batches, " on ",
+                                 text(run.mesh), " zero ", run.zero, " buckets ", run.options.bucket_bytes);
     SCOPED_TRACE(what);
     const TinyResult many = train_tiny(run);
     if (tp == 1) {

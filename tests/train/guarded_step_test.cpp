@@ -1,4 +1,5 @@
-// Steps that are not applied leave every bit as it was, on any mesh; flipped bits show in the checksums of replicas.
+// Steps that are not applied leave every bit as it was, on any mesh; flipped bits show in the checksums of
+// replicas.
 #include <gtest/gtest.h>
 
 #include "tests/support/tiny_run.h"
@@ -24,10 +25,12 @@ TEST(GuardedStep, ABlockedStepChangesNothing) {
   add("ddp", [](TinyRun& run) { run.ranks = 3; });
   add("zero 2", [](TinyRun& run) { run.mesh = Mesh{{2}, {"dp_shard"}}, run.zero = 2; });
   add("fsdp", [](TinyRun& run) { run.mesh = Mesh{{2}, {"dp_shard"}}; });
-  add("hsdp, bf16", [](TinyRun& run) { run.mesh = Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, run.compute = DType::bf16; });
+  add("hsdp, bf16",
+      [](TinyRun& run) { run.mesh = Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, run.compute = DType::bf16; });
   add("bf16", [](TinyRun& run) { run.ranks = 2, run.compute = DType::bf16; });
   add("no clipping", [](TinyRun& run) { run.ranks = 2, run.clip = 0; });
-  add("reference", [](TinyRun& run) { run.ranks = 2, run.options.backend = Backend::reference, run.depth = 1; });
+  add("reference",
+      [](TinyRun& run) { run.ranks = 2, run.options.backend = Backend::reference, run.depth = 1; });
   add("eager", [](TinyRun& run) { run.ranks = 2, run.options.backend = Backend::eager, run.depth = 1; });
   for (const auto& [what, run] : runs) {
     SCOPED_TRACE(what);
@@ -53,22 +56,25 @@ TEST(GuardedStep, AFlippedBitIsFoundInItsStep) {
   run.steps = 3, run.flipped = 2;
   for (int ranks : {3, 4}) {
     run.ranks = ranks;
-    EXPECT_EQ(train_tiny(run).differs, ranks == 3 ? "step 2: token.weight on rank 1 is not what it is on ranks 0, 2"
-                                                  : "step 2: token.weight on rank 1 is not what it is on ranks 0, 2, 3");
+    EXPECT_EQ(train_tiny(run).differs,
+              ranks == 3 ? "step 2: token.weight on rank 1 is not what it is on ranks 0, 2"
+                         : "step 2: token.weight on rank 1 is not what it is on ranks 0, 2, 3");
   }
   run.ranks = 2;
   EXPECT_EQ(train_tiny(run).differs,
-            "step 2: token.weight is not the same on ranks 0, 1, and there are too few ranks to tell which is wrong");
+            "step 2: token.weight is not the same on ranks 0, 1, and there are too few ranks to tell which "
+            "is wrong");
   // Replicas along one dim of two: rank 1 holds the second half of the rows, and so does rank 3.
   run.mesh = Mesh{{2, 2}, {"dp_replicate", "dp_shard"}};
   EXPECT_EQ(train_tiny(run).differs,
-            "step 2: token.weight is not the same on ranks 1, 3, and there are too few ranks to tell which is wrong");
+            "step 2: token.weight is not the same on ranks 1, 3, and there are too few ranks to tell which "
+            "is wrong");
 }
 
 TEST(GuardedStep, ReplicasAreAlike) {
   TinyRun run;
-  for (const Mesh& mesh : {Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
-                           Mesh{{2, 2}, {"dp_replicate", "tp"}}})
+  for (const Mesh& mesh : {Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}},
+                           Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "tp"}}})
     for (DType dtype : {DType::f32, DType::bf16}) {
       run.mesh = mesh, run.compute = dtype;
       EXPECT_EQ(train_tiny(run).differs, "") << text(mesh);

@@ -21,7 +21,8 @@ TEST_P(Models, RanksGiveOneHash) {
     expect_same(one, many, str(ranks, " ranks"));
     EXPECT_EQ(one.certificate, many.certificate) << ranks << " ranks";
   }
-  EXPECT_NE(one.losses.front(), one.losses.back()) << "training changes nothing: the comparison would be empty";
+  EXPECT_NE(one.losses.front(), one.losses.back())
+      << "training changes nothing: the comparison would be empty";
 }
 
 // M = 6, 7, 8 micro-batches (lanes = M), 24 in 8 lanes, more ranks than lanes.
@@ -65,7 +66,8 @@ TEST_P(Models, BucketsThreadsFusionCacheAndDropoutChangeNoBit) {
   expect_same(base, train_tiny(cold), "warm kernel cache");
 }
 
-// numerics "free": the same training but for rounding, which the certificate says. 6 micro-batches, and 2 on 3 ranks, where one is idle.
+// numerics "free": the same training but for rounding, which the certificate says. 6 micro-batches, and 2 on
+// 3 ranks, where one is idle.
 TEST_P(Models, FreeNumericsStayClose) {
   for (int64_t global : {24, 8}) {
     TinyRun run{.model = GetParam(), .global = global, .mask_every = 7};
@@ -76,8 +78,10 @@ TEST_P(Models, FreeNumericsStayClose) {
       const TinyResult got = train_tiny(run);
       ASSERT_EQ(got.losses.size(), want.losses.size());
       for (size_t i = 0; i < want.losses.size(); ++i) {
-        EXPECT_LT(relative_difference(want.losses[i], got.losses[i]), 1e-5) << global << " samples, " << ranks << " ranks, step " << i;
-        EXPECT_LT(relative_difference(want.norms[i], got.norms[i]), 1e-4) << global << " samples, " << ranks << " ranks, step " << i;
+        EXPECT_LT(relative_difference(want.losses[i], got.losses[i]), 1e-5)
+            << global << " samples, " << ranks << " ranks, step " << i;
+        EXPECT_LT(relative_difference(want.norms[i], got.norms[i]), 1e-4)
+            << global << " samples, " << ranks << " ranks, step " << i;
       }
       EXPECT_NE(got.certificate, want.certificate) << ranks << " ranks";
     }
@@ -85,8 +89,8 @@ TEST_P(Models, FreeNumericsStayClose) {
 }
 
 TEST_P(Models, DropoutMasksDifferBetweenMicroBatches) {
-  // With all micro-batches on equal data the losses with and without dropout differ; and one micro-batch of everything sees the same masks
-  // as many small ones, because a mask belongs to a sample.
+  // With all micro-batches on equal data the losses with and without dropout differ; and one micro-batch of
+  // everything sees the same masks as many small ones, because a mask belongs to a sample.
   TinyRun run{.model = GetParam(), .steps = 1, .dropout = 0.2};
   TinyRun none = run;
   none.dropout = 0;

@@ -1,4 +1,5 @@
-// The data-parallel family, one matrix: {gpt, llama} x {DDP, ZeRO 1, 2, 3, HSDP} x ranks give one rank's bits, compared as strings.
+// The data-parallel family, one matrix: {gpt, llama} x {DDP, ZeRO 1, 2, 3, HSDP} x ranks give one rank's
+// bits, compared as strings.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -22,18 +23,22 @@ std::vector<Arrangement> arrangements() {
   }
   for (auto [replicate, shard] : {std::pair<int64_t, int64_t>{1, 1}, {1, 2}, {3, 1}, {2, 2}, {2, 4}})
     for (int zero : {1, 2, 3})
-      out.push_back({str("hsdp [", replicate, ", ", shard, "] zero ", zero), {{replicate, shard}, {"dp_replicate", "dp_shard"}}, zero});
+      out.push_back({str("hsdp [", replicate, ", ", shard, "] zero ", zero),
+                     {{replicate, shard}, {"dp_replicate", "dp_shard"}},
+                     zero});
   out.push_back({"hsdp, dims the other way round", {{2, 2}, {"dp_shard", "dp_replicate"}}, 3});
   return out;
 }
 
 class Matrix : public testing::TestWithParam<std::string> {};
 
-// 6 micro-batches: lanes that no rank count but 1, 2 and 3 divides; rows (29, 24, 12, 72, 40, ...) that 8 ranks do not divide; masked targets.
+// 6 micro-batches: lanes that no rank count but 1, 2 and 3 divides; rows (29, 24, 12, 72, 40, ...) that 8
+// ranks do not divide; masked targets.
 TEST_P(Matrix, EveryArrangementGivesTheBitsOfOneRank) {
   TinyRun run{.model = GetParam(), .mask_every = 7};
   const TinyResult one = train_tiny(run);
-  EXPECT_NE(one.losses.front(), one.losses.back()) << "training changes nothing: the comparison would be empty";
+  EXPECT_NE(one.losses.front(), one.losses.back())
+      << "training changes nothing: the comparison would be empty";
   for (const auto& arrangement : arrangements()) {
     TinyRun other = run;
     other.mesh = arrangement.mesh, other.zero = arrangement.zero;
@@ -54,7 +59,8 @@ TEST_P(Matrix, EveryArrangementGivesTheBitsOfOneRankInBf16) {
   }
 }
 
-// Lanes of several micro-batches, one more rank than micro-batches, small buckets, dropout; and the other backends.
+// Lanes of several micro-batches, one more rank than micro-batches, small buckets, dropout; and the other
+// backends.
 TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
   for (auto [global, lanes] : {std::pair<int64_t, int64_t>{48, 3}, {28, 7}, {8, 2}}) {
     TinyRun run{.model = GetParam(), .global = global, .lanes = lanes, .steps = 2, .dropout = 0.1};
@@ -64,10 +70,13 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
         for (int64_t bucket : {int64_t{1}, int64_t{4} << 20}) {
           TinyRun other = run;
           other.mesh = {{shard}, {"dp_shard"}}, other.zero = zero, other.options.bucket_bytes = bucket;
-          expect_same(one, train_tiny(other), str("M ", global / 4, ", lanes ", lanes, ", zero ", zero, " on ", shard, ", buckets ", bucket));
+          expect_same(
+              one, train_tiny(other),
+              str("M ", global / 4, ", lanes ", lanes, ", zero ", zero, " on ", shard, ", buckets ", bucket));
         }
   }
-  // When weights are gathered: every body bucket by bucket with and without a second time for backward, or once per step.
+  // When weights are gathered: every body bucket by bucket with and without a second time for backward, or
+  // once per step.
   for (DType compute : {DType::f32, DType::bf16}) {
     TinyRun run{.model = GetParam(), .compute = compute, .global = 28, .steps = 2};
     if (compute == DType::bf16) run.options.precision = "bf16";
@@ -83,7 +92,8 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     run.options.gather = GatherWhen::step;
     expect_same(one, train_tiny(run), "gathered once per step");
   }
-  // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where a bucket ends.
+  // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
+  // a bucket ends.
   for (int64_t global : {20, 32})
     for (Backend backend : {Backend::native, Backend::eager}) {
       TinyRun run{.model = GetParam(), .mesh = {{2, 2}, {"dp_shard", "tp"}}, .global = global, .steps = 2};
@@ -103,8 +113,9 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
   }
 }
 
-// Ranks on several hosts: an exchange inside hosts, then across, for each level, small buckets, lanes of one and of two micro-batches; also
-// where hosts change nothing, because a host has one data rank, or hosts split groups unevenly.
+// Ranks on several hosts: an exchange inside hosts, then across, for each level, small buckets, lanes of one
+// and of two micro-batches; also where hosts change nothing, because a host has one data rank, or hosts split
+// groups unevenly.
 TEST_P(Matrix, HostsChangeNoBit) {
   for (int64_t lanes : {0, 3}) {
     TinyRun run{.model = GetParam(), .lanes = lanes, .mask_every = 7};
@@ -112,13 +123,16 @@ TEST_P(Matrix, HostsChangeNoBit) {
     const TinyResult one = train_tiny(run);
     for (const auto& arrangement : arrangements())
       for (int64_t node : {2, 3, 4}) {
-        if (arrangement.mesh.size() < 4 || (node == 3 && arrangement.mesh.size() != 8) || node >= arrangement.mesh.size()) continue;
+        if (arrangement.mesh.size() < 4 || (node == 3 && arrangement.mesh.size() != 8) ||
+            node >= arrangement.mesh.size())
+          continue;
         TinyRun other = run;
         other.mesh = arrangement.mesh, other.zero = arrangement.zero, other.ranks_per_node = node;
         expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes));
         if (node != 2 || other.zero != 3) continue;
         other.options.gather = GatherWhen::layers;
-        expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes, ", layer by layer"));
+        expect_same(one, train_tiny(other),
+                    str(arrangement.name, " on hosts of ", node, ", lanes ", lanes, ", layer by layer"));
       }
   }
   TinyRun run{.model = GetParam()};
@@ -137,7 +151,8 @@ TEST_P(Matrix, FreeNumericsStayClose) {
     run.mesh = arrangement.mesh, run.zero = arrangement.zero;
     const TinyResult got = train_tiny(run);
     for (size_t i = 0; i < want.losses.size(); ++i) {
-      EXPECT_LT(relative_difference(want.losses[i], got.losses[i]), 1e-5) << arrangement.name << ", step " << i;
+      EXPECT_LT(relative_difference(want.losses[i], got.losses[i]), 1e-5)
+          << arrangement.name << ", step " << i;
       EXPECT_LT(relative_difference(want.norms[i], got.norms[i]), 1e-4) << arrangement.name << ", step " << i;
     }
   }
@@ -145,7 +160,8 @@ TEST_P(Matrix, FreeNumericsStayClose) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Matrix, testing::Values("gpt", "llama"));
 
-// The 6-layer, 384-wide GPT: what a rank holds is its share, by what is planned (bytes_per_rank) and what is allocated.
+// The 6-layer, 384-wide GPT: what a rank holds is its share, by what is planned (bytes_per_rank) and what is
+// allocated.
 TEST(FsdpState, PerRankIsTheShareOfTheWhole) {
   auto held = [](int64_t ranks, int zero) {
     LiveMesh mesh = solo_mesh();
@@ -157,14 +173,20 @@ TEST(FsdpState, PerRankIsTheShareOfTheWhole) {
     state.allocate();
     int64_t allocated = 0;
     for (const Array* array : state.arrays()) allocated += static_cast<int64_t>(array->data.bytes());
-    EXPECT_NEAR(static_cast<double>(allocated), static_cast<double>(state.bytes_per_rank()), 0.01 * static_cast<double>(allocated)) << ranks;
+    EXPECT_NEAR(static_cast<double>(allocated), static_cast<double>(state.bytes_per_rank()),
+                0.01 * static_cast<double>(allocated))
+        << ranks;
     return allocated;
   };
   const auto total = static_cast<double>(held(1, 3));
   for (int64_t ranks : {2, 4, 8}) {
-    EXPECT_NEAR(static_cast<double>(held(ranks, 3)), total / static_cast<double>(ranks), 0.01 * total / static_cast<double>(ranks)) << ranks;
+    EXPECT_NEAR(static_cast<double>(held(ranks, 3)), total / static_cast<double>(ranks),
+                0.01 * total / static_cast<double>(ranks))
+        << ranks;
     // ZeRO 1 and 2: the parameters (a third of the state) are whole.
-    EXPECT_NEAR(static_cast<double>(held(ranks, 1)), total / 3 + total * 2 / 3 / static_cast<double>(ranks), 0.01 * total) << ranks;
+    EXPECT_NEAR(static_cast<double>(held(ranks, 1)), total / 3 + total * 2 / 3 / static_cast<double>(ranks),
+                0.01 * total)
+        << ranks;
   }
 }
 

@@ -1,4 +1,5 @@
-// Wrong communication does not compile: every collective of the program, removed or doubled, is an error that names a source line.
+// Wrong communication does not compile: every collective of the program, removed or doubled, is an error that
+// names a source line.
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
@@ -19,32 +20,38 @@ struct Traced {
   PassContext context;
 };
 
-// The program of a small model's training step after so many passes: the typed one, after partition and buckets.
-Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes, size_t passes = step_passes().size()) {
+// The program of a small model's training step after so many passes: the typed one, after partition and
+// buckets.
+Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes,
+                  size_t passes = step_passes().size()) {
   Traced out;
   LiveMesh mesh = solo_mesh();
   mesh.words = Mesh{{ranks}, {"dp_replicate"}};
   out.state = std::make_unique<State>(mesh, 1);
   models::ModelOptions options;
   options.kind = kind;
-  options.vocab = 29, options.context = 6, options.width = 16, options.depth = 1, options.heads = 2, options.dropout = 0.1;
+  options.vocab = 29, options.context = 6, options.width = 16, options.depth = 1, options.heads = 2,
+  options.dropout = 0.1;
   if (kind == "llama") options.kv_heads = 1;
   auto model = models::model_from(out.state->root(), options);
   AdamW adamw(*out.state / "optim", {});
   State* state = out.state.get();
   Shape shape{2, 6};
-  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {
-    Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-    adamw.update(grad(loss, state->parameters()));
-    return loss;
-  });
+  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+                      [&](const std::vector<Tensor>& batch) {
+                        Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+                        adamw.update(grad(loss, state->parameters()));
+                        return loss;
+                      });
   out.context = {mesh.words, [state](const std::string& fqn) { return state->layout(fqn); }, {}};
   out.context.options.bucket_bytes = bucket_bytes;
   out.program = run_passes(std::move(graph), step_passes().first(passes), out.context);
   return out;
 }
 
-bool is_start(const Node& node) { return node.op.size() > 6 && node.op.rfind("_start") == node.op.size() - 6; }
+bool is_start(const Node& node) {
+  return node.op.size() > 6 && node.op.rfind("_start") == node.op.size() - 6;
+}
 const Node& wait_of(const Graph& graph, const Node& start) {
   for (const Node& node : graph.nodes)
     if (node.op == "wait" && node.inputs[0] == start.outputs[0]) return node;
@@ -80,7 +87,8 @@ Graph mutate(const Graph& graph, NodeId target, Cut cut) {
     }
     if (&node == wait && (cut == Cut::remove_pair || cut == Cut::remove_wait)) {
       for (size_t i = 0; i < node.outputs.size(); ++i)
-        rewriter.map(node.outputs[i], rewriter.at(cut == Cut::remove_pair ? chosen.inputs[i] : node.inputs[0]));
+        rewriter.map(node.outputs[i],
+                     rewriter.at(cut == Cut::remove_pair ? chosen.inputs[i] : node.inputs[0]));
       continue;
     }
     auto first = rewriter.copy(node);
@@ -110,15 +118,18 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
   for (size_t n = 0; n < traced.program.nodes.size(); ++n) {
     const Node& node = traced.program.nodes[n];
     std::vector<Cut> cuts;
-    if (is_start(node)) cuts = {Cut::remove_pair, Cut::remove_wait, Cut::remove_start, Cut::double_pair}, ++collectives;
-    if (node.op == "lane_sum" || node.op == "lane_count") cuts = {Cut::remove_local, Cut::double_local}, ++collectives;
+    if (is_start(node))
+      cuts = {Cut::remove_pair, Cut::remove_wait, Cut::remove_start, Cut::double_pair}, ++collectives;
+    if (node.op == "lane_sum" || node.op == "lane_count")
+      cuts = {Cut::remove_local, Cut::double_local}, ++collectives;
     if (node.op == "norm_limbs" || node.op == "local_rows") cuts = {Cut::remove_local};
     for (Cut cut : cuts) {
       Graph mutant = mutate(traced.program, static_cast<NodeId>(n), cut);
       ++mutants;
       try {
         place_values(mutant, traced.context);
-        ADD_FAILURE() << node.op << " at " << node.at.text() << ": " << name_of(cut) << ", and the program compiles";
+        ADD_FAILURE() << node.op << " at " << node.at.text() << ": " << name_of(cut)
+                      << ", and the program compiles";
       } catch (const UserError& error) {
         EXPECT_NE(std::string(error.what()).find(".cpp:"), std::string::npos)
             << node.op << ", " << name_of(cut) << ": no source line in: " << error.what();
@@ -127,15 +138,17 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
   }
   EXPECT_GE(collectives, 6);
   RecordProperty("mutants", mutants);
-  std::printf("%s on %lld ranks: %d collectives and reductions, %d mutants, none compiles\n", kind.c_str(), static_cast<long long>(ranks),
-              collectives, mutants);
+  std::printf("%s on %lld ranks: %d collectives and reductions, %d mutants, none compiles\n", kind.c_str(),
+              static_cast<long long>(ranks), collectives, mutants);
 }
 
 INSTANTIATE_TEST_SUITE_P(Programs, Mutation,
-                         testing::Combine(testing::Values("gpt", "llama"), testing::Values(int64_t{1}, int64_t{3}),
+                         testing::Combine(testing::Values("gpt", "llama"),
+                                          testing::Values(int64_t{1}, int64_t{3}),
                                           testing::Values(int64_t{1}, int64_t{64} << 20)));
 
-// Before data is partitioned, after each pass: without any of its sums over micro-batches the program does not compile.
+// Before data is partitioned, after each pass: without any of its sums over micro-batches the program does
+// not compile.
 TEST(MissingReduction, IsFoundAfterEachPass) {
   size_t passes = 0;
   while (step_passes()[passes].typed == Typed::lanes) ++passes;
@@ -146,9 +159,11 @@ TEST(MissingReduction, IsFoundAfterEachPass) {
     int sums = 0;
     for (size_t n = 0; n < traced.program.nodes.size(); ++n)
       if (const Node& node = traced.program.nodes[n]; node.op == "sum_lanes") {
-        // Until simplify makes them one, the count that seeds backward has no other reader: of one micro-batch it is a program too, if another.
+        // Until simplify makes them one, the count that seeds backward has no other reader: of one
+        // micro-batch it is a program too, if another.
         if (passes == 1 && !is_float(traced.program[node.outputs[0]].dtype)) continue;
-        EXPECT_THROW(check_lanes(mutate(traced.program, static_cast<NodeId>(n), Cut::remove_local)), UserError)
+        EXPECT_THROW(check_lanes(mutate(traced.program, static_cast<NodeId>(n), Cut::remove_local)),
+                     UserError)
             << step_passes()[passes - 1].name << ", " << node.at.text();
         ++sums;
       }
@@ -162,15 +177,16 @@ TEST(MissingReduction, OfAUsersOwnUpdateIsRefused) {
   State state(mesh, 1);
   Parameter weight = state.root().parameter("weight", {3}, init::zeros());
   Parameter m = (state / "optim").moment(weight, "momentum");
-  Graph graph = trace({{"ids", DType::i32, {2, 3}}, {"targets", DType::i32, {2, 3}}}, [&](const std::vector<Tensor>& batch) {
-    Tensor w = weight(batch[0]);
-    Tensor own = sum(convert(batch[0], DType::f32) * w, {0});
-    auto made = apply("sgd", {w, own, m(w), full(w, {}, 0.1, DType::f32), full(w, {}, 1.0, DType::f32)},
-                      {{"momentum", 0.0}, {"weight_decay", 0.0}});
-    w.builder()->graph.add_output(OutputKind::state, "weight", made[0].id());
-    w.builder()->graph.add_output(OutputKind::state, "optim.weight.momentum", made[1].id());
-    return Loss{sum(own, {0}), sum(convert(batch[1], DType::i64), {0, 1})};
-  });
+  Graph graph = trace(
+      {{"ids", DType::i32, {2, 3}}, {"targets", DType::i32, {2, 3}}}, [&](const std::vector<Tensor>& batch) {
+        Tensor w = weight(batch[0]);
+        Tensor own = sum(convert(batch[0], DType::f32) * w, {0});
+        auto made = apply("sgd", {w, own, m(w), full(w, {}, 0.1, DType::f32), full(w, {}, 1.0, DType::f32)},
+                          {{"momentum", 0.0}, {"weight_decay", 0.0}});
+        w.builder()->graph.add_output(OutputKind::state, "weight", made[0].id());
+        w.builder()->graph.add_output(OutputKind::state, "optim.weight.momentum", made[1].id());
+        return Loss{sum(own, {0}), sum(convert(batch[1], DType::i64), {0, 1})};
+      });
   PassContext context{mesh.words, [&](const std::string& fqn) { return state.layout(fqn); }, {}};
   try {
     run_passes(std::move(graph), step_passes(), context);

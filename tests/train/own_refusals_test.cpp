@@ -1,4 +1,5 @@
-// Steps of a user's own that were met with a defect's words: what works now, and what is refused in the user's words.
+// Steps of a user's own that were met with a defect's words: what works now, and what is refused in the
+// user's words.
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
@@ -20,8 +21,12 @@ struct Experts {
   Parameter up;
   AdamW opt;
   explicit Experts(State& state)
-      : tok(state / "tok", 16, 8), n2(state / "n2", 8), n3(state / "n3", 8), gate(state / "gate", 8, 8),
-        up(state.root().parameter("up", {4, 8, 8}, init::normal(0.1))), opt(state / "optim", {}) {}
+      : tok(state / "tok", 16, 8),
+        n2(state / "n2", 8),
+        n3(state / "n3", 8),
+        gate(state / "gate", 8, 8),
+        up(state.root().parameter("up", {4, 8, 8}, init::normal(0.1))),
+        opt(state / "optim", {}) {}
   Loss operator()(const Tensor& ids, const Tensor& y) const {
     Tensor x = tok(ids);
     Tensor f = reshape(n2(x), {16, 8});
@@ -36,7 +41,9 @@ struct Experts {
 const std::vector<BatchField> kFields = {{"ids", DType::i32, {4, 4}}, {"y", DType::i32, {4, 4}}};
 void fill(int64_t first, int64_t count, const std::vector<void*>& fields) {
   for (int64_t i = 0; i < count * 16 / 4; ++i)
-    for (int f = 0; f < 2; ++f) static_cast<int32_t*>(fields[static_cast<size_t>(f)])[i] = static_cast<int32_t>((first * 4 + i) * (7 - 2 * f) % 16);
+    for (int f = 0; f < 2; ++f)
+      static_cast<int32_t*>(fields[static_cast<size_t>(f)])[i] =
+          static_cast<int32_t>((first * 4 + i) * (7 - 2 * f) % 16);
 }
 
 std::vector<double> losses_of_experts(const Mesh& words) {
@@ -72,7 +79,8 @@ TEST(OwnSteps, ExpertsOnTpBesideAWholeRouter) {
 }
 
 // The UserError of compiling a step with this loss and these metrics.
-std::string refusal(const std::function<Loss(State&, const Tensor& ids, const Tensor& y)>& function, const std::function<void(State&)>& record) {
+std::string refusal(const std::function<Loss(State&, const Tensor& ids, const Tensor& y)>& function,
+                    const std::function<void(State&)>& record) {
   std::string out = "accepted";
   State state(solo_mesh(), 1);
   Embedding tok(state / "tok", 16, 8);
@@ -104,8 +112,10 @@ TEST(OwnSteps, AParameterOfRankZero) {
       },
       [](State& state) { state.root().parameter("logit_scale", {}, init::ones()); });
   EXPECT_NE(words.find("own_refusals_test.cpp:"), std::string::npos) << words;
-  EXPECT_NE(words.find("the parameter \"logit_scale\" has rank 0, and an update is made by rows, each by one rank; give it the shape [1], which broadcasts alike"),
-            std::string::npos) << words;
+  EXPECT_NE(words.find("the parameter \"logit_scale\" has rank 0, and an update is made by rows, each by one "
+                       "rank; give it the shape [1], which broadcasts alike"),
+            std::string::npos)
+      << words;
 }
 
 TEST(OwnSteps, IntegerMetricsOfWeights) {
@@ -122,12 +132,18 @@ TEST(OwnSteps, IntegerMetricsOfWeights) {
   EXPECT_EQ(with(DType::f32), "accepted");
   std::string words = with(DType::i64);
   EXPECT_EQ(words.find("[sum_lanes] own_refusals_test.cpp:"), 0u) << words;
-  EXPECT_NE(words.find(": the sum over micro-batches of i64[] reads the state \"tok.weight\", and integers are summed before the step computes with its weights"),
-            std::string::npos) << words;
-  EXPECT_NE(words.find("a metric that depends on weights is summed as f32: convert it first"), std::string::npos) << words;
+  EXPECT_NE(words.find(": the sum over micro-batches of i64[] reads the state \"tok.weight\", and integers "
+                       "are summed before the step computes with its weights"),
+            std::string::npos)
+      << words;
+  EXPECT_NE(words.find("a metric that depends on weights is summed as f32: convert it first"),
+            std::string::npos)
+      << words;
   words = with(DType::i32);
   EXPECT_EQ(words.find("[sum_lanes] own_refusals_test.cpp:"), 0u) << words;
-  EXPECT_NE(words.find(": i32[] is summed over micro-batches; integers are summed as i64[]"), std::string::npos) << words;
+  EXPECT_NE(words.find(": i32[] is summed over micro-batches; integers are summed as i64[]"),
+            std::string::npos)
+      << words;
 }
 
 TEST(OwnSteps, AForwardOfSeveralRanks) {
@@ -135,12 +151,16 @@ TEST(OwnSteps, AForwardOfSeveralRanks) {
     State state(mesh, 1);
     Embedding tok(state / "tok", 16, 8);
     try {
-      Forward forward(state, {kFields[0]}, [&](const std::vector<Tensor>& batch) { return tok(batch[0]); }, {});
+      Forward forward(state, {kFields[0]}, [&](const std::vector<Tensor>& batch) { return tok(batch[0]); },
+                      {});
       FAIL();
     } catch (const UserError& error) {
       const std::string words = error.what();
       EXPECT_EQ(words.find("[forward] own_refusals_test.cpp:"), 0u) << words;
-      EXPECT_NE(words.find("a Forward runs on one rank, and the state is on the mesh [dp_replicate=2]; load the checkpoint into a state of one rank"), std::string::npos) << words;
+      EXPECT_NE(words.find("a Forward runs on one rank, and the state is on the mesh [dp_replicate=2]; load "
+                           "the checkpoint into a state of one rank"),
+                std::string::npos)
+          << words;
     }
   });
 }

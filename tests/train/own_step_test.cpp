@@ -1,5 +1,5 @@
-// Step functions that models do not write: combined parameters, several optimizers, parameters beside the data. Native against eager and
-// reference.
+// Step functions that models do not write: combined parameters, several optimizers, parameters beside the
+// data. Native against eager and reference.
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
@@ -19,7 +19,9 @@ struct Own {
   std::function<void(State&, const Loss&)> update;
 };
 
-Tensor parameter(State& state, const std::string& fqn, const Tensor& beside) { return state.find_spec(fqn)(beside); }
+Tensor parameter(State& state, const std::string& fqn, const Tensor& beside) {
+  return state.find_spec(fqn)(beside);
+}
 
 std::string hash_of(const Own& own, Backend backend, int ranks) {
   std::string hash;
@@ -41,7 +43,9 @@ std::string hash_of(const Own& own, Backend backend, int ranks) {
       step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
                   for (int64_t e = 0; e < count * 8; ++e)
                     static_cast<float*>(fields[0])[e] =
-                        philox::uniform(philox::bits(5, 6, static_cast<uint64_t>(i), static_cast<uint64_t>(first * 8 + e))) - 0.5f;
+                        philox::uniform(philox::bits(5, 6, static_cast<uint64_t>(i),
+                                                     static_cast<uint64_t>(first * 8 + e))) -
+                        0.5f;
                 }});
     std::string mine = state_hash(std::as_const(state).arrays(), mesh);
     if (mesh.rank == 0) hash = mine;
@@ -49,7 +53,9 @@ std::string hash_of(const Own& own, Backend backend, int ranks) {
   return hash;
 }
 
-Loss squares(const Tensor& y) { return {sum(y * y, {0, 1}), sum(convert(full_like(y, 1), DType::i64), {0, 1})}; }
+Loss squares(const Tensor& y) {
+  return {sum(y * y, {0, 1}), sum(convert(full_like(y, 1), DType::i64), {0, 1})};
+}
 void record_pair(State& state) {
   state.root().parameter("a", {6, 8}, init::normal(0.5));
   state.root().parameter("b", {6, 8}, init::normal(0.5));
@@ -61,34 +67,38 @@ void expect_one_hash(const Own& own) {
   EXPECT_EQ(hash_of(own, Backend::native, 3), eager);
 }
 
-// One kernel turns a gradient into another one of the same bucket: the first must still be there when the bucket is read.
+// One kernel turns a gradient into another one of the same bucket: the first must still be there when the
+// bucket is read.
 TEST(OwnStep, GradientsThatAreMadeOfGradients) {
   for (bool tanh_of_b : {false, true})
-    expect_one_hash({[](State& state) {
-                       record_pair(state);
-                       AdamW(state / "optim", {.lr = 1e-2});
-                     },
-                     [=](State& state, const Tensor& x) {
-                       Tensor a = parameter(state, "a", x), b = parameter(state, "b", x);
-                       return squares(linear(x, tanh_of_b ? a + tanh(b) : a - b));
-                     },
-                     [](State& state, const Loss& loss) {
-                       // The optimizer of `record` gave the state its moments and scalars; its update is written here by hand.
-                       Gradients gradients = grad(loss, state.parameters());
-                       for (size_t i = 0; i < gradients.values.size(); ++i) {
-                         Tensor g = gradients.values[i];
-                         std::string fqn = gradients.parameters[i].fqn();
-                         auto made = apply("adamw",
-                                           {parameter(state, fqn, g), g, parameter(state, "optim." + fqn + ".exp_avg", g),
-                                            parameter(state, "optim." + fqn + ".exp_avg_sq", g), scalar(g, "optim.lr"),
-                                            scalar(g, "optim.bias1"), scalar(g, "optim.bias2"), full(g, {}, 1.0, DType::f32)},
-                                           {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}});
-                         Graph& graph = g.builder()->graph;
-                         graph.add_output(OutputKind::state, fqn, made[0].id());
-                         graph.add_output(OutputKind::state, "optim." + fqn + ".exp_avg", made[1].id());
-                         graph.add_output(OutputKind::state, "optim." + fqn + ".exp_avg_sq", made[2].id());
-                       }
-                     }});
+    expect_one_hash(
+        {[](State& state) {
+           record_pair(state);
+           AdamW(state / "optim", {.lr = 1e-2});
+         },
+         [=](State& state, const Tensor& x) {
+           Tensor a = parameter(state, "a", x), b = parameter(state, "b", x);
+           return squares(linear(x, tanh_of_b ? a + tanh(b) : a - b));
+         },
+         [](State& state, const Loss& loss) {
+           // The optimizer of `record` gave the state its moments and scalars; its update is written here by
+           // hand.
+           Gradients gradients = grad(loss, state.parameters());
+           for (size_t i = 0; i < gradients.values.size(); ++i) {
+             Tensor g = gradients.values[i];
+             std::string fqn = gradients.parameters[i].fqn();
+             auto made =
+                 apply("adamw",
+                       {parameter(state, fqn, g), g, parameter(state, "optim." + fqn + ".exp_avg", g),
+                        parameter(state, "optim." + fqn + ".exp_avg_sq", g), scalar(g, "optim.lr"),
+                        scalar(g, "optim.bias1"), scalar(g, "optim.bias2"), full(g, {}, 1.0, DType::f32)},
+                       {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0.1}});
+             Graph& graph = g.builder()->graph;
+             graph.add_output(OutputKind::state, fqn, made[0].id());
+             graph.add_output(OutputKind::state, "optim." + fqn + ".exp_avg", made[1].id());
+             graph.add_output(OutputKind::state, "optim." + fqn + ".exp_avg_sq", made[2].id());
+           }
+         }});
 }
 
 // The same kind of optimizer twice, with rates of its own each.
@@ -100,7 +110,9 @@ std::string two_rates(double first, double second, Backend backend) {
             optimizers.push_back(std::make_unique<Sgd>(state / "first", SgdOptions{.lr = first}));
             optimizers.push_back(std::make_unique<Sgd>(state / "second", SgdOptions{.lr = second}));
           },
-          [](State& state, const Tensor& x) { return squares(linear(x, parameter(state, "a", x)) + linear(x, parameter(state, "b", x))); },
+          [](State& state, const Tensor& x) {
+            return squares(linear(x, parameter(state, "a", x)) + linear(x, parameter(state, "b", x)));
+          },
           [&](State& state, const Loss& loss) {
             Gradients all = grad(loss, state.parameters());
             for (size_t i = 0; i < 2; ++i) optimizers[i]->update({{all.parameters[i]}, {all.values[i]}});
@@ -141,13 +153,15 @@ TEST(OwnStep, StateBesideItsUpdateIsRefused) {
             Gradients gradients = grad(loss, state.parameters());
             optimizer->update(gradients);
             Tensor g = gradients.values[0];
-            g.builder()->graph.add_output(OutputKind::metric, "product", sum(g * parameter(state, "a", g), {0, 1}).id());
+            g.builder()->graph.add_output(OutputKind::metric, "product",
+                                          sum(g * parameter(state, "a", g), {0, 1}).id());
           }};
   try {
     hash_of(own, Backend::native, 1);
     FAIL() << "a metric read a parameter after its update";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("beside its update, which is in place"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("beside its update, which is in place"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -166,7 +180,8 @@ TEST(OwnStep, OnlyF32LossesAreSummed) {
     hash_of(own, Backend::native, 1);
     FAIL() << "an f64 loss was summed as f32";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("losses and gradients are f32"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("losses and gradients are f32"), std::string::npos)
+        << error.what();
   }
 }
 

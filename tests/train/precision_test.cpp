@@ -1,4 +1,5 @@
-// bf16 compute with f32 masters: what is rounded where in the graph, backends against the reference, and the same bits on any ranks.
+// bf16 compute with f32 masters: what is rounded where in the graph, backends against the reference, and the
+// same bits on any ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,8 +7,8 @@
 #include <set>
 
 #include "core/base/error.h"
-#include "core/optim/adamw.h"
 #include "core/ops/op.h"
+#include "core/optim/adamw.h"
 #include "tests/support/tiny_run.h"
 #include "tests/support/tolerance.h"
 
@@ -23,7 +24,8 @@ TEST_P(Bf16, RanksThreadsBucketsAndFusionChangeNoBit) {
   TinyRun base = run();
   base.mask_every = 7, base.dropout = 0.1;
   TinyResult one = train_tiny(base);
-  EXPECT_NE(one.losses.front(), one.losses.back()) << "training changes nothing: the comparison would be empty";
+  EXPECT_NE(one.losses.front(), one.losses.back())
+      << "training changes nothing: the comparison would be empty";
   for (int ranks : {2, 3}) {
     TinyRun many = base;
     many.ranks = ranks;
@@ -55,7 +57,8 @@ TEST_P(Bf16, BackendsAgreeWithinTheTable) {
     tiny.options.backend = backend;
     TinyResult other = train_tiny(tiny);
     for (size_t i = 0; i < reference.losses.size(); ++i) {
-      EXPECT_LT(relative_difference(reference.losses[i], other.losses[i]), allowed) << "loss of step " << i + 1;
+      EXPECT_LT(relative_difference(reference.losses[i], other.losses[i]), allowed)
+          << "loss of step " << i + 1;
       EXPECT_LT(relative_difference(reference.norms[i], other.norms[i]), allowed) << "norm of step " << i + 1;
       worst = std::max(worst, relative_difference(reference.losses[i], other.losses[i]));
     }
@@ -90,21 +93,23 @@ StepPlan plan_of(const std::string& kind, DType compute) {
   AdamW adamw(state / "optim", {.lr = constant(1e-2)});
   state.compute_dtype(compute);
   Shape shape{4, 12};
-  return plan_step(
-      state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {24, 4, 0},
-      [&](const std::vector<Tensor>& batch) {
-        Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-        adamw.update(grad(loss, state.parameters()));
-        return loss;
-      },
-      {});
+  return plan_step(state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+                   {24, 4, 0},
+                   [&](const std::vector<Tensor>& batch) {
+                     Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+                     adamw.update(grad(loss, state.parameters()));
+                     return loss;
+                   },
+                   {});
 }
 size_t state_inputs(const Graph& graph) {
   return static_cast<size_t>(
-      std::count_if(graph.inputs.begin(), graph.inputs.end(), [](const GraphInput& input) { return input.kind == InputKind::state; }));
+      std::count_if(graph.inputs.begin(), graph.inputs.end(),
+                    [](const GraphInput& input) { return input.kind == InputKind::state; }));
 }
 
-// Weights are rounded once per step and gathered rounded, before the bodies; the body reads no f32 weight, and the tail gathers none.
+// Weights are rounded once per step and gathered rounded, before the bodies; the body reads no f32 weight,
+// and the tail gathers none.
 TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   StepPlan plan = plan_of(GetParam(), DType::bf16);
   std::map<std::string, int> parameters;
@@ -131,7 +136,8 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   for (const auto& step : plan.phases.tail)
     if (step.node >= 0)
       if (const Node& node = whole.nodes[static_cast<size_t>(step.node)]; node.op == "all_gather_start")
-        for (ValueId v : node.inputs) EXPECT_EQ(numel(whole[v].shape), 1) << "only the loss is gathered behind the body";
+        for (ValueId v : node.inputs)
+          EXPECT_EQ(numel(whole[v].shape), 1) << "only the loss is gathered behind the body";
   EXPECT_EQ(state_inputs(plan.phases.seed.graph), 0u);
   EXPECT_EQ(state_inputs(plan.phases.body.graph), 0u);
   // In fp32 nothing of the state is worth moving.
@@ -142,8 +148,8 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   EXPECT_EQ(state_inputs(full.phases.body.graph), parameters.size());
 }
 
-// What is kept between kernels: activations, logits and a micro-batch's gradients of parameters in bf16; f32 are statistics, the loss and sums over
-// micro-batches.
+// What is kept between kernels: activations, logits and a micro-batch's gradients of parameters in bf16; f32
+// are statistics, the loss and sums over micro-batches.
 TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
   StepPlan plan = plan_of(GetParam(), DType::bf16);
   const Graph& body = plan.body;
@@ -152,7 +158,8 @@ TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
     bool contraction = node.op == "dot" || node.op == "linear" || node.op.starts_with("sdpa");
     contractions += contraction;
     if (contraction)
-      for (ValueId v : {node.inputs[0], node.inputs[1], node.outputs[0]}) EXPECT_EQ(body[v].dtype, DType::bf16) << node.op;
+      for (ValueId v : {node.inputs[0], node.inputs[1], node.outputs[0]})
+        EXPECT_EQ(body[v].dtype, DType::bf16) << node.op;
   }
   EXPECT_GT(contractions, 15);
   for (const Value& value : body.values) {
@@ -172,12 +179,15 @@ TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
       EXPECT_TRUE(value.dtype == DType::f32 || value.dtype == DType::bf16);
     }
   }
-  EXPECT_EQ(wide, std::string(GetParam()) == "gpt") << "gradients leave as they were rounded; that of the tied embedding is a sum of two";
+  EXPECT_EQ(wide, std::string(GetParam()) == "gpt")
+      << "gradients leave as they were rounded; that of the tied embedding is a sum of two";
   for (const Node& node : plan.phases.whole.nodes)
-    if (node.op == "lane_sum") EXPECT_EQ(plan.phases.whole[node.outputs[0]].dtype, DType::f32) << "sums over micro-batches are f32";
+    if (node.op == "lane_sum")
+      EXPECT_EQ(plan.phases.whole[node.outputs[0]].dtype, DType::f32) << "sums over micro-batches are f32";
   for (const Node& node : plan.phases.whole.nodes)
     for (ValueId v : node.outputs)
-      EXPECT_TRUE(op_row(node.op).kind != OpKind::update || plan.phases.whole[v].dtype == DType::f32) << node.op;
+      EXPECT_TRUE(op_row(node.op).kind != OpKind::update || plan.phases.whole[v].dtype == DType::f32)
+          << node.op;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Bf16, ::testing::Values("gpt", "llama"));

@@ -1,4 +1,5 @@
-// compile.memory_budget: the same bits whatever is computed again, an arena within the budget to the byte, and the words of a refusal.
+// compile.memory_budget: the same bits whatever is computed again, an arena within the budget to the byte,
+// and the words of a refusal.
 #include <gtest/gtest.h>
 
 #include "compiler/memory_budget.h"
@@ -45,7 +46,8 @@ TEST_P(Remat, ChangesNoBit) {
     EXPECT_GT(half.recompute.values, 0) << what;
     EXPECT_LT(half.recompute.extra_flops, full.recompute.extra_flops) << what;
   }
-  EXPECT_NE(train_tiny(plain).losses.front(), train_tiny(plain).losses.back()) << "training changes nothing: the comparison would be empty";
+  EXPECT_NE(train_tiny(plain).losses.front(), train_tiny(plain).losses.back())
+      << "training changes nothing: the comparison would be empty";
 }
 
 // Backends that share no buffers: recomputing saves nothing there and gives the same bits.
@@ -108,7 +110,8 @@ TEST_P(Budget, FullIsAFractionAndABudgetIsKept) {
     EXPECT_EQ(made.recompute.values == 0, budget >= most) << budget;
     EXPECT_LE(made.recompute.extra_flops, cost) << budget;
     cost = made.recompute.extra_flops;
-    EXPECT_EQ(certificate_of(made, make_executables(made), 1), certificate_of(none, make_executables(none), 1));
+    EXPECT_EQ(certificate_of(made, make_executables(made), 1),
+              certificate_of(none, make_executables(none), 1));
   }
 }
 
@@ -121,9 +124,10 @@ TEST_P(Budget, RefusalsNameTheSmallestArena) {
     return "";
   };
   auto bytes = [](int64_t n) { return str(n, " bytes (", bytes_text(static_cast<double>(n)), ")"); };
-  EXPECT_EQ(said(least - 1), str("compile.memory_budget ", bytes(least - 1), ": the arena of the step needs at least ", bytes(least),
-                                 " even with everything computed again that makes it smaller (", bytes(most),
-                                 " without); give that, or a smaller batch.micro or model.context"));
+  EXPECT_EQ(said(least - 1),
+            str("compile.memory_budget ", bytes(least - 1), ": the arena of the step needs at least ",
+                bytes(least), " even with everything computed again that makes it smaller (", bytes(most),
+                " without); give that, or a smaller batch.micro or model.context"));
   EXPECT_EQ(said(least), "");
   EXPECT_EQ(said(-5), "compile.memory_budget is -5 bytes; give none, full, or at least 1 byte");
   // A buffer for each value: recomputing cannot help, and the number says so.
@@ -144,10 +148,12 @@ TEST(Budget, Words) {
       parse_memory_budget(bad);
       ADD_FAILURE() << bad;
     } catch (const UserError& error) {
-      EXPECT_EQ(error.what(), str("compile.memory_budget is \"", bad, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
+      EXPECT_EQ(error.what(), str("compile.memory_budget is \"", bad,
+                                  "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
     }
   }
-  EXPECT_EQ(text(Recompute{12, 0.2071, 1 << 20, 3 << 20}), "12 values, +20.7 % of the step's flops, arena 1.00 MiB instead of 3.00 MiB");
+  EXPECT_EQ(text(Recompute{12, 0.2071, 1 << 20, 3 << 20}),
+            "12 values, +20.7 % of the step's flops, arena 1.00 MiB instead of 3.00 MiB");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Save on each of 8 meshes, go on on each of 8: 64 pairs. What is loaded is what was saved, and a run that never stopped has the same bits.
+// Save on each of 8 meshes, go on on each of 8: 64 pairs. What is loaded is what was saved, and a run that
+// never stopped has the same bits.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"

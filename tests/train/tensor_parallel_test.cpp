@@ -1,4 +1,5 @@
-// Tensor and sequence parallelism: training on a mesh with `tp` gives one rank's losses and norms, and its own bits on any data mesh.
+// Tensor and sequence parallelism: training on a mesh with `tp` gives one rank's losses and norms, and its
+// own bits on any data mesh.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -10,7 +11,8 @@ namespace {
 TinyRun small(const std::string& model) {
   TinyRun run;
   run.model = model;
-  run.width = 32, run.context = 16, run.vocab = 40, run.heads = 4, run.kv_heads = 2, run.global = 8, run.micro = 2, run.mask_every = 5;
+  run.width = 32, run.context = 16, run.vocab = 40, run.heads = 4, run.kv_heads = 2, run.global = 8,
+  run.micro = 2, run.mask_every = 5;
   return run;
 }
 TinyRun on(TinyRun run, Shape shape, std::vector<std::string> names) {
@@ -21,8 +23,10 @@ TinyRun on(TinyRun run, Shape shape, std::vector<std::string> names) {
 void expect_close(const TinyResult& got, const TinyResult& wanted, double most) {
   ASSERT_EQ(got.losses.size(), wanted.losses.size());
   for (size_t i = 0; i < wanted.losses.size(); ++i) {
-    EXPECT_LE(relative_difference(wanted.losses[i], got.losses[i]), most) << "loss " << i << ": " << wanted.losses[i] << " " << got.losses[i];
-    EXPECT_LE(relative_difference(wanted.norms[i], got.norms[i]), most) << "norm " << i << ": " << wanted.norms[i] << " " << got.norms[i];
+    EXPECT_LE(relative_difference(wanted.losses[i], got.losses[i]), most)
+        << "loss " << i << ": " << wanted.losses[i] << " " << got.losses[i];
+    EXPECT_LE(relative_difference(wanted.norms[i], got.norms[i]), most)
+        << "norm " << i << ": " << wanted.norms[i] << " " << got.norms[i];
   }
 }
 
@@ -39,7 +43,8 @@ TEST_P(TensorParallel, TwoRanksGiveOneRanksNumbers) {
   EXPECT_LT(two.state_bytes, one.state_bytes * 3 / 4);
 }
 INSTANTIATE_TEST_SUITE_P(All, TensorParallel,
-                         testing::Combine(testing::Values("gpt", "llama"), testing::Values(Backend::reference, Backend::native),
+                         testing::Combine(testing::Values("gpt", "llama"),
+                                          testing::Values(Backend::reference, Backend::native),
                                           testing::Values(0.0, 0.2), testing::Bool()));
 
 // The promise of data parallelism holds beside tp: the same bits on any number of data ranks, twice in a row.
@@ -90,14 +95,16 @@ TEST(TensorParallelMesh, FreeNumericsAndBf16StayWithinTolerance) {
     TinyRun half = small(model);
     half.compute = DType::bf16;
     half.options.precision = "bf16";
-    TinyResult two = train_tiny(on(half, {2}, {"tp"})), four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
+    TinyResult two = train_tiny(on(half, {2}, {"tp"})),
+               four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
     expect_close(two, train_tiny(half), 2e-2);
     EXPECT_EQ(four.losses, two.losses) << model;
     EXPECT_EQ(four.hash, two.hash) << model;
   }
 }
 
-// Rows of the user's own take the place of the model's: all whole is one rank's program twice, a split of the feed-forward alone works too.
+// Rows of the user's own take the place of the model's: all whole is one rank's program twice, a split of the
+// feed-forward alone works too.
 TEST(TensorParallelMesh, RowsOverrideTheModelsTable) {
   TinyRun run = small("gpt");
   TinyResult one = train_tiny(run);
@@ -123,8 +130,10 @@ TEST(TensorParallelErrors, ADimThatSplitsNothing) {
   TinyRun run = on(small("gpt"), {2}, {"tp"});
   run.rows = {{"tp", "blocks.**", Replicate()}};
   const std::string text = refusal(run);
-  for (const char* words : {"the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it", "each of them would compute all of the step",
-                            "state.place({{\"tp\", \"token.weight\", Shard(0)}})", "or name the dim dp_replicate or dp_shard"})
+  for (const char* words :
+       {"the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it",
+        "each of them would compute all of the step", "state.place({{\"tp\", \"token.weight\", Shard(0)}})",
+        "or name the dim dp_replicate or dp_shard"})
     EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
@@ -132,15 +141,22 @@ TEST(TensorParallelErrors, AllReasonsAndTheNearestSize) {
   TinyRun run = small("llama");
   run.context = 18, run.kv_heads = 2;
   std::string text = refusal(on(run, {4}, {"tp"}));
-  EXPECT_NE(text.find("[tp] the model cannot be split over 4 ranks of mesh dim tp:"), std::string::npos) << text;
+  EXPECT_NE(text.find("[tp] the model cannot be split over 4 ranks of mesh dim tp:"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("2 heads of keys and values do not divide"), std::string::npos) << text;
-  EXPECT_NE(text.find("sequences of 18 tokens do not divide (sequence parallelism)"), std::string::npos) << text;
+  EXPECT_NE(text.find("sequences of 18 tokens do not divide (sequence parallelism)"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("the nearest tp that works: 2"), std::string::npos) << text;
   run = small("gpt");
   text = refusal(on(run, {3}, {"tp"}));
   EXPECT_NE(text.find("4 heads do not divide"), std::string::npos) << text;
-  EXPECT_NE(text.find("blocks.0.mlp.up.weight f32[128,32] as Shard(0): 128 does not divide"), std::string::npos) << text;
-  EXPECT_NE(text.find("blocks.0.attn.qkv.weight f32[96,32] as Shard(0,groups=3): 96 / 3 groups does not divide"), std::string::npos) << text;
+  EXPECT_NE(text.find("blocks.0.mlp.up.weight f32[128,32] as Shard(0): 128 does not divide"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find("blocks.0.attn.qkv.weight f32[96,32] as Shard(0,groups=3): 96 / 3 groups does not divide"),
+      std::string::npos)
+      << text;
   EXPECT_NE(text.find("the nearest tp that works: 2"), std::string::npos) << text;
 }
 
@@ -148,14 +164,17 @@ TEST(TensorParallelErrors, ARowThatCannotWorkIsNamed) {
   TinyRun run = on(small("gpt"), {2}, {"tp"});
   run.rows = {{"tp", "token.weight", Shard(0)}};
   std::string text = refusal(run);
-  EXPECT_NE(text.find("\"token.weight\" is Shard(0) by the row {\"tp\", \"token.weight\", Shard(0)}"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"token.weight\" is Shard(0) by the row {\"tp\", \"token.weight\", Shard(0)}"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("[embedding]"), std::string::npos) << text;
   EXPECT_NE(text.find("weights are never gathered on tp; give it replicate"), std::string::npos) << text;
 }
 
 TEST(TensorParallelErrors, OtherModelDimsAreRefused) {
   std::string text = refusal(on(small("gpt"), {2}, {"cp"}));
-  EXPECT_NE(text.find("mesh dim cp has size 2: this version places models on tp alone"), std::string::npos) << text;
+  EXPECT_NE(text.find("mesh dim cp has size 2: this version places models on tp alone"), std::string::npos)
+      << text;
 }
 
 }  // namespace

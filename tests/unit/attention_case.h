@@ -1,4 +1,5 @@
-// One attention call as a test sees it: inputs and outputs in one block of memory, packed or apart, and a reference in double.
+// One attention call as a test sees it: inputs and outputs in one block of memory, packed or apart, and a
+// reference in double.
 #pragma once
 
 #include <cmath>
@@ -16,12 +17,14 @@ namespace lockstep::test {
 struct AttentionCase {
   DType dtype = DType::f32;
   int64_t batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, size = 16;
-  bool causal = false, packed = false;  // packed: q, k, v (and their gradients) are views into one [batch, tokens, heads, size]
+  bool causal = false,
+       packed =
+           false;  // packed: q, k, v (and their gradients) are views into one [batch, tokens, heads, size]
   double scale = 0.3;
 
   std::string text() const {
-    return str(name(dtype), " b=", batch, " t=", queries, " s=", keys, " h=", heads, "/", kv_heads, " d=", size, causal ? " causal" : "",
-               packed ? " packed" : "");
+    return str(name(dtype), " b=", batch, " t=", queries, " s=", keys, " h=", heads, "/", kv_heads,
+               " d=", size, causal ? " causal" : "", packed ? " packed" : "");
   }
   DType wide() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
   Node node(bool backward) const {
@@ -72,7 +75,9 @@ class AttentionBlock {
     return {&q, &k, &v, &o, &lse};
   }
   std::vector<Operand> in(bool backward) const { return operands(backward, 0, backward ? 6 : 3); }
-  std::vector<Operand> out(bool backward) const { return operands(backward, backward ? 6 : 3, backward ? 9 : 5); }
+  std::vector<Operand> out(bool backward) const {
+    return operands(backward, backward ? 6 : 3, backward ? 9 : 5);
+  }
   std::vector<void*> args(bool backward, void* base) const {
     std::vector<void*> all;
     for (const Slot* slot : slots(backward)) all.push_back(static_cast<std::byte*>(base) + slot->at);
@@ -80,10 +85,12 @@ class AttentionBlock {
   }
   std::vector<double> read(const std::vector<std::byte>& from, const Slot& slot) const {
     std::vector<double> values;
-    each(slot, [&](int64_t i) { values.push_back(get_double(slot.operand.dtype, from.data() + slot.at, i)); });
+    each(slot,
+         [&](int64_t i) { values.push_back(get_double(slot.operand.dtype, from.data() + slot.at, i)); });
     return values;
   }
-  // Empty, or the first tensor of `from` whose largest difference is above `tolerance` * max(1/4, largest value).
+  // Empty, or the first tensor of `from` whose largest difference is above `tolerance` * max(1/4, largest
+  // value).
   std::string differs(const std::vector<std::byte>& from, bool backward, double tolerance) const {
     auto check = [&](const char* what, const Slot& slot, const std::vector<double>& expected) -> std::string {
       std::vector<double> got = read(from, slot);
@@ -94,7 +101,8 @@ class AttentionBlock {
         if (!(e <= error)) error = e;  // NaN stays
       }
       if (error <= tolerance * most) return "";
-      return str(c_.text(), ": ", what, " differs by ", error, " where values reach ", most, ", allowed ", tolerance * most);
+      return str(c_.text(), ": ", what, " differs by ", error, " where values reach ", most, ", allowed ",
+                 tolerance * most);
     };
     std::string why = check("o", o, want.o);
     if (why.empty()) why = check("lse", lse, want.lse);
@@ -170,12 +178,15 @@ class AttentionBlock {
             p[static_cast<size_t>(j)] = dot(&want.q[row], &want.k[key(j)], D) * c_.scale;
             most = std::max(most, p[static_cast<size_t>(j)]);
           }
-          for (int64_t j = 0; j < n; ++j) total += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - most);
+          for (int64_t j = 0; j < n; ++j)
+            total += p[static_cast<size_t>(j)] = std::exp(p[static_cast<size_t>(j)] - most);
           want.lse[static_cast<size_t>((b * c_.heads + h) * c_.queries + i)] = most + std::log(total);
-          for (int64_t j = 0; j < n; ++j) add(&want.o[row], &want.v[key(j)], p[static_cast<size_t>(j)] / total, D);
+          for (int64_t j = 0; j < n; ++j)
+            add(&want.o[row], &want.v[key(j)], p[static_cast<size_t>(j)] / total, D);
           delta = dot(&want.grad[row], &want.o[row], D);
           for (int64_t j = 0; j < n; ++j) {
-            double pj = p[static_cast<size_t>(j)] / total, ds = pj * (dot(&want.grad[row], &want.v[key(j)], D) - delta) * c_.scale;
+            double pj = p[static_cast<size_t>(j)] / total,
+                   ds = pj * (dot(&want.grad[row], &want.v[key(j)], D) - delta) * c_.scale;
             add(&want.dv[key(j)], &want.grad[row], pj, D);
             add(&want.dk[key(j)], &want.q[row], ds, D);
             add(&want.dq[row], &want.k[key(j)], ds, D);

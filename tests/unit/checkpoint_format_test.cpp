@@ -19,25 +19,29 @@ TEST(Checksum, PiecesGiveTheValueOfTheWhole) {
   for (int i = 0; i < 5000; ++i) bytes += static_cast<char>(i * 31 + i / 7);
   for (size_t piece : {1u, 3u, 64u, 1000u, 5000u}) {
     Checksum sum;
-    for (size_t at = 0; at < bytes.size(); at += piece) sum.add(bytes.data() + at, std::min(piece, bytes.size() - at));
+    for (size_t at = 0; at < bytes.size(); at += piece)
+      sum.add(bytes.data() + at, std::min(piece, bytes.size() - at));
     EXPECT_EQ(sum.value(), hash64(bytes)) << piece;
   }
   EXPECT_EQ(Checksum().value(), hash64(""));
   EXPECT_EQ(parse_checksum(checksum_text(0x0123456789abcdefull)), 0x0123456789abcdefull);
   EXPECT_EQ(checksum_text(1), "0000000000000001");
-  for (const char* bad : {"", "1", "0123456789ABCDEF", "0123456789abcdeg", "0123456789abcdef0"}) EXPECT_FALSE(parse_checksum(bad)) << bad;
+  for (const char* bad : {"", "1", "0123456789ABCDEF", "0123456789abcdeg", "0123456789abcdef0"})
+    EXPECT_FALSE(parse_checksum(bad)) << bad;
 }
 
 TEST(Safetensors, HeaderByTheLetter) {
-  std::vector<SafeTensor> tensors{{"w", DType::f32, {2, 3}, 0, 0}, {"s", DType::bf16, {}, 0, 0}, {"none", DType::u8, {0, 7}, 0, 0}};
+  std::vector<SafeTensor> tensors{
+      {"w", DType::f32, {2, 3}, 0, 0}, {"s", DType::bf16, {}, 0, 0}, {"none", DType::u8, {0, 7}, 0, 0}};
   std::string header = make_safetensors_header(tensors, {{"step", "3"}});
   EXPECT_EQ(header.size() % 64, 0u);
   uint64_t length = 0;
   std::memcpy(&length, header.data(), 8);
   EXPECT_EQ(length + 8, header.size());
-  EXPECT_EQ(trim(header.substr(8)),
-            R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-            R"("s":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},"none":{"dtype":"U8","shape":[0,7],"data_offsets":[26,26]}})");
+  EXPECT_EQ(
+      trim(header.substr(8)),
+      R"({"__metadata__":{"step":"3"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("s":{"dtype":"BF16","shape":[],"data_offsets":[24,26]},"none":{"dtype":"U8","shape":[0,7],"data_offsets":[26,26]}})");
   EXPECT_EQ(tensors[1].offset, static_cast<int64_t>(header.size()) + 24);
   int64_t file_bytes = static_cast<int64_t>(header.size()) + 26;
   EXPECT_EQ(safetensors_header_length(header.substr(0, 8), file_bytes, "f"), static_cast<int64_t>(length));
@@ -82,13 +86,13 @@ Manifest sample() {
   m.config = {{"lr", 3e-4}, {"name", "caf\xc3\xa9 \"x\""}, {"betas", {0.9, 0.95}}};
   m.extra = {{"scale", 65536.0}};
   m.files = {{"rank-0.safetensors", 64 + 24, 64, 7}, {"rank-1.safetensors", 64 + 12 + 2, 64, 8}};
-  m.tensors = {
-      {"w",
-       DType::f32,
-       {3, 3},
-       {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 11}, {"rank-1.safetensors", 64, 12, {{2, 0}, {1, 3}}, 0xffffffffffffffffull}}},
-      {"s", DType::bf16, {}, {{"rank-1.safetensors", 76, 2, {{}, {}}, 13}}},
-      {"none", DType::f32, {0, 3}, {}}};
+  m.tensors = {{"w",
+                DType::f32,
+                {3, 3},
+                {{"rank-0.safetensors", 64, 24, {{0, 0}, {2, 3}}, 11},
+                 {"rank-1.safetensors", 64, 12, {{2, 0}, {1, 3}}, 0xffffffffffffffffull}}},
+               {"s", DType::bf16, {}, {{"rank-1.safetensors", 76, 2, {{}, {}}, 13}}},
+               {"none", DType::f32, {0, 3}, {}}};
   return m;
 }
 
@@ -110,7 +114,8 @@ TEST(Manifest, ThereAndBack) {
   EXPECT_EQ(back.find_file("rank-1.safetensors")->bytes, 78);
 }
 
-// Any one byte changed, removed or added: an error, or (white space, say) exactly the same manifest. Never another one, never a crash.
+// Any one byte changed, removed or added: an error, or (white space, say) exactly the same manifest. Never
+// another one, never a crash.
 TEST(Manifest, NoByteCanChangeUnnoticed) {
   std::string text = to_text(sample());
   int accepted = 0;
@@ -127,7 +132,8 @@ TEST(Manifest, NoByteCanChangeUnnoticed) {
       } catch (const UserError& e) { EXPECT_EQ(std::string(e.what()).substr(0, 1), "m") << e.what(); }
     }
   EXPECT_LT(accepted, 200);  // white space only
-  for (size_t size = 0; size + 2 < text.size(); ++size) EXPECT_THROW(parse_manifest(text.substr(0, size), "m"), DamagedError) << size;
+  for (size_t size = 0; size + 2 < text.size(); ++size)
+    EXPECT_THROW(parse_manifest(text.substr(0, size), "m"), DamagedError) << size;
 }
 
 TEST(Safetensors, AnyChangedByteIsAnErrorOrAnotherSoundHeader) {

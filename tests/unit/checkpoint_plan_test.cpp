@@ -15,7 +15,8 @@ namespace lockstep {
 namespace {
 
 TEST(Blocks, FollowEachOtherAndStayBelowTheLimit) {
-  for (Shape shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 5}, Shape{1, 9}, Shape{4, 1, 6}, Shape{2, 3, 4}, Shape{0, 3}, Shape{3, 0}})
+  for (Shape shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 5}, Shape{1, 9}, Shape{4, 1, 6}, Shape{2, 3, 4},
+                      Shape{0, 3}, Shape{3, 0}})
     for (int64_t limit : {1, 2, 3, 5, 7, 100}) {
       Box box = whole(shape);
       for (auto& offset : box.offset) offset = 10;
@@ -49,7 +50,8 @@ void check_plan(const SavePlan& plan, const Mesh& mesh, const std::string& what)
       const TensorSpec& spec = plan.tensors[chunk.tensor];
       boxes[chunk.tensor].push_back(chunk.box);
       bool held = numel(chunk.box) == 0;
-      for (const auto& piece : local_pieces(spec.layout, mesh, spec.shape, mesh.coordinate(rank))) held = held || piece.global == chunk.box;
+      for (const auto& piece : local_pieces(spec.layout, mesh, spec.shape, mesh.coordinate(rank)))
+        held = held || piece.global == chunk.box;
       EXPECT_TRUE(held) << what << ": rank " << rank << " writes " << text(chunk.box) << " of " << spec.fqn;
     }
   for (size_t t = 0; t < boxes.size(); ++t) {
@@ -69,7 +71,8 @@ TEST(SavePlan, EveryBoxOnceOnRandomLayouts) {
   for (int trial = 0; trial < 200; ++trial) {
     const Mesh& mesh = meshes[random() % meshes.size()];
     std::vector<TensorSpec> specs;
-    for (const auto& spec : awkward_specs()) specs.push_back({spec.fqn, spec.dtype, spec.shape, random_layout(spec.shape, mesh, random)});
+    for (const auto& spec : awkward_specs())
+      specs.push_back({spec.fqn, spec.dtype, spec.shape, random_layout(spec.shape, mesh, random)});
     auto plan = plan_save(specs, mesh);
     check_plan(plan, mesh, str("trial ", trial, " on ", text(mesh)));
     EXPECT_EQ(plan_save(specs, mesh).fingerprint, plan.fingerprint);
@@ -78,7 +81,8 @@ TEST(SavePlan, EveryBoxOnceOnRandomLayouts) {
   }
 }
 
-// 100 replicated tensors of one size over 4 ranks: 25 each. With one rank loaded by a shard that only it holds, the others take more.
+// 100 replicated tensors of one size over 4 ranks: 25 each. With one rank loaded by a shard that only it
+// holds, the others take more.
 TEST(SavePlan, ReplicasAreBalancedByBytes) {
   Mesh mesh{{4}, {"dp_replicate"}};
   std::vector<TensorSpec> specs;
@@ -106,8 +110,10 @@ TEST(SavePlan, ReplicasAreBalancedByBytes) {
 }
 
 TEST(SavePlan, ChunksAreAlignedAndNamed) {
-  std::vector<TensorSpec> specs{
-      {"a", DType::u8, {3}, {}}, {"b", DType::f64, {2}, {}}, {"c", DType::bf16, {5}, {}}, {"d", DType::f32, {1}, {}}};
+  std::vector<TensorSpec> specs{{"a", DType::u8, {3}, {}},
+                                {"b", DType::f64, {2}, {}},
+                                {"c", DType::bf16, {5}, {}},
+                                {"d", DType::f32, {1}, {}}};
   auto plan = plan_save(specs, Mesh{});
   std::string order;
   for (const auto& chunk : plan.by_rank[0]) order += plan.tensors[chunk.tensor].fqn;
@@ -129,13 +135,15 @@ TEST(SavePlan, OnlyStateHasAPlan) {
 TEST(LoadPlan, ReadsWhatIsNeeded) {
   Manifest manifest;
   TensorRecord w{"w", DType::f32, {8, 4}, {}};
-  for (int64_t r = 0; r < 4; ++r) w.chunks.push_back({str("rank-", 3 - r, ".safetensors"), 64, 32, {{2 * r, 0}, {2, 4}}, 0});
+  for (int64_t r = 0; r < 4; ++r)
+    w.chunks.push_back({str("rank-", 3 - r, ".safetensors"), 64, 32, {{2 * r, 0}, {2, 4}}, 0});
   manifest.tensors = {w};
   Mesh mesh{{2}, {"tp"}};
   Layout rows, grouped;
   rows.set(0, Shard(0));
   grouped.set(0, Shard(0, 2));
-  Array first = make_array("w", DType::f32, {8, 4}, rows, mesh, 0), split = make_array("w", DType::f32, {8, 4}, grouped, mesh, 1);
+  Array first = make_array("w", DType::f32, {8, 4}, rows, mesh, 0),
+        split = make_array("w", DType::f32, {8, 4}, grouped, mesh, 1);
   auto plan = plan_load(manifest, {&first});
   ASSERT_EQ(plan.size(), 2u);
   EXPECT_EQ(plan[0].chunk->file, "rank-2.safetensors");

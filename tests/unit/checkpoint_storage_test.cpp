@@ -1,4 +1,5 @@
-// FileStorage: short and interrupted calls, errors with their bytes, folders, and real failures of the system.
+// FileStorage: short and interrupted calls, errors with their bytes, folders, and real failures of the
+// system.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -79,17 +80,26 @@ TEST(FileStorage, ErrorsNameFileAndBytes) {
             "cannot read " + folder.path("g") + ", 8 bytes at offset 2: Input/output error");
   EXPECT_EQ(error_of([&] { file_storage().open(folder.path("g"))->read(4, out, 8); }),
             "cannot read " + folder.path("g") + ", 2 bytes at offset 10: the file ends there");
-  EXPECT_EQ(error_of([&] { read_text(file_storage(), folder.path("g"), 9); }), folder.path("g") + " has 10 bytes; at most 9 are read");
-  EXPECT_NE(error_of([&] { file_storage().open(folder.path("none")); }).find("No such file"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().open(folder.path("")); }).find("it is a folder, not a plain file"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().create(folder.path("no/f")); }).find("cannot create"), std::string::npos);
+  EXPECT_EQ(error_of([&] { read_text(file_storage(), folder.path("g"), 9); }),
+            folder.path("g") + " has 10 bytes; at most 9 are read");
+  EXPECT_NE(error_of([&] { file_storage().open(folder.path("none")); }).find("No such file"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { file_storage().open(folder.path("")); }).find("it is a folder, not a plain file"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { file_storage().create(folder.path("no/f")); }).find("cannot create"),
+            std::string::npos);
   EXPECT_NE(error_of([&] { file_storage().list(folder.path("no")); }).find("cannot list"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().make_folders(folder.path("g/h")); }).find("cannot make folder"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().rename(folder.path("no"), folder.path("yes")); }).find("cannot rename"), std::string::npos);
-  EXPECT_NE(error_of([&] { file_storage().remove(folder.path("no")); }).find("cannot remove"), std::string::npos);
+  EXPECT_NE(error_of([&] { file_storage().make_folders(folder.path("g/h")); }).find("cannot make folder"),
+            std::string::npos);
+  EXPECT_NE(
+      error_of([&] { file_storage().rename(folder.path("no"), folder.path("yes")); }).find("cannot rename"),
+      std::string::npos);
+  EXPECT_NE(error_of([&] { file_storage().remove(folder.path("no")); }).find("cannot remove"),
+            std::string::npos);
 }
 
-// Neither read nor written, and never waited for: a FIFO without another end, a device, a socket, a folder, a link in the place of a file.
+// Neither read nor written, and never waited for: a FIFO without another end, a device, a socket, a folder, a
+// link in the place of a file.
 TEST(FileStorage, WhatIsNoPlainFileIsRefusedAtOnce) {
   ScratchFolder folder;
   ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
@@ -97,16 +107,21 @@ TEST(FileStorage, WhatIsNoPlainFileIsRefusedAtOnce) {
   std::filesystem::create_symlink("target", folder.path("dangling"));
   auto opened = [&](const std::string& path) { return error_of([&] { file_storage().open(path); }); };
   auto created = [&](const std::string& path) { return error_of([&] { file_storage().create(path); }); };
-  EXPECT_EQ(opened(folder.path("fifo")), "cannot open " + folder.path("fifo") + ": it is a FIFO, not a plain file");
-  EXPECT_EQ(opened(folder.path("link")), "cannot open " + folder.path("link") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(opened(folder.path("fifo")),
+            "cannot open " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(opened(folder.path("link")),
+            "cannot open " + folder.path("link") + ": it is a FIFO, not a plain file");
   EXPECT_EQ(opened("/dev/zero"), "cannot open /dev/zero: it is a device, not a plain file");
-  EXPECT_EQ(created(folder.path("fifo")), "cannot create " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(created(folder.path("fifo")),
+            "cannot create " + folder.path("fifo") + ": it is a FIFO, not a plain file");
   file_storage().create(folder.path("dangling"));  // in the place of the link, not where it points
   EXPECT_FALSE(std::filesystem::exists(folder.path("target")));
   EXPECT_EQ(created("/dev/full"), "cannot create /dev/full: it is a device, not a plain file");
-  EXPECT_EQ(created(folder.path("")), "cannot create " + folder.path("") + ": it is a folder, not a plain file");
+  EXPECT_EQ(created(folder.path("")),
+            "cannot create " + folder.path("") + ": it is a folder, not a plain file");
   ASSERT_EQ(::mkfifo(folder.path(".lock").c_str(), 0600), 0);
-  EXPECT_EQ(error_of([&] { file_storage().lock(folder.path("")); }), folder.path(".lock") + " is not a plain file; remove it");
+  EXPECT_EQ(error_of([&] { file_storage().lock(folder.path("")); }),
+            folder.path(".lock") + " is not a plain file; remove it");
 }
 
 // A real limit in the middle of a file: the write that crosses it is short, the next one fails.
@@ -117,8 +132,10 @@ TEST(FileStorage, AFileSizeLimit) {
     std::signal(SIGXFSZ, SIG_IGN);
     rlimit limit{1000, 1000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    std::string said = error_of([&] { write_text(file_storage(), folder.path("f"), std::string(1500, 'x')); });
-    ::_exit(said.find("File too large at byte 1000 (500 bytes of this piece left)") != std::string::npos ? 0 : 1);
+    std::string said =
+        error_of([&] { write_text(file_storage(), folder.path("f"), std::string(1500, 'x')); });
+    ::_exit(said.find("File too large at byte 1000 (500 bytes of this piece left)") != std::string::npos ? 0
+                                                                                                         : 1);
   }
   int status = -1;
   ::waitpid(child, &status, 0);

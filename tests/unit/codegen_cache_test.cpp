@@ -1,4 +1,5 @@
-// The kernel cache: cold, warm, damaged, written by many at once, read-only; and machine code as bytes for other ranks.
+// The kernel cache: cold, warm, damaged, written by many at once, read-only; and machine code as bytes for
+// other ranks.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,9 +48,7 @@ class WithEnv {
 std::string user_error(const std::function<void()>& run) {
   try {
     run();
-  } catch (const UserError& error) {
-    return error.what();
-  }
+  } catch (const UserError& error) { return error.what(); }
   ADD_FAILURE() << "no UserError";
   return "";
 }
@@ -94,7 +93,9 @@ TEST(kernel_cache, takes_many_writers_at_once) {
   Graph body = doubled(50);
   std::vector<std::thread> threads;
   std::vector<KernelLibrary> made(4);
-  for (size_t i = 0; i < made.size(); ++i) threads.emplace_back([&, i] { made[i] = compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
+  for (size_t i = 0; i < made.size(); ++i)
+    threads.emplace_back(
+        [&, i] { made[i] = compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
   for (auto& thread : threads) thread.join();
   for (const auto& library : made) expect_doubles(library, body);
   EXPECT_EQ(files_in(folder.path("k")).size(), 1u);
@@ -117,8 +118,10 @@ TEST(kernel_cache, needs_no_compiler_for_what_it_holds) {
   std::filesystem::create_directories(folder.path("bin"));
   std::filesystem::create_symlink("/usr/bin/g++", folder.path("bin/kernel-compiler"));
   const std::string path = std::getenv("PATH");
-  WithEnv compiler("LOCKSTEP_CXX", "kernel-compiler-of-this-test");  // a name that no other test asks the version of
-  std::filesystem::rename(folder.path("bin/kernel-compiler"), folder.path("bin/kernel-compiler-of-this-test"));
+  WithEnv compiler("LOCKSTEP_CXX",
+                   "kernel-compiler-of-this-test");  // a name that no other test asks the version of
+  std::filesystem::rename(folder.path("bin/kernel-compiler"),
+                          folder.path("bin/kernel-compiler-of-this-test"));
   Graph body = doubled(54), other = doubled(55);
   auto in_a_process = [&](const std::string& search, const Graph& graph) {
     return in_own_process({{"PATH", search}}, [&] {
@@ -126,11 +129,14 @@ TEST(kernel_cache, needs_no_compiler_for_what_it_holds) {
       return str(made.from_cache() ? "cached " : "compiled ", made.hash());
     });
   };
-  const std::string cold = in_a_process(folder.path("bin") + ":" + path, body), warm = in_a_process(path, body);
+  const std::string cold = in_a_process(folder.path("bin") + ":" + path, body),
+                    warm = in_a_process(path, body);
   ASSERT_EQ(cold.substr(0, 9), "compiled ") << cold;
   EXPECT_EQ(warm, "cached " + cold.substr(9));
-  expect_words(in_a_process(path, other), {"UserError: the compiler of kernels, \"kernel-compiler-of-this-test\", does not run: No such file or directory",
-                                           "install g++", "filled by \"", "has not all kernels of this step"});
+  expect_words(in_a_process(path, other),
+               {"UserError: the compiler of kernels, \"kernel-compiler-of-this-test\", does not run: No such "
+                "file or directory",
+                "install g++", "filled by \"", "has not all kernels of this step"});
   std::filesystem::remove_all(folder.path("k"));  // without a note of the version, nothing can be named
   expect_words(in_a_process(path, body), {"UserError: the compiler of kernels", "does not run"});
 }
@@ -155,20 +161,25 @@ TEST(kernel_library, says_what_is_wrong_with_the_compiler) {
   Graph body = doubled(53);
   {
     WithEnv env("LOCKSTEP_CXX", folder.path("no-such-compiler"));
-    std::string text = user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
+    std::string text =
+        user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
     EXPECT_NE(text.find("does not run"), std::string::npos) << text;
     EXPECT_NE(text.find("LOCKSTEP_CXX"), std::string::npos) << text;
   }
   {
-    std::string script = folder.write("broken", std::string("#!/bin/sh\n[ \"$1\" = --version ] && echo broken 1.0 && exit 0\necho first line of trouble\nexit 3\n"));
+    std::string script =
+        folder.write("broken", std::string("#!/bin/sh\n[ \"$1\" = --version ] && echo broken 1.0 && exit "
+                                           "0\necho first line of trouble\nexit 3\n"));
     chmod(script.c_str(), 0700);
     WithEnv env("LOCKSTEP_CXX", script);
-    std::string text = user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
+    std::string text =
+        user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
     EXPECT_NE(text.find("failed with status 3"), std::string::npos) << text;
     EXPECT_NE(text.find("first line of trouble"), std::string::npos) << text;
   }
   WithEnv env("LOCKSTEP_ISA", "avx1024");
-  std::string text = user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
+  std::string text =
+      user_error([&] { compile_kernels({generate_kernel(body)}, {.cache_dir = folder.path("k")}); });
   EXPECT_NE(text.find("unknown instruction set \"avx1024\""), std::string::npos) << text;
 }
 

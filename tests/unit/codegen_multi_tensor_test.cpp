@@ -1,4 +1,5 @@
-// Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight decay per tensor.
+// Multi-tensor updates: one launch over tensors of many sizes equals the update row on each, with a weight
+// decay per tensor.
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
@@ -12,7 +13,9 @@ struct Update {
 };
 
 TEST(multi_tensor, updates_every_tensor_as_the_row_does) {
-  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}}, {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  const Update updates[] = {
+      {"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
+      {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
   const std::vector<int64_t> sizes{1, 15, 16, 17, 0, 1000, 16384, 40001};
   const std::vector<float> decays{0.1f, 0, 0.1f, 0, 0.5f, 0.01f, 0.1f, 0};
   ScratchFolder cache;
@@ -30,58 +33,76 @@ TEST(multi_tensor, updates_every_tensor_as_the_row_does) {
       std::vector<std::vector<HostTensor>> in(sizes.size()), out(sizes.size());
       std::vector<void*> table;
       for (size_t i = 0; i < sizes.size(); ++i) {
-        for (size_t k = 0; k < update.tensors; ++k) in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
+        for (size_t k = 0; k < update.tensors; ++k)
+          in[i].push_back(random_tensor(DType::f32, {sizes[i]}, 10 * i + k, 0.1, 1));
         for (size_t k = 0; k + 1 < update.tensors; ++k) out[i].push_back(make_tensor(DType::f32, {sizes[i]}));
         for (auto& t : in[i]) table.push_back(t.data.data());
         for (auto& t : out[i]) table.push_back(t.data.data());
       }
-      library.find_multi_tensor(source.name)(table.data(), sizes.data(), decays.data(), static_cast<int64_t>(sizes.size()), scalar_pointers.data(), threads);
+      library.find_multi_tensor(source.name)(table.data(), sizes.data(), decays.data(),
+                                             static_cast<int64_t>(sizes.size()), scalar_pointers.data(),
+                                             threads);
       if (threads == 1) first = out;
       for (size_t i = 0; i < sizes.size(); ++i) {
-        for (size_t k = 0; k < out[i].size(); ++k) EXPECT_TRUE(same_bytes(out[i][k], first[i][k])) << update.op << " tensor " << i << ", " << threads << " threads";
+        for (size_t k = 0; k < out[i].size(); ++k)
+          EXPECT_TRUE(same_bytes(out[i][k], first[i][k]))
+              << update.op << " tensor " << i << ", " << threads << " threads";
         Graph graph;
         graph.mesh = Mesh{{}, {}};
         std::vector<ValueId> ids;
         std::vector<std::pair<DType, Shape>> types;
-        for (size_t k = 0; k < update.tensors; ++k) ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
-        for (size_t k = 0; k < scalars.size(); ++k) ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
+        for (size_t k = 0; k < update.tensors; ++k)
+          ids.push_back(graph.add_input(InputKind::value, str("t", k), DType::f32, {sizes[i]}));
+        for (size_t k = 0; k < scalars.size(); ++k)
+          ids.push_back(graph.add_input(InputKind::scalar, str("s", k), DType::f32, {}));
         for (size_t k = 0; k + 1 < update.tensors; ++k) types.emplace_back(DType::f32, Shape{sizes[i]});
         Attrs attrs = update.attrs;
         attrs.set("weight_decay", static_cast<double>(decays[i]));
-        for (ValueId v : graph.append(update.op, ids, attrs, types)) graph.add_output(OutputKind::value, str("y", v), v);
+        for (ValueId v : graph.append(update.op, ids, attrs, types))
+          graph.add_output(OutputKind::value, str("y", v), v);
         auto inputs = in[i];
         inputs.insert(inputs.end(), scalars.begin(), scalars.end());
         auto want = evaluate(graph, inputs);
-        for (size_t k = 0; k < want.size(); ++k) expect_near(out[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
+        for (size_t k = 0; k < want.size(); ++k)
+          expect_near(out[i][k], want[k], str(update.op, " tensor ", i, " output ", k));
       }
     }
     // In place: outputs in the buffers of parameter and moments.
     std::vector<HostTensor> in;
-    for (size_t k = 0; k < update.tensors; ++k) in.push_back(random_tensor(DType::f32, {40001}, 70 + k, 0.1, 1));
+    for (size_t k = 0; k < update.tensors; ++k)
+      in.push_back(random_tensor(DType::f32, {40001}, 70 + k, 0.1, 1));
     std::vector<void*> table;
     for (auto& t : in) table.push_back(t.data.data());
     for (size_t k = 0; k < update.tensors; ++k)
       if (k != 1) table.push_back(in[k].data.data());
     int64_t size = 40001;
-    library.find_multi_tensor(source.name)(table.data(), &size, decays.data() + 7, 1, scalar_pointers.data(), 2);
-    for (size_t k = 0; k < first[7].size(); ++k) EXPECT_TRUE(same_bytes(in[k == 0 ? 0 : k + 1], first[7][k])) << update.op << " in place, output " << k;
+    library.find_multi_tensor(source.name)(table.data(), &size, decays.data() + 7, 1, scalar_pointers.data(),
+                                           2);
+    for (size_t k = 0; k < first[7].size(); ++k)
+      EXPECT_TRUE(same_bytes(in[k == 0 ? 0 : k + 1], first[7][k])) << update.op << " in place, output " << k;
   }
 }
 
-// With a gate beyond its limit, or no number, everything stays as it was; else the bits are those of the update without gates.
+// With a gate beyond its limit, or no number, everything stays as it was; else the bits are those of the
+// update without gates.
 TEST(multi_tensor, a_gated_update_is_made_or_not) {
-  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN(), most = std::numeric_limits<float>::max();
-  const Update updates[] = {{"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}}, {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
+  constexpr float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN(),
+                  most = std::numeric_limits<float>::max();
+  const Update updates[] = {
+      {"adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, 4, {3e-3, 0.1, 0.05, 0.7}},
+      {"sgd", {{"momentum", 0.9}}, 3, {1e-2, 0.5}}};
   ScratchFolder cache;
   for (const Update& update : updates) {
     const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
-    const KernelSource plain = generate_multi_tensor(body), gated = generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+    const KernelSource plain = generate_multi_tensor(body),
+                       gated = generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
     KernelLibrary library = compile_kernels({plain, gated}, {.cache_dir = cache.path("")});
     int64_t size = 1003;
     const float decay = 0.1f;
     auto run = [&](const KernelSource& source, std::vector<float> gates, float poison) {
       std::vector<HostTensor> in;
-      for (size_t k = 0; k < update.tensors; ++k) in.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
+      for (size_t k = 0; k < update.tensors; ++k)
+        in.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
       if (poison != 0) set_double(DType::f32, in[1].data.data(), 5, poison);
       std::vector<void*> table, scalars;
       for (auto& t : in) table.push_back(t.data.data());
@@ -99,11 +120,19 @@ TEST(multi_tensor, a_gated_update_is_made_or_not) {
       return true;
     };
     std::vector<HostTensor> before;
-    for (size_t k = 0; k < update.tensors; ++k) before.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
+    for (size_t k = 0; k < update.tensors; ++k)
+      before.push_back(random_tensor(DType::f32, {size}, 70 + k, 0.1, 1));
     const auto want = run(plain, {}, 0);
     EXPECT_FALSE(equal(want, before));
-    for (std::vector<float> gates : {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}}) EXPECT_TRUE(equal(run(gated, gates, 0), want)) << update.op;
-    for (std::vector<float> gates : {std::vector<float>{nan, most, 2, most}, {1, most, nan, most}, {inf, most, 1, most}, {1, most, -inf, most}, {2.5f, 2, 1, most}, {1, most, 3, 2}}) {
+    for (std::vector<float> gates :
+         {std::vector<float>{1, most, 2, most}, {most, most, -3, most}, {2, 2, 0, 0}})
+      EXPECT_TRUE(equal(run(gated, gates, 0), want)) << update.op;
+    for (std::vector<float> gates : {std::vector<float>{nan, most, 2, most},
+                                     {1, most, nan, most},
+                                     {inf, most, 1, most},
+                                     {1, most, -inf, most},
+                                     {2.5f, 2, 1, most},
+                                     {1, most, 3, 2}}) {
       EXPECT_TRUE(equal(run(gated, gates, 0), before)) << update.op;
       auto poisoned = run(gated, gates, nan);  // a gradient that is no number reaches nothing
       poisoned[1] = before[1];

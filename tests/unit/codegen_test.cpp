@@ -1,4 +1,5 @@
-// Generated kernels: every primitive row of the op table against the reference evaluator, on every instruction set.
+// Generated kernels: every primitive row of the op table against the reference evaluator, on every
+// instruction set.
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
@@ -14,7 +15,8 @@ Graph body_of(const Op& row, const std::vector<TypedShape>& in, const Attrs& att
   Graph body;
   body.mesh = Mesh{{}, {}};
   std::vector<ValueId> inputs;
-  for (size_t i = 0; i < in.size(); ++i) inputs.push_back(body.add_input(InputKind::value, str("x", i), in[i].dtype, in[i].shape));
+  for (size_t i = 0; i < in.size(); ++i)
+    inputs.push_back(body.add_input(InputKind::value, str("x", i), in[i].dtype, in[i].shape));
   Node node{std::string(row.name), inputs, {}, attrs, {}, nullptr};
   SourceLine at;
   InferContext context{row.name, in, attrs, at};
@@ -57,9 +59,13 @@ std::vector<Case> table_cases(std::vector<KernelSource>& sources, const std::vec
         try {
           body = body_of(*row, in, sample.attrs);
         } catch (const UserError&) { continue; }
-        Case one{str(row->name, " ", in.empty() ? std::string("()") : shape_text(in[0].dtype, in[0].shape)), "", body, {}};
+        Case one{str(row->name, " ", in.empty() ? std::string("()") : shape_text(in[0].dtype, in[0].shape)),
+                 "",
+                 body,
+                 {}};
         for (const auto& type : in)
-          one.inputs.push_back(random_tensor(type.dtype, type.shape, stream++, sample.lo, sample.hi, sample.int_lo, sample.int_hi));
+          one.inputs.push_back(random_tensor(type.dtype, type.shape, stream++, sample.lo, sample.hi,
+                                             sample.int_lo, sample.int_hi));
         sources.push_back(generate_kernel(body));
         one.kernel = sources.back().name;
         cases.push_back(std::move(one));
@@ -77,11 +83,13 @@ TEST_P(OnIsa, every_primitive_row_agrees_with_the_reference) {
   } catch (const UserError& error) { GTEST_SKIP() << error.what(); }
   ScratchFolder cache;
   std::vector<KernelSource> sources;
-  const bool best = parse_isa(GetParam()) == probe_isa();  // the other sets run the same text: the common dtypes are enough
-  auto cases =
-      table_cases(sources, best ? std::vector{DType::f32, DType::f64, DType::bf16, DType::f16} : std::vector{DType::f32, DType::bf16});
+  const bool best =
+      parse_isa(GetParam()) == probe_isa();  // the other sets run the same text: the common dtypes are enough
+  auto cases = table_cases(sources, best ? std::vector{DType::f32, DType::f64, DType::bf16, DType::f16}
+                                         : std::vector{DType::f32, DType::bf16});
   ASSERT_GT(cases.size(), 100u);
-  KernelLibrary library = compile_kernels(sources, {.threads = 2, .isa = GetParam(), .cache_dir = cache.path("")});
+  KernelLibrary library =
+      compile_kernels(sources, {.threads = 2, .isa = GetParam(), .cache_dir = cache.path("")});
   for (const Case& one : cases) {
     auto want = evaluate(one.body, one.inputs);
     auto got = run_kernel(library, one.kernel, one.body, one.inputs);
@@ -95,10 +103,12 @@ INSTANTIATE_TEST_SUITE_P(codegen, OnIsa, ::testing::Values("avx512", "avx2", "pl
 TEST(codegen, outputs_may_take_the_place_of_inputs_read_at_the_same_index) {
   Graph body;
   body.mesh = Mesh{{}, {}};
-  ValueId x = body.add_input(InputKind::value, "x", DType::f32, {16, 16}), w = body.add_input(InputKind::value, "w", DType::f32, {16});
+  ValueId x = body.add_input(InputKind::value, "x", DType::f32, {16, 16}),
+          w = body.add_input(InputKind::value, "w", DType::f32, {16});
   ValueId sums = body.append("sum", {x}, {{"dims", Shape{1}}}, {{DType::f32, {16}}})[0];
   ValueId total = body.append("add", {sums, w}, {}, {{DType::f32, {16}}})[0];
-  ValueId spread = body.append("broadcast", {total}, {{"shape", Shape{16, 16}}, {"dims", Shape{0}}}, {{DType::f32, {16, 16}}})[0];
+  ValueId spread = body.append("broadcast", {total}, {{"shape", Shape{16, 16}}, {"dims", Shape{0}}},
+                               {{DType::f32, {16, 16}}})[0];
   ValueId y = body.append("add", {x, spread}, {}, {{DType::f32, {16, 16}}})[0];
   body.add_output(OutputKind::value, "y", y);
   body.add_output(OutputKind::value, "total", total);
@@ -124,24 +134,28 @@ TEST(codegen, outputs_may_take_the_place_of_inputs_read_at_the_same_index) {
   EXPECT_FALSE(can_alias(turned, 0, 0));
 }
 
-// Equal bodies share a kernel, whatever their values and inputs are called; a body that no kernel holds says why.
+// Equal bodies share a kernel, whatever their values and inputs are called; a body that no kernel holds says
+// why.
 TEST(codegen, kernels_are_named_by_structure) {
   auto body = [](const char* name, double value) {
     Graph out;
     out.mesh = Mesh{{}, {}};
     ValueId x = out.add_input(InputKind::value, name, DType::f32, {8});
-    ValueId c = out.append("full", {}, {{"shape", Shape{8}}, {"value", value}, {"dtype", DType::f32}}, {{DType::f32, {8}}},
-                           {"file.cpp", 3, name})[0];
-    out.add_output(OutputKind::value, str(name, " out"), out.append("mul", {x, c}, {}, {{DType::f32, {8}}})[0]);
+    ValueId c = out.append("full", {}, {{"shape", Shape{8}}, {"value", value}, {"dtype", DType::f32}},
+                           {{DType::f32, {8}}}, {"file.cpp", 3, name})[0];
+    out.add_output(OutputKind::value, str(name, " out"),
+                   out.append("mul", {x, c}, {}, {{DType::f32, {8}}})[0]);
     return out;
   };
   EXPECT_EQ(generate_kernel(body("a", 2)).name, generate_kernel(body("b", 2)).name);
   EXPECT_NE(generate_kernel(body("a", 2)).name, generate_kernel(body("a", 3)).name);
   Graph two = body("a", 2);
-  two.add_output(OutputKind::value, "row", two.append("sum", {two.outputs[0].value}, {{"dims", Shape{0}}}, {{DType::f32, {}}})[0]);
+  two.add_output(OutputKind::value, "row",
+                 two.append("sum", {two.outputs[0].value}, {{"dims", Shape{0}}}, {{DType::f32, {}}})[0]);
   EXPECT_TRUE(fits_one_kernel(two));
   ValueId other = two.add_input(InputKind::value, "other", DType::f32, {3, 5});
-  two.add_output(OutputKind::value, "other sum", two.append("sum", {other}, {{"dims", Shape{1}}}, {{DType::f32, {3}}})[0]);
+  two.add_output(OutputKind::value, "other sum",
+                 two.append("sum", {other}, {{"dims", Shape{1}}}, {{DType::f32, {3}}})[0]);
   std::string reason;
   EXPECT_FALSE(fits_one_kernel(two, &reason));
   EXPECT_NE(reason.find("reductions over 1 x 8 and 3 x 5"), std::string::npos) << reason;

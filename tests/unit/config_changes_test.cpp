@@ -16,7 +16,8 @@ TEST(ConfigChanges, EveryKeyHasAnEffect) {
   EXPECT_FALSE(effect_of("no.key"));
 }
 
-std::vector<ConfigChange> changes(const std::function<void(RunConfig&)>& edit, bool other_certificate = false) {
+std::vector<ConfigChange> changes(const std::function<void(RunConfig&)>& edit,
+                                  bool other_certificate = false) {
   RunConfig now;
   const Json stored = config_json(now);
   edit(now);
@@ -26,7 +27,8 @@ std::vector<ConfigChange> changes(const std::function<void(RunConfig&)>& edit, b
 TEST(ConfigChanges, NothingIsSaidOfWhatNoBitDependsOn) {
   EXPECT_TRUE(changes([](RunConfig&) {}).empty());
   EXPECT_TRUE(changes([](RunConfig& c) {
-                c.name = "other", c.log.every = 3, c.checkpoint.every = 7, c.data.paths = {"elsewhere"}, c.mesh.zero = 1, c.compile.threads = 9;
+                c.name = "other", c.log.every = 3, c.checkpoint.every = 7, c.data.paths = {"elsewhere"},
+                c.mesh.zero = 1, c.compile.threads = 9;
                 c.train.steps = 5000;  // of a constant rate
                 c.batch.micro = 8;     // the certificate says that the bits are the same
               }).empty());
@@ -34,23 +36,27 @@ TEST(ConfigChanges, NothingIsSaidOfWhatNoBitDependsOn) {
 
 TEST(ConfigChanges, EachChangeIsToldWithWhatItDoes) {
   const auto all = changes([](RunConfig& c) {
-    c.train.seed = 2, c.data.order = "sequential", c.data.validation = 0.1, c.optim.lr = 1, c.batch.global = 16, c.optim.clip = 0;
+    c.train.seed = 2, c.data.order = "sequential", c.data.validation = 0.1, c.optim.lr = 1,
+    c.batch.global = 16, c.optim.clip = 0;
     c.optim.schedule.kind = "cosine", c.train.steps = 70, c.train.eval_batches = 1, c.model.dropout = 0.1;
   });
-  EXPECT_EQ(changes_table(all),
-            "  key                  checkpoint  now           what it does to bits\n"
-            "  model.dropout        0.0         0.1           other dropout masks from step 61 on\n"
-            "  data.order           \"shuffle\"   \"sequential\"  other samples from step 61 on\n"
-            "  data.validation      0.0         0.1           other samples from step 61 on\n"
-            "  batch.global         32          16            other samples from step 61 on: that step starts at sample 960 of the order, not at "
-            "1920, and averages over 16\n"
-            "  train.steps          1000        70            another learning rate from step 61 on\n"
-            "  train.seed           1337        2             other samples and dropout masks from step 61 on; the weights stay those of the "
-            "checkpoint\n"
-            "  train.eval_batches   8           1             same bits; validation losses are of other sequences\n"
-            "  optim.lr             0.0003      1.0           another learning rate from step 61 on\n"
-            "  optim.clip           1.0         0.0           other updates of the same gradients from step 61 on\n"
-            "  optim.schedule.kind  \"constant\"  \"cosine\"      another learning rate from step 61 on");
+  EXPECT_EQ(
+      changes_table(all),
+      "  key                  checkpoint  now           what it does to bits\n"
+      "  model.dropout        0.0         0.1           other dropout masks from step 61 on\n"
+      "  data.order           \"shuffle\"   \"sequential\"  other samples from step 61 on\n"
+      "  data.validation      0.0         0.1           other samples from step 61 on\n"
+      "  batch.global         32          16            other samples from step 61 on: that step starts at "
+      "sample 960 of the order, not at "
+      "1920, and averages over 16\n"
+      "  train.steps          1000        70            another learning rate from step 61 on\n"
+      "  train.seed           1337        2             other samples and dropout masks from step 61 on; the "
+      "weights stay those of the "
+      "checkpoint\n"
+      "  train.eval_batches   8           1             same bits; validation losses are of other sequences\n"
+      "  optim.lr             0.0003      1.0           another learning rate from step 61 on\n"
+      "  optim.clip           1.0         0.0           other updates of the same gradients from step 61 on\n"
+      "  optim.schedule.kind  \"constant\"  \"cosine\"      another learning rate from step 61 on");
   const auto rounding = changes([](RunConfig& c) { c.batch.micro = 8; }, true);
   ASSERT_EQ(rounding.size(), 1u);
   EXPECT_EQ(rounding[0].words, "other rounding from step 61 on");
@@ -59,11 +65,13 @@ TEST(ConfigChanges, EachChangeIsToldWithWhatItDoes) {
 TEST(ConfigChanges, AnotherModelOfTheSameWeightsNeedsAWord) {
   RunConfig now;
   const auto changed = changes([&](RunConfig& c) { c.model.heads = 2; });
-  EXPECT_EQ(other_model_error(changed, now, "runs/x/ckpt/step-60"),
-            "runs/x/ckpt/step-60 was made by another model: its weights fit this one, but mean something else in it\n"
-            "  key          checkpoint  now  what it does to bits\n"
-            "  model.heads  4           2    another model of the same weights\n"
-            "  set it back, start afresh under another --name, or, where it is meant, add --resume.allow=model");
+  EXPECT_EQ(
+      other_model_error(changed, now, "runs/x/ckpt/step-60"),
+      "runs/x/ckpt/step-60 was made by another model: its weights fit this one, but mean something else in "
+      "it\n"
+      "  key          checkpoint  now  what it does to bits\n"
+      "  model.heads  4           2    another model of the same weights\n"
+      "  set it back, start afresh under another --name, or, where it is meant, add --resume.allow=model");
   now.resume.allow = {"model"};
   EXPECT_EQ(other_model_error(changed, now, "x"), "");
   now.resume.allow = {};

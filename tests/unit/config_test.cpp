@@ -53,17 +53,20 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   EXPECT_EQ(config.compile.skip_passes, std::vector<std::string>{"simplify"});
   EXPECT_FALSE(config.compile.fusion);
   EXPECT_EQ(config.train.init_from, "w.safetensors");
-  // Nothing was left at its default by mistake: the printed config differs from the defaults in every key but those that cannot.
+  // Nothing was left at its default by mistake: the printed config differs from the defaults in every key but
+  // those that cannot.
   RunConfig fallback;
   std::vector<std::string> same;
   for (const auto& key : config_keys())
     if (get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
-  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps", "compile.mode"}));
+  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps",
+                                            "compile.mode"}));
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {
-  RunConfig config = parse(kSmall, {"--optim.lr=3e-4", "--optim.betas=[0.85,0.999]", "--name=other", "--mesh.shape=[2,4]",
-                                    "--mesh.dim_names=[dp_shard,tp]", "--model.dropout=0.1"});
+  RunConfig config =
+      parse(kSmall, {"--optim.lr=3e-4", "--optim.betas=[0.85,0.999]", "--name=other", "--mesh.shape=[2,4]",
+                     "--mesh.dim_names=[dp_shard,tp]", "--model.dropout=0.1"});
   std::string text = config_text(config);
   RunConfig again = parse(text);
   EXPECT_EQ(config_text(again), text);
@@ -83,15 +86,19 @@ TEST(Config, OverridesTakeJsonOrBareText) {
   EXPECT_EQ(with("--batch.global=1e3").batch.global, 1000);
   EXPECT_EQ(with("--compile.fusion=false").compile.fusion, false);
   EXPECT_EQ(with("--data.paths=one.txt").data.paths, (std::vector<std::string>{"one.txt"}));
-  EXPECT_EQ(with("--data.paths=one.txt,two.txt").data.paths, (std::vector<std::string>{"one.txt", "two.txt"}));
-  EXPECT_EQ(with("--data.paths=[one.txt, two.txt]").data.paths, (std::vector<std::string>{"one.txt", "two.txt"}));
+  EXPECT_EQ(with("--data.paths=one.txt,two.txt").data.paths,
+            (std::vector<std::string>{"one.txt", "two.txt"}));
+  EXPECT_EQ(with("--data.paths=[one.txt, two.txt]").data.paths,
+            (std::vector<std::string>{"one.txt", "two.txt"}));
   EXPECT_EQ(with("--data.paths=[\"a,b\"]").data.paths, (std::vector<std::string>{"a,b"}));
   EXPECT_EQ(with("--data.paths=[7]").data.paths, (std::vector<std::string>{"7"}));
   EXPECT_EQ(with("--mesh.shape=1").mesh.shape, (std::vector<int64_t>{1}));
   EXPECT_EQ(with("--compile.skip_passes=[]").compile.skip_passes.size(), 0u);
 }
 
-TEST(Config, LaterOverrideWins) { EXPECT_EQ(parse(kSmall, {"--train.steps=5", "--train.steps=7"}).train.steps, 7); }
+TEST(Config, LaterOverrideWins) {
+  EXPECT_EQ(parse(kSmall, {"--train.steps=5", "--train.steps=7"}).train.steps, 7);
+}
 
 TEST(Config, TableHasEachKeyOnceWithHelp) {
   std::set<std::string> paths;
@@ -118,7 +125,8 @@ TEST(Config, ReferenceNamesEveryKey) {
     EXPECT_NE(reference.find(key.help), std::string::npos) << key.path;
   }
   EXPECT_NE(reference.find("## optim\n"), std::string::npos);
-  EXPECT_NE(reference.find("| `data.validation` | number | `0.0` | [0, 1) |"), std::string::npos) << reference;
+  EXPECT_NE(reference.find("| `data.validation` | number | `0.0` | [0, 1) |"), std::string::npos)
+      << reference;
 }
 
 TEST(Config, DeviceWordsAreTakenApart) {

@@ -1,4 +1,5 @@
-// The CPU's Reductions against plain loops: any size, any number of threads, tables that do not outlive the call.
+// The CPU's Reductions against plain loops: any size, any number of threads, tables that do not outlive the
+// call.
 #include "compiler/codegen/cpu_reductions.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +48,9 @@ void to_halves(std::vector<float>& values) {
   std::fill(values.begin(), values.end(), kPoison);
   if (!halves.empty()) std::memcpy(values.data(), halves.data(), halves.size() * sizeof(uint16_t));
 }
-float value(const Reductions::Source& source, int64_t i) { return static_cast<float>(get_double(source.dtype, source.at, i)); }
+float value(const Reductions::Source& source, int64_t i) {
+  return static_cast<float>(get_double(source.dtype, source.at, i));
+}
 float tree_by_definition(const Reductions::Sum& sum, int64_t i) {
   std::vector<float> stack;
   for (size_t s = 0; s < sum.sources.size(); ++s) {
@@ -73,12 +76,15 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
         std::vector<Reductions::Run> runs;
         for (auto [at, count] : places) {
           gradients.push_back(random(static_cast<size_t>(count), rng));
-          const bool half = halves && gradients.size() % 2;  // the first half of the memory is as many bf16 as there are elements
+          const bool half =
+              halves &&
+              gradients.size() % 2;  // the first half of the memory is as many bf16 as there are elements
           if (half) to_halves(gradients.back());
           runs.push_back({at, gradients.back().data(), count, half ? DType::bf16 : DType::f32});
         }
         std::vector<const float*> left;
-        for (size_t l = 0; l < lefts; ++l) partials.push_back(random(elements, rng)), left.push_back(partials.back().data());
+        for (size_t l = 0; l < lefts; ++l)
+          partials.push_back(random(elements, rng)), left.push_back(partials.back().data());
         if (!in_place) partials.emplace_back(elements, kPoison);
         std::vector<float> want = partials.back();
         for (const auto& run : runs)
@@ -89,7 +95,8 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
           }
         auto stream = inline_stream();
         make_cpu_reductions(threads)->accumulate(runs, left, partials.back().data(), *stream);
-        EXPECT_TRUE(same_bits(partials.back(), want)) << lefts << " lefts, in place " << in_place << ", " << threads << " threads";
+        EXPECT_TRUE(same_bits(partials.back(), want))
+            << lefts << " lefts, in place " << in_place << ", " << threads << " threads";
       }
   auto stream = inline_stream();
   make_cpu_reductions(2)->accumulate({}, {}, nullptr, *stream);
@@ -97,9 +104,11 @@ TEST(CpuReductions, AccumulateIsALoopFromTheGradientOutwards) {
 
 TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
   std::mt19937 rng(4);
-  const std::vector<std::pair<int64_t, int64_t>> shapes{{1, 1},   {5000, 1}, {0, 5},    {3, 0},    {1001, 2}, {33, 5},   {300, 64},
-                                                        {9, 768}, {3, 2047}, {3, 2048}, {3, 2049}, {2, 5003}, {1, 50001}};
-  for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 0, 0, 3}, {0, 1, 0, 2, 1}})
+  const std::vector<std::pair<int64_t, int64_t>> shapes{{1, 1},    {5000, 1}, {0, 5},    {3, 0},    {1001, 2},
+                                                        {33, 5},   {300, 64}, {9, 768},  {3, 2047}, {3, 2048},
+                                                        {3, 2049}, {2, 5003}, {1, 50001}};
+  for (const std::vector<int>& merges :
+       std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2}, {0, 0, 0, 3}, {0, 1, 0, 2, 1}})
     for (int threads : {1, 2, 3, 7}) {
       auto reductions = make_cpu_reductions(threads);
       auto stream = inline_stream();
@@ -125,9 +134,11 @@ TEST(CpuReductions, SumIsTheTreeAndSquaresHaveTheirOrder) {
         reductions->sum(sums, *stream);
         for (size_t t = 0; t < sums.size(); ++t) {
           const auto& sum = sums[t];
-          const std::string what = str(merges.size(), " sources, ", sum.rows, " x ", sum.width, ", ", threads, " threads");
+          const std::string what =
+              str(merges.size(), " sources, ", sum.rows, " x ", sum.width, ", ", threads, " threads");
           for (int64_t i = 0; i < sum.rows * sum.width; ++i)
-            ASSERT_EQ(std::bit_cast<uint32_t>(sum.out[i]), std::bit_cast<uint32_t>(tree_by_definition(sum, i)))
+            ASSERT_EQ(std::bit_cast<uint32_t>(sum.out[i]),
+                      std::bit_cast<uint32_t>(tree_by_definition(sum, i)))
                 << what << ", element " << i;
           for (int64_t r = 0; r < sum.rows; ++r)
             ASSERT_EQ(squares[t][static_cast<size_t>(r)],
@@ -158,7 +169,8 @@ TEST(CpuReductions, LimbsAreTheSumOnAnyThreads) {
   auto stream = inline_stream();
   for (size_t count : {0, 1, 2, 4097, 100003}) {
     std::vector<double> values(count);
-    for (double& v : values) v = std::ldexp(static_cast<double>(rng() >> 11), static_cast<int>(rng() % 200) - 190);
+    for (double& v : values)
+      v = std::ldexp(static_cast<double>(rng() >> 11), static_cast<int>(rng() % 200) - 190);
     Limbs want;
     for (double v : values) want.add(v);
     want.normalise();
@@ -167,8 +179,10 @@ TEST(CpuReductions, LimbsAreTheSumOnAnyThreads) {
       const auto n = static_cast<int64_t>(count);
       Limbs got;
       std::fill_n(got.words, 8, 99);
-      reductions->limbs(std::vector<Reductions::Doubles>{{values.data(), n / 3}, {nullptr, 0}, {values.data() + n / 3, n - n / 3}},
-                        got.words, *stream);
+      reductions->limbs(
+          std::vector<Reductions::Doubles>{
+              {values.data(), n / 3}, {nullptr, 0}, {values.data() + n / 3, n - n / 3}},
+          got.words, *stream);
       EXPECT_EQ(got, want) << count << " values, " << threads << " threads";
       float norm = kPoison;
       reductions->norm_of_limbs(got.words, &norm, *stream);
@@ -180,7 +194,8 @@ TEST(CpuReductions, LimbsAreTheSumOnAnyThreads) {
   negative.back() = -1;
   int64_t words[8];
   for (int threads : {1, 3})
-    EXPECT_THROW(make_cpu_reductions(threads)->limbs(std::vector<Reductions::Doubles>{{negative.data(), 100000}}, words, *stream),
+    EXPECT_THROW(make_cpu_reductions(threads)->limbs(
+                     std::vector<Reductions::Doubles>{{negative.data(), 100000}}, words, *stream),
                  InternalError);
 }
 
@@ -197,7 +212,8 @@ TEST(CpuReductions, CopiesAndIntegersOnAQueue) {
       size_t at = 0;
       for (size_t bytes : {size_t{1}, size_t{0}, size_t{77}, size_t{300001}, size_t{5}}) {
         copies.push_back({to.data() + at, from.data() + at / 2, bytes});
-        std::copy_n(from.begin() + static_cast<int64_t>(at / 2), bytes, want.begin() + static_cast<int64_t>(at));
+        std::copy_n(from.begin() + static_cast<int64_t>(at / 2), bytes,
+                    want.begin() + static_cast<int64_t>(at));
         at += bytes + 3;
       }
       copies.push_back({from.data(), from.data(), from.size()});
@@ -224,7 +240,8 @@ TEST(CpuReductions, ChecksumsAreSumsOfWords) {
       std::vector<uint64_t> words((bytes + 7) / 8);
       for (auto& word : words) word = rng();
       uint64_t sum = 0;
-      for (size_t b = 0; b < bytes; ++b) sum += uint64_t{reinterpret_cast<const uint8_t*>(words.data())[b]} << (8 * (b % 8));
+      for (size_t b = 0; b < bytes; ++b)
+        sum += uint64_t{reinterpret_cast<const uint8_t*>(words.data())[b]} << (8 * (b % 8));
       want.push_back(sum);
       kept.push_back(std::move(words));
       parts.push_back({kept.back().data(), bytes});

@@ -1,4 +1,5 @@
-// Attention of the CUDA target without a GPU: pieces of a call, refusals, kernels through NVRTC, and the kernels' arithmetic on the host.
+// Attention of the CUDA target without a GPU: pieces of a call, refusals, kernels through NVRTC, and the
+// kernels' arithmetic on the host.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -18,23 +19,23 @@ using test::AttentionCase;
 
 AttentionShape bench_shape(int64_t batch, int64_t heads, int64_t kv_heads, int64_t tokens, int64_t size) {
   AttentionShape s;
-  s.dtype = DType::bf16, s.backward = true, s.batch = batch, s.heads = heads, s.kv_heads = kv_heads, s.size = size;
+  s.dtype = DType::bf16, s.backward = true, s.batch = batch, s.heads = heads, s.kv_heads = kv_heads,
+  s.size = size;
   s.queries = s.keys = tokens;
   s.q = s.k = s.v = s.o = s.grad = s.dq = s.dk = s.dv = {tokens * heads * size, heads * size, size};
   return s;
 }
 std::string cuts(const AttentionShape& shape, int64_t cap) {
   std::string text;
-  for (const AttentionPiece& p : cut_attention(shape, cap)) text += str("[", p.batch, "+", p.batches, " ", p.kv_head, "+", p.kv_heads, "]");
+  for (const AttentionPiece& p : cut_attention(shape, cap))
+    text += str("[", p.batch, "+", p.batches, " ", p.kv_head, "+", p.kv_heads, "]");
   return text;
 }
 template <class Run>
 std::string user_error(Run run) {
   try {
     run();
-  } catch (const UserError& error) {
-    return error.what();
-  }
+  } catch (const UserError& error) { return error.what(); }
   return "nothing was thrown";
 }
 
@@ -55,16 +56,15 @@ TEST(CudaAttention, PiecesStayBelowTheCapAndCoverEverything) {
   EXPECT_EQ(cuts(bench_shape(16, 12, 12, 1024, 64), kLeastScoreCap), "[0+16 0+12]");
   EXPECT_EQ(cuts(bench_shape(64, 12, 12, 1024, 64), kLeastScoreCap), "[0+32 0+12][32+32 0+12]");
   EXPECT_EQ(cuts(bench_shape(2, 16, 16, 8192, 128), kLeastScoreCap), "[0+1 0+8][0+1 8+8][1+1 0+8][1+1 8+8]");
-  EXPECT_EQ(cuts(bench_shape(7, 12, 12, 1024, 64), 3 * 12 * 1024 * 1024 * 2), "[0+3 0+12][3+2 0+12][5+2 0+12]");
+  EXPECT_EQ(cuts(bench_shape(7, 12, 12, 1024, 64), 3 * 12 * 1024 * 1024 * 2),
+            "[0+3 0+12][3+2 0+12][5+2 0+12]");
   EXPECT_EQ(cuts(bench_shape(1, 6, 3, 1024, 64), 1), "[0+1 0+1][0+1 1+1][0+1 2+1]");  // one key head at least
   EXPECT_EQ(cuts(bench_shape(0, 6, 3, 1024, 64), 1), "[0+0 0+3]");
   AttentionShape shape = bench_shape(3, 10, 5, 200, 64);
   for (int64_t cap = 1; cap < 2 * score_bytes(shape); cap *= 3) {
     std::vector<int> seen(15);
     for (const AttentionPiece& p : cut_attention(shape, cap)) {
-      if (p.kv_heads > 1) {
-        EXPECT_LE(score_bytes(shape_of_piece(shape, p)), cap);
-      }
+      if (p.kv_heads > 1) { EXPECT_LE(score_bytes(shape_of_piece(shape, p)), cap); }
       for (int64_t b = p.batch; b < p.batch + p.batches; ++b)
         for (int64_t h = p.kv_head; h < p.kv_head + p.kv_heads; ++h) ++seen[static_cast<size_t>(b * 5 + h)];
     }
@@ -86,7 +86,8 @@ TEST(CudaAttention, APieceBeginsAtItsBatchAndHead) {
 }
 
 TEST(CudaAttention, StridesOfSizeOneDimsArePacked) {
-  AttentionCase c{.dtype = DType::bf16, .batch = 1, .queries = 1, .keys = 1, .heads = 1, .kv_heads = 1, .size = 8};
+  AttentionCase c{
+      .dtype = DType::bf16, .batch = 1, .queries = 1, .keys = 1, .heads = 1, .kv_heads = 1, .size = 8};
   AttentionBlock block(c);
   std::vector<Operand> in = block.in(false), out = block.out(false);
   in[0].strides = {3, 5, 7, 1};
@@ -99,17 +100,22 @@ TEST(CudaAttention, StridesOfSizeOneDimsArePacked) {
 TEST(CudaAttention, RefusalsNameTheThingBothValuesAndTheWayOut) {
   AttentionShape shape = bench_shape(1, 1, 1, 64, 257);
   shape.dtype = DType::f32;
-  EXPECT_EQ(user_error([&] { attention_tiles(shape, 232448); }),
-            "attention with head size 257 on CUDA: head sizes up to 256 are supported; use more, smaller heads");
+  EXPECT_EQ(
+      user_error([&] { attention_tiles(shape, 232448); }),
+      "attention with head size 257 on CUDA: head sizes up to 256 are supported; use more, smaller heads");
   shape.size = 256, shape.dtype = DType::f64;
   EXPECT_EQ(user_error([&] { attention_tiles(shape, 101376); }),
-            "attention of f64 with head size 256 needs 135936 bytes of shared memory per block; this device has 101376. Use f32 or a "
+            "attention of f64 with head size 256 needs 135936 bytes of shared memory per block; this device "
+            "has 101376. Use f32 or a "
             "smaller head size");
   std::string text = user_error([] { open_cudnn({"libnone.so.9", "/nowhere/libnone.so.9"}); });
-  EXPECT_NE(text.find("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of libnone.so.9, /nowhere/libnone.so.9 can be opened: "),
+  EXPECT_NE(text.find("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of libnone.so.9, "
+                      "/nowhere/libnone.so.9 can be opened: "),
             std::string::npos)
       << text;
-  EXPECT_NE(text.find("Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"), std::string::npos) << text;
+  EXPECT_NE(text.find("Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"),
+            std::string::npos)
+      << text;
 }
 
 TEST(CudaAttention, EveryKernelCompiles) {
@@ -182,15 +188,19 @@ class HostKernels {
     std::vector<std::string> kernels{"sdpa_forward"};
     if (shape.backward) kernels = {"sdpa_delta", "sdpa_keys", "sdpa_queries"};
     for (const std::string& kernel : kernels)
-      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args) { run_grid(grid, [=] { ", kernel, "(*args); }); }\n");
-    path_ = std::filesystem::temp_directory_path() / str("lockstep_attention_", getpid(), "_", count_++, ".so");
-    std::ofstream(path_, std::ios::binary) << cpu::compile_units("g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {source}, 1);
+      source += str("extern \"C\" void run_", kernel, "(unsigned grid, Args* args) { run_grid(grid, [=] { ",
+                    kernel, "(*args); }); }\n");
+    path_ =
+        std::filesystem::temp_directory_path() / str("lockstep_attention_", getpid(), "_", count_++, ".so");
+    std::ofstream(path_, std::ios::binary)
+        << cpu::compile_units("g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {source}, 1);
     handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
     std::filesystem::remove(path_);
   }
   ~HostKernels() { dlclose(handle_); }
   void run(const AttentionLaunch& launch, AttentionArgs args) const {
-    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(dlsym(handle_, str("run_", launch.kernel).c_str()));
+    auto kernel = reinterpret_cast<void (*)(unsigned, AttentionArgs*)>(
+        dlsym(handle_, str("run_", launch.kernel).c_str()));
     ASSERT_NE(kernel, nullptr) << launch.kernel;
     kernel(static_cast<unsigned>(launch.grid), &args);
   }
@@ -218,7 +228,14 @@ std::string run_on_host(const AttentionCase& c, double tolerance) {
 TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
   std::vector<AttentionCase> cases{
       {.queries = 1, .keys = 1, .size = 16, .causal = true},
-      {.batch = 2, .queries = 7, .keys = 7, .heads = 2, .kv_heads = 2, .size = 5, .causal = true, .packed = true},
+      {.batch = 2,
+       .queries = 7,
+       .keys = 7,
+       .heads = 2,
+       .kv_heads = 2,
+       .size = 5,
+       .causal = true,
+       .packed = true},
       {.queries = 64, .keys = 64, .heads = 2, .kv_heads = 1, .size = 64, .causal = true, .packed = true},
       {.queries = 100, .keys = 100, .heads = 4, .kv_heads = 2, .size = 16, .causal = true},
       {.queries = 70, .keys = 70, .heads = 1, .kv_heads = 1, .size = 130},
@@ -226,7 +243,14 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
       {.queries = 150, .keys = 3, .heads = 2, .kv_heads = 2, .size = 20},
   };
   for (AttentionCase c : cases) EXPECT_EQ(run_on_host(c, 2e-6), "");
-  AttentionCase c{.dtype = DType::f64, .batch = 1, .queries = 40, .keys = 40, .heads = 4, .kv_heads = 2, .size = 24, .causal = true};
+  AttentionCase c{.dtype = DType::f64,
+                  .batch = 1,
+                  .queries = 40,
+                  .keys = 40,
+                  .heads = 4,
+                  .kv_heads = 2,
+                  .size = 24,
+                  .causal = true};
   EXPECT_EQ(run_on_host(c, 1e-13), "");
 }
 

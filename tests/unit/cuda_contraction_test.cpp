@@ -48,7 +48,8 @@ int64_t offset(const List& at, const List& strides) {
 List free_of(size_t rank, const List& batch, const List& contract) {
   List out;
   for (int64_t d = 0; d < static_cast<int64_t>(rank); ++d)
-    if (std::find(batch.begin(), batch.end(), d) == batch.end() && std::find(contract.begin(), contract.end(), d) == contract.end())
+    if (std::find(batch.begin(), batch.end(), d) == batch.end() &&
+        std::find(contract.begin(), contract.end(), d) == contract.end())
       out.push_back(d);
   return out;
 }
@@ -67,7 +68,8 @@ Shape out_shape(const Case& c) {
 }
 std::vector<int64_t> storage(const Operand& operand, std::mt19937& random) {
   int64_t span = 1;
-  for (size_t i = 0; i < operand.shape.size(); ++i) span += std::max<int64_t>(0, operand.shape[i] - 1) * operand.strides[i];
+  for (size_t i = 0; i < operand.shape.size(); ++i)
+    span += std::max<int64_t>(0, operand.shape[i] - 1) * operand.strides[i];
   std::vector<int64_t> out(u(span));
   for (auto& x : out) x = static_cast<int64_t>(random() % 2001) - 1000;
   return out;
@@ -115,7 +117,8 @@ std::vector<int64_t> by_plan(const Case& c, const ContractionPlan& plan) {
   }
   auto place = [](const Role& role, int64_t flat) {
     int64_t at = 0;
-    for (size_t i = role.sizes.size(); i-- > 0;) at += flat % role.sizes[i] * role.strides[i], flat /= role.sizes[i];
+    for (size_t i = role.sizes.size(); i-- > 0;)
+      at += flat % role.sizes[i] * role.strides[i], flat /= role.sizes[i];
     return at;
   };
   for (int64_t i = 0; i < plan.batch; ++i)
@@ -131,9 +134,10 @@ std::vector<int64_t> by_plan(const Case& c, const ContractionPlan& plan) {
 }
 
 TEST(ContractionPlan, LinearIsOneProductWhateverTheLeadingDims) {
-  auto plan = plan_contraction(
-      linear_node(), {dense_operand(DType::bf16, {4, 8, 16}), dense_operand(DType::bf16, {24, 16}), dense_operand(DType::bf16, {24})},
-      {dense_operand(DType::bf16, {4, 8, 24})}, false);
+  auto plan = plan_contraction(linear_node(),
+                               {dense_operand(DType::bf16, {4, 8, 16}), dense_operand(DType::bf16, {24, 16}),
+                                dense_operand(DType::bf16, {24})},
+                               {dense_operand(DType::bf16, {4, 8, 24})}, false);
   ASSERT_TRUE(plan.matrix) << plan.reason;
   GemmOptions want{.m = 32,
                    .n = 24,
@@ -153,19 +157,23 @@ TEST(ContractionPlan, LinearIsOneProductWhateverTheLeadingDims) {
 
 // What autodiff makes of linear: dx = dot(dy, w), dw = dot(dy, x) over the leading dims.
 TEST(ContractionPlan, GradientsOfLinearAreOneProductEach) {
-  Operand dy = dense_operand(DType::f32, {4, 8, 24}), w = dense_operand(DType::f32, {24, 16}), x = dense_operand(DType::f32, {4, 8, 16});
+  Operand dy = dense_operand(DType::f32, {4, 8, 24}), w = dense_operand(DType::f32, {24, 16}),
+          x = dense_operand(DType::f32, {4, 8, 16});
   auto dx = plan_contraction(dot_node({}, {}, {2}, {0}), {dy, w}, {x}, true);
   ASSERT_TRUE(dx.matrix) << dx.reason;
-  EXPECT_EQ(dx.gemm, (GemmOptions{.m = 32, .n = 16, .k = 24, .lda = 24, .ldb = 16, .ldd = 16, .tf32 = true})) << text(dx.gemm);
+  EXPECT_EQ(dx.gemm, (GemmOptions{.m = 32, .n = 16, .k = 24, .lda = 24, .ldb = 16, .ldd = 16, .tf32 = true}))
+      << text(dx.gemm);
   auto dw = plan_contraction(dot_node({}, {}, {0, 1}, {0, 1}), {dy, x}, {w}, false);
   ASSERT_TRUE(dw.matrix) << dw.reason;
-  EXPECT_EQ(dw.gemm, (GemmOptions{.m = 24, .n = 16, .k = 32, .ta = true, .lda = 24, .ldb = 16, .ldd = 16})) << text(dw.gemm);
+  EXPECT_EQ(dw.gemm, (GemmOptions{.m = 24, .n = 16, .k = 32, .ta = true, .lda = 24, .ldb = 16, .ldd = 16}))
+      << text(dw.gemm);
 }
 
 TEST(ContractionPlan, BatchDimsThatDoNotNestBecomeLaunches) {
   // [B,T,H,D] x [B,S,H,D] over D with batch (B,H): the longer batch dim goes through strides.
   Operand q = dense_operand(DType::f32, {3, 5, 4, 8}), k = dense_operand(DType::f32, {3, 7, 4, 8});
-  auto plan = plan_contraction(dot_node({0, 2}, {0, 2}, {3}, {3}), {q, k}, {dense_operand(DType::f32, {3, 4, 5, 7})}, false);
+  auto plan = plan_contraction(dot_node({0, 2}, {0, 2}, {3}, {3}), {q, k},
+                               {dense_operand(DType::f32, {3, 4, 5, 7})}, false);
   ASSERT_TRUE(plan.matrix) << plan.reason;
   EXPECT_EQ(plan.gemm, (GemmOptions{.m = 5,
                                     .n = 7,
@@ -185,17 +193,20 @@ TEST(ContractionPlan, BatchDimsThatDoNotNestBecomeLaunches) {
 
 TEST(ContractionPlan, WhatHasNoLeadingDimNamesItsStrides) {
   Operand a{DType::f32, {4, 6}, {60, 2}}, b = dense_operand(DType::f32, {6, 5});
-  auto plan = plan_contraction(dot_node({}, {}, {1}, {0}), {a, b}, {dense_operand(DType::f32, {4, 5})}, false);
+  auto plan =
+      plan_contraction(dot_node({}, {}, {1}, {0}), {a, b}, {dense_operand(DType::f32, {4, 5})}, false);
   EXPECT_FALSE(plan.matrix);
   EXPECT_EQ(plan.reason, "left side: free [4] by strides [60], summed [6] by strides [2]");
-  auto half = plan_contraction(dot_node({}, {}, {1}, {0}), {dense_operand(DType::i32, {4, 6}), dense_operand(DType::i32, {6, 5})},
+  auto half = plan_contraction(dot_node({}, {}, {1}, {0}),
+                               {dense_operand(DType::i32, {4, 6}), dense_operand(DType::i32, {6, 5})},
                                {dense_operand(DType::i32, {4, 5})}, false);
   EXPECT_EQ(half.reason, "no product of i32 in i32");
 }
 
 TEST(ContractionPlan, AlignmentIsWhatStridesAndOffsetsLeave) {
   auto make = [](const List& strides) {
-    return plan_contraction(dot_node({}, {}, {1}, {0}), {Operand{DType::bf16, {4, 8}, strides}, dense_operand(DType::bf16, {8, 8})},
+    return plan_contraction(dot_node({}, {}, {1}, {0}),
+                            {Operand{DType::bf16, {4, 8}, strides}, dense_operand(DType::bf16, {8, 8})},
                             {dense_operand(DType::bf16, {4, 8})}, false);
   };
   EXPECT_EQ(make({8, 1}).gemm.alignment, 16);   // dense
@@ -203,9 +214,10 @@ TEST(ContractionPlan, AlignmentIsWhatStridesAndOffsetsLeave) {
   EXPECT_EQ(make({12, 1}).gemm.alignment, 8);
   EXPECT_EQ(make({9, 1}).gemm.alignment, 2);
   // Launches at 20 bytes times i: 4 bytes.
-  auto plan = plan_contraction(dot_node({0, 2}, {0, 2}, {3}, {3}),
-                               {dense_operand(DType::f32, {2, 1, 1, 5}), dense_operand(DType::f32, {2, 3, 1, 5})},
-                               {dense_operand(DType::f32, {2, 1, 1, 3})}, false);
+  auto plan =
+      plan_contraction(dot_node({0, 2}, {0, 2}, {3}, {3}),
+                       {dense_operand(DType::f32, {2, 1, 1, 5}), dense_operand(DType::f32, {2, 3, 1, 5})},
+                       {dense_operand(DType::f32, {2, 1, 1, 3})}, false);
   EXPECT_EQ(plan.at.size(), 1u);
   plan = plan_contraction(dot_node({0, 2}, {0, 2}, {3}, {3}),
                           {dense_operand(DType::f32, {2, 1, 3, 5}), dense_operand(DType::f32, {2, 3, 3, 5})},
@@ -220,11 +232,21 @@ TEST(ContractionPlan, SamplesAndEdges) {
     List lb, rb, lc, rc;
   };
   std::mt19937 random(1);
-  for (const Row& row : {Row{{3, 5}, {5, 7}, {}, {}, {1}, {0}}, Row{{2, 3, 1, 5}, {2, 7, 3, 5}, {0, 1}, {0, 2}, {3}, {3}},
-                         Row{{4, 3, 2}, {2, 5, 4}, {}, {}, {0, 2}, {2, 0}}, Row{{3}, {5}, {}, {}, {}, {}}, Row{{1}, {1}, {}, {}, {0}, {0}},
-                         Row{{7, 1}, {1, 9}, {}, {}, {1}, {0}}, Row{{0, 5}, {5, 3}, {}, {}, {1}, {0}},
-                         Row{{4, 0}, {0, 3}, {}, {}, {1}, {0}}, Row{{6}, {6}, {}, {}, {0}, {0}}, Row{{6, 2}, {6, 3}, {0}, {0}, {}, {}}}) {
-    Case c{dense_operand(DType::f32, row.a), dense_operand(DType::f32, row.b), {}, row.lb, row.rb, row.lc, row.rc, {}, {}};
+  for (const Row& row :
+       {Row{{3, 5}, {5, 7}, {}, {}, {1}, {0}}, Row{{2, 3, 1, 5}, {2, 7, 3, 5}, {0, 1}, {0, 2}, {3}, {3}},
+        Row{{4, 3, 2}, {2, 5, 4}, {}, {}, {0, 2}, {2, 0}}, Row{{3}, {5}, {}, {}, {}, {}},
+        Row{{1}, {1}, {}, {}, {0}, {0}}, Row{{7, 1}, {1, 9}, {}, {}, {1}, {0}},
+        Row{{0, 5}, {5, 3}, {}, {}, {1}, {0}}, Row{{4, 0}, {0, 3}, {}, {}, {1}, {0}},
+        Row{{6}, {6}, {}, {}, {0}, {0}}, Row{{6, 2}, {6, 3}, {0}, {0}, {}, {}}}) {
+    Case c{dense_operand(DType::f32, row.a),
+           dense_operand(DType::f32, row.b),
+           {},
+           row.lb,
+           row.rb,
+           row.lc,
+           row.rc,
+           {},
+           {}};
     c.pa = storage(c.a, random), c.pb = storage(c.b, random);
     c.d = dense_operand(DType::f32, out_shape(c));
     auto plan = plan_contraction(dot_node(c.lb, c.rb, c.lc, c.rc), {c.a, c.b}, {c.d}, false);
@@ -259,7 +281,8 @@ TEST(ContractionPlan, RandomContractionsAreExact) {
       if (random() % 2) std::shuffle(order.begin(), order.end(), random);
       operand.dtype = DType::f32;
       std::vector<int64_t> where(dims.size());
-      for (size_t i = 0; i < order.size(); ++i) where[order[i]] = static_cast<int64_t>(i), operand.shape.push_back(dims[order[i]].size);
+      for (size_t i = 0; i < order.size(); ++i)
+        where[order[i]] = static_cast<int64_t>(i), operand.shape.push_back(dims[order[i]].size);
       for (size_t i = 0; i < dims.size(); ++i)
         if (dims[i].role < 2) (dims[i].role == 0 ? batch : contract).push_back(where[i]);
       operand.strides = row_major_strides(operand.shape);
@@ -313,13 +336,15 @@ TEST(CublasLt, Version) {
 TEST(HandWrittenKernels, Compile) {
   std::string why;
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
-  for (DType dtype :
-       {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8, DType::u16, DType::u32, DType::u64}) {
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8,
+                      DType::u16, DType::u32, DType::u64}) {
     EXPECT_FALSE(compile_cubin(row_sums_source(dtype), "sm_90").empty()) << name(dtype);
     EXPECT_FALSE(compile_cubin(contraction_loop_source(dtype, dtype), "sm_90").empty()) << name(dtype);
   }
-  for (DType dtype : {DType::bf16, DType::f16}) EXPECT_FALSE(compile_cubin(contraction_loop_source(dtype, DType::f32), "sm_90").empty());
-  for (DType dtype : {DType::f32, DType::f64}) EXPECT_FALSE(compile_cubin(bias_source(dtype), "sm_90").empty());
+  for (DType dtype : {DType::bf16, DType::f16})
+    EXPECT_FALSE(compile_cubin(contraction_loop_source(dtype, DType::f32), "sm_90").empty());
+  for (DType dtype : {DType::f32, DType::f64})
+    EXPECT_FALSE(compile_cubin(bias_source(dtype), "sm_90").empty());
   EXPECT_FALSE(compile_cubin(row_sums_source(DType::f32), "sm_80").empty());
 }
 

@@ -1,5 +1,5 @@
-// The text of generated CUDA kernels, fixed by a hash: a kernel's name hashes its body alone, so that a certificate knows the generator by
-// its version.
+// The text of generated CUDA kernels, fixed by a hash: a kernel's name hashes its body alone, so that a
+// certificate knows the generator by its version.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/kernels.h"
@@ -65,7 +65,8 @@ TEST(CudaGenerator, NoTextChangesWithoutAnotherVersion) {
   KernelSource many = cuda::generate_multi_tensor(parse_graph(kTensors));
   texts += many.text + many.launch;
   EXPECT_EQ(str(cuda::kGeneratorVersion, " ", hash_hex(texts)), "2 a880f1104e282792a36ae58aeb1d1eea")
-      << "generated text is another: raise kGeneratorVersion in compiler/codegen/cuda/kernels.h, and write the new hash here";
+      << "generated text is another: raise kGeneratorVersion in compiler/codegen/cuda/kernels.h, and write "
+         "the new hash here";
 }
 
 TEST(CudaGenerator, TheVersionNamesTheFixedTexts) {

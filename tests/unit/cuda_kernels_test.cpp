@@ -1,4 +1,5 @@
-// Generated CUDA kernels, without a device: NVRTC compiles every body, names and texts are functions of structure.
+// Generated CUDA kernels, without a device: NVRTC compiles every body, names and texts are functions of
+// structure.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -25,7 +26,8 @@ void expect_compiles(const std::vector<BodyCase>& bodies) {
   ScratchFolder cache;
   std::vector<std::string> units;
   size_t kernels = 0;
-  for (const auto& unit : cuda::kernel_units(sources)) units.push_back(cuda::kernel_unit(unit)), kernels += unit.size();
+  for (const auto& unit : cuda::kernel_units(sources))
+    units.push_back(cuda::kernel_unit(unit)), kernels += unit.size();
   try {
     auto cubins = cuda::cached_cubins(units, "sm_90", cache.path(""));
     ASSERT_EQ(cubins.code.size(), units.size());
@@ -50,17 +52,20 @@ TEST(cuda_kernels, multi_tensor_updates_compile) {
   std::string why;
   if (!cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
   std::vector<KernelSource> sources{
-      cuda::generate_multi_tensor(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
+      cuda::generate_multi_tensor(
+          multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
       cuda::generate_multi_tensor(multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
-      cuda::generate_multi_tensor(gated_body(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
-                                             {DType::f32, DType::f32}))};
+      cuda::generate_multi_tensor(
+          gated_body(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
+                     {DType::f32, DType::f32}))};
   EXPECT_GT(cuda::compile_cubin(cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 
 // Every chunk has one lane, every row one team, and no form depends on anything but the two sizes.
 TEST(cuda_kernels, forms_cover_the_space) {
   for (int64_t rows : {1, 2, 3, 31, 64, 1000, 4096, 65536, 1 << 20})
-    for (int64_t columns : {0, 1, 2, 3, 8, 31, 64, 77, 768, 1001, 1024, 1025, 1600, 3072, 4096, 6400, 8192, 12288, 50257, 50304, 1 << 20}) {
+    for (int64_t columns : {0,    1,    2,    3,    8,    31,   64,    77,    768,   1001,   1024,
+                            1025, 1600, 3072, 4096, 6400, 8192, 12288, 50257, 50304, 1 << 20}) {
       auto form = cuda::form_of(rows, columns);
       EXPECT_EQ(form.chunks * form.width, columns);
       EXPECT_GE(static_cast<int64_t>(form.lanes) * form.steps, form.chunks) << columns;

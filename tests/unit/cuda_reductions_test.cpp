@@ -1,4 +1,5 @@
-// The kernels of the GPU's Reductions compile, for every kind of tree; their tables fit in a kernel's parameters.
+// The kernels of the GPU's Reductions compile, for every kind of tree; their tables fit in a kernel's
+// parameters.
 #include <gtest/gtest.h>
 
 #include "compiler/codegen/cuda/nvrtc.h"
@@ -13,8 +14,10 @@ TEST(CudaReductions, KernelsCompile) {
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
   for (const char* target : {"sm_80", "sm_90"}) {
     EXPECT_GT(compile_cubin(reductions_source(), target).size(), 1000u);
-    for (const std::vector<int>& merges : std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
-      for (const std::vector<bool>& halves : std::vector<std::vector<bool>>{{}, {true}, {false, true}, std::vector<bool>(merges.size(), true)}) {
+    for (const std::vector<int>& merges :
+         std::vector<std::vector<int>>{{0}, {0, 1}, {0, 1, 1}, {0, 1, 0, 2, 0, 1, 0, 3}})
+      for (const std::vector<bool>& halves : std::vector<std::vector<bool>>{
+               {}, {true}, {false, true}, std::vector<bool>(merges.size(), true)}) {
         if (halves.size() > merges.size()) continue;
         EXPECT_GT(compile_cubin(sum_source(merges, halves), target).size(), 1000u);
       }
@@ -22,9 +25,12 @@ TEST(CudaReductions, KernelsCompile) {
 }
 
 TEST(CudaReductions, TheTreeIsWrittenAsDocumented) {
-  EXPECT_NE(sum_source({0, 1, 0, 2}).find("#define LS_TREE(c) ((x[0].c + x[1].c) + (x[2].c + x[3].c))\n"), std::string::npos);
-  EXPECT_NE(sum_source({0, 1, 1}).find("#define LS_TREE(c) ((x[0].c + x[1].c) + x[2].c)\n"), std::string::npos);
-  EXPECT_NE(sum_source({0, 0, 2}).find("#define LS_TREE(c) (x[0].c + (x[1].c + x[2].c))\n"), std::string::npos);
+  EXPECT_NE(sum_source({0, 1, 0, 2}).find("#define LS_TREE(c) ((x[0].c + x[1].c) + (x[2].c + x[3].c))\n"),
+            std::string::npos);
+  EXPECT_NE(sum_source({0, 1, 1}).find("#define LS_TREE(c) ((x[0].c + x[1].c) + x[2].c)\n"),
+            std::string::npos);
+  EXPECT_NE(sum_source({0, 0, 2}).find("#define LS_TREE(c) (x[0].c + (x[1].c + x[2].c))\n"),
+            std::string::npos);
   for (const std::vector<int>& merges : std::vector<std::vector<int>>{{}, {0, 0}, {1, 0}, {0, 2}})
     EXPECT_THROW(sum_source(merges), InternalError);
 }

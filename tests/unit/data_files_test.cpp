@@ -18,7 +18,8 @@ using Names = std::vector<std::string>;
 
 Names names_of(const ScratchFolder& folder, const FileList& list) {
   Names out;
-  for (const auto& file : list.files) out.push_back(std::filesystem::path(file).lexically_relative(folder.path("")).string());
+  for (const auto& file : list.files)
+    out.push_back(std::filesystem::path(file).lexically_relative(folder.path("")).string());
   return out;
 }
 Names find(const ScratchFolder& folder, const Names& relative, const std::string& extension = "") {
@@ -29,14 +30,16 @@ Names find(const ScratchFolder& folder, const Names& relative, const std::string
 
 struct Tree : ScratchFolder {
   Tree() {
-    for (const char* name : {"b.txt", "a.txt", "note.md", "sub/c.txt", "sub/deep/d.txt", "sub/deep/e.bin", ".hidden", ".git/f.txt"})
+    for (const char* name : {"b.txt", "a.txt", "note.md", "sub/c.txt", "sub/deep/d.txt", "sub/deep/e.bin",
+                             ".hidden", ".git/f.txt"})
       write(name, "text");
   }
 };
 
 TEST(FindFiles, folder_is_taken_recursively_in_the_order_of_paths) {
   Tree tree;
-  EXPECT_EQ(find(tree, {""}), (Names{"a.txt", "b.txt", "note.md", "sub/c.txt", "sub/deep/d.txt", "sub/deep/e.bin"}));
+  EXPECT_EQ(find(tree, {""}),
+            (Names{"a.txt", "b.txt", "note.md", "sub/c.txt", "sub/deep/d.txt", "sub/deep/e.bin"}));
   EXPECT_EQ(find(tree, {"sub"}, ".bin"), (Names{"sub/deep/e.bin"}));
   EXPECT_EQ(find(tree, {".hidden"}), (Names{".hidden"}));  // named, so taken
   EXPECT_EQ(find_files({tree.path("")}, "").hidden, 2);
@@ -44,7 +47,8 @@ TEST(FindFiles, folder_is_taken_recursively_in_the_order_of_paths) {
 
 TEST(FindFiles, entries_keep_their_order_and_a_file_is_taken_once) {
   Tree tree;
-  EXPECT_EQ(find(tree, {"sub/c.txt", "a.txt", "sub", "a.txt"}), (Names{"sub/c.txt", "a.txt", "sub/deep/d.txt", "sub/deep/e.bin"}));
+  EXPECT_EQ(find(tree, {"sub/c.txt", "a.txt", "sub", "a.txt"}),
+            (Names{"sub/c.txt", "a.txt", "sub/deep/d.txt", "sub/deep/e.bin"}));
   EXPECT_EQ(find_files({tree.path("a.txt"), tree.path("sub/../a.txt")}, "").duplicates, 1);
 }
 
@@ -56,7 +60,8 @@ TEST(FindFiles, patterns) {
   EXPECT_EQ(find(tree, {"**/*.txt"}), (Names{"a.txt", "b.txt", "sub/c.txt", "sub/deep/d.txt"}));
   EXPECT_EQ(find(tree, {"sub/**/d.txt"}), (Names{"sub/deep/d.txt"}));
   EXPECT_EQ(find(tree, {"sub/**"}), (Names{"sub/c.txt", "sub/deep/d.txt", "sub/deep/e.bin"}));
-  EXPECT_EQ(find(tree, {"s*/deep"}), (Names{"sub/deep/d.txt", "sub/deep/e.bin"}));  // a folder that matches is taken recursively
+  EXPECT_EQ(find(tree, {"s*/deep"}),
+            (Names{"sub/deep/d.txt", "sub/deep/e.bin"}));  // a folder that matches is taken recursively
   EXPECT_EQ(find(tree, {"*/*/*.bin"}), (Names{"sub/deep/e.bin"}));
   EXPECT_EQ(find(tree, {".*"}), (Names{".git/f.txt", ".hidden"}));
 }
@@ -132,7 +137,8 @@ TEST(Permuted, large_counts_stay_in_range_and_apart) {
 
 TEST(Permuted, every_arrangement_of_three_occurs_about_equally_often) {
   std::map<std::vector<int64_t>, int> times;
-  for (uint64_t seed = 0; seed < 600; ++seed) ++times[{permuted(0, 3, seed, 0), permuted(1, 3, seed, 0), permuted(2, 3, seed, 0)}];
+  for (uint64_t seed = 0; seed < 600; ++seed)
+    ++times[{permuted(0, 3, seed, 0), permuted(1, 3, seed, 0), permuted(2, 3, seed, 0)}];
   EXPECT_EQ(times.size(), 6u);
   for (const auto& [order, count] : times) EXPECT_NEAR(count, 100, 50);
 }

@@ -28,8 +28,10 @@ std::vector<uint16_t> counting(int64_t count) {
 struct Samples {
   std::vector<int32_t> ids, targets;
 };
-Samples fill(const Dataset& data, int64_t context, int64_t step, int64_t global, int64_t first, int64_t count) {
-  Samples out{std::vector<int32_t>(static_cast<size_t>(count * context)), std::vector<int32_t>(static_cast<size_t>(count * context))};
+Samples fill(const Dataset& data, int64_t context, int64_t step, int64_t global, int64_t first,
+             int64_t count) {
+  Samples out{std::vector<int32_t>(static_cast<size_t>(count * context)),
+              std::vector<int32_t>(static_cast<size_t>(count * context))};
   data.fill(step, global, first, count, out.ids.data(), out.targets.data());
   return out;
 }
@@ -119,7 +121,8 @@ TEST(Dataset, samples_do_not_depend_on_how_a_step_is_divided) {
     EXPECT_EQ(parts.targets, whole.targets) << ranks;
   }
   EXPECT_EQ(fill(data, 9, 0, 34, 17 * 2, 0).ids.size(), 0u);
-  EXPECT_EQ(fill(data, 9, 1, 204, 0, 12).ids, whole.ids);  // the same global indices under another global batch
+  EXPECT_EQ(fill(data, 9, 1, 204, 0, 12).ids,
+            whole.ids);  // the same global indices under another global batch
 }
 
 TEST(Dataset, streams_join_the_parts_of_the_files) {
@@ -201,9 +204,7 @@ TEST(Dataset, fingerprint_follows_content_and_names_but_not_the_folder) {
 TEST(Dataset, fingerprint_is_of_every_byte) {
   ScratchFolder folder;
   std::string text(3 << 20, 'a');
-  auto of = [&] {
-    return Dataset({.paths = {folder.write("t.txt", text)}, .context = 2});
-  };
+  auto of = [&] { return Dataset({.paths = {folder.write("t.txt", text)}, .context = 2}); };
   const std::string before = of().fingerprint();
   EXPECT_EQ(of().read_as(), "read whole");
   for (size_t at : {size_t{70000}, text.size() / 2, text.size() - 70000}) {
@@ -215,17 +216,20 @@ TEST(Dataset, fingerprint_is_of_every_byte) {
   const DataFile file = of().contents().at(0);
   EXPECT_EQ(file.name, "t.txt");
   EXPECT_EQ(file.tokens, 3 << 20);
-  EXPECT_EQ(of().files(), std::vector<std::string>{str("t.txt, 3145728 tokens, fingerprint ", file.fingerprint)});
+  EXPECT_EQ(of().files(),
+            std::vector<std::string>{str("t.txt, 3145728 tokens, fingerprint ", file.fingerprint)});
 }
 
-// What was found is kept by path, inode, size and times; whatever of these is another makes the file be read again.
+// What was found is kept by path, inode, size and times; whatever of these is another makes the file be read
+// again.
 TEST(Dataset, a_file_is_read_once_until_it_changes) {
   ScratchFolder folder;
   const std::string path = folder.write("t.bin", counting(3 << 20)), cache = folder.path("cache/data");
-  auto age = [](const std::string& file) {  // what was written just now is read again anyway, so it is made older
-    timespec times[2] = {{1000000000, 7}, {1000000000, 7}};
-    ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
-  };
+  auto age =
+      [](const std::string& file) {  // what was written just now is read again anyway, so it is made older
+        timespec times[2] = {{1000000000, 7}, {1000000000, 7}};
+        ASSERT_EQ(::utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+      };
   int64_t read = 0;
   auto found = [&](const std::string& file, int64_t stride = 0) {
     read = 0;
@@ -248,7 +252,7 @@ TEST(Dataset, a_file_is_read_once_until_it_changes) {
   EXPECT_NE(found(path, 16 << 20).content, first.content) << "read in blocks it is another question";
 
   for (const auto& entry : std::filesystem::directory_iterator(cache)) {
-    struct stat info {};
+    struct stat info{};
     ASSERT_EQ(::stat(entry.path().c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777, 0600u);
     EXPECT_EQ(::truncate(entry.path().c_str(), info.st_size - 3), 0);  // torn
@@ -275,21 +279,25 @@ TEST(Dataset, the_largest_token_of_each_width_and_behind_a_header) {
   const Scan text = scan(Source::text(folder.write("t.txt", "abzc")), {});
   EXPECT_EQ(text.largest, 'z');
   EXPECT_EQ(text.at, 2);
-  const Scan wide = scan(Source::stored(folder.write("w.bin", std::vector<uint32_t>{1, 0xfffffff0u, 7, 0xfffffff0u}), 4), {});
+  const Scan wide = scan(
+      Source::stored(folder.write("w.bin", std::vector<uint32_t>{1, 0xfffffff0u, 7, 0xfffffff0u}), 4), {});
   EXPECT_EQ(wide.largest, 0xfffffff0u);
   EXPECT_EQ(wide.at, 1);
   std::vector<int32_t> header(256, 0);
   header[0] = 20240520, header[1] = 1, header[2] = 3;
   std::vector<uint16_t> tokens{5, 9, 2};
-  const std::string file = std::string(reinterpret_cast<const char*>(header.data()), 1024) + std::string(reinterpret_cast<const char*>(tokens.data()), 6);
+  const std::string file = std::string(reinterpret_cast<const char*>(header.data()), 1024) +
+                           std::string(reinterpret_cast<const char*>(tokens.data()), 6);
   const Scan behind = scan(Source::stored(folder.write("h.bin", file), 2), {});
   EXPECT_EQ(behind.largest, 9u);
   EXPECT_EQ(behind.at, 1);
   const Scan none = scan(Source::stored(folder.write("z.bin", std::vector<uint16_t>{0, 0}), 2), {});
   EXPECT_EQ(none.largest, 0u);
   EXPECT_EQ(none.at, 0);
-  EXPECT_EQ(scan_plan(int64_t{1} << 40, int64_t{16} << 30).text(), "read in blocks of 64.00 KiB every 16.00 MiB");
-  EXPECT_EQ(scan_plan(int64_t{1} << 44, int64_t{16} << 30).text(), "read in blocks of 64.00 KiB every 256.00 MiB");
+  EXPECT_EQ(scan_plan(int64_t{1} << 40, int64_t{16} << 30).text(),
+            "read in blocks of 64.00 KiB every 16.00 MiB");
+  EXPECT_EQ(scan_plan(int64_t{1} << 44, int64_t{16} << 30).text(),
+            "read in blocks of 64.00 KiB every 256.00 MiB");
   EXPECT_EQ(scan_plan(10, 10).text(), "read whole");
 }
 
@@ -298,7 +306,8 @@ TEST(Dataset, fortunes_are_read_once) {
   if (!std::filesystem::is_directory(fortunes)) GTEST_SKIP() << "package fortunes is not installed";
   int64_t bytes = 0;  // the text files: neither links nor indices
   for (const auto& entry : std::filesystem::directory_iterator(fortunes))
-    if (!entry.is_symlink() && entry.path().extension() != ".dat") bytes += static_cast<int64_t>(entry.file_size());
+    if (!entry.is_symlink() && entry.path().extension() != ".dat")
+      bytes += static_cast<int64_t>(entry.file_size());
   Dataset data({.paths = {fortunes}, .validation = 0.05, .context = 128});
   EXPECT_EQ(data.tokens() + data.validation_tokens(), bytes);
   EXPECT_NEAR(static_cast<double>(data.validation_tokens()), 0.05 * static_cast<double>(bytes), 50);

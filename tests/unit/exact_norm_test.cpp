@@ -72,7 +72,8 @@ TEST(ExactNorm, NoOrderAndNoCutChangesAWord) {
   std::mt19937 random(5);
   std::vector<double> values;
   for (int i = 0; i < 3000; ++i)
-    values.push_back(std::ldexp(std::generate_canonical<double, 53>(random), static_cast<int>(random() % 250) - 140));
+    values.push_back(
+        std::ldexp(std::generate_canonical<double, 53>(random), static_cast<int>(random() % 250) - 140));
   const Limbs want = sum_of(values);
   const double plain = std::accumulate(values.begin(), values.end(), 0.0);
   bool plain_differs = false;
@@ -112,7 +113,8 @@ TEST(ExactNorm, BelowTheWindowIsCutOffPerValue) {
   EXPECT_EQ(sum_of({0x1p-151, 0x1p-151}).total(), 0);
   EXPECT_EQ(sum_of({0x1.8p-150}).total(), 0x1p-150);
   EXPECT_EQ(sum_of({0x1.fffffffffffffp-99}).total(), 0x1.ffffffffffffep-99);
-  EXPECT_EQ(sum_of({0x1p-298, std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::min()}), Limbs{});
+  EXPECT_EQ(sum_of({0x1p-298, std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::min()}),
+            Limbs{});
 }
 
 TEST(ExactNorm, AboveTheWindowIsInf) {
@@ -147,7 +149,8 @@ TEST(ExactNorm, ManyAddsCarryInTime) {
   const double value = std::ldexp(static_cast<double>((int64_t{1} << 53) - 1), -150);
   Limbs sum;
   for (int64_t i = 0; i < count; ++i) sum.add(value);
-  unsigned __int128 want = static_cast<unsigned __int128>((int64_t{1} << 53) - 1) * static_cast<unsigned __int128>(count);
+  unsigned __int128 want =
+      static_cast<unsigned __int128>((int64_t{1} << 53) - 1) * static_cast<unsigned __int128>(count);
   EXPECT_EQ(sum.total(), std::ldexp(static_cast<double>(want), -150));
 }
 

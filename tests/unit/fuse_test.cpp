@@ -1,4 +1,5 @@
-// Fusion: groups as the golden texts say, and the same bits with and without it, on any number of threads and any instruction set.
+// Fusion: groups as the golden texts say, and the same bits with and without it, on any number of threads and
+// any instruction set.
 #include "compiler/schedule/fuse.h"
 
 #include <algorithm>
@@ -13,7 +14,9 @@ namespace {
 
 std::vector<HostTensor> inputs_for(const Graph& graph, uint64_t stream) {
   std::vector<HostTensor> out;
-  for (const auto& input : graph.inputs) out.push_back(random_tensor(graph[input.value].dtype, graph[input.value].shape, stream++, 0.2, 2.0, 0, 5));
+  for (const auto& input : graph.inputs)
+    out.push_back(
+        random_tensor(graph[input.value].dtype, graph[input.value].shape, stream++, 0.2, 2.0, 0, 5));
   return out;
 }
 
@@ -42,10 +45,13 @@ TEST(fuse, has_the_same_bits_on_and_off_on_any_threads_and_instruction_set) {
       if (first.size() <= k) {
         auto want = evaluate(cases[k].graph, inputs);
         first.push_back(run_graph(on[k], library, inputs));
-        for (size_t i = 0; i < want.size(); ++i) expect_near(first[k][i], want[i], str(cases[k].name, " output ", i), cases[k].scale);
+        for (size_t i = 0; i < want.size(); ++i)
+          expect_near(first[k][i], want[i], str(cases[k].name, " output ", i), cases[k].scale);
       }
       auto expect_same = [&](const std::vector<HostTensor>& got, const std::string& how) {
-        for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(same_bytes(got[i], first[k][i])) << cases[k].name << " output " << i << ", " << isa << ", " << how;
+        for (size_t i = 0; i < got.size(); ++i)
+          EXPECT_TRUE(same_bytes(got[i], first[k][i]))
+              << cases[k].name << " output " << i << ", " << isa << ", " << how;
       };
       expect_same(run_graph(on[k], library, inputs), "fused");
       expect_same(run_graph(off[k], library, inputs), "not fused");
@@ -64,7 +70,9 @@ TEST(fuse, golden_texts) {
     std::string text((std::istreambuf_iterator<char>(in)), {});
     size_t cut = text.find("\n---\n");
     ASSERT_NE(cut, std::string::npos) << entry.path();
-    EXPECT_EQ(print(fuse(decompose(parse_graph(text.substr(0, cut)), {}))), print(parse_graph(text.substr(cut + 5)))) << entry.path();
+    EXPECT_EQ(print(fuse(decompose(parse_graph(text.substr(0, cut)), {}))),
+              print(parse_graph(text.substr(cut + 5))))
+        << entry.path();
     ++seen;
   }
   EXPECT_GE(seen, 5);

@@ -1,4 +1,5 @@
-// Decisions about steps: what is not finite, what is a spike, how often is too often, and what a checkpoint keeps of it.
+// Decisions about steps: what is not finite, what is a spike, how often is too often, and what a checkpoint
+// keeps of it.
 #include "launcher/worker/guard.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,11 @@ namespace {
 using Action = StepGuard::Action;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
-TrainConfig config_of(const std::string& on_nonfinite, const std::string& on_spike = "warn", int64_t limit = 3, int64_t window = 20) {
+TrainConfig config_of(const std::string& on_nonfinite, const std::string& on_spike = "warn",
+                      int64_t limit = 3, int64_t window = 20) {
   TrainConfig config;
-  config.on_nonfinite = on_nonfinite, config.on_spike = on_spike, config.nonfinite_limit = limit, config.spike_window = window;
+  config.on_nonfinite = on_nonfinite, config.on_spike = on_spike, config.nonfinite_limit = limit,
+  config.spike_window = window;
   return config;
 }
 void go_on(StepGuard& guard, int64_t from, int64_t to) {
@@ -25,7 +28,8 @@ void go_on(StepGuard& guard, int64_t from, int64_t to) {
 }
 
 TEST(Guard, WhatIsNotFiniteDoesWhatTheKeySays) {
-  for (auto [word, action] : {std::pair("stop", Action::stop), {"skip", Action::skip}, {"rewind", Action::rewind}})
+  for (auto [word, action] :
+       {std::pair("stop", Action::stop), {"skip", Action::skip}, {"rewind", Action::rewind}})
     for (auto [loss, norm] : {std::pair(kNan, 1.0f), {1.0f, kInf}, {-kNan, kNan}, {kInf, 0.0f}}) {
       const TrainConfig config = config_of(word);
       StepGuard guard(config);
@@ -47,7 +51,9 @@ TEST(Guard, SkipsInARowAreBounded) {
   EXPECT_EQ(guard.json()["passed_over"], Json::parse("[[1,3],[5,7]]"));
   const auto last = guard.judge(8, kNan, 1);
   EXPECT_EQ(last.action, Action::stop);
-  EXPECT_EQ(last.words, "the loss is nan and the gradient norm is 1; 3 steps before it were passed over (train.nonfinite_limit)");
+  EXPECT_EQ(last.words,
+            "the loss is nan and the gradient norm is 1; 3 steps before it were passed over "
+            "(train.nonfinite_limit)");
 }
 
 TEST(Guard, RewindsToOneCheckpointAreBounded) {
@@ -76,7 +82,8 @@ TEST(Guard, AStateThatIsNotFiniteCannotBeSkipped) {
   const auto finding = StepGuard(skip).judge_state("w is nan");
   EXPECT_EQ(finding.action, Action::stop);
   EXPECT_EQ(finding.words,
-            "w is nan; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the last checkpoint");
+            "w is nan; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the "
+            "last checkpoint");
 }
 
 TEST(Guard, SpikesAreToldOnceAWindow) {
@@ -89,9 +96,9 @@ TEST(Guard, SpikesAreToldOnceAWindow) {
   EXPECT_EQ(finding.words, "the gradient norm is 11, 11 times its median of the last 16 steps");
   EXPECT_EQ(guard.judge(18, 2, 12).words, "");
   go_on(guard, 19, 40);
-  EXPECT_EQ(
-      guard.judge(41, 30, 12).words,
-      "the loss is 30, 15 times its median of the last 20 steps, and the gradient norm is 12, 12 times its median of the last 20 steps");
+  EXPECT_EQ(guard.judge(41, 30, 12).words,
+            "the loss is 30, 15 times its median of the last 20 steps, and the gradient norm is 12, 12 times "
+            "its median of the last 20 steps");
   const TrainConfig off = config_of("stop", "off");
   StepGuard silent(off);
   go_on(silent, 1, 20);
@@ -121,7 +128,8 @@ TEST(Guard, LimitsAreThoseOfTheJudgement) {
 TEST(Guard, ACheckpointKeepsWhatDecides) {
   const TrainConfig config = config_of("skip", "skip");
   StepGuard guard(config), other(config);
-  for (int64_t i = 1; i <= 30; ++i) guard.judge(i, 2 + 0.1f * static_cast<float>(i % 7), 1 + 0.3f * static_cast<float>(i % 5));
+  for (int64_t i = 1; i <= 30; ++i)
+    guard.judge(i, 2 + 0.1f * static_cast<float>(i % 7), 1 + 0.3f * static_cast<float>(i % 5));
   guard.judge(31, kNan, 1);
   other.restore(Json::parse(guard.json().dump()));
   EXPECT_EQ(other.json(), guard.json());

@@ -25,7 +25,8 @@ class Host : public ::testing::Test {
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 TEST_F(Host, WhatIsAvailableWithSwap) {
-  file("proc/meminfo", "MemTotal: 9000000 kB\nMemFree: 1 kB\nMemAvailable:    2097152 kB\nSwapFree:   1048576 kB\n");
+  file("proc/meminfo",
+       "MemTotal: 9000000 kB\nMemFree: 1 kB\nMemAvailable:    2097152 kB\nSwapFree:   1048576 kB\n");
   EXPECT_EQ(found().bytes, 3 * kGiB);
   EXPECT_EQ(found().source, "MemAvailable and SwapFree of /proc/meminfo");
 }
@@ -56,8 +57,10 @@ TEST_F(Host, WordsOfTheRefusalAndTheVariable) {
   needs.parts = {{"weights", 3 * kGiB}, {"moments", 6 * kGiB}, {"driver and libraries", 8 * kGiB, true}};
   EXPECT_EQ(does_not_fit_host("big", 2, needs, {18 * kGiB, "somebody"}), "");  // exact parts alone
   EXPECT_EQ(does_not_fit_host("big", 2, needs, {17 * kGiB, "somebody"}),
-            "big does not fit on this host: 2 ranks need 18.00 GiB together, 9.00 GiB each, most of it for moments (6.00 GiB); there are 17.00 GiB (somebody). Choose a "
-            "smaller model or batch.micro, fewer ranks, the mesh dim dp_shard, compile.memory_budget, or more memory; trainrun plan prints the parts");
+            "big does not fit on this host: 2 ranks need 18.00 GiB together, 9.00 GiB each, most of it for "
+            "moments (6.00 GiB); there are 17.00 GiB (somebody). Choose a "
+            "smaller model or batch.micro, fewer ranks, the mesh dim dp_shard, compile.memory_budget, or "
+            "more memory; trainrun plan prints the parts");
   EXPECT_EQ(does_not_fit_host("big", 1, needs, {0, ""}), "");  // not known
   setenv("LOCKSTEP_MEMORY", "1.5GiB", 1);
   EXPECT_EQ(host_memory().bytes, 3 * kGiB / 2);

@@ -55,21 +55,25 @@ TEST(Ir, PrintIsTheInverseOfParse) {
 }
 
 TEST(Ir, ValueIdsMayBeAnyNumbers) {
-  Graph graph = parse_graph("graph [tp=1] { in value \"x\" %70 f32[2] %3 f32[2] = exp(%70) out value \"y\" %3 }");
-  EXPECT_EQ(print(graph), "graph [tp=1] {\n  in value \"x\" %0 f32[2]\n  %1 f32[2] = exp(%0)\n  out value \"y\" %1\n}\n");
+  Graph graph =
+      parse_graph("graph [tp=1] { in value \"x\" %70 f32[2] %3 f32[2] = exp(%70) out value \"y\" %3 }");
+  EXPECT_EQ(print(graph),
+            "graph [tp=1] {\n  in value \"x\" %0 f32[2]\n  %1 f32[2] = exp(%0)\n  out value \"y\" %1\n}\n");
 }
 
 TEST(Ir, SpecialNumbersSurvive) {
-  for (double value : {0.0, -0.0, 1.0 / 3, 1e300, 5e-324, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
-                       std::nan("")}) {
+  for (double value : {0.0, -0.0, 1.0 / 3, 1e300, 5e-324, std::numeric_limits<double>::infinity(),
+                       -std::numeric_limits<double>::infinity(), std::nan("")}) {
     Graph graph;
-    ValueId x = graph.append("full", {}, {{"shape", Shape{2}}, {"value", value}, {"dtype", DType::f32}}, {{DType::f32, {2}}})[0];
+    ValueId x = graph.append("full", {}, {{"shape", Shape{2}}, {"value", value}, {"dtype", DType::f32}},
+                             {{DType::f32, {2}}})[0];
     graph.add_output(OutputKind::value, "y", x);
     double back = parse_graph(print(graph)).nodes[0].attrs.number("value");
     if (std::isnan(value))
       EXPECT_TRUE(std::isnan(back));
     else
-      EXPECT_TRUE(back == value && std::signbit(back) == std::signbit(value)) << value << " came back as " << back;
+      EXPECT_TRUE(back == value && std::signbit(back) == std::signbit(value))
+          << value << " came back as " << back;
   }
 }
 
@@ -78,12 +82,16 @@ void expect_parse_error(const std::string& text, const std::string& words) {
   try {
     parse_graph(text);
     ADD_FAILURE() << "accepted";
-  } catch (const UserError& error) { EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what(); }
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  }
 }
 TEST(Ir, ParseErrorsNameLineAndColumn) {
   expect_parse_error("", "graph text, line 1, column 1: expected \"graph\"");
-  expect_parse_error("graph [tp=1] {\n  %1 f32[2] = exp(%0)\n}", "line 2, column 21: %0 is read before it is made");
-  expect_parse_error("graph [tp=1] {\n  in value \"x\" %0 f32[2]\n  in value \"y\" %0 f32[2]\n}", "%0 is made twice");
+  expect_parse_error("graph [tp=1] {\n  %1 f32[2] = exp(%0)\n}",
+                     "line 2, column 21: %0 is read before it is made");
+  expect_parse_error("graph [tp=1] {\n  in value \"x\" %0 f32[2]\n  in value \"y\" %0 f32[2]\n}",
+                     "%0 is made twice");
   expect_parse_error("graph [tp=1] { in value \"x\" %0 f33[2] }", "unknown dtype \"f33\"");
   expect_parse_error("graph [tp=1] { in value \"x", "a quoted text does not end");
   expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2,a] }", "expected an integer");
@@ -91,8 +99,10 @@ TEST(Ir, ParseErrorsNameLineAndColumn) {
   expect_parse_error("graph [tp=1] { } more", "text after the graph");
   expect_parse_error("graph [tp=1] { = f() @ \"gpt.cpp\" \"\" }", "a source line is \"file:line\"");
   expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] {dp: Shard(0)} }", "dp");
-  expect_parse_error("graph [tp=1] { in stat \"x\" %0 f32[2] }", "\"stat\" is none of state batch scalar value");
-  expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] out metrics \"x\" %0 }", "\"metrics\" is none of state metric value");
+  expect_parse_error("graph [tp=1] { in stat \"x\" %0 f32[2] }",
+                     "\"stat\" is none of state batch scalar value");
+  expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] out metrics \"x\" %0 }",
+                     "\"metrics\" is none of state metric value");
   expect_parse_error("graph [tp=1] { in value \"x\" %0 f32[2] {tp: Shard(0 }", "a placement does not end");
   expect_parse_error("graph [tp=1] { = f() {n=12x} }", "\"12x\" is not an integer");
   expect_parse_error("graph [tp=1] { = f() {n=99999999999999999999} }", "is not an integer");

@@ -14,7 +14,7 @@ using cpu::KernelCache;
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {
-  struct stat at {};
+  struct stat at{};
   EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
   return at.st_mode & 07777;
 }
@@ -53,9 +53,11 @@ TEST_F(kernel_cache_folder, is_private_under_every_umask) {
     EXPECT_EQ(KernelCache(folder.path("a/cache")).write("e.kernels", "machine code"), "");
     umask(before);
     for (const char* name : {"a", "a/cache"}) EXPECT_EQ(mode_of(folder.path(name)), 0700u) << mask;
-    for (const char* name : {"a/cache/key", "a/cache/e.kernels"}) EXPECT_EQ(mode_of(folder.path(name)), 0600u) << mask;
+    for (const char* name : {"a/cache/key", "a/cache/e.kernels"})
+      EXPECT_EQ(mode_of(folder.path(name)), 0600u) << mask;
     EXPECT_EQ(std::filesystem::file_size(folder.path("a/cache/key")), 32u);
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path("a/cache")), {}), 2) << "nothing but key and entry";
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path("a/cache")), {}), 2)
+        << "nothing but key and entry";
   }
 }
 
@@ -64,7 +66,8 @@ TEST_F(kernel_cache_folder, takes_no_byte_that_it_did_not_seal) {
   const std::string whole = text_of(entry());
   EXPECT_EQ(read(), "machine code");
   EXPECT_EQ(warnings_.take(), "");
-  std::vector<std::string> damaged = {"", whole.substr(0, 5), whole.substr(0, whole.size() - 1), whole + "x", "x" + whole};
+  std::vector<std::string> damaged = {"", whole.substr(0, 5), whole.substr(0, whole.size() - 1), whole + "x",
+                                      "x" + whole};
   for (size_t at = 0; at < whole.size(); ++at) {
     damaged.push_back(whole);
     damaged.back()[at] = static_cast<char>(damaged.back()[at] ^ 4);
@@ -72,7 +75,9 @@ TEST_F(kernel_cache_folder, takes_no_byte_that_it_did_not_seal) {
   for (const auto& bytes : damaged) {
     folder_.write("cache/e.kernels", bytes);
     EXPECT_EQ(read(), "absent") << bytes.size();
-    expect_words(warnings_.take(), {"kernel cache: ", entry(), " is damaged, or was made under another key; it is not used, and is made again"});
+    expect_words(warnings_.take(),
+                 {"kernel cache: ", entry(),
+                  " is damaged, or was made under another key; it is not used, and is made again"});
     EXPECT_FALSE(std::filesystem::exists(entry()));
   }
   folder_.write("cache/e.kernels", whole);
@@ -84,13 +89,16 @@ TEST_F(kernel_cache_folder, takes_no_byte_that_it_did_not_seal) {
 TEST_F(kernel_cache_folder, takes_nothing_from_another_cache) {
   fill();
   KernelCache(folder_.path("theirs")).write("e.kernels", "other code");
-  std::filesystem::copy_file(folder_.path("theirs/e.kernels"), entry(), std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(folder_.path("theirs/e.kernels"), entry(),
+                             std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(read(), "absent");
   expect_words(warnings_.take(), {"was made under another key"});
   fill();
   std::filesystem::resize_file(folder_.path("cache/key"), 31);
   EXPECT_EQ(read(), "absent");
-  expect_words(warnings_.take(), {"cache/key is damaged, or was readable for others; the folder gets another key", "was made under another key"});
+  expect_words(warnings_.take(),
+               {"cache/key is damaged, or was readable for others; the folder gets another key",
+                "was made under another key"});
   fill();
   chmod(folder_.path("cache/key").c_str(), 0644);
   EXPECT_EQ(read(), "absent");
@@ -124,20 +132,25 @@ TEST_F(kernel_cache_folder, of_a_path_that_others_may_write_is_refused) {
     KernelCache cache(dir());
     ADD_FAILURE() << "no UserError";
   } catch (const UserError& error) {
-    expect_words(error.what(), {"the kernel cache " + dir() + ", is not used: " + folder_.path("") + " is writable for every user", "mode 0777",
-                                "chmod go-w", "Code out of it would run as you: name a folder of your own"});
+    expect_words(
+        error.what(),
+        {"the kernel cache " + dir() + ", is not used: " + folder_.path("") + " is writable for every user",
+         "mode 0777", "chmod go-w", "Code out of it would run as you: name a folder of your own"});
   }
   expect_words(in_own_process({{"LOCKSTEP_CACHE", dir()}}, [] { return KernelCache().dir(); }),
-               {"UserError: the kernel cache of LOCKSTEP_CACHE, ", "set LOCKSTEP_CACHE to a folder of your own, or unset it"});
+               {"UserError: the kernel cache of LOCKSTEP_CACHE, ",
+                "set LOCKSTEP_CACHE to a folder of your own, or unset it"});
   // The default folder is left alone, and the run goes on without one.
   expect_words(in_own_process({{"LOCKSTEP_CACHE", ""}, {"XDG_CACHE_HOME", folder_.path("x")}},
                               [] {
                                 std::string said;
                                 logs::set_sink([&](int, const std::string& line) { said += line; });
                                 KernelCache cache, again;
-                                return str(said, "|", cache.write("e.kernels", "code"), "|", cache.read("e.kernels").value_or("absent"));
+                                return str(said, "|", cache.write("e.kernels", "code"), "|",
+                                           cache.read("e.kernels").value_or("absent"));
                               }),
-               {"x/lockstep is not used: ", "kernels are compiled in every run. Set LOCKSTEP_CACHE to a folder of your own||absent"});
+               {"x/lockstep is not used: ",
+                "kernels are compiled in every run. Set LOCKSTEP_CACHE to a folder of your own||absent"});
   EXPECT_FALSE(std::filesystem::exists(folder_.path("x")));
   chmod(folder_.path("").c_str(), 0700);
 }

@@ -18,10 +18,13 @@
 
 namespace lockstep {
 
-inline std::vector<HostTensor> run_kernel(const KernelLibrary& library, const std::string& name, const Graph& body, const std::vector<HostTensor>& inputs, int threads = 1) {
+inline std::vector<HostTensor> run_kernel(const KernelLibrary& library, const std::string& name,
+                                          const Graph& body, const std::vector<HostTensor>& inputs,
+                                          int threads = 1) {
   std::vector<HostTensor> outputs;
   std::vector<void*> args;
-  for (const auto& input : inputs) args.push_back(const_cast<void*>(static_cast<const void*>(input.data.data())));
+  for (const auto& input : inputs)
+    args.push_back(const_cast<void*>(static_cast<const void*>(input.data.data())));
   for (const auto& output : body.outputs) {
     outputs.push_back(make_tensor(body[output.value].dtype, body[output.value].shape));
     args.push_back(outputs.back().data.data());
@@ -31,33 +34,44 @@ inline std::vector<HostTensor> run_kernel(const KernelLibrary& library, const st
 }
 
 // Uniform in [lo, hi] (floats), in [int_lo, int_hi) (integers), a coin (bool).
-inline HostTensor random_tensor(DType dtype, const Shape& shape, uint64_t stream, double lo = -2, double hi = 2, int64_t int_lo = 0, int64_t int_hi = 4) {
+inline HostTensor random_tensor(DType dtype, const Shape& shape, uint64_t stream, double lo = -2,
+                                double hi = 2, int64_t int_lo = 0, int64_t int_hi = 4) {
   HostTensor out = make_tensor(dtype, shape);
   for (int64_t i = 0; i < out.size(); ++i) {
     double u = philox::uniform(philox::bits(7, stream, 0, static_cast<uint64_t>(i)));
-    if (dtype == DType::boolean) out.set_int_at(i, u < 0.5);
-    else if (is_float(dtype)) out.set(i, lo + (hi - lo) * u);
-    else out.set_int_at(i, int_lo + static_cast<int64_t>(u * static_cast<double>(int_hi - int_lo)));
+    if (dtype == DType::boolean)
+      out.set_int_at(i, u < 0.5);
+    else if (is_float(dtype))
+      out.set(i, lo + (hi - lo) * u);
+    else
+      out.set_int_at(i, int_lo + static_cast<int64_t>(u * static_cast<double>(int_hi - int_lo)));
   }
   return out;
 }
 
 inline double tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f64: return 1e-12;
-    case DType::bf16: return 1.6e-2;
-    case DType::f16: return 2e-3;
-    default: return 4e-6;
+    case DType::f64:
+      return 1e-12;
+    case DType::bf16:
+      return 1.6e-2;
+    case DType::f16:
+      return 2e-3;
+    default:
+      return 4e-6;
   }
 }
 
-inline void expect_near(const HostTensor& got, const HostTensor& want, const std::string& what, double scale = 1) {
+inline void expect_near(const HostTensor& got, const HostTensor& want, const std::string& what,
+                        double scale = 1) {
   ASSERT_EQ(got.dtype, want.dtype) << what;
   ASSERT_EQ(got.shape, want.shape) << what;
   int shown = 0;
   for (int64_t i = 0; i < got.size() && shown < 3; ++i) {
     if (!is_float(got.dtype)) {
-      if (got.int_at(i) != want.int_at(i)) ADD_FAILURE() << what << " element " << i << ": " << got.int_at(i) << " is not " << want.int_at(i), ++shown;
+      if (got.int_at(i) != want.int_at(i))
+        ADD_FAILURE() << what << " element " << i << ": " << got.int_at(i) << " is not " << want.int_at(i),
+            ++shown;
       continue;
     }
     double a = got.at(i), b = want.at(i), bound = tolerance(got.dtype) * scale * std::max(1.0, std::fabs(b));
@@ -74,14 +88,17 @@ inline std::vector<KernelSource> kernels_of_graph(const Graph& graph) {
   return out;
 }
 
-// Runs a graph node by node: fused nodes by their kernels, reshapes by copying, everything else by the reference evaluator.
-inline std::vector<HostTensor> run_graph(const Graph& graph, const KernelLibrary& library, const std::vector<HostTensor>& inputs, int threads = 1) {
+// Runs a graph node by node: fused nodes by their kernels, reshapes by copying, everything else by the
+// reference evaluator.
+inline std::vector<HostTensor> run_graph(const Graph& graph, const KernelLibrary& library,
+                                         const std::vector<HostTensor>& inputs, int threads = 1) {
   std::vector<HostTensor> values(graph.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
   for (const Node& node : graph.nodes) {
     std::vector<HostTensor> in;
     for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
-    auto out = node.body ? run_kernel(library, generate_kernel(*node.body).name, *node.body, in, threads) : evaluate_node(graph, node, in);
+    auto out = node.body ? run_kernel(library, generate_kernel(*node.body).name, *node.body, in, threads)
+                         : evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
   }
   std::vector<HostTensor> outputs;

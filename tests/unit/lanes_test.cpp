@@ -13,7 +13,8 @@
 namespace lockstep {
 namespace {
 
-// The definition, by itself: lanes are leaves of a tree padded to a power of two; a half without leaves is skipped.
+// The definition, by itself: lanes are leaves of a tree padded to a power of two; a half without leaves is
+// skipped.
 float padded_tree(std::span<const float> leaves, size_t first, size_t size) {
   if (size == 1) return leaves[first];
   const float left = padded_tree(leaves, first, size / 2);
@@ -24,7 +25,8 @@ float tree(std::span<const float> leaves) { return padded_tree(leaves, 0, std::b
 // A counter with its values.
 struct Stream {
   void push(LaneBlock block, float value) {
-    for (int merges = counter.push(block); merges > 0; --merges) value = values.back() + value, values.pop_back();
+    for (int merges = counter.push(block); merges > 0; --merges)
+      value = values.back() + value, values.pop_back();
     values.push_back(value);
   }
   float finish() {
@@ -56,7 +58,8 @@ float distributed(const LanePlan& plan, const std::vector<float>& lanes) {
   for (int r = 0; r < plan.ranks; ++r) {
     auto [first, count] = plan.lane_range(r);
     Stream own;
-    for (int64_t lane = first; lane < first + count; ++lane) own.push({lane, 1}, lanes[static_cast<size_t>(lane)]);
+    for (int64_t lane = first; lane < first + count; ++lane)
+      own.push({lane, 1}, lanes[static_cast<size_t>(lane)]);
     EXPECT_EQ(own.counter.blocks(), plan.blocks(r));
     for (size_t b = 0; b < own.values.size(); ++b) whole.push(own.counter.blocks()[b], own.values[b]);
   }
@@ -151,15 +154,18 @@ std::string refusal(const LanePlan& plan) {
 TEST(Lanes, RefusesWhatDoesNotDivide) {
   EXPECT_EQ(refusal({24, 8, 5, 4}), "");
   EXPECT_EQ(refusal({24, 5, 1, 0}),
-            "batch.lanes is 5, which does not divide the 24 micro-batches of a step (batch.global / batch.micro); the nearest that does is "
+            "batch.lanes is 5, which does not divide the 24 micro-batches of a step (batch.global / "
+            "batch.micro); the nearest that does is "
             "4 or 6");
+  EXPECT_EQ(refusal({24, 30, 1, 0}),
+            "batch.lanes is 30, which does not divide the 24 micro-batches of a step (batch.global / "
+            "batch.micro); the nearest that does is 24");
+  EXPECT_EQ(refusal({24, 0, 1, 0}),
+            "batch.lanes is 0, which does not divide the 24 micro-batches of a step (batch.global / "
+            "batch.micro); the nearest that does is 1");
   EXPECT_EQ(
-      refusal({24, 30, 1, 0}),
-      "batch.lanes is 30, which does not divide the 24 micro-batches of a step (batch.global / batch.micro); the nearest that does is 24");
-  EXPECT_EQ(
-      refusal({24, 0, 1, 0}),
-      "batch.lanes is 0, which does not divide the 24 micro-batches of a step (batch.global / batch.micro); the nearest that does is 1");
-  EXPECT_EQ(refusal({0, 1, 1, 0}), "a step has 0 micro-batches (batch.global / batch.micro); it needs at least 1: raise batch.global");
+      refusal({0, 1, 1, 0}),
+      "a step has 0 micro-batches (batch.global / batch.micro); it needs at least 1: raise batch.global");
   EXPECT_THROW((LanePlan{4, 4, 2, 2}.check()), InternalError);
 }
 

@@ -1,5 +1,5 @@
-// What the supervisor says of late, stopped and mistaken ranks, from records that are written by hand: which, where, once; that they have
-// come; and when the run must end.
+// What the supervisor says of late, stopped and mistaken ranks, from records that are written by hand: which,
+// where, once; that they have come; and when the run must end.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -21,13 +21,16 @@ constexpr Deadlines kThirty{30, 300};
 class Watched {
  public:
   explicit Watched(const Deadlines& deadlines = kThirty, int ranks = 3) {
-    for (int r = 0; r < ranks; ++r) of.push_back(std::make_unique<FlightRecorder>(progress_file(folder.path(""), r), r));
+    for (int r = 0; r < ranks; ++r)
+      of.push_back(std::make_unique<FlightRecorder>(progress_file(folder.path(""), r), r));
     for (auto& recorder : of) recorder->pace(Pace::steps);
     watch = std::make_unique<LateWatch>(folder.path(""), ranks, deadlines, [this](int64_t) { return state; });
   }
   static GroupIdentity world(int rank) { return identify_group("world", {0, 1, 2}, rank); }
   static GroupIdentity tp(int rank) { return identify_group("tp", {1, 2}, rank - 1); }
-  uint64_t waits(int rank, int64_t number, const char* label) { return of[rank]->started(world(rank), number, "all_reduce", label, 16); }
+  uint64_t waits(int rank, int64_t number, const char* label) {
+    return of[rank]->started(world(rank), number, "all_reduce", label, 16);
+  }
   // Looks every 50 ms until `seconds` after the beginning; what was said.
   Texts until(double seconds) {
     Texts out;
@@ -43,7 +46,8 @@ class Watched {
 };
 
 void expect_parts(const std::string& text, const Texts& parts) {
-  for (const auto& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
+  for (const auto& part : parts)
+    EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
 }
 }  // namespace
 
@@ -58,13 +62,15 @@ TEST(LateWatch, NamesTheRankWithinTwoSecondsAndWhereItIs) {
   EXPECT_EQ(run.until(1.4), Texts{});
   const Texts said = run.until(2.1);
   ASSERT_EQ(said.size(), 1u);
-  expect_parts(said[0], {"rank 2 is late: ranks 0, 1 have waited 1.", " s in all_reduce \"count\" of group world; rank 2 is at step 60",
+  expect_parts(said[0], {"rank 2 is late: ranks 0, 1 have waited 1.",
+                         " s in all_reduce \"count\" of group world; rank 2 is at step 60",
                          "; the run ends after 30 s (watch.deadline)"});
   EXPECT_EQ(run.until(8), Texts{});  // once
   EXPECT_EQ(run.watch->verdict(), "");
   waiting.push_back(run.waits(2, 1, "count"));
   for (int r = 0; r < 3; ++r) run.of[r]->ended(waiting[r], FlightState::done);
-  EXPECT_EQ(run.until(10), Texts{"all_reduce \"count\" of group world goes on: it is not waited for any more"});
+  EXPECT_EQ(run.until(10),
+            Texts{"all_reduce \"count\" of group world goes on: it is not waited for any more"});
   EXPECT_EQ(run.until(40), Texts{});
   EXPECT_EQ(run.watch->verdict(), "");
 }
@@ -76,8 +82,9 @@ TEST(LateWatch, AtTheDeadlineTheRunEndsForTheLateRank) {
   run.until(29);
   EXPECT_EQ(run.watch->verdict(), "");
   run.until(32);
-  expect_parts(run.watch->verdict(), {"rank 2 did not come to all_reduce \"count\" of group world for 30", ", where ranks 0, 1 wait",
-                                      "rank 2 is at step 7", "the deadline is 30 s (watch.deadline)"});
+  expect_parts(run.watch->verdict(),
+               {"rank 2 did not come to all_reduce \"count\" of group world for 30",
+                ", where ranks 0, 1 wait", "rank 2 is at step 7", "the deadline is 30 s (watch.deadline)"});
 }
 
 // A start, and the time around a checkpoint, has its own deadline, and a compiler's patience.
@@ -94,16 +101,17 @@ TEST(LateWatch, BeforeTheFirstStepItWaitsLonger) {
 
 TEST(LateWatch, RanksOfAGroupAreThoseOfTheRun) {
   Watched run;
-  for (int r = 1; r < 3; ++r) run.of[r]->ended(run.of[r]->started(Watched::tp(r), 0, "all_gather", "x", 8), FlightState::done);
+  for (int r = 1; r < 3; ++r)
+    run.of[r]->ended(run.of[r]->started(Watched::tp(r), 0, "all_gather", "x", 8), FlightState::done);
   run.of[2]->started(Watched::tp(2), 1, "all_gather", "y", 8);
   run.of[2]->started(Watched::tp(2), 2, "all_gather", "z", 8);  // waits behind it
   run.waits(1, 0, "elsewhere");
   const Texts said = run.until(3);
   ASSERT_EQ(said.size(), 2u);
-  expect_parts(said[0] + "\n" + said[1],
-               {"rank 1 is late: rank 2 has waited 1.",
-                "in all_gather \"y\" of group tp; rank 1 is at before the first step, in all_reduce \"elsewhere\" of group world",
-                "ranks 0, 2 are late: rank 1 has waited 1."});
+  expect_parts(said[0] + "\n" + said[1], {"rank 1 is late: rank 2 has waited 1.",
+                                          "in all_gather \"y\" of group tp; rank 1 is at before the first "
+                                          "step, in all_reduce \"elsewhere\" of group world",
+                                          "ranks 0, 2 are late: rank 1 has waited 1."});
   // Rank 1 waits itself, for rank 0: at the deadline it is not the one to blame.
   run.until(33);
   expect_parts(run.watch->verdict(), {"rank 0 did not come to all_reduce \"elsewhere\""});
@@ -125,7 +133,8 @@ TEST(LateWatch, SaysNothingWithoutRecords) {
   EXPECT_EQ(two.watch->verdict(), "");
 }
 
-// A rank whose line has left the record because it went on far is not late; where all are at it, the transfer is.
+// A rank whose line has left the record because it went on far is not late; where all are at it, the transfer
+// is.
 TEST(LateWatch, WhereAllAreAtItTheTransferStands) {
   Watched run({6, 6});
   run.waits(0, 0, "old");
@@ -133,10 +142,12 @@ TEST(LateWatch, WhereAllAreAtItTheTransferStands) {
     for (int i = 0; i <= kFlightSlots; ++i) run.of[r]->ended(run.waits(r, i, "old"), FlightState::done);
   const Texts said = run.until(3);
   ASSERT_EQ(said.size(), 1u);
-  expect_parts(said[0], {"all ranks are at all_reduce \"old\" of group world and run, but it has not completed for 1."});
+  expect_parts(
+      said[0],
+      {"all ranks are at all_reduce \"old\" of group world and run, but it has not completed for 1."});
   run.until(8);
-  expect_parts(run.watch->verdict(),
-               {"all_reduce \"old\" of group world did not complete within 6 s (watch.deadline), though all ranks are at it"});
+  expect_parts(run.watch->verdict(), {"all_reduce \"old\" of group world did not complete within 6 s "
+                                      "(watch.deadline), though all ranks are at it"});
 }
 
 // All have arrived, as the records say, and one is stopped: it is the one, and no other sentence is said.
@@ -148,14 +159,17 @@ TEST(LateWatch, AStoppedRankIsNamedAlsoWhereItHasArrived) {
   run.state = 'T';
   const Texts said = run.until(2);
   ASSERT_EQ(said.size(), 1u) << testing::PrintToString(said);
-  expect_parts(said[0],
-               {"rank 1 (process ", ") is stopped (SIGSTOP, Ctrl-Z or a debugger), at step 41, in all_reduce \"norm\" of group world",
-                "it does not go on in all_reduce \"norm\" of group world, where ranks 0, 2 wait",
-                "the run ends if it does not go on within 6 s (watch.deadline)"});
+  expect_parts(
+      said[0],
+      {"rank 1 (process ",
+       ") is stopped (SIGSTOP, Ctrl-Z or a debugger), at step 41, in all_reduce \"norm\" of group world",
+       "it does not go on in all_reduce \"norm\" of group world, where ranks 0, 2 wait",
+       "the run ends if it does not go on within 6 s (watch.deadline)"});
   EXPECT_EQ(run.until(5), Texts{});
   EXPECT_EQ(run.watch->verdict(), "");
   run.until(8);
-  expect_parts(run.watch->verdict(), {"rank 1 (process ", ") is stopped (SIGSTOP, Ctrl-Z or a debugger) for 6"});
+  expect_parts(run.watch->verdict(),
+               {"rank 1 (process ", ") is stopped (SIGSTOP, Ctrl-Z or a debugger) for 6"});
 }
 
 TEST(LateWatch, ALoneRankThatIsStoppedIsSeen) {
@@ -188,16 +202,17 @@ TEST(LateWatch, AnotherCollectiveIsFoundAndBothSitesAreNamed) {
   auto start = [&](int rank, const Collective& what, const char* label) {
     return run.of[rank]->started(Watched::world(rank), trails[rank].next(what, label), what, label);
   };
-  for (int r = 0; r < 3; ++r) run.of[r]->ended(start(r, AllReduce{&x, &x, 2, DType::i64}, "count"), FlightState::done);
+  for (int r = 0; r < 3; ++r)
+    run.of[r]->ended(start(r, AllReduce{&x, &x, 2, DType::i64}, "count"), FlightState::done);
   for (int r = 0; r < 2; ++r) start(r, AllReduce{&x, &x, 4, DType::f32}, "loss");
   run.until(1.5);
   EXPECT_EQ(run.watch->verdict(), "");
   start(2, Barrier{}, "mine");
   run.until(3);
-  EXPECT_EQ(
-      run.watch->verdict(),
-      "collective 1 of group world differs: rank 0 started all_reduce \"loss\" (f32, 4 elements, sum), rank 2 started barrier \"mine\"; "
-      "all ranks must start the same collectives in the same order");
+  EXPECT_EQ(run.watch->verdict(),
+            "collective 1 of group world differs: rank 0 started all_reduce \"loss\" (f32, 4 elements, sum), "
+            "rank 2 started barrier \"mine\"; "
+            "all ranks must start the same collectives in the same order");
 }
 
 // One that completed: other labels of equal sizes, long ago.
@@ -209,7 +224,8 @@ TEST(LateWatch, AnotherLabelIsFoundWhereNothingWaits) {
     for (int r = 0; r < 3; ++r) {
       const AllReduce what{&x, &x, 4, DType::f32};
       const char* mine = r == 1 ? other : label;
-      run.of[r]->ended(run.of[r]->started(Watched::world(r), trails[r].next(what, mine), what, mine), FlightState::done);
+      run.of[r]->ended(run.of[r]->started(Watched::world(r), trails[r].next(what, mine), what, mine),
+                       FlightState::done);
     }
   };
   all("a", "a");
@@ -218,7 +234,9 @@ TEST(LateWatch, AnotherLabelIsFoundWhereNothingWaits) {
   all("a", "b");
   for (int i = 0; i < 300; ++i) all("later", "later");
   run.until(3);
-  expect_parts(run.watch->verdict(), {"ranks 0 and 1 started different collectives of group world before number ", "LOCKSTEP_VERIFY=1"});
+  expect_parts(
+      run.watch->verdict(),
+      {"ranks 0 and 1 started different collectives of group world before number ", "LOCKSTEP_VERIFY=1"});
 }
 
 namespace {
@@ -244,8 +262,9 @@ TEST(SlowWatch, NamesRankAndFactorAfterThreeWindows) {
   Windows work(4);
   work.steps(0, 0.1, {0, 0, 0, 0});
   for (int i = 0; i < 2; ++i) EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}), Texts{});
-  EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}), Texts{"rank 3 is slow: 1.9 times the median of the other ranks over the last 120 steps "
-                                                         "(19.0 ms of its own work a step, the others 10.0)"});
+  EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}),
+            Texts{"rank 3 is slow: 1.9 times the median of the other ranks over the last 120 steps "
+                  "(19.0 ms of its own work a step, the others 10.0)"});
   EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 19}), Texts{});  // once a minute
   EXPECT_EQ(work.steps(40, 1.1, {10, 11, 10, 12}), Texts{"rank 3 keeps up with the others again"});
 }

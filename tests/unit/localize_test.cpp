@@ -18,7 +18,8 @@ TEST(Localize, ShapesFollowTheirLetters) {
 }
 
 TEST(Localize, AttributesThatNameSizes) {
-  EXPECT_EQ(localize_attrs(op_row("reshape"), {{"shape", Ints{6, 2, 2}}}, {{3, 2, 2}}).list("shape"), (Ints{3, 2, 2}));
+  EXPECT_EQ(localize_attrs(op_row("reshape"), {{"shape", Ints{6, 2, 2}}}, {{3, 2, 2}}).list("shape"),
+            (Ints{3, 2, 2}));
   Attrs slice{{"start", Ints{0, 1}}, {"limit", Ints{6, 3}}, {"step", Ints{1, 1}}};
   EXPECT_EQ(localize_attrs(op_row("slice"), slice, {{2, 2}}).list("limit"), (Ints{2, 3}));
   Attrs strided{{"start", Ints{0, 1}}, {"limit", Ints{6, 9}}, {"step", Ints{1, 3}}};
@@ -34,8 +35,10 @@ TEST(Localize, ByTheRowsOwnRule) {
   Attrs attrs{{"shape", Ints{3, 5}}, {"dims", Ints{1}}};
   const Op& row = op_row("broadcast");
   SplitRule rule = parse_split_rule(row.split({row.name, in, attrs, {}}), in, out);
-  EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.out[0][0], 2}}).list("shape"), (Ints{2, 5}));  // a new dim
-  EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.in[0][0], 1}}).list("shape"), (Ints{3, 1}));   // the input's dim
+  EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.out[0][0], 2}}).list("shape"),
+            (Ints{2, 5}));  // a new dim
+  EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.in[0][0], 1}}).list("shape"),
+            (Ints{3, 1}));  // the input's dim
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ LiveMesh paper_mesh(Shape shape, std::vector<std::string> names) {
 
 std::vector<std::string> rows_of(const MemoryNeeds& needs) {
   std::vector<std::string> out;
-  for (const auto& part : needs.parts) out.push_back(str(part.name, " ", part.bytes, part.bound ? " at most" : ""));
+  for (const auto& part : needs.parts)
+    out.push_back(str(part.name, " ", part.bytes, part.bound ? " at most" : ""));
   return out;
 }
 
@@ -27,13 +28,17 @@ TEST(MemoryNeeds, PartsOfASmallState) {
   AdamW adamw(state / "optim", {.lr = 1e-3});
   LibraryBounds bounds{.context = 100, .libraries = 20, .communicator = 1000, .workspace = 10};
   MemoryNeeds needs = device_needs(state, {.arena = 5000, .reduction = 300}, bounds);
-  EXPECT_EQ(rows_of(needs), (std::vector<std::string>{"weights 268", "moments 536", "activations 5000", "gradients 300",
-                                                      "library workspaces 10 at most", "driver and libraries 120 at most"}));
+  EXPECT_EQ(rows_of(needs),
+            (std::vector<std::string>{"weights 268", "moments 536", "activations 5000", "gradients 300",
+                                      "library workspaces 10 at most", "driver and libraries 120 at most"}));
   EXPECT_EQ(needs.total(), 268 + 536 + 5000 + 300 + 10 + 120);
   EXPECT_EQ(needs.exact(), 268 + 536 + 5000 + 300);
-  MemoryNeeds all = device_needs(state, {.arena = 5000, .copies = 134, .batches = 64, .evaluation = 700, .reduction = 300}, {0, 0, 0, 0});
-  EXPECT_EQ(rows_of(all), (std::vector<std::string>{"weights 268", "moments 536", "bf16 copies of weights 134", "activations 5000",
-                                                    "batches 64", "evaluation 700", "gradients 300"}));
+  MemoryNeeds all =
+      device_needs(state, {.arena = 5000, .copies = 134, .batches = 64, .evaluation = 700, .reduction = 300},
+                   {0, 0, 0, 0});
+  EXPECT_EQ(rows_of(all),
+            (std::vector<std::string>{"weights 268", "moments 536", "bf16 copies of weights 134",
+                                      "activations 5000", "batches 64", "evaluation 700", "gradients 300"}));
   EXPECT_EQ(all.total(), all.exact());
 }
 
@@ -41,7 +46,8 @@ TEST(MemoryNeeds, PartsOfASmallState) {
 TEST(MemoryNeeds, BoundsStandAboveWhatWasMeasured) {
   const double gib = 0x1p30;
   LibraryBounds bounds;
-  for (double measured : {27.37 - (24.77 + 0.93 + 1.39), 72.04 - (42.32 + 11.62 + 17.41), 57.72 - (29.84 + 11.10 + 16.65)})
+  for (double measured :
+       {27.37 - (24.77 + 0.93 + 1.39), 72.04 - (42.32 + 11.62 + 17.41), 57.72 - (29.84 + 11.10 + 16.65)})
     EXPECT_GT(static_cast<double>(bounds.libraries), 1.2 * measured * gib);
   EXPECT_GT(static_cast<double>(bounds.context), 0.5 * gib);
 }
@@ -52,7 +58,8 @@ TEST(MemoryNeeds, MomentsAreSharedByTheRanksAndWeightsAreNot) {
   AdamW adamw(state / "optim", {.lr = 1e-3});
   LibraryBounds bounds{.context = 0, .libraries = 0, .communicator = 1000, .workspace = 0};
   EXPECT_EQ(rows_of(device_needs(state, {}, bounds)),
-            (std::vector<std::string>{"weights 240", "moments 160", "communicators (1) 1000 at most"}));  // the fullest has 2 rows of 6
+            (std::vector<std::string>{"weights 240", "moments 160",
+                                      "communicators (1) 1000 at most"}));  // the fullest has 2 rows of 6
 }
 
 TEST(MemoryNeeds, CommunicatorsOfAMesh) {
@@ -68,7 +75,9 @@ TEST(MemoryNeeds, CommunicatorsOfAMesh) {
 }
 
 Mesh data_mesh(int64_t ranks) { return {{ranks}, {"dp_replicate"}}; }
-std::vector<Mesh> doubled(int64_t ranks) { return {data_mesh(ranks), data_mesh(2 * ranks), data_mesh(4 * ranks), data_mesh(8 * ranks)}; }
+std::vector<Mesh> doubled(int64_t ranks) {
+  return {data_mesh(ranks), data_mesh(2 * ranks), data_mesh(4 * ranks), data_mesh(8 * ranks)};
+}
 // 10 per sequence of the micro-batch, and a state of 100 shared by the ranks.
 std::optional<int64_t> bytes_of(int64_t micro, const Mesh& mesh) { return 10 * micro + 100 / mesh.size(); }
 
@@ -83,7 +92,8 @@ TEST(NearestFit, LargestDivisorOnTheSameRanksFirst) {
 TEST(NearestFit, MoreRanksWhereNoDivisorFits) {
   EXPECT_EQ(nearest_fit(1, doubled(1), 109, bytes_of), (Fit{1, 2, 60}));
   EXPECT_EQ(nearest_fit(8, doubled(1), 109, bytes_of), (Fit{4, 2, 90}));
-  EXPECT_EQ(nearest_fit(2, doubled(2), 50, bytes_of), (Fit{2, 4, 45}));  // the micro-batch itself, on more ranks
+  EXPECT_EQ(nearest_fit(2, doubled(2), 50, bytes_of),
+            (Fit{2, 4, 45}));  // the micro-batch itself, on more ranks
   EXPECT_EQ(nearest_fit(1, doubled(1), 22, bytes_of), (Fit{1, 8, 22}));
   EXPECT_EQ(nearest_fit(1, doubled(1), 21, bytes_of), std::nullopt);
 }
@@ -107,23 +117,29 @@ std::vector<std::string> words_of(const std::vector<Mesh>& meshes) {
 
 TEST(NearestFit, MeshesNearby) {
   EXPECT_EQ(words_of(nearby_meshes(data_mesh(4))),
-            (std::vector<std::string>{"[dp_replicate=4]", "[dp_replicate=2, dp_shard=2]", "[dp_replicate=1, dp_shard=4]", "[dp_replicate=8]",
-                                      "[dp_replicate=1, dp_shard=8]", "[dp_replicate=16]", "[dp_replicate=1, dp_shard=16]", "[dp_replicate=32]",
-                                      "[dp_replicate=1, dp_shard=32]"}));
+            (std::vector<std::string>{
+                "[dp_replicate=4]", "[dp_replicate=2, dp_shard=2]", "[dp_replicate=1, dp_shard=4]",
+                "[dp_replicate=8]", "[dp_replicate=1, dp_shard=8]", "[dp_replicate=16]",
+                "[dp_replicate=1, dp_shard=16]", "[dp_replicate=32]", "[dp_replicate=1, dp_shard=32]"}));
   EXPECT_EQ(words_of(nearby_meshes({{3, 2, 8}, {"dp_replicate", "dp_shard", "tp"}})),
-            (std::vector<std::string>{"[dp_replicate=3, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=6, tp=8]",
-                                      "[dp_replicate=6, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=12, tp=8]",
-                                      "[dp_replicate=12, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=24, tp=8]",
-                                      "[dp_replicate=24, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=48, tp=8]"}));
+            (std::vector<std::string>{
+                "[dp_replicate=3, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=6, tp=8]",
+                "[dp_replicate=6, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=12, tp=8]",
+                "[dp_replicate=12, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=24, tp=8]",
+                "[dp_replicate=24, dp_shard=2, tp=8]", "[dp_replicate=1, dp_shard=48, tp=8]"}));
   EXPECT_EQ(words_of(nearby_meshes({{2}, {"dp_shard"}})),
             (std::vector<std::string>{"[dp_shard=2]", "[dp_shard=4]", "[dp_shard=8]", "[dp_shard=16]"}));
 }
 
 // The same ranks with the weights split: 100 of weights shared by dp_shard alone.
 TEST(NearestFit, NamesAMeshOfOtherDims) {
-  auto split = [](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> { return 10 * micro + 100 / mesh.size("dp_shard"); };
-  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 60, split), (Fit{1, 4, 60, "[dp_replicate=2, dp_shard=2]"}));
-  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 25, split), (Fit{1, 8, 22, "[dp_replicate=1, dp_shard=8]"}));
+  auto split = [](int64_t micro, const Mesh& mesh) -> std::optional<int64_t> {
+    return 10 * micro + 100 / mesh.size("dp_shard");
+  };
+  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 60, split),
+            (Fit{1, 4, 60, "[dp_replicate=2, dp_shard=2]"}));
+  EXPECT_EQ(nearest_fit(1, nearby_meshes(data_mesh(4)), 25, split),
+            (Fit{1, 8, 22, "[dp_replicate=1, dp_shard=8]"}));
 }
 
 TEST(MemoryTable, EveryPartTheSumAndTheDevice) {
@@ -142,16 +158,22 @@ TEST(MemoryTable, EveryPartTheSumAndTheDevice) {
 
 TEST(MemoryTable, RefusalNamesTheNearestConfigThatFits) {
   MemoryNeeds needs{{{"weights", 1 << 20}, {"activations", 3 << 20}}};
-  const std::string start = "big does not fit on 2 ranks: the fullest one needs 4.00 MiB of the 2.00 MiB of its device, most of it for "
-                            "activations (3.00 MiB); ";
-  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20}), start + "batch.micro 4 fits (1.00 MiB)");
-  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 4, 1 << 20}), start + "batch.micro 4 on 4 ranks fits (1.00 MiB)");
-  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{8, 4, 1 << 20}), start + "4 ranks with batch.micro 8 fit (1.00 MiB)");
+  const std::string start =
+      "big does not fit on 2 ranks: the fullest one needs 4.00 MiB of the 2.00 MiB of its device, most of it "
+      "for "
+      "activations (3.00 MiB); ";
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20}),
+            start + "batch.micro 4 fits (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 4, 1 << 20}),
+            start + "batch.micro 4 on 4 ranks fits (1.00 MiB)");
+  EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{8, 4, 1 << 20}),
+            start + "4 ranks with batch.micro 8 fit (1.00 MiB)");
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, Fit{4, 2, 1 << 20, "[dp_shard=2]"}),
             start + "batch.micro 4 on 2 ranks, mesh [dp_shard=2], fits (1.00 MiB)");
   EXPECT_EQ(does_not_fit("big", 8, 2, needs, 2 << 20, std::nullopt),
             start.substr(0, start.size() - 2) +
-                "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a larger device");
+                "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or "
+                "a larger device");
 }
 
 TEST(MemoryWords, UnitsAreReadAndAnythingElseIsRefused) {
@@ -165,8 +187,10 @@ TEST(MemoryWords, UnitsAreReadAndAnythingElseIsRefused) {
       parse_memory(bad);
       ADD_FAILURE() << bad << " was accepted";
     } catch (const UserError& error) {
-      EXPECT_EQ(std::string(error.what()), str("memory is \"", bad, "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in "
-                                                                    "141GB or 80GiB"));
+      EXPECT_EQ(std::string(error.what()),
+                str("memory is \"", bad,
+                    "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in "
+                    "141GB or 80GiB"));
     }
   }
 }

@@ -49,11 +49,11 @@ TEST(Models, GptNamesAndShapesAreTheContract) {
   for (int i = 0; i < 2; ++i) {
     std::string at = str("blocks.", i, ".");
     expected += at + "norm1.weight f32[32]\n" + at + "norm1.bias f32[32]\n";
-    expected += at + "attn.qkv.weight f32[96,32]\n" + at + "attn.qkv.bias f32[96]\n" + at + "attn.out.weight f32[32,32]\n" + at +
-                "attn.out.bias f32[32]\n";
+    expected += at + "attn.qkv.weight f32[96,32]\n" + at + "attn.qkv.bias f32[96]\n" + at +
+                "attn.out.weight f32[32,32]\n" + at + "attn.out.bias f32[32]\n";
     expected += at + "norm2.weight f32[32]\n" + at + "norm2.bias f32[32]\n";
-    expected += at + "mlp.up.weight f32[128,32]\n" + at + "mlp.up.bias f32[128]\n" + at + "mlp.down.weight f32[32,128]\n" + at +
-                "mlp.down.bias f32[32]\n";
+    expected += at + "mlp.up.weight f32[128,32]\n" + at + "mlp.up.bias f32[128]\n" + at +
+                "mlp.down.weight f32[32,128]\n" + at + "mlp.down.bias f32[32]\n";
   }
   expected += "norm.weight f32[32]\nnorm.bias f32[32]\n";
   EXPECT_EQ(listing(state), expected);
@@ -61,15 +61,18 @@ TEST(Models, GptNamesAndShapesAreTheContract) {
 
 TEST(Models, LlamaNamesAndShapesAreTheContract) {
   State state(solo_mesh(), 1);
-  models::Llama llama(state.root(), {.vocab = 256, .context = 64, .width = 32, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 80});
+  models::Llama llama(
+      state.root(),
+      {.vocab = 256, .context = 64, .width = 32, .depth = 2, .heads = 4, .kv_heads = 2, .hidden = 80});
   std::string expected = "token.weight f32[256,32]\n";
   for (int i = 0; i < 2; ++i) {
     std::string at = str("blocks.", i, ".");
     expected += at + "norm1.weight f32[32]\n";
-    expected += at + "attn.q.weight f32[32,32]\n" + at + "attn.k.weight f32[16,32]\n" + at + "attn.v.weight f32[16,32]\n" + at +
-                "attn.out.weight f32[32,32]\n";
+    expected += at + "attn.q.weight f32[32,32]\n" + at + "attn.k.weight f32[16,32]\n" + at +
+                "attn.v.weight f32[16,32]\n" + at + "attn.out.weight f32[32,32]\n";
     expected += at + "norm2.weight f32[32]\n";
-    expected += at + "mlp.gate.weight f32[80,32]\n" + at + "mlp.up.weight f32[80,32]\n" + at + "mlp.down.weight f32[32,80]\n";
+    expected += at + "mlp.gate.weight f32[80,32]\n" + at + "mlp.up.weight f32[80,32]\n" + at +
+                "mlp.down.weight f32[32,80]\n";
   }
   expected += "norm.weight f32[32]\nhead.weight f32[256,32]\n";
   EXPECT_EQ(listing(state), expected);
@@ -79,8 +82,13 @@ TEST(Models, ParameterCountsAreThoseOfThePublishedModels) {
   State gpt2(solo_mesh(), 1), tiny_llama(solo_mesh(), 1), chosen(solo_mesh(), 1);
   models::Gpt gpt(gpt2.root(), {.vocab = 50257, .context = 1024, .width = 768, .depth = 12, .heads = 12});
   EXPECT_EQ(parameter_count(gpt2), 124439808);
-  models::Llama llama(tiny_llama.root(),
-                      {.vocab = 32000, .context = 2048, .width = 2048, .depth = 22, .heads = 32, .kv_heads = 4, .hidden = 5632});
+  models::Llama llama(tiny_llama.root(), {.vocab = 32000,
+                                          .context = 2048,
+                                          .width = 2048,
+                                          .depth = 22,
+                                          .heads = 32,
+                                          .kv_heads = 4,
+                                          .hidden = 5632});
   EXPECT_EQ(parameter_count(tiny_llama), 1100048384);
   // kv_heads 0 is heads; hidden 0 is 8/3 of the width in steps of 64: 341.3 -> 384.
   models::Llama defaults(chosen.root(), {.width = 128, .depth = 1, .heads = 4});
@@ -95,7 +103,8 @@ TEST(Models, FactoryGivesTheSameModelByKind) {
       models::Gpt(direct.root(), {.width = 32, .depth = 1, .dropout = 0.5});
     else
       models::Llama(direct.root(), {.width = 32, .depth = 1, .kv_heads = 2, .dropout = 0.5});
-    auto model = models::model_from(made.root(), {.kind = kind, .width = 32, .depth = 1, .kv_heads = 2, .dropout = 0.5});
+    auto model = models::model_from(made.root(),
+                                    {.kind = kind, .width = 32, .depth = 1, .kv_heads = 2, .dropout = 0.5});
     EXPECT_EQ(listing(direct), listing(made));
     made.place_by_default(model.placements);  // each row matches
     Tracing training(2, 7), evaluation(2, 7);
@@ -122,10 +131,13 @@ TEST(Init, FillFollowsPhiloxAtEveryElement) {
   state.root().buffer("wide", DType::f64, {3}, init::ones());
   state.materialize();
   for (int64_t i = 0; i < 35; ++i)
-    EXPECT_EQ(state.array("w").data.as<float>()[i], static_cast<float>(0.5 * philox::normal(42, hash64("w"), 0, static_cast<uint64_t>(i))))
+    EXPECT_EQ(state.array("w").data.as<float>()[i],
+              static_cast<float>(0.5 * philox::normal(42, hash64("w"), 0, static_cast<uint64_t>(i))))
         << i;
-  EXPECT_EQ(state.array("scalar").data.as<float>()[0], static_cast<float>(0.5 * philox::normal(42, hash64("scalar"), 0, 0)));
-  EXPECT_EQ(state.array("half").data.as<bf16>()[1].bits, bf16(static_cast<float>(0.5 * philox::normal(42, hash64("half"), 0, 1))).bits);
+  EXPECT_EQ(state.array("scalar").data.as<float>()[0],
+            static_cast<float>(0.5 * philox::normal(42, hash64("scalar"), 0, 0)));
+  EXPECT_EQ(state.array("half").data.as<bf16>()[1].bits,
+            bf16(static_cast<float>(0.5 * philox::normal(42, hash64("half"), 0, 1))).bits);
   EXPECT_EQ(state.array("wide").data.as<double>()[2], 1.0);
 }
 
@@ -149,23 +161,26 @@ TEST(Init, StatisticsAndRules) {
     double root_n = std::sqrt(static_cast<double>(n));
     EXPECT_NEAR(mean / n, 0, 4 * expected / root_n) << array->fqn;  // 4 standard errors
     EXPECT_NEAR(std::sqrt(square / n), expected, 4 * expected / root_n) << array->fqn;
-    EXPECT_NE(x[0], other.array(array->fqn).data.as<float>()[0]) << "the seed plays no part in " << array->fqn;
+    EXPECT_NE(x[0], other.array(array->fqn).data.as<float>()[0])
+        << "the seed plays no part in " << array->fqn;
   }
-  EXPECT_NE(state.array("blocks.0.mlp.up.weight").data.as<float>()[0], state.array("blocks.1.mlp.up.weight").data.as<float>()[0]);
+  EXPECT_NE(state.array("blocks.0.mlp.up.weight").data.as<float>()[0],
+            state.array("blocks.1.mlp.up.weight").data.as<float>()[0]);
 }
 
 TEST(Init, EqualOnAnyMesh) {
   State whole(solo_mesh(), 7);
   small_model(whole);
   whole.materialize();
-  const std::vector<std::pair<Shape, std::vector<std::string>>> meshes = {{{1}, {"dp_replicate"}},
-                                                                          {{3}, {"dp_replicate"}},
-                                                                          {{2}, {"dp_shard"}},
-                                                                          {{3}, {"dp_shard"}},
-                                                                          {{7}, {"dp_shard"}},
-                                                                          {{2, 3}, {"dp_shard", "tp"}},
-                                                                          {{2, 3, 2}, {"dp_replicate", "dp_shard", "tp"}},
-                                                                          {{16}, {"dp_shard"}}};
+  const std::vector<std::pair<Shape, std::vector<std::string>>> meshes = {
+      {{1}, {"dp_replicate"}},
+      {{3}, {"dp_replicate"}},
+      {{2}, {"dp_shard"}},
+      {{3}, {"dp_shard"}},
+      {{7}, {"dp_shard"}},
+      {{2, 3}, {"dp_shard", "tp"}},
+      {{2, 3, 2}, {"dp_replicate", "dp_shard", "tp"}},
+      {{16}, {"dp_shard"}}};
   for (const auto& [shape, names] : meshes) {
     std::map<std::string, std::vector<int>> held;  // how many ranks hold each element
     int64_t fullest = 0;
@@ -184,7 +199,8 @@ TEST(Init, EqualOnAnyMesh) {
                        [&](int64_t global, int64_t local, int64_t n) {
                          for (int64_t i = 0; i < n; ++i) {
                            ASSERT_EQ(array->data.as<float>()[local + i], expected[global + i])
-                               << array->fqn << " element " << global + i << " on rank " << rank << " of " << text(Mesh{shape, names});
+                               << array->fqn << " element " << global + i << " on rank " << rank << " of "
+                               << text(Mesh{shape, names});
                            ++count[static_cast<size_t>(global + i)];
                          }
                        });
@@ -230,7 +246,8 @@ TEST(Placements, TheNameOfTheDimSaysTheStrategy) {
   EXPECT_EQ(layout("optim.token.weight.exp_avg"), "{dp_shard: Shard(0), dp_replicate: Shard(0)}");
   EXPECT_EQ(layout("blocks.1.attn.qkv.bias"), "{tp: Shard(0,groups=3), dp_shard: Shard(0)}");
   EXPECT_EQ(layout("blocks.0.mlp.down.weight"), "{tp: Shard(1), dp_shard: Shard(0)}");
-  EXPECT_EQ(layout("optim.blocks.0.mlp.down.weight.exp_avg"), "{tp: Shard(1), dp_shard: Shard(0), dp_replicate: Shard(0)}");
+  EXPECT_EQ(layout("optim.blocks.0.mlp.down.weight.exp_avg"),
+            "{tp: Shard(1), dp_shard: Shard(0), dp_replicate: Shard(0)}");
   EXPECT_EQ(layout("blocks.0.mlp.down.bias"), "{dp_shard: Shard(0)}");
   EXPECT_EQ(layout("extra.gain"), "{}");  // 0 dims: replicated
   EXPECT_EQ(layout("optim.extra.gain.exp_avg"), "{}");
@@ -252,7 +269,8 @@ TEST(Placements, RulesOverrideAndMomentsFollow) {
   auto layout = [&](std::string_view fqn) { return text(state.layout(fqn), state.mesh().words); };
   EXPECT_EQ(layout("blocks.0.mlp.up.weight"), "{dp_shard: Shard(0)}");  // place() beats the model's table
   EXPECT_EQ(layout("optim.blocks.0.mlp.up.weight.exp_avg"), "{dp_shard: Shard(0)}");
-  EXPECT_EQ(layout("blocks.0.mlp.down.weight"), "{tp: Shard(1), dp_shard: Shard(0)}");  // the table still holds elsewhere
+  EXPECT_EQ(layout("blocks.0.mlp.down.weight"),
+            "{tp: Shard(1), dp_shard: Shard(0)}");  // the table still holds elsewhere
   EXPECT_EQ(layout("norm.weight"), "{}");
   EXPECT_EQ(layout("optim.norm.weight.exp_avg"), "{}");
   EXPECT_EQ(layout("optim.token.weight.exp_avg"), "{tp: Shard(1), dp_shard: Shard(0)}");
@@ -285,7 +303,8 @@ TEST(States, ParametersAreTheTrainableOnesInOrder) {
 
 TEST(Trace, GptWritesAGraphThatPrintsAndParsesBack) {
   State state(solo_mesh(), 1);
-  models::Gpt gpt(state.root(), {.vocab = 50, .context = 8, .width = 12, .depth = 2, .heads = 2, .dropout = 0.1});
+  models::Gpt gpt(state.root(),
+                  {.vocab = 50, .context = 8, .width = 12, .depth = 2, .heads = 2, .dropout = 0.1});
   Tracing tracing(3, 5);  // fewer tokens than the context
   Tensor logits = gpt(tracing.ids);
   EXPECT_EQ(logits.text(), "f32[3,5,50]");
@@ -311,8 +330,14 @@ TEST(Trace, GptWritesAGraphThatPrintsAndParsesBack) {
 
 TEST(Trace, LlamaSharesKeysAndValuesAmongHeads) {
   State state(solo_mesh(), 1);
-  models::Llama llama(state.root(),
-                      {.vocab = 50, .context = 8, .width = 24, .depth = 1, .heads = 4, .kv_heads = 2, .hidden = 40, .rope_theta = 500});
+  models::Llama llama(state.root(), {.vocab = 50,
+                                     .context = 8,
+                                     .width = 24,
+                                     .depth = 1,
+                                     .heads = 4,
+                                     .kv_heads = 2,
+                                     .hidden = 40,
+                                     .rope_theta = 500});
   Tracing tracing(1, 8);
   EXPECT_EQ(llama(tracing.ids).shape(), (Shape{1, 8, 50}));
   verify(tracing.graph(), "trace");

@@ -13,7 +13,8 @@ namespace {
 
 std::string add_kernel(int number) {
   return str("extern \"C\" __global__ void add_", number,
-             "(float* x, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) x[i] += ", number, ".0f;\n}\n");
+             "(float* x, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) x[i] += ",
+             number, ".0f;\n}\n");
 }
 bool is_machine_code(const std::string& code) {
   return code.substr(0, 4) ==
@@ -22,7 +23,8 @@ bool is_machine_code(const std::string& code) {
 }
 size_t files_in(const std::string& folder) {
   size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) count += entry.path().extension() == ".kernels";  // beside its key
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    count += entry.path().extension() == ".kernels";  // beside its key
   return count;
 }
 
@@ -86,7 +88,8 @@ TEST_F(nvrtc, many_callers_share_one_folder) {
   const std::vector<std::string> sources = {add_kernel(6), add_kernel(7)};
   std::vector<cuda::Cubins> made(3);
   std::vector<std::thread> threads;
-  for (auto& one : made) threads.emplace_back([&] { one = cuda::cached_cubins(sources, "sm_90", dir, {}, 2); });
+  for (auto& one : made)
+    threads.emplace_back([&] { one = cuda::cached_cubins(sources, "sm_90", dir, {}, 2); });
   for (auto& thread : threads) thread.join();
   for (const auto& one : made) EXPECT_EQ(one.code, made[0].code);
   EXPECT_EQ(files_in(dir), 2u);

@@ -1,4 +1,5 @@
-// The op table and the tensor functions: types, source lines, broadcasting, placement rules, and that every row is whole.
+// The op table and the tensor functions: types, source lines, broadcasting, placement rules, and that every
+// row is whole.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -75,10 +76,12 @@ TEST(Ops, NodesCarryTheUsersLine) {
   line = __LINE__ + 1;
   y = 2.0 * y;
   EXPECT_EQ(t.last().at.line, line);
-  EXPECT_EQ(t.builder->graph.nodes[t.builder->graph.nodes.size() - 2].at.line, line);  // the number's node, too
+  EXPECT_EQ(t.builder->graph.nodes[t.builder->graph.nodes.size() - 2].at.line,
+            line);  // the number's node, too
   line = __LINE__ + 1;
   y = gelu(exp(-y));
-  for (int i = 1; i <= 3; ++i) EXPECT_EQ(t.builder->graph.nodes[t.builder->graph.nodes.size() - static_cast<size_t>(i)].at.line, line);
+  for (int i = 1; i <= 3; ++i)
+    EXPECT_EQ(t.builder->graph.nodes[t.builder->graph.nodes.size() - static_cast<size_t>(i)].at.line, line);
   EXPECT_NE(t.last().at.file.find("ops_test.cpp"), std::string::npos);
 }
 
@@ -106,7 +109,8 @@ TEST(Ops, InputsOfABuilderAreMadeOnce) {
   Traced t;
   Tensor x = t.input({2});
   EXPECT_EQ(scalar(x, "rng.step", DType::i64).id(), scalar(x, "rng.step", DType::i64).id());
-  EXPECT_EQ(t.builder->state_input("head.weight", DType::f32, {3}), t.builder->state_input("head.weight", DType::f32, {3}));
+  EXPECT_EQ(t.builder->state_input("head.weight", DType::f32, {3}),
+            t.builder->state_input("head.weight", DType::f32, {3}));
   EXPECT_EQ(t.builder->graph.inputs.size(), 3u);
   EXPECT_THROW(t.builder->scalar_input("rng.step", DType::f32), UserError);
 }
@@ -204,7 +208,8 @@ TEST(Ops, ExpansionsHaveTheTypesOfTheirRow) {
         auto out = row->expand({inputs, sample.attrs, t.builder});
         ASSERT_EQ(out.size(), want.size());
         for (size_t o = 0; o < out.size(); ++o) EXPECT_EQ(out[o].text(), rules::text(want[o]));
-        for (const Node& node : t.builder->graph.nodes) EXPECT_FALSE(op_row(node.op).expand) << node.op << " is not a primitive";
+        for (const Node& node : t.builder->graph.nodes)
+          EXPECT_FALSE(op_row(node.op).expand) << node.op << " is not a primitive";
       }
   }
 }
@@ -224,7 +229,8 @@ TEST(Ops, RoundTripOfAGraphWithEveryKindOfAttribute) {
   EXPECT_EQ(print(again), text);
   verify(again, "parse");
   ASSERT_EQ(again.nodes.size(), graph.nodes.size());
-  for (size_t n = 0; n < again.nodes.size(); ++n) EXPECT_EQ(again.nodes[n].attrs, graph.nodes[n].attrs) << again.nodes[n].op;
+  for (size_t n = 0; n < again.nodes.size(); ++n)
+    EXPECT_EQ(again.nodes[n].attrs, graph.nodes[n].attrs) << again.nodes[n].op;
 }
 
 TEST(Ops, VerifyNamesThePassTheNodeAndBothTypes) {
@@ -265,7 +271,9 @@ TEST(Ops, AnUnknownRowIsNamedWithTheNearest) {
     op_row("sofmax");
     FAIL();
   } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("no op is named \"sofmax\"; did you mean \"softmax\"?"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("no op is named \"sofmax\"; did you mean \"softmax\"?"),
+              std::string::npos)
+        << error.what();
   }
 }
 
@@ -315,22 +323,27 @@ TEST(SplitRule, RowsFollowTheirAttributes) {
   EXPECT_EQ(rule_of("reshape", {{6, 4, 5}}, {{"shape", Shape{24, 5}}}), "##a->#a");
   EXPECT_EQ(rule_of("reshape", {{0, 4}}, {{"shape", Shape{0}}}), "##->#");
   EXPECT_EQ(rule_of("broadcast", {{3, 1}}, {{"shape", Shape{2, 3, 5}}, {"dims", List{1, 2}}}), "b#->abc");
-  EXPECT_EQ(rule_of("slice", {{3, 5}}, {{"start", List{0, 1}}, {"limit", List{3, 4}}, {"step", List{1, 1}}}), "a#->a#");
+  EXPECT_EQ(rule_of("slice", {{3, 5}}, {{"start", List{0, 1}}, {"limit", List{3, 4}}, {"step", List{1, 1}}}),
+            "a#->a#");
   EXPECT_EQ(rule_of("pad", {{3, 5}}, {{"lo", List{0, 0}}, {"hi", List{0, 2}}, {"value", 0.0}}), "a#->a#");
   EXPECT_EQ(rule_of("concat", {{3, 5}, {3, 2}}, {{"dim", int64_t{1}}}), "a#,a#->a#");
   EXPECT_EQ(rule_of("take", {{9, 4}, {2, 5}}), "#c,ab->abc");
   EXPECT_EQ(rule_of("embedding_grad", {{2, 5, 4}, {2, 5}}, {{"rows", int64_t{9}}}), "abc,ab->#c");
   EXPECT_EQ(rule_of("dot", {{2, 3, 5}, {2, 5, 7}},
-                    {{"lhs_batch", List{0}}, {"rhs_batch", List{0}}, {"lhs_contract", List{2}}, {"rhs_contract", List{1}}}),
+                    {{"lhs_batch", List{0}},
+                     {"rhs_batch", List{0}},
+                     {"lhs_contract", List{2}},
+                     {"rhs_contract", List{1}}}),
             "acb,abd->acd");
   EXPECT_EQ(rule_of("linear", {{2, 5}, {7, 5}}), "...k,nk->...n");
   EXPECT_EQ(rule_of("linear", {{2, 5}, {7, 5}, {7}}), "...K,nK,n->...n");
   EXPECT_EQ(rule_of("iota", {}, {{"shape", Shape{2, 3}}, {"dim", int64_t{1}}}), "->a#");
   EXPECT_EQ(rule_of("sdpa", {{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}})[1], 'T');
-  EXPECT_EQ(parse_split_rule(rule_of("sdpa", {{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}), types({{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}),
-                             types({{2, 5, 4, 8}, {2, 4, 5}}))
-                .fixed,
-            "THDSG");
+  EXPECT_EQ(
+      parse_split_rule(rule_of("sdpa", {{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}),
+                       types({{2, 5, 4, 8}, {2, 5, 2, 8}, {2, 5, 2, 8}}), types({{2, 5, 4, 8}, {2, 4, 5}}))
+          .fixed,
+      "THDSG");
 }
 
 TEST(Rules, TypesAsText) {

@@ -1,4 +1,5 @@
-// core/optim: exact schedules and host scalars, the nodes of an update, and a user's program as the design shows it.
+// core/optim: exact schedules and host scalars, the nodes of an update, and a user's program as the design
+// shows it.
 #include "core/optim/adamw.h"
 
 #include <gtest/gtest.h>
@@ -44,15 +45,21 @@ struct Gpt {
         position(at / "position", context, width),
         blocks(at / "blocks", depth, width, heads),
         norm(at / "norm", width) {}
-  Tensor operator()(Tensor ids) const { return token.logits(norm(blocks(token(ids) + position(iota_like(ids, 1))))); }
+  Tensor operator()(Tensor ids) const {
+    return token.logits(norm(blocks(token(ids) + position(iota_like(ids, 1)))));
+  }
 };
 
 // A loss over one linear layer with a bias.
 struct OneLayer {
   State state{solo_mesh(), 1};
   Linear head{state / "head", 4, 3};
-  Loss loss(const Tracing& tracing) { return cross_entropy(head(convert(tracing.ids, DType::f32)), slice_ids(tracing)); }
-  static Tensor slice_ids(const Tracing& tracing) { return reshape(slice(tracing.targets, 1, 0, 1), {tracing.ids.size(0)}); }
+  Loss loss(const Tracing& tracing) {
+    return cross_entropy(head(convert(tracing.ids, DType::f32)), slice_ids(tracing));
+  }
+  static Tensor slice_ids(const Tracing& tracing) {
+    return reshape(slice(tracing.targets, 1, 0, 1), {tracing.ids.size(0)});
+  }
 };
 
 std::vector<const Node*> nodes_of(const Graph& graph, std::string_view op) {
@@ -75,9 +82,10 @@ TEST(Schedules, ExactValues) {
   EXPECT_EQ(cosine.at(1), 0.125);
   EXPECT_EQ(cosine.at(2), 0.25);
   EXPECT_EQ(cosine.at(4), 0.5);
-  EXPECT_NEAR(cosine.at(6), 0.5 * (0.25 + 0.75 * (1 + std::sqrt(0.5)) / 2), 1e-15);  // a quarter of the way: cos(pi/4)
-  EXPECT_NEAR(cosine.at(8), 0.5 * (0.25 + 0.75 / 2), 1e-15);                         // half way
-  EXPECT_EQ(cosine.at(12), 0.125);                                                   // exactly lr * min_ratio
+  EXPECT_NEAR(cosine.at(6), 0.5 * (0.25 + 0.75 * (1 + std::sqrt(0.5)) / 2),
+              1e-15);                                         // a quarter of the way: cos(pi/4)
+  EXPECT_NEAR(cosine.at(8), 0.5 * (0.25 + 0.75 / 2), 1e-15);  // half way
+  EXPECT_EQ(cosine.at(12), 0.125);                            // exactly lr * min_ratio
   EXPECT_EQ(cosine.at(13), 0.125);
 
   Schedule linear = warmup_linear(1.0, 0, 4, 0.5);
@@ -108,8 +116,9 @@ TEST(AdamW, RecordsMomentsLikeTheirParameters) {
   Linear a(state / "a", 4, 3);
   (state / "a").frozen("mask", {3}, init::ones());
   AdamW adamw(state / "optim");
-  EXPECT_EQ(fqns(state), (std::vector<std::string>{"a.weight", "a.bias", "a.mask", "optim.a.weight.exp_avg", "optim.a.weight.exp_avg_sq",
-                                                   "optim.a.bias.exp_avg", "optim.a.bias.exp_avg_sq"}));
+  EXPECT_EQ(fqns(state), (std::vector<std::string>{"a.weight", "a.bias", "a.mask", "optim.a.weight.exp_avg",
+                                                   "optim.a.weight.exp_avg_sq", "optim.a.bias.exp_avg",
+                                                   "optim.a.bias.exp_avg_sq"}));
   EXPECT_EQ(state.find_spec("optim.a.weight.exp_avg_sq").shape(), (Shape{3, 4}));
   EXPECT_EQ(state.find_spec("optim.a.weight.exp_avg_sq").spec().init, init::zeros());
   EXPECT_EQ(state.find_spec("optim.a.bias.exp_avg").spec().role, Role::moment);
@@ -131,7 +140,8 @@ TEST(AdamW, HostScalars) {
 
 TEST(AdamW, WritesOneNodePerParameter) {
   OneLayer one;
-  AdamW adamw(one.state / "optim", {.lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1, .clip = 2.0});
+  AdamW adamw(one.state / "optim",
+              {.lr = 1e-3, .betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1, .clip = 2.0});
   Tracing tracing(2, 4);
   int line = __LINE__ + 1;
   adamw.update(grad(one.loss(tracing), one.state.parameters()));
@@ -140,8 +150,8 @@ TEST(AdamW, WritesOneNodePerParameter) {
   std::string printed = print(prune(graph));
   EXPECT_EQ(print(parse_graph(printed)), printed);
 
-  auto grads = nodes_of(graph, "grad"), norms = nodes_of(graph, "global_norm"), clips = nodes_of(graph, "clip_scale"),
-       updates = nodes_of(graph, "adamw");
+  auto grads = nodes_of(graph, "grad"), norms = nodes_of(graph, "global_norm"),
+       clips = nodes_of(graph, "clip_scale"), updates = nodes_of(graph, "adamw");
   ASSERT_EQ(grads.size(), 1u);
   EXPECT_EQ(grads[0]->inputs.size(), 4u);  // sum, count, weight, bias
   ASSERT_EQ(norms.size(), 1u);
@@ -152,9 +162,11 @@ TEST(AdamW, WritesOneNodePerParameter) {
   for (size_t i = 0; i < 2; ++i) {
     const Node& node = *updates[i];
     std::string fqn = i ? "head.bias" : "head.weight", moment = "optim." + fqn + ".exp_avg";
-    EXPECT_EQ(node.inputs, (std::vector<ValueId>{graph.find_input(fqn), grads[0]->outputs[i], graph.find_input(moment),
-                                                 graph.find_input(moment + "_sq"), graph.find_input("optim.lr"),
-                                                 graph.find_input("optim.bias1"), graph.find_input("optim.bias2"), clips[0]->outputs[0]}));
+    EXPECT_EQ(node.inputs,
+              (std::vector<ValueId>{graph.find_input(fqn), grads[0]->outputs[i], graph.find_input(moment),
+                                    graph.find_input(moment + "_sq"), graph.find_input("optim.lr"),
+                                    graph.find_input("optim.bias1"), graph.find_input("optim.bias2"),
+                                    clips[0]->outputs[0]}));
     EXPECT_EQ(node.attrs.number("weight_decay"), i ? 0.0 : 0.1);  // the bias has one dim
     EXPECT_EQ(node.attrs.number("beta1"), 0.9);
     EXPECT_EQ(node.attrs.number("beta2"), 0.95);
@@ -237,7 +249,8 @@ TEST(UserProgram, ReadsAsTheDesignShowsIt) {
   // The same names as the built-in model.
   State built(solo_mesh(), 1);
   models::Gpt(built.root(), {.vocab = 50, .context = 8, .width = 12, .depth = 2, .heads = 2});
-  for (const Parameter& p : built.parameters()) EXPECT_EQ(state.find_spec(p.fqn()).shape(), p.shape()) << p.fqn();
+  for (const Parameter& p : built.parameters())
+    EXPECT_EQ(state.find_spec(p.fqn()).shape(), p.shape()) << p.fqn();
   EXPECT_EQ(state.parameters().size(), built.parameters().size());
   state.materialize();
   EXPECT_EQ(state.array("optim.token.weight.exp_avg").local_shape, (Shape{25, 12}));

@@ -1,4 +1,5 @@
-// partition_model: where the collectives of a model on tp are, and that the placements between its halves are checked.
+// partition_model: where the collectives of a model on tp are, and that the placements between its halves are
+// checked.
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
@@ -27,17 +28,19 @@ Traced traced(const std::string& kind, int64_t tp, double dropout = 0) {
   State* state = out.state.get();
   models::ModelOptions options;
   options.kind = kind;
-  options.vocab = 1000, options.context = 64, options.width = 64, options.depth = 2, options.heads = 4, options.dropout = dropout;
+  options.vocab = 1000, options.context = 64, options.width = 64, options.depth = 2, options.heads = 4,
+  options.dropout = dropout;
   if (kind == "llama") options.kv_heads = 2;
   auto model = models::model_from(state->root(), options);
   AdamW adamw(*state / "optim", {});
   state->place_by_default(model.placements);
   Shape shape{2, 64};
-  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {
-    Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-    adamw.update(grad(loss, state->parameters()));
-    return loss;
-  });
+  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+                      [&](const std::vector<Tensor>& batch) {
+                        Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+                        adamw.update(grad(loss, state->parameters()));
+                        return loss;
+                      });
   out.context = {mesh.words, [state](const std::string& fqn) { return state->layout(fqn); }, {}};
   out.joint = run_passes(std::move(graph), step_passes().first(2), out.context);
   return out;
@@ -49,7 +52,8 @@ std::vector<std::string> collectives(const Graph& graph) {
   for (const Node& node : graph.nodes)
     if (node.op.size() > 6 && node.op.rfind("model_", 0) == 0 && node.op != "model_wait")
       out.push_back(str(node.op == "model_gather_start" ? "gather " : "exchange ",
-                        shape_text(graph[node.inputs[0]].dtype, graph[node.inputs[0]].shape), " ", node.at.scope));
+                        shape_text(graph[node.inputs[0]].dtype, graph[node.inputs[0]].shape), " ",
+                        node.at.scope));
   return out;
 }
 
@@ -58,18 +62,15 @@ TEST(PartitionModel, TwoGathersAndTwoExchangesPerBlockAndDirection) {
   Graph graph = partition_model(gpt.joint, gpt.context);
   verify(graph, "partition_model");
   const std::vector<std::string> wanted{
-      "gather f32[2,32,64] blocks.0.attn.qkv",
-      "exchange f32[2,2,1,32,64] blocks.0.attn.out",
-      "gather f32[2,32,64] blocks.0.mlp.up",
-      "exchange f32[2,2,1,32,64] blocks.0.mlp.down",
-      "gather f32[2,32,64] blocks.1.attn.qkv",
-      "exchange f32[2,2,1,32,64] blocks.1.attn.out",
-      "gather f32[2,32,64] blocks.1.mlp.up",
-      "exchange f32[2,2,1,32,64] blocks.1.mlp.down",
+      "gather f32[2,32,64] blocks.0.attn.qkv", "exchange f32[2,2,1,32,64] blocks.0.attn.out",
+      "gather f32[2,32,64] blocks.0.mlp.up",   "exchange f32[2,2,1,32,64] blocks.0.mlp.down",
+      "gather f32[2,32,64] blocks.1.attn.qkv", "exchange f32[2,2,1,32,64] blocks.1.attn.out",
+      "gather f32[2,32,64] blocks.1.mlp.up",   "exchange f32[2,2,1,32,64] blocks.1.mlp.down",
   };
   auto found = collectives(graph);
   ASSERT_GE(found.size(), wanted.size());
-  EXPECT_EQ(std::vector<std::string>(found.begin(), found.begin() + static_cast<int64_t>(wanted.size())), wanted);
+  EXPECT_EQ(std::vector<std::string>(found.begin(), found.begin() + static_cast<int64_t>(wanted.size())),
+            wanted);
   int gathers = 0, exchanges = 0;
   for (size_t i = wanted.size(); i < found.size(); ++i) {
     gathers += found[i].rfind("gather f32[2,32,64]", 0) == 0;
@@ -100,8 +101,10 @@ TEST(PartitionModel, GroupedKeysAndDropoutAreSplitToo) {
       }
     EXPECT_EQ(attention, 2);  // one per block
     for (const auto& input : graph.inputs)
-      if (input.name == "blocks.0.mlp.down.weight" || input.name == "optim.blocks.0.mlp.down.weight.exp_avg") {
-        EXPECT_EQ(graph[input.value].shape[1] * tp, llama.state->find_spec("blocks.0.mlp.down.weight").shape()[1]);
+      if (input.name == "blocks.0.mlp.down.weight" ||
+          input.name == "optim.blocks.0.mlp.down.weight.exp_avg") {
+        EXPECT_EQ(graph[input.value].shape[1] * tp,
+                  llama.state->find_spec("blocks.0.mlp.down.weight").shape()[1]);
       }
   }
 }
@@ -130,8 +133,8 @@ TEST(PartitionModel, AMissingRedistributionDoesNotCompile) {
       ++mutants;
       try {
         check_model_placements(rewriter.finish(), model.context, 1);
-        ADD_FAILURE() << "without the redistribution at " << target.at.text() << " of " << target.attrs.word("from") << " to "
-                      << target.attrs.word("to");
+        ADD_FAILURE() << "without the redistribution at " << target.at.text() << " of "
+                      << target.attrs.word("from") << " to " << target.attrs.word("to");
       } catch (const UserError& error) {
         EXPECT_NE(std::string(error.what()).find(".cpp:"), std::string::npos) << error.what();
       }

@@ -1,4 +1,5 @@
-// A report of a small config, against what can be counted by hand; and the shipped workloads' predicted times beside the measured ones.
+// A report of a small config, against what can be counted by hand; and the shipped workloads' predicted times
+// beside the measured ones.
 #include <gtest/gtest.h>
 
 #include "compiler/run/lane_reducer.h"
@@ -10,10 +11,11 @@ namespace lockstep {
 namespace {
 
 RunConfig small() {
-  return parse_config(R"({"name": "small", "model": {"kind": "gpt", "vocab": 32, "context": 8, "width": 16, "depth": 3, "heads": 2},
+  return parse_config(
+      R"({"name": "small", "model": {"kind": "gpt", "vocab": 32, "context": 8, "width": 16, "depth": 3, "heads": 2},
     "data": {"paths": ["a.txt"], "kind": "tokens"}, "batch": {"global": 24, "micro": 2}, "train": {"device": "cpu"},
     "compile": {"bucket_bytes": 4096}})",
-                      "small.json");
+      "small.json");
 }
 
 TEST(PlanReport, TensorsAreGroupedByWhatTheyShare) {
@@ -30,14 +32,22 @@ TEST(PlanReport, TensorsAreGroupedByWhatTheyShare) {
   ASSERT_EQ(rows.size(), 32u);  // 16 rows of weights, however many layers, and their moments
   EXPECT_EQ(rows[0], "weights token.weight f32[32,16] 1 x 2048 ");
   EXPECT_EQ(rows[4], "weights blocks.*.attn.qkv.weight f32[48,16] 3 x 3072 ");
-  EXPECT_EQ(rows[16], "moments optim.token.weight.{exp_avg,exp_avg_sq} f32[32,16] 2 x 512 dp_replicate: Shard(0)");
-  EXPECT_EQ(rows[20], "moments optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq} f32[48,16] 6 x 768 dp_replicate: Shard(0)");
+  EXPECT_EQ(rows[16],
+            "moments optim.token.weight.{exp_avg,exp_avg_sq} f32[32,16] 2 x 512 dp_replicate: Shard(0)");
+  EXPECT_EQ(rows[20],
+            "moments optim.blocks.*.attn.qkv.weight.{exp_avg,exp_avg_sq} f32[48,16] 6 x 768 dp_replicate: "
+            "Shard(0)");
 }
 
 // 3 micro-batches on each of 4 ranks, of 12 in 12 lanes.
 TEST(PlanReport, CollectivesAreCountedByHand) {
   RunConfig config = small();
-  Roofline slow{.name = "slow", .contraction = {{"fp32", 1e9}}, .memory = 1e9, .inside = {1e6, 1e-3}, .across = {1e6, 1e-3}, .ranks_per_node = 4};
+  Roofline slow{.name = "slow",
+                .contraction = {{"fp32", 1e9}},
+                .memory = 1e9,
+                .inside = {1e6, 1e-3},
+                .across = {1e6, 1e-3},
+                .ranks_per_node = 4};
   PaperRun run(config, 4, cpu_target());
   PlanReport report = make_report(config, run, &slow);
   EXPECT_EQ(report.parameters, 32 * 16 + 8 * 16 + 3 * (12 * 16 * 16 + 13 * 16) + 2 * 16);
@@ -47,23 +57,28 @@ TEST(PlanReport, CollectivesAreCountedByHand) {
     EXPECT_EQ(row.dims, "dp_replicate");
     rows[row.op] = row;
   }
-  // Three of four ranks' rows of each gradient leave, in as many partial sums as the rank with most of them holds: lanes [3,6) are the
-  // subtrees 3 and 4-5. The loss is exchanged too, one f32, whose owner is the first rank; a rank that owns none of it sends it all.
+  // Three of four ranks' rows of each gradient leave, in as many partial sums as the rank with most of them
+  // holds: lanes [3,6) are the subtrees 3 and 4-5. The loss is exchanged too, one f32, whose owner is the
+  // first rank; a rank that owns none of it sends it all.
   const auto buckets = static_cast<int64_t>(run.step.plan.phases.buckets.size());
   EXPECT_EQ(rows["lane_exchange"].count, buckets);
   EXPECT_GE(rows["lane_exchange"].bytes, 2 * 3 * (report.parameters * 4 / 4));
   EXPECT_LE(rows["lane_exchange"].bytes, 2 * 3 * (report.parameters * 4 / 4) + 8);
   EXPECT_EQ(rows["all_gather"].bytes, 3 * ((report.parameters * 4 + 4) / 4));  // new weights, and the loss
-  EXPECT_EQ(rows["all_reduce"].count, 2);                                      // token counts, and the exact norm
+  EXPECT_EQ(rows["all_reduce"].count, 2);  // token counts, and the exact norm
   EXPECT_EQ(rows["all_reduce"].bytes, 2 * (8 + 64) * 3 / 4);
   // Links in closed form: a millisecond and a microsecond per byte.
-  for (const auto& [op, row] : rows) EXPECT_NEAR(row.seconds, 1e-3 * static_cast<double>(row.count) + 1e-6 * static_cast<double>(row.bytes), 1e-9) << op;
+  for (const auto& [op, row] : rows)
+    EXPECT_NEAR(row.seconds, 1e-3 * static_cast<double>(row.count) + 1e-6 * static_cast<double>(row.bytes),
+                1e-9)
+        << op;
   EXPECT_EQ(rows["all_gather"].exposed_s, rows["all_gather"].seconds);
   EXPECT_LT(rows["lane_exchange"].exposed_s, rows["lane_exchange"].seconds);
   // The last bucket has nothing behind it.
   EXPECT_GT(rows["lane_exchange"].exposed_s, 1e-3);
   EXPECT_EQ(report.prediction.micro_batches, 3);
-  EXPECT_NEAR(report.prediction.step_s, 3 * report.prediction.body_s + report.prediction.once_s + report.prediction.exposed_s, 1e-12);
+  EXPECT_NEAR(report.prediction.step_s,
+              3 * report.prediction.body_s + report.prediction.once_s + report.prediction.exposed_s, 1e-12);
   EXPECT_FALSE(report.prediction.beyond_node);
   EXPECT_TRUE(report.predicted);
   EXPECT_EQ(report.uses.size(), 7u);
@@ -78,7 +93,8 @@ TEST(PlanReport, BucketsReachNineTenthsOfTheLink) {
       const double share = bytes / link.bandwidth / (link.latency + bytes / link.bandwidth);
       EXPECT_NEAR(share, 0.9, 0.01) << name << ", " << bytes;
       // Few gradients: quarters, down to what takes the latency alone.
-      EXPECT_LE(bucket_bytes_for(link, static_cast<int64_t>(bytes)), std::max<int64_t>(1 << 20, static_cast<int64_t>(bytes) / 4));
+      EXPECT_LE(bucket_bytes_for(link, static_cast<int64_t>(bytes)),
+                std::max<int64_t>(1 << 20, static_cast<int64_t>(bytes) / 4));
       EXPECT_GE(bucket_bytes_for(link, 1), int64_t{1} << 20);
       EXPECT_GE(static_cast<double>(bucket_bytes_for(link, 1)) + (1 << 20), link.latency * link.bandwidth);
     }
@@ -92,7 +108,8 @@ TEST(PlanReport, BucketsReachNineTenthsOfTheLink) {
   PlanReport report = make_report(config, run, &cpu);
   EXPECT_EQ(report.bucket_bytes, bucket_bytes_for(cpu.inside, 4 * report.parameters));
   EXPECT_EQ(report.buckets, 1);
-  EXPECT_NE(plan_text(report).find("buckets                   1 of about 1.00 MiB\n"), std::string::npos) << plan_text(report);
+  EXPECT_NE(plan_text(report).find("buckets                   1 of about 1.00 MiB\n"), std::string::npos)
+      << plan_text(report);
 }
 
 // The planner's choice, and the words that say it.
@@ -107,15 +124,18 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   };
   EXPECT_EQ(gathers(), "once per step, kept over its micro-batches");
   config.mesh.gather = "micro_batch";
-  EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward");
+  EXPECT_EQ(gathers(),
+            "in each micro-batch, a bucket ahead of use; freed after forward, and again for backward");
   config.mesh.reshard_after_forward = false;
   EXPECT_EQ(gathers(), "in each micro-batch, a bucket ahead of use; kept from forward to backward");
   config.mesh.gather = "layers";
-  EXPECT_EQ(gathers(), "layer by layer over the micro-batches, a bucket ahead of use; kept from forward to backward");
+  EXPECT_EQ(gathers(),
+            "layer by layer over the micro-batches, a bucket ahead of use; kept from forward to backward");
   config.mesh.gather = "auto", config.mesh.reshard_after_forward = true, config.mesh.zero = 2;
   EXPECT_EQ(gathers(), "");
   // 2.4 GiB of weights: on the CPU they are gathered in pieces, on a GPU once, where that saves anything.
-  config.mesh.zero = 3, config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16, config.model.depth = 1;
+  config.mesh.zero = 3, config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16,
+  config.model.depth = 1;
   EXPECT_EQ(gathers().substr(0, 7), "in each");
   config.train.device = "cuda";
   EXPECT_EQ(gathers().substr(0, 4), "once");
@@ -128,8 +148,8 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   EXPECT_EQ(gathers().substr(0, 7), "in each");
 }
 
-// Layer by layer a weight travels once where each micro-batch would fetch it, and activations of all micro-batches lie side by side; `auto` takes
-// the first way that the device has the room for.
+// Layer by layer a weight travels once where each micro-batch would fetch it, and activations of all
+// micro-batches lie side by side; `auto` takes the first way that the device has the room for.
 TEST(PlanReport, LayerByLayerTradesActivationsForGathers) {
   RunConfig config = small();
   config.mesh.shape = {4}, config.mesh.dim_names = {"dp_shard"};
@@ -143,7 +163,9 @@ TEST(PlanReport, LayerByLayerTradesActivationsForGathers) {
     const Roofline h200 = roofline_named("h200");
     PaperRun run(config, 4, cpu_target(), &h200);
     const PlanReport report = make_report(config, run, &h200);
-    Way out{0, 0, run.step.executables.arena_bytes(), device_needs(config, run.state, run.trainer, run.step, 0, library_bounds(config, cpu_target())).total()};
+    Way out{0, 0, run.step.executables.arena_bytes(),
+            device_needs(config, run.state, run.trainer, run.step, 0, library_bounds(config, cpu_target()))
+                .total()};
     for (const auto& row : report.prediction.traffic)
       if (row.op == "weight_gather") out.gathers = row.count, out.bytes = row.bytes;
     return out;
@@ -158,7 +180,10 @@ TEST(PlanReport, LayerByLayerTradesActivationsForGathers) {
   EXPECT_LT(layers.arena, slots * each.arena) << "weights, and what no micro-batch keeps, are there once";
   ASSERT_LT(layers.needs, once.needs);
   config.mesh.gather = "auto";
-  for (auto [capacity, words] : {std::pair{once.needs, "once"}, {once.needs - 1, "laye"}, {layers.needs, "laye"}, {layers.needs - 1, "in e"}}) {
+  for (auto [capacity, words] : {std::pair{once.needs, "once"},
+                                 {once.needs - 1, "laye"},
+                                 {layers.needs, "laye"},
+                                 {layers.needs - 1, "in e"}}) {
     Roofline device = roofline_named("h200");
     device.capacity = capacity;
     PaperRun run(config, 4, cpu_target(), &device);
@@ -174,14 +199,16 @@ TEST(PlanReport, OneRankSendsNothing) {
   EXPECT_FALSE(report.predicted);
   EXPECT_EQ(report.no_prediction, "nobody asked");
   EXPECT_NE(plan_text(report).find("collectives: none, it is one rank\n"), std::string::npos);
-  EXPECT_EQ(report.state + report.arena + report.reduction, run.state.bytes_per_rank() + run.step.executables.arena_bytes() + run.step.reduction);
+  EXPECT_EQ(report.state + report.arena + report.reduction,
+            run.state.bytes_per_rank() + run.step.executables.arena_bytes() + run.step.reduction);
   int64_t regions = 0;
   for (const auto& region : report.regions) regions += region.bytes;
   EXPECT_EQ(regions, report.arena + report.reduction);
   config.compile.backend = "reference";
   PaperRun reference(config, 1, cpu_target());
   Roofline cpu = roofline_named("cpu");
-  EXPECT_EQ(make_report(config, reference, &cpu).no_prediction, "the reference backend has no calls whose time could be foretold");
+  EXPECT_EQ(make_report(config, reference, &cpu).no_prediction,
+            "the reference backend has no calls whose time could be foretold");
 }
 
 // A few ranks stand for all: no other rank holds more of any bucket.
@@ -206,7 +233,8 @@ TEST(PlanReport, TheFullestRanksAreAmongTheFew) {
 
 // Step times measured on one H200 (README.md), within what a roofline can say.
 TEST(PlanReport, PredictsWhatWasMeasured) {
-  const std::pair<const char*, double> measured[] = {{"gpt2_124m", 0.1139}, {"gpt2_1558m", 0.3271}, {"llama_1b5", 0.2733}};
+  const std::pair<const char*, double> measured[] = {
+      {"gpt2_124m", 0.1139}, {"gpt2_1558m", 0.3271}, {"llama_1b5", 0.2733}};
   Roofline h200 = roofline_named("h200");
   for (auto [name, seconds] : measured) {
     RunConfig config = load_config(str(LOCKSTEP_CONFIGS "/", name, ".json"));
@@ -220,18 +248,21 @@ TEST(PlanReport, BesideTheMeasuredTimeAfterTenSteps) {
   RunConfig config = small();
   PaperRun run(config, 1, cpu_target());
   Foretold foretold(config, run.state.mesh(), run.step.plan, cpu_device());
-  for (int step = 1; step < 10; ++step) EXPECT_FALSE(foretold.measured(step < 3 ? 5.0 : 0.1 * step).has_value());
+  for (int step = 1; step < 10; ++step)
+    EXPECT_FALSE(foretold.measured(step < 3 ? 5.0 : 0.1 * step).has_value());
   auto line = foretold.measured(1.0);
   ASSERT_TRUE(line.has_value());
   EXPECT_DOUBLE_EQ(foretold.median_s(), 0.65);  // of 0.3 to 1.0: the first two do not count
-  EXPECT_EQ(*line, str("predicted ", seconds_text(foretold.predicted_s()), ", measured 650 ms a step (roofline cpu)"));
+  EXPECT_EQ(*line, str("predicted ", seconds_text(foretold.predicted_s()),
+                       ", measured 650 ms a step (roofline cpu)"));
   EXPECT_FALSE(foretold.measured(1.0).has_value());
   config.compile.backend = "reference";
   PaperRun reference(config, 1, cpu_target());
   Foretold none(config, reference.state.mesh(), reference.step.plan, cpu_device());
   for (int step = 1; step < 10; ++step) none.measured(0.25);
   EXPECT_EQ(none.measured(0.25).value(),
-            "measured 250 ms a step; not predicted (the reference backend has no calls whose time could be foretold)");
+            "measured 250 ms a step; not predicted (the reference backend has no calls whose time could be "
+            "foretold)");
 }
 
 }  // namespace

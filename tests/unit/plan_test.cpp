@@ -34,7 +34,8 @@ TEST(Roofline, ACallTakesWhatIsSlowerAndItsLaunch) {
   calls[2].kind = "attention", calls[2].flops = 800, calls[2].bytes = 10;
   calls[3].kind = "kernel", calls[3].bytes = 25;
   EXPECT_EQ(call_seconds(calls, "fp32", simple()), (std::vector<double>{8.5, 10.5, 16.5, 3.0}));
-  EXPECT_EQ(call_seconds(calls, "bf16", simple()), (std::vector<double>{2.5, 10.5, 16.5, 3.0}));  // attention has no rate of bf16
+  EXPECT_EQ(call_seconds(calls, "bf16", simple()),
+            (std::vector<double>{2.5, 10.5, 16.5, 3.0}));  // attention has no rate of bf16
   Roofline plain = simple();
   plain.attention.clear();
   EXPECT_EQ(call_seconds(calls, "tf32", plain), (std::vector<double>{8.5, 10.5, 8.5, 3.0}));
@@ -43,7 +44,9 @@ TEST(Roofline, ACallTakesWhatIsSlowerAndItsLaunch) {
 TEST(Roofline, CoresAreShared) {
   Roofline cores = simple();
   cores.cores = 4;
-  auto rate = [&](int64_t ranks, int64_t threads) { return cores.for_rank(ranks, threads).contraction["fp32"]; };
+  auto rate = [&](int64_t ranks, int64_t threads) {
+    return cores.for_rank(ranks, threads).contraction["fp32"];
+  };
   EXPECT_EQ(rate(1, 4), 100);
   EXPECT_EQ(rate(1, 2), 50);
   EXPECT_EQ(rate(2, 2), 50);
@@ -58,7 +61,9 @@ TEST(Roofline, Words) {
   EXPECT_EQ(roofline_named("cpu").name, "cpu");
   EXPECT_EQ(roofline_of(cpu_device()), "cpu");
   ScratchFolder scratch;
-  scratch.write("r.json", R"({"name": "mine", "contraction": {"fp32": 1e12, "bf16": 2e12}, "memory": 1e11, "launch": 0, "cores": 8,
+  scratch.write(
+      "r.json",
+      R"({"name": "mine", "contraction": {"fp32": 1e12, "bf16": 2e12}, "memory": 1e11, "launch": 0, "cores": 8,
     "inside": {"bandwidth": 1e10, "latency": 1e-5}, "ranks_per_node": 2, "measured_on": "a desk"})");
   Roofline mine = roofline_named(scratch.path("r.json"));
   EXPECT_EQ(mine, (Roofline{.name = "mine",
@@ -75,60 +80,70 @@ TEST(Roofline, Words) {
     roofline_named("h20");
     ADD_FAILURE();
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()), "--roofline is \"h20\", which is neither h200 nor cpu nor a file that can be read; did you mean h200?");
+    EXPECT_EQ(std::string(error.what()),
+              "--roofline is \"h20\", which is neither h200 nor cpu nor a file that can be read; did you "
+              "mean h200?");
   }
   try {
     roofline_named("no/such/file.json");
     ADD_FAILURE();
   } catch (const UserError& error) {
-    EXPECT_EQ(std::string(error.what()), "--roofline is \"no/such/file.json\", which is neither h200 nor cpu nor a file that can be read; a file "
-                                         "holds name, contraction, memory, inside and ranks_per_node");
+    EXPECT_EQ(std::string(error.what()),
+              "--roofline is \"no/such/file.json\", which is neither h200 nor cpu nor a file that can be "
+              "read; a file "
+              "holds name, contraction, memory, inside and ranks_per_node");
   }
 }
 
 TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
-  const std::string rest = R"("name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1)";
+  const std::string rest =
+      R"("name": "x", "contraction": {"fp32": 1}, "inside": {"bandwidth": 1}, "ranks_per_node": 1)";
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1})"), "accepted");
   EXPECT_EQ(refusal("{" + rest + "}"), "r.json: memory is missing");
   EXPECT_EQ(refusal("{").find("r.json: line 1, column 2: this is not JSON: unexpected end of input"), 0u);
   EXPECT_EQ(refusal("[1]"), "r.json: no section; a roofline is {\"name\": ..., \"contraction\": {...}, ...}");
-  EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "memroy": 2})"), "r.json: unknown key memroy; did you mean memory?");
+  EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "memroy": 2})"),
+            "r.json: unknown key memroy; did you mean memory?");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "zzzzzzzzzz": 2})"),
-            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, memory, capacity, launch, inside, across, ranks_per_node, "
+            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, memory, capacity, "
+            "launch, inside, across, ranks_per_node, "
             "cores, measured_on");
-  EXPECT_EQ(refusal(R"({"name": 3, "contraction": {"fp23": 1, "bf16": 0}, "attention": 5, "memory": "fast", "launch": -1, "inside": {"bandwith": 1},
+  EXPECT_EQ(
+      refusal(
+          R"({"name": 3, "contraction": {"fp23": 1, "bf16": 0}, "attention": 5, "memory": "fast", "launch": -1, "inside": {"bandwith": 1},
                        "across": 7, "ranks_per_node": 0, "cores": 1.5, "measured_on": []})"),
-            "r.json: 12 errors\n"
-            "  name is 3; it must be text\n"
-            "  unknown key contraction.fp23; did you mean contraction.fp32?\n"
-            "  contraction.bf16 is 0; it must be a number above 0\n"
-            "  attention is 5; it must be a section with rates for some of fp32, tf32, bf16\n"
-            "  memory is \"fast\"; it must be a number above 0\n"
-            "  launch is -1; it must be a number of at least 0\n"
-            "  unknown key inside.bandwith; did you mean inside.bandwidth?\n"
-            "  inside.bandwidth is missing\n"
-            "  across is 7; it must be a section with the keys bandwidth, latency\n"
-            "  ranks_per_node is 0; it must be a whole number of at least 1\n"
-            "  cores is 1.5; it must be a whole number of at least 0\n"
-            "  measured_on is []; it must be text");
+      "r.json: 12 errors\n"
+      "  name is 3; it must be text\n"
+      "  unknown key contraction.fp23; did you mean contraction.fp32?\n"
+      "  contraction.bf16 is 0; it must be a number above 0\n"
+      "  attention is 5; it must be a section with rates for some of fp32, tf32, bf16\n"
+      "  memory is \"fast\"; it must be a number above 0\n"
+      "  launch is -1; it must be a number of at least 0\n"
+      "  unknown key inside.bandwith; did you mean inside.bandwidth?\n"
+      "  inside.bandwidth is missing\n"
+      "  across is 7; it must be a section with the keys bandwidth, latency\n"
+      "  ranks_per_node is 0; it must be a whole number of at least 1\n"
+      "  cores is 1.5; it must be a whole number of at least 0\n"
+      "  measured_on is []; it must be text");
 }
 
 TEST(Overlap, BucketsThatLeaveDuringTheBackward) {
   EXPECT_EQ(exposed_after({}, {}, 10), 0);
-  EXPECT_EQ(exposed_after({10}, {3}, 10), 3);          // ready at the end: nothing hides it
-  EXPECT_EQ(exposed_after({4}, {3}, 10), 0);           // there before the end
+  EXPECT_EQ(exposed_after({10}, {3}, 10), 3);              // ready at the end: nothing hides it
+  EXPECT_EQ(exposed_after({4}, {3}, 10), 0);               // there before the end
   EXPECT_EQ(exposed_after({2, 4, 10}, {5, 5, 1}, 10), 3);  // the link is busy until 12
   EXPECT_EQ(exposed_after({2, 4, 10}, {1, 1, 1}, 10), 1);  // only the last one
   EXPECT_EQ(exposed_after({5, 10}, {4, 4}, 10, 1), 4);
-  EXPECT_EQ(exposed_after({5, 10}, {4, 4}, 10, 3), 4);     // a round hides the round before it: its link is free at 14, the next asks at 15
+  EXPECT_EQ(exposed_after({5, 10}, {4, 4}, 10, 3),
+            4);  // a round hides the round before it: its link is free at 14, the next asks at 15
   EXPECT_EQ(exposed_after({5, 10}, {8, 8}, 10, 3), 5 + 3 * 16 - 30);  // bound by the link, which never rests
 }
 
 TEST(Overlap, BucketsThatAreReadDuringTheForward) {
   EXPECT_EQ(exposed_before({}, {}), 0);
-  EXPECT_EQ(exposed_before({0}, {3}), 3);               // the first has nothing before it
-  EXPECT_EQ(exposed_before({0, 4, 8}, {3, 3, 3}), 3);   // then each travels while the one before is used
-  EXPECT_EQ(exposed_before({0, 2, 4}, {3, 3, 3}), 5);   // 9 under way, of which 4 of computation hide 4
+  EXPECT_EQ(exposed_before({0}, {3}), 3);                 // the first has nothing before it
+  EXPECT_EQ(exposed_before({0, 4, 8}, {3, 3, 3}), 3);     // then each travels while the one before is used
+  EXPECT_EQ(exposed_before({0, 2, 4}, {3, 3, 3}), 5);     // 9 under way, of which 4 of computation hide 4
   EXPECT_EQ(exposed_before({0, 4, 8}, {3, 3, 3}, 1), 3);  // one ahead is enough here
   EXPECT_EQ(exposed_before({0, 10, 10}, {1, 5, 5}), 1);
   EXPECT_EQ(exposed_before({0, 10, 10}, {1, 5, 5}, 2), 1);
@@ -148,7 +163,8 @@ TEST(Links, GroupsOnNodes) {
 TEST(Links, InsideAndAcrossSideBySide) {
   EXPECT_EQ(travel_seconds(80, {1, 1}, simple()), 0);
   EXPECT_EQ(travel_seconds(80, {4, 4}, simple()), 1 + 10);
-  EXPECT_EQ(travel_seconds(80, {5, 4}, simple()), 3 + 10.0);   // a quarter leaves the node: 20 / 2, and 60 / 8 beside it
+  EXPECT_EQ(travel_seconds(80, {5, 4}, simple()),
+            3 + 10.0);  // a quarter leaves the node: 20 / 2, and 60 / 8 beside it
   EXPECT_EQ(travel_seconds(80, {5, 1}, simple()), 3 + 40.0);
   EXPECT_EQ(travel_seconds(0, {5, 1}, simple()), 3);
 }
@@ -163,14 +179,17 @@ TEST(PlanWords, Seconds) {
   Prediction p{.roofline = "cpu", .measured_on = "", .beyond_node = false, .traffic = {}, .step_s = 0.117};
   EXPECT_EQ(predicted_and_measured(p, 0.121), "predicted 117 ms, measured 121 ms a step (roofline cpu)");
   p.beyond_node = true;
-  EXPECT_EQ(predicted_and_measured(p, 0.121), "predicted 117 ms, measured 121 ms a step (roofline cpu, measured on one node only)");
+  EXPECT_EQ(predicted_and_measured(p, 0.121),
+            "predicted 117 ms, measured 121 ms a step (roofline cpu, measured on one node only)");
 }
 
 TEST(PlanWords, UsesOfNeighbouringRankCounts) {
   std::vector<std::string> rows;
-  for (const auto& use : uses_of(48, 16, 12)) rows.push_back(str(use.ranks, ": ", use.most, ", ", number_text(static_cast<float>(use.used))));
-  EXPECT_EQ(rows, (std::vector<std::string>{"1: 48, 1", "3: 18, 0.8888889", "6: 9, 0.8888889", "11: 6, 0.72727275", "12: 6, 0.6666667",
-                                            "13: 6, 0.61538464", "24: 3, 0.6666667"}));
+  for (const auto& use : uses_of(48, 16, 12))
+    rows.push_back(str(use.ranks, ": ", use.most, ", ", number_text(static_cast<float>(use.used))));
+  EXPECT_EQ(rows,
+            (std::vector<std::string>{"1: 48, 1", "3: 18, 0.8888889", "6: 9, 0.8888889", "11: 6, 0.72727275",
+                                      "12: 6, 0.6666667", "13: 6, 0.61538464", "24: 3, 0.6666667"}));
 }
 
 // A report with something in every section.
@@ -179,7 +198,8 @@ PlanReport by_hand() {
   r.name = "toy", r.ranks = 16, r.mesh = {{2, 8}, {"dp_shard", "tp"}};
   r.parameters = 5000, r.state_bytes_once = 60000, r.flops = 2.5e9, r.tokens = 4096;
   r.tensors = {{"token.weight", "weights", "f32[64,32]", "dp_shard: Shard(0)", 1, 4096},
-               {"blocks.*.attn.qkv.weight", "weights", "f32[96,32]", "tp: Shard(0,groups=3), dp_shard: Shard(0)", 80, 768},
+               {"blocks.*.attn.qkv.weight", "weights", "f32[96,32]",
+                "tp: Shard(0,groups=3), dp_shard: Shard(0)", 80, 768},
                {"optim.token.weight.{exp_avg,exp_avg_sq}", "moments", "f32[64,32]", "", 2, 8192}};
   r.state = 1024, r.arena = 2048, r.reduction = 512;
   r.regions = {{"forward and backward", 2048}, {"partial sums of gradients", 512}};
@@ -196,7 +216,8 @@ PlanReport by_hand() {
                   .micro_batches = 4,
                   .body_s = 0.025,
                   .once_s = 0.002,
-                  .traffic = {{"dp_shard", "lane_exchange", 3, 3072, 0.004, 0.001}, {"tp", "all_reduce", 8, 1024, 0.002, 0.002}},
+                  .traffic = {{"dp_shard", "lane_exchange", 3, 3072, 0.004, 0.001},
+                              {"tp", "all_reduce", 8, 1024, 0.002, 0.002}},
                   .exposed_s = 0.003,
                   .step_s = 0.105,
                   .tokens_per_s = 39009.5,
@@ -268,7 +289,8 @@ numerics certificate of the CPU, since the device is not here (equal certificate
   EXPECT_NE(plan_text(fits).find("    all_reduce              8 x, 1.00 KiB\n"), std::string::npos);
   PlanReport none = by_hand();
   none.nearest.reset();
-  EXPECT_NE(plan_text(none).find("  it does not fit, and neither does any mesh of up to 8 times the ranks\n"), std::string::npos);
+  EXPECT_NE(plan_text(none).find("  it does not fit, and neither does any mesh of up to 8 times the ranks\n"),
+            std::string::npos);
 }
 
 std::vector<std::string> keys_of(const Json& object) {
@@ -280,25 +302,35 @@ std::vector<std::string> keys_of(const Json& object) {
 TEST(PlanWords, JsonOfAReport) {
   Json j = Json::parse(plan_json(by_hand()));
   using Keys = std::vector<std::string>;
-  EXPECT_EQ(keys_of(j), (Keys{"name", "ranks", "mesh", "model", "tensors", "memory", "step", "collectives", "utilisation", "advised_micro",
-                              "prediction", "no_prediction", "certificate", "same_bits_on"}));
+  EXPECT_EQ(keys_of(j),
+            (Keys{"name", "ranks", "mesh", "model", "tensors", "memory", "step", "collectives", "utilisation",
+                  "advised_micro", "prediction", "no_prediction", "certificate", "same_bits_on"}));
   EXPECT_EQ(j["mesh"].dump(), R"({"shape":[2,8],"dim_names":["dp_shard","tp"]})");
   EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"state_bytes":60000})");
-  EXPECT_EQ(j["tensors"][1].dump(), R"({"name":"blocks.*.attn.qkv.weight","role":"weights","type":"f32[96,32]",)"
-                                    R"j("placements":"tp: Shard(0,groups=3), dp_shard: Shard(0)","count":80,"bytes":768})j");
-  EXPECT_EQ(keys_of(j["memory"]), (Keys{"state", "arena", "reduction", "total", "regions", "device", "host"}));
+  EXPECT_EQ(j["tensors"][1].dump(),
+            R"({"name":"blocks.*.attn.qkv.weight","role":"weights","type":"f32[96,32]",)"
+            R"j("placements":"tp: Shard(0,groups=3), dp_shard: Shard(0)","count":80,"bytes":768})j");
+  EXPECT_EQ(keys_of(j["memory"]),
+            (Keys{"state", "arena", "reduction", "total", "regions", "device", "host"}));
   EXPECT_EQ(j["memory"]["total"], 3584);
   EXPECT_EQ(j["memory"]["regions"][1].dump(), R"({"name":"partial sums of gradients","bytes":512})");
-  EXPECT_EQ(j["memory"]["device"].dump(), R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
-                                          R"("bound":true}],"total":5120,"exact":1024,"available":4096,"fits":false,"nearest":{"micro":1,)"
-                                          R"("ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
-  EXPECT_EQ(j["step"].dump(), R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"
-                                    R"("buckets":3,"bucket_bytes":1048576,"exchange":"inside","weights_gathered":"once"})");
-  EXPECT_EQ(j["collectives"][0].dump(), R"({"dims":"dp_shard","op":"lane_exchange","count":3,"bytes":3072,"seconds":0.004,"exposed":0.001})");
+  EXPECT_EQ(
+      j["memory"]["device"].dump(),
+      R"({"parts":[{"name":"weights","bytes":1024,"bound":false},{"name":"driver and libraries","bytes":4096,)"
+      R"("bound":true}],"total":5120,"exact":1024,"available":4096,"fits":false,"nearest":{"micro":1,)"
+      R"("ranks":32,"mesh":"[dp_shard=4, tp=8]","bytes":4000},"planned_without":"no driver"})");
+  EXPECT_EQ(j["step"].dump(),
+            R"({"micro_batches":8,"micro":2,"lanes":8,"data_ranks":2,"tokens":4096,"flops":2500000000.0,)"
+            R"("buckets":3,"bucket_bytes":1048576,"exchange":"inside","weights_gathered":"once"})");
+  EXPECT_EQ(
+      j["collectives"][0].dump(),
+      R"({"dims":"dp_shard","op":"lane_exchange","count":3,"bytes":3072,"seconds":0.004,"exposed":0.001})");
   EXPECT_EQ(j["utilisation"][1].dump(), R"({"ranks":2,"micro_batches":4,"used":1.0})");
   EXPECT_EQ(j["advised_micro"], 1);
-  EXPECT_EQ(j["prediction"].dump(), R"({"roofline":"simple","measured_on":"paper","beyond_node":true,"micro_batches":4,"body":0.025,"once":0.002,)"
-                                    R"("exposed":0.003,"step":0.105,"tokens_per_s":39009.5,"flops_per_s":1500000000.0})");
+  EXPECT_EQ(
+      j["prediction"].dump(),
+      R"({"roofline":"simple","measured_on":"paper","beyond_node":true,"micro_batches":4,"body":0.025,"once":0.002,)"
+      R"("exposed":0.003,"step":0.105,"tokens_per_s":39009.5,"flops_per_s":1500000000.0})");
   EXPECT_TRUE(j["no_prediction"].is_null());
   EXPECT_EQ(j["same_bits_on"], "any");
 

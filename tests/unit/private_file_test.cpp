@@ -1,4 +1,5 @@
-// Private files and trusted paths: modes under any umask, links, owners, pipes; as root also files of another user.
+// Private files and trusted paths: modes under any umask, links, owners, pipes; as root also files of another
+// user.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,7 +16,7 @@ namespace {
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {
-  struct stat at {};
+  struct stat at{};
   EXPECT_EQ(lstat(path.c_str(), &at), 0) << path;
   return at.st_mode & 07777;
 }
@@ -23,7 +24,9 @@ std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-bool put(const Descriptor& file, const std::string& text) { return file && write_fully(file.get(), text) == 0; }
+bool put(const Descriptor& file, const std::string& text) {
+  return file && write_fully(file.get(), text) == 0;
+}
 
 class WithUmask {
  public:
@@ -43,8 +46,10 @@ TEST(private_file, has_its_mode_under_every_umask) {
     ASSERT_TRUE(append_private(folder.path("a/log"), "1"));
     ASSERT_TRUE(replace_private(folder.path("a/whole"), "1"));
     EXPECT_EQ(made_private(folder.path("a/made")), folder.path("a/made"));
-    for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_EQ(mode_of(folder.path(name)), 0700u) << name << " under " << mask;
-    for (const char* name : {"a/new", "a/log", "a/whole", "a/made"}) EXPECT_EQ(mode_of(folder.path(name)), 0600u) << name << " under " << mask;
+    for (const char* name : {"a", "a/b", "a/b/c"})
+      EXPECT_EQ(mode_of(folder.path(name)), 0700u) << name << " under " << mask;
+    for (const char* name : {"a/new", "a/log", "a/whole", "a/made"})
+      EXPECT_EQ(mode_of(folder.path(name)), 0600u) << name << " under " << mask;
   }
 }
 
@@ -101,7 +106,8 @@ TEST(temporary_folder, of_a_killed_process_goes_with_the_next) {
   const std::string temporary = folder.path("");
   auto names = [&] {
     std::vector<std::string> out;
-    for (const auto& entry : std::filesystem::directory_iterator(temporary)) out.push_back(entry.path().filename());
+    for (const auto& entry : std::filesystem::directory_iterator(temporary))
+      out.push_back(entry.path().filename());
     return out;
   };
   in_own_process({{"TMPDIR", temporary}}, [] {
@@ -123,11 +129,13 @@ TEST(temporary_folder, of_a_killed_process_goes_with_the_next) {
   });
   EXPECT_EQ(seen, "2 3 4");
   EXPECT_EQ(names(), std::vector<std::string>{"lockstep-scratch-kernels-mine"});
-  expect_words(in_own_process({{"TMPDIR", folder.path("none")}}, [] { return TemporaryFolder("kernels").path(); }),
-               {"UserError: cannot make a folder for temporary files", "set TMPDIR to a folder with space"});
+  expect_words(
+      in_own_process({{"TMPDIR", folder.path("none")}}, [] { return TemporaryFolder("kernels").path(); }),
+      {"UserError: cannot make a folder for temporary files", "set TMPDIR to a folder with space"});
   chmod(temporary.c_str(), 0777);
   expect_words(in_own_process({{"TMPDIR", temporary}}, [] { return TemporaryFolder("kernels").path(); }),
-               {"UserError: cannot make a folder for temporary files in " + temporary + ": " + temporary + " is writable for every user",
+               {"UserError: cannot make a folder for temporary files in " + temporary + ": " + temporary +
+                    " is writable for every user",
                 "set TMPDIR to a folder of your own"});
   chmod(temporary.c_str(), 0700);
 }
@@ -170,14 +178,17 @@ TEST(trusted_path, refuses_what_others_may_write) {
   chmod(folder.path("open").c_str(), 01777);  // sticky, as /tmp
   EXPECT_TRUE(open_trusted_file(folder.path("open/inner/file")));
   chmod(folder.path("open/inner/file").c_str(), 0622);
-  expect_words(open_trusted_file(folder.path("open/inner/file")).why, {"file is writable for every user", "mode 0622"});
+  expect_words(open_trusted_file(folder.path("open/inner/file")).why,
+               {"file is writable for every user", "mode 0622"});
   chmod(folder.path("open/inner/file").c_str(), 0600);
   ASSERT_EQ(symlink("file", folder.path("open/inner/link").c_str()), 0);
-  expect_words(open_trusted_file(folder.path("open/inner/link")).why, {"is a symbolic link to file", "name the file itself"});
+  expect_words(open_trusted_file(folder.path("open/inner/link")).why,
+               {"is a symbolic link to file", "name the file itself"});
   if (geteuid() != 0) GTEST_SKIP() << "another group's folder and another user's files need root";
   ASSERT_EQ(chown(folder.path("open").c_str(), 0, kNobody), 0);
   chmod(folder.path("open").c_str(), 0770);
-  expect_words(open_trusted_file(folder.path("open/inner/file")).why, {"open is writable for its group", "mode 0770"});
+  expect_words(open_trusted_file(folder.path("open/inner/file")).why,
+               {"open is writable for its group", "mode 0770"});
   ASSERT_EQ(chown(folder.path("open").c_str(), 0, 0), 0);  // the user's own group
   EXPECT_TRUE(open_trusted_file(folder.path("open/inner/file")));
 }
@@ -190,7 +201,8 @@ TEST(trusted_path, refuses_what_another_user_owns) {
   ASSERT_EQ(chown(folder.path("theirs").c_str(), kNobody, kNobody), 0);
   TrustedOpen opened = open_trusted_file(folder.path("theirs/file"));
   EXPECT_TRUE(opened.distrusted());
-  expect_words(opened.why, {folder.path("theirs"), " belongs to nobody (uid 65534), mode 0755", "this process is of root (uid 0)"});
+  expect_words(opened.why, {folder.path("theirs"), " belongs to nobody (uid 65534), mode 0755",
+                            "this process is of root (uid 0)"});
   ASSERT_EQ(chown(folder.path("mine/file").c_str(), kNobody, kNobody), 0);
   expect_words(open_trusted_file(folder.path("mine/file")).why, {"mine/file belongs to nobody"});
   // A link of theirs in a folder that all may write into leads nowhere; a link of ours is followed.
@@ -212,8 +224,10 @@ TEST(trusted_path, of_a_user_that_is_not_root) {
   folder.write("roots/file", std::string("text"));
   const std::string seen = in_own_process({}, [&] {
     if (setgid(kNobody) != 0 || setuid(kNobody) != 0) return std::string("cannot become nobody");
-    return str(open_trusted_file(folder.path("home/file")).why, "|", open_trusted_file(folder.path("roots/file")).why, "|",
-               open_trusted_folder(folder.path("home/new/deep"), true).why, "|", open_trusted_folder(folder.path("roots/new"), true).why);
+    return str(open_trusted_file(folder.path("home/file")).why, "|",
+               open_trusted_file(folder.path("roots/file")).why, "|",
+               open_trusted_folder(folder.path("home/new/deep"), true).why, "|",
+               open_trusted_folder(folder.path("roots/new"), true).why);
   });
   EXPECT_EQ(seen, str("|||", folder.path("roots/new"), ": Permission denied"));
 }

@@ -19,7 +19,9 @@
 namespace lockstep {
 namespace {
 
-PassContext context() { return {Mesh{{1}, {"dp_replicate"}}, [](const std::string&) { return Layout{}; }, {}}; }
+PassContext context() {
+  return {Mesh{{1}, {"dp_replicate"}}, [](const std::string&) { return Layout{}; }, {}};
+}
 
 // The joint graph of a small model as `rematerialize` gets it.
 Graph joint_graph(const std::string& kind, bool training = true, double dropout = 0.1) {
@@ -31,11 +33,12 @@ Graph joint_graph(const std::string& kind, bool training = true, double dropout 
   auto model = models::model_from(state.root(), o);
   AdamW adamw(state / "optim", {});
   Shape shape{2, 8};
-  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {
-    Loss loss = cross_entropy(model.logits(batch[0], training), batch[1]);
-    if (training) adamw.update(grad(loss, state.parameters()));
-    return loss;
-  });
+  Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+                      [&](const std::vector<Tensor>& batch) {
+                        Loss loss = cross_entropy(model.logits(batch[0], training), batch[1]);
+                        if (training) adamw.update(grad(loss, state.parameters()));
+                        return loss;
+                      });
   auto rows = step_passes();
   size_t before = 0;
   while (std::string(rows[before].name) != "rematerialize") ++before;
@@ -80,7 +83,8 @@ TEST_P(RematModels, ChoicesCostMoreAndMoreAndTheFrontierFalls) {
     EXPECT_GE(choices.values[k], choices.values[k - 1]);
   }
   EXPECT_EQ(choices.frontier.front(), 0u);
-  for (size_t i = 1; i < choices.frontier.size(); ++i) EXPECT_LT(choices.peak[choices.frontier[i]], choices.peak[choices.frontier[i - 1]]);
+  for (size_t i = 1; i < choices.frontier.size(); ++i)
+    EXPECT_LT(choices.peak[choices.frontier[i]], choices.peak[choices.frontier[i - 1]]);
   EXPECT_LT(choices.peak[choices.frontier.back()] * 2, choices.peak[0]);
   EXPECT_LT(choices.cost.back(), choices.step_cost / 2);
   // Contractions and attention are dearer than norms and activations: none is given up before them.
@@ -98,7 +102,8 @@ TEST_P(RematModels, CopiesAreCopiesOnceEachRightBeforeTheirReader) {
     if (roles.roles[n] == JointRole::forward) ++forward[joint.nodes[n].op];
   EXPECT_EQ(structure_hash(remade(joint, {})), structure_hash(joint));
   for (size_t level : {size_t{1}, choices.order.size() / 2, choices.order.size()}) {
-    const Graph made = remade(joint, {choices.order.begin(), choices.order.begin() + static_cast<std::ptrdiff_t>(level)});
+    const Graph made =
+        remade(joint, {choices.order.begin(), choices.order.begin() + static_cast<std::ptrdiff_t>(level)});
     int64_t copies = 0;
     for (const auto& [op, count] : ops_of(made)) {
       EXPECT_GE(count, before[op]) << op;
@@ -108,18 +113,22 @@ TEST_P(RematModels, CopiesAreCopiesOnceEachRightBeforeTheirReader) {
     EXPECT_EQ(copies, choices.values[level]) << "level " << level;
     // Later passes keep them apart; without barriers they are the nodes that were there before.
     EXPECT_EQ(simplify(made, context()).nodes.size(), made.nodes.size());
-    EXPECT_EQ(structure_hash(simplify(without_barriers(made), context())), structure_hash(joint)) << "level " << level;
-    // From the first barrier on, what a copy makes is read by the next node that is no copy, or by a copy: none is made early.
+    EXPECT_EQ(structure_hash(simplify(without_barriers(made), context())), structure_hash(joint))
+        << "level " << level;
+    // From the first barrier on, what a copy makes is read by the next node that is no copy, or by a copy:
+    // none is made early.
     std::vector<bool> copied(made.values.size());
     size_t first = made.nodes.size();
     for (size_t n = 0; n < made.nodes.size(); ++n)
-      if (is_barrier(made.nodes[n]) && numel(made[made.nodes[n].outputs[0]].shape) > 1) first = std::min(first, n);
+      if (is_barrier(made.nodes[n]) && numel(made[made.nodes[n].outputs[0]].shape) > 1)
+        first = std::min(first, n);
     const auto roles_after = joint_of(made);
     size_t last_forward = 0;
     for (size_t n = 0; n < first; ++n)
       if (roles_after.roles[n] == JointRole::forward) last_forward = n;
     bool backward_between = false;
-    for (size_t n = last_forward + 1; n < first; ++n) backward_between = backward_between || roles_after.roles[n] == JointRole::backward;
+    for (size_t n = last_forward + 1; n < first; ++n)
+      backward_between = backward_between || roles_after.roles[n] == JointRole::backward;
     EXPECT_TRUE(backward_between) << "copies begin before the backward pass does";
   }
 }
@@ -132,7 +141,8 @@ TEST_P(RematModels, AnyChoiceIsTheSameComputation) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     std::vector<ValueId> given_up;
     for (ValueId v : roles.saved)
-      if (philox::uniform(philox::bits(seed, 0, 0, static_cast<uint64_t>(v))) * 41 < static_cast<float>(seed)) given_up.push_back(v);
+      if (philox::uniform(philox::bits(seed, 0, 0, static_cast<uint64_t>(v))) * 41 < static_cast<float>(seed))
+        given_up.push_back(v);
     const Graph made = remade(joint, given_up);
     EXPECT_GE(made.nodes.size(), joint.nodes.size() + given_up.size()) << "seed " << seed;
     EXPECT_EQ(simplify(made, context()).nodes.size(), made.nodes.size()) << "seed " << seed;
@@ -156,13 +166,14 @@ Graph chain(bool collective) {
   using Types = std::vector<std::pair<DType, Shape>>;
   const Types wide{{DType::f32, shape}}, scalar{{DType::f32, Shape{}}};
   ValueId x = g.add_input(InputKind::batch, "x", DType::f32, shape);
-  ValueId first =
-      collective ? g.append("wait", g.append("all_gather_start", {x}, {}, wide), {}, wide)[0] : g.append("exp", {x}, {}, wide)[0];
+  ValueId first = collective ? g.append("wait", g.append("all_gather_start", {x}, {}, wide), {}, wide)[0]
+                             : g.append("exp", {x}, {}, wide)[0];
   ValueId second = g.append("tanh", {first}, {}, wide)[0];
   ValueId third = g.append("exp", {second}, {}, wide)[0];
   ValueId sum = g.append("sum", {third}, {{"dims", Attr(std::vector<int64_t>{0, 1})}}, scalar)[0];
   ValueId total = g.append("sum_lanes", {sum}, {}, scalar)[0];
-  ValueId seed = g.append("broadcast", {total}, {{"shape", Attr(shape)}, {"dims", Attr(std::vector<int64_t>{})}}, wide)[0];
+  ValueId seed = g.append("broadcast", {total},
+                          {{"shape", Attr(shape)}, {"dims", Attr(std::vector<int64_t>{})}}, wide)[0];
   ValueId down = g.append("mul", {seed, third}, {}, wide)[0];
   for (int i = 0; i < 3; ++i) down = g.append("neg", {down}, {}, wide)[0];
   ValueId gradient = g.append("mul", {down, second}, {}, wide)[0];
@@ -179,7 +190,8 @@ TEST(RematGraphs, ACollectiveIsNeverRepeated) {
     return ops;
   };
   EXPECT_EQ(repeatable(chain(true)), (std::set<std::string>{"tanh", "exp", "sum"}));
-  // `second` waits while the peak passes. It can be computed from x, but not through a collective whose result is not kept.
+  // `second` waits while the peak passes. It can be computed from x, but not through a collective whose
+  // result is not kept.
   const Graph plain = chain(false), gathered = chain(true);
   EXPECT_EQ(remat_choices(plain).order.size(), 1u);
   EXPECT_TRUE(remat_choices(gathered).order.empty());

@@ -25,8 +25,14 @@ std::string read(const std::string& path) {
 
 TEST(Metrics, RowKeepsOrderAndShortestText) {
   MetricsRow row(10);
-  row.add("loss", 2.413f).add("lr", 3e-4).add("third", 1.0f / 3).add("tokens", int64_t{1} << 40).add("state_hash", std::string("ab\"c"));
-  EXPECT_EQ(row.text(), R"({"step": 10, "loss": 2.413, "lr": 3e-04, "third": 0.33333334, "tokens": 1099511627776, "state_hash": "ab\"c"})");
+  row.add("loss", 2.413f)
+      .add("lr", 3e-4)
+      .add("third", 1.0f / 3)
+      .add("tokens", int64_t{1} << 40)
+      .add("state_hash", std::string("ab\"c"));
+  EXPECT_EQ(
+      row.text(),
+      R"({"step": 10, "loss": 2.413, "lr": 3e-04, "third": 0.33333334, "tokens": 1099511627776, "state_hash": "ab\"c"})");
   Json parsed = Json::parse(row.text());
   EXPECT_EQ(parsed["third"].get<float>(), 1.0f / 3);
   EXPECT_EQ(parsed["step"].get<int64_t>(), 10);
@@ -44,13 +50,15 @@ TEST(Metrics, ResumeDropsLaterStepsTornLinesAndRepeats) {
     MetricsWriter writer(path, 0);
     for (int64_t step : {10, 20, 30}) writer.write(MetricsRow(step).add("loss", 1.0f));
   }
-  EXPECT_EQ(read(path), "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 1}\n");
+  EXPECT_EQ(read(path),
+            "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 1}\n");
   std::ofstream(path, std::ios::app) << "{\"step\": 20, \"loss\": 9}\nnot json\n{\"step\": 2";
   {
     MetricsWriter writer(path, 20);
     writer.write(MetricsRow(30).add("loss", 3.0f));
   }
-  EXPECT_EQ(read(path), "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 3}\n");
+  EXPECT_EQ(read(path),
+            "{\"step\": 10, \"loss\": 1}\n{\"step\": 20, \"loss\": 1}\n{\"step\": 30, \"loss\": 3}\n");
   MetricsWriter fresh(path, 0);
   EXPECT_EQ(read(path), "");
 }
@@ -62,7 +70,8 @@ TEST(Metrics, LineIsThereWhenWriteReturns) {
   EXPECT_EQ(read(folder.path("m")), "{\"step\": 1}\n");
 }
 
-// A disk that is full for a while, as a limit on the size of files makes it: the file ends with every row, whole and in order.
+// A disk that is full for a while, as a limit on the size of files makes it: the file ends with every row,
+// whole and in order.
 TEST(Metrics, RowsThatDoNotFitWaitForRoom) {
   ScratchFolder folder;
   const std::string path = folder.path("m");
@@ -75,7 +84,8 @@ TEST(Metrics, RowsThatDoNotFitWaitForRoom) {
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
   };
   std::string expected, said;
-  logs::set_sink([&](int, const std::string& line) { said += line + "\n"; });  // not a file, which the limit would cut
+  logs::set_sink(
+      [&](int, const std::string& line) { said += line + "\n"; });  // not a file, which the limit would cut
   {
     MetricsWriter writer(path, 0);
     for (int64_t step = 1; step <= 100; ++step) {
@@ -88,7 +98,9 @@ TEST(Metrics, RowsThatDoNotFitWaitForRoom) {
   logs::set_sink({});
   limit(before.rlim_cur);
   EXPECT_EQ(read(path), expected);
-  const std::string once = "cannot write " + path + ": File too large; the run goes on, and up to 16384 rows are kept in memory and written when it takes them";
+  const std::string once = "cannot write " + path +
+                           ": File too large; the run goes on, and up to 16384 rows are kept in memory and "
+                           "written when it takes them";
   EXPECT_NE(said.find(once), std::string::npos) << said;
   EXPECT_EQ(said.find(once), said.rfind(once)) << said;
   EXPECT_NE(said.find(path + " takes rows again; none was lost"), std::string::npos) << said;
@@ -113,7 +125,8 @@ TEST(Metrics, RowsThatNeverFitAreCounted) {
   }
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   logs::set_sink({});
-  EXPECT_NE(said.find(path + ": 20001 rows of this run could not be written and are lost"), std::string::npos) << said;
+  EXPECT_NE(said.find(path + ": 20001 rows of this run could not be written and are lost"), std::string::npos)
+      << said;
   MetricsWriter again(path, 1);  // a torn row goes
   EXPECT_EQ(read(path), "{\"step\": 1}\n");
 }
@@ -127,10 +140,13 @@ TEST(Metrics, WhatIsNoPlainFileIsRefusedAtOnce) {
     return "no error";
   };
   ASSERT_EQ(::mkfifo(folder.path("fifo").c_str(), 0600), 0);
-  EXPECT_EQ(error_of(folder.path("fifo")), "cannot write " + folder.path("fifo") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(error_of(folder.path("fifo")),
+            "cannot write " + folder.path("fifo") + ": it is a FIFO, not a plain file");
   ASSERT_EQ(::mkfifo(folder.path("m.tmp").c_str(), 0600), 0);
-  EXPECT_EQ(error_of(folder.path("m")), "cannot write " + folder.path("m.tmp") + ": it is a FIFO, not a plain file");
-  EXPECT_EQ(error_of(folder.path("none/m")), "cannot write " + folder.path("none/m.tmp") + ": No such file or directory");
+  EXPECT_EQ(error_of(folder.path("m")),
+            "cannot write " + folder.path("m.tmp") + ": it is a FIFO, not a plain file");
+  EXPECT_EQ(error_of(folder.path("none/m")),
+            "cannot write " + folder.path("none/m.tmp") + ": No such file or directory");
 }
 
 TEST(Progress, Text) {

@@ -1,4 +1,5 @@
-// Every config in configs/ parses, and the parameters and bytes that configs/README.md states are those of its model, on 1 and on 4 ranks.
+// Every config in configs/ parses, and the parameters and bytes that configs/README.md states are those of
+// its model, on 1 and on 4 ranks.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,7 +17,8 @@ namespace {
 
 const std::filesystem::path kFolder = LOCKSTEP_CONFIGS;
 
-// Parameters, and bytes of state (weights and moments, fp32) of the fullest of `nproc` ranks. Nothing is allocated.
+// Parameters, and bytes of state (weights and moments, fp32) of the fullest of `nproc` ranks. Nothing is
+// allocated.
 struct Sizes {
   int64_t parameters = 0, state = 0;
 };
@@ -25,8 +27,9 @@ Sizes sizes(const RunConfig& config, int64_t nproc) {
   mesh.words = validate(config, nproc);
   State state(mesh, 1);
   const ModelConfig& m = config.model;
-  models::Model model = models::model_from(
-      state.root(), {m.kind, m.vocab, m.context, m.width, m.depth, m.heads, m.kv_heads, m.hidden, m.rope_theta, m.eps, m.dropout});
+  models::Model model =
+      models::model_from(state.root(), {m.kind, m.vocab, m.context, m.width, m.depth, m.heads, m.kv_heads,
+                                        m.hidden, m.rope_theta, m.eps, m.dropout});
   AdamW adamw(state / "optim", {.lr = config.optim.lr});
   state.place_by_default(model.placements);
   Sizes out;
@@ -49,7 +52,8 @@ TEST(ShippedConfigs, ParseAndAreNamedAsTheirFiles) {
     if (entry.path().extension() != ".json") continue;
     RunConfig config = load_config(entry.path().string());
     EXPECT_EQ(config.name + ".json", entry.path().filename());
-    EXPECT_NE(readme().find(str("`", config.name, ".json`")), std::string::npos) << config.name << " is not in configs/README.md";
+    EXPECT_NE(readme().find(str("`", config.name, ".json`")), std::string::npos)
+        << config.name << " is not in configs/README.md";
     ++found;
   }
   EXPECT_GE(found, 7);
@@ -60,7 +64,8 @@ TEST(ShippedConfigs, SizesAreAsStated) {
     const char* model;
     int64_t parameters, global, micro;
   };
-  for (const Row& row : {Row{"gpt2_124m", 124475904, 64, 64}, Row{"gpt2_1558m", 1557686400, 16, 16}, Row{"llama_1b5", 1489602560, 16, 16}})
+  for (const Row& row : {Row{"gpt2_124m", 124475904, 64, 64}, Row{"gpt2_1558m", 1557686400, 16, 16},
+                         Row{"llama_1b5", 1489602560, 16, 16}})
     for (int64_t ranks : {1, 4}) {
       std::string name = str(row.model, ranks == 1 ? "" : "_4gpu");
       SCOPED_TRACE(name);
@@ -76,15 +81,18 @@ TEST(ShippedConfigs, SizesAreAsStated) {
       EXPECT_EQ(here.parameters, row.parameters);
       // Weights on every rank; moments are split by rows, which 4 divides in every tensor.
       EXPECT_EQ(here.state, row.parameters * 4 + 2 * row.parameters * 4 / ranks);
-      std::string stated = str("| `", name, ".json` | ", row.parameters, " | ", config.batch.global, " | ", config.batch.micro, " | ", here.state, " |");
+      std::string stated = str("| `", name, ".json` | ", row.parameters, " | ", config.batch.global, " | ",
+                               config.batch.micro, " | ", here.state, " |");
       EXPECT_NE(readme().find(stated), std::string::npos) << "missing in configs/README.md: " << stated;
     }
 }
 
-// What differs between the config of 1 rank and that of 4 is the name, the batch and the sequences of a validation: nothing else.
+// What differs between the config of 1 rank and that of 4 is the name, the batch and the sequences of a
+// validation: nothing else.
 TEST(ShippedConfigs, FourRanksDifferInTheBatchAlone) {
   for (const char* model : {"gpt2_124m", "gpt2_1558m", "llama_1b5"}) {
-    RunConfig one = load_config((kFolder / str(model, ".json")).string()), four = load_config((kFolder / str(model, "_4gpu.json")).string());
+    RunConfig one = load_config((kFolder / str(model, ".json")).string()),
+              four = load_config((kFolder / str(model, "_4gpu.json")).string());
     EXPECT_EQ(one.batch.global * one.train.eval_batches, four.batch.global * four.train.eval_batches);
     std::vector<std::string> different;
     for (const auto& key : config_keys())

@@ -1,6 +1,7 @@
-// The supervisor's pure parts: the root cause, cutting lines, the command, tickets, the restart rule, folders that were left.
-#include <gtest/gtest.h>
+// The supervisor's pure parts: the root cause, cutting lines, the command, tickets, the restart rule, folders
+// that were left.
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -37,7 +38,9 @@ AttemptFacts facts(std::vector<RankEnd> ends, std::vector<ErrorRecord> records =
   out.nproc = 4, out.ends = std::move(ends), out.records = std::move(records);
   return out;
 }
-ErrorRecord record(int64_t rank, const char* kind, const char* message, int64_t step = 3) { return {rank, kind, message, step, 0, 0}; }
+ErrorRecord record(int64_t rank, const char* kind, const char* message, int64_t step = 3) {
+  return {rank, kind, message, step, 0, 0};
+}
 
 TEST(Cause, DeathBySignalOutranksThePeersThatNoticedIt) {
   auto out = diagnose(facts({kKilled, kTakenAlong}, {record(0, "PeerError", "rank 2 is gone\nmore")}));
@@ -49,8 +52,9 @@ TEST(Cause, DeathBySignalOutranksThePeersThatNoticedIt) {
 }
 
 TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
-  auto out = diagnose(
-      facts({kKilled, kTakenAlong}, {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
+  auto out = diagnose(facts(
+      {kKilled, kTakenAlong},
+      {record(0, "PeerError", "late"), record(1, "UserError", "bad data"), record(3, "InternalError", "x")}));
   EXPECT_EQ(out.cause, "rank 1: UserError at step 3: bad data");
   EXPECT_EQ(out.others.size(), 2u);
   EXPECT_EQ(out.exit_code, kExitUser);
@@ -58,30 +62,43 @@ TEST(Cause, OwnErrorOutranksEverythingThatFollows) {
 }
 
 TEST(Cause, WhatAllRanksSayIsToldOnce) {
-  auto all = diagnose(facts({kFailed, kTakenAlong}, {record(2, "UserError", "no file a", -1), record(0, "UserError", "no file a", -1)}));
+  auto all = diagnose(facts({kFailed, kTakenAlong}, {record(2, "UserError", "no file a", -1),
+                                                     record(0, "UserError", "no file a", -1)}));
   EXPECT_EQ(all.cause, "UserError: no file a");  // wrong input before the first step is wrong for all
   EXPECT_TRUE(all.others.empty());
-  auto agreed = diagnose(facts({kFailed, kTakenAlong}, {record(3, "UserError", "rank 1: disk full", 8), record(1, "UserError", "rank 1: disk full", 8)}));
+  auto agreed = diagnose(facts({kFailed, kTakenAlong}, {record(3, "UserError", "rank 1: disk full", 8),
+                                                        record(1, "UserError", "rank 1: disk full", 8)}));
   EXPECT_EQ(agreed.cause, "rank 1: UserError at step 8: disk full");
   EXPECT_TRUE(agreed.others.empty());
-  auto tokens = diagnose(facts({kFailed, kTakenAlong}, {record(1, "UserError", "token 9", 4), record(0, "UserError", "token 7", 4), record(2, "PeerError", "gone", 4)}));
+  auto tokens = diagnose(facts({kFailed, kTakenAlong},
+                               {record(1, "UserError", "token 9", 4), record(0, "UserError", "token 7", 4),
+                                record(2, "PeerError", "gone", 4)}));
   EXPECT_EQ(tokens.cause, "rank 1: UserError at step 4: token 9");
   EXPECT_EQ(tokens.others, std::vector<std::string>{"rank 2: PeerError at step 4: gone"});
-  auto peers = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 2 is gone"), record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
+  auto peers = diagnose(facts({kFailed, kTakenAlong},
+                              {record(0, "PeerError", "rank 2 is gone"),
+                               record(1, "PeerError", "rank 2 is gone"), record(3, "PeerError", "late")}));
   EXPECT_EQ(peers.others, std::vector<std::string>{"rank 3: PeerError at step 3: late"});
-  auto quoted = diagnose(facts({kFailed, kTakenAlong}, {record(0, "PeerError", "rank 1: no column x"), record(1, "ProgramError", "std::runtime_error: no column x (thrown at a.cpp:3)")}));
-  EXPECT_EQ(quoted.cause, "rank 1: ProgramError at step 3: std::runtime_error: no column x (thrown at a.cpp:3)");
+  auto quoted =
+      diagnose(facts({kFailed, kTakenAlong},
+                     {record(0, "PeerError", "rank 1: no column x"),
+                      record(1, "ProgramError", "std::runtime_error: no column x (thrown at a.cpp:3)")}));
+  EXPECT_EQ(quoted.cause,
+            "rank 1: ProgramError at step 3: std::runtime_error: no column x (thrown at a.cpp:3)");
   EXPECT_TRUE(quoted.others.empty());
 }
 
 TEST(Cause, KindsAndCodes) {
-  auto of = [](const char* kind) { return diagnose(facts({kFailed, kTakenAlong}, {record(1, kind, "m", -1)})); };
+  auto of = [](const char* kind) {
+    return diagnose(facts({kFailed, kTakenAlong}, {record(1, kind, "m", -1)}));
+  };
   EXPECT_EQ(of("PeerError").exit_code, kExitPeer);
   EXPECT_TRUE(of("PeerError").restartable);
   EXPECT_EQ(of("InternalError").exit_code, kExitInternal);
   EXPECT_FALSE(of("InternalError").restartable);
   EXPECT_EQ(of("InternalError").cause, "rank 1: InternalError: m");
-  EXPECT_EQ(diagnose(facts({kFailed, kTakenAlong})).cause, "rank 1 exited with code 3 and left no error record");
+  EXPECT_EQ(diagnose(facts({kFailed, kTakenAlong})).cause,
+            "rank 1 exited with code 3 and left no error record");
   EXPECT_EQ(of("ProgramError").exit_code, kExitProgram);
   EXPECT_FALSE(of("ProgramError").restartable);
   EXPECT_EQ(diagnose(facts({{0, 0}, {1, 0}})).exit_code, kExitOk);
@@ -97,7 +114,8 @@ TEST(Cause, ExitCodesOfAProgramAreTold) {
       continue;
     }
     EXPECT_EQ(out.cause, str("rank 1 exited with code ", code, " and left no error record"));
-    EXPECT_EQ(out.exit_code, code == kExitUser || code == kExitInternal || code == kExitPeer ? code : kExitProgram);
+    EXPECT_EQ(out.exit_code,
+              code == kExitUser || code == kExitInternal || code == kExitPeer ? code : kExitProgram);
     EXPECT_EQ(out.restartable, code == kExitPeer);
   }
 }
@@ -116,7 +134,9 @@ TEST(Cause, ARankThatLeftEarlyOutranksThePeersThatMissIt) {
 TEST(Cause, PlaceOfADeath) {
   auto with = facts({kKilled, kTakenAlong});
   with.where = [](int64_t rank) { return str("step 60 of rank ", rank); };
-  EXPECT_EQ(diagnose(with).cause, "rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step 60 of rank 2");
+  EXPECT_EQ(
+      diagnose(with).cause,
+      "rank 2 died: SIGKILL (9), perhaps out of memory, or killed by the administrator; step 60 of rank 2");
 }
 
 TEST(Cause, LoneRank) {
@@ -162,7 +182,8 @@ TEST(Tickets, ARecordThatNoFileTakesIsALine) {
   EXPECT_LE(error_record_line(huge).size(), 4096u);
   line = error_record_line(huge);
   EXPECT_TRUE(parse_error_record_line(line.substr(0, line.size() - 1)).has_value());
-  for (const char* other : {"", "a line", "\x1elockstep error record", "\x1elockstep error record {\"rank\": \"x\"}", "\x1elockstep error record [1]"})
+  for (const char* other : {"", "a line", "\x1elockstep error record",
+                            "\x1elockstep error record {\"rank\": \"x\"}", "\x1elockstep error record [1]"})
     EXPECT_FALSE(parse_error_record_line(other).has_value()) << other;
 }
 
@@ -203,7 +224,8 @@ TEST(Console, NoticesHoldNoControlCharacters) {
   ::testing::internal::CaptureStderr();
   Console console;
   console.notice("root cause: rank 1: \033]0;title\007 bad\nsecond line");
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "trainrun: root cause: rank 1: \\x1b]0;title\\x07 bad\nsecond line\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "trainrun: root cause: rank 1: \\x1b]0;title\\x07 bad\nsecond line\n");
 }
 
 TEST(Command, OneRankIsStartedAsItIs) {
@@ -214,8 +236,11 @@ TEST(Command, OneRankIsStartedAsItIs) {
   EXPECT_EQ(command.argv, options.worker);
   std::string shell = text(command);
   EXPECT_NE(shell.find("OMP_NUM_THREADS=3 "), std::string::npos) << shell;
-  EXPECT_NE(shell.find("/runs/x/logs/attempt-1 LOCKSTEP_RESTART=2 LOCKSTEP_TERMINAL=80 "), std::string::npos) << shell;
-  EXPECT_NE(shell.find("RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 /bin/worker 'a b' 'it'\\''s'"), std::string::npos) << shell;
+  EXPECT_NE(shell.find("/runs/x/logs/attempt-1 LOCKSTEP_RESTART=2 LOCKSTEP_TERMINAL=80 "), std::string::npos)
+      << shell;
+  EXPECT_NE(shell.find("RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 LOCAL_WORLD_SIZE=1 /bin/worker 'a b' 'it'\\''s'"),
+            std::string::npos)
+      << shell;
 }
 
 TEST(Command, SeveralRanksUseSharedMemoryAloneUnlessTheUserSaysOtherwise) {
@@ -276,7 +301,10 @@ TEST(Failures, AFileThatCannotBeReachedIsTheUsers) {
     const Failure failure = describe_failure(std::current_exception());
     EXPECT_EQ(failure.record.kind, "UserError");
     EXPECT_EQ(failure.exit_code, kExitUser);
-    EXPECT_NE(failure.record.message.find(str(folder.path("plain/below"), ": Not a directory; look at what is there")), std::string::npos) << failure.record.message;
+    EXPECT_NE(failure.record.message.find(
+                  str(folder.path("plain/below"), ": Not a directory; look at what is there")),
+              std::string::npos)
+        << failure.record.message;
     EXPECT_EQ(failure.record.message.find("filesystem error"), std::string::npos) << failure.record.message;
   }
 }
@@ -317,25 +345,31 @@ TEST(Restarts, ProgressIsAFurtherStepOrANewCheckpoint) {
   EXPECT_TRUE(run.advance(26, 22));
   ScratchFolder folder;
   EXPECT_EQ(newest_checkpoint(folder.path("")), -1);
-  for (const char* name : {"step-5", "step-40", "step-100.tmp", "step-x", "latest"}) std::filesystem::create_directories(folder.path(str("ckpt/", name)));
+  for (const char* name : {"step-5", "step-40", "step-100.tmp", "step-x", "latest"})
+    std::filesystem::create_directories(folder.path(str("ckpt/", name)));
   EXPECT_EQ(newest_checkpoint(folder.path("")), 40);
 }
 
-// A folder whose maker holds its lock stays, and one that somebody else may be making; the others of this user go.
+// A folder whose maker holds its lock stays, and one that somebody else may be making; the others of this
+// user go.
 TEST(MpiFolders, TheOnesOfTheDeadGo) {
   ScratchFolder top;
-  const std::string own = str("lockstep.", geteuid(), "."), held = top.path(own + "1.aaaaaa"), dead = top.path(own + "2.bbbbbb"),
-                    young = top.path(own + "3.cccccc"), old = top.path(own + "4.dddddd"), other = top.path("lockstep.99999999.5.eeeeee"),
+  const std::string own = str("lockstep.", geteuid(), "."), held = top.path(own + "1.aaaaaa"),
+                    dead = top.path(own + "2.bbbbbb"), young = top.path(own + "3.cccccc"),
+                    old = top.path(own + "4.dddddd"), other = top.path("lockstep.99999999.5.eeeeee"),
                     link = top.path(own + "6.ffffff"), target = top.path("target");
-  for (const auto& folder : {held, dead, young, old, other, target}) std::filesystem::create_directories(folder);
+  for (const auto& folder : {held, dead, young, old, other, target})
+    std::filesystem::create_directories(folder);
   for (const auto& folder : {held, dead, other, target}) std::ofstream(folder + "/lock") << "\n";
   std::ofstream(dead + "/vader_segment.0") << "data\n";
   std::filesystem::create_directory_symlink(target, link);
-  std::filesystem::last_write_time(old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  std::filesystem::last_write_time(old,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const int lock = open((held + "/lock").c_str(), O_RDWR);
   ASSERT_EQ(flock(lock, LOCK_EX | LOCK_NB), 0);
   EXPECT_EQ(remove_abandoned_folders(top.path("")), 2);
-  for (const auto& folder : {held, young, other, link, target}) EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
+  for (const auto& folder : {held, young, other, link, target})
+    EXPECT_TRUE(std::filesystem::exists(folder)) << folder;
   for (const auto& folder : {dead, old}) EXPECT_FALSE(std::filesystem::exists(folder)) << folder;
   close(lock);
   EXPECT_EQ(remove_abandoned_folders(top.path("")), 1);
@@ -349,7 +383,7 @@ TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
     MpiFolder folder;
     umask(before);
     path = folder.path();
-    struct stat is {};
+    struct stat is{};
     ASSERT_EQ(stat(path.c_str(), &is), 0);
     EXPECT_EQ(is.st_mode & 07777, 0700u);
     MpiFolder beside;
@@ -358,15 +392,17 @@ TEST(MpiFolders, AreOneUsersOwnAndGoWithTheirMaker) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-// No handler runs on the thread that computes, nor on those that it starts; afterwards they hear signals again.
+// No handler runs on the thread that computes, nor on those that it starts; afterwards they hear signals
+// again.
 std::atomic<int> g_heard{0};
 std::atomic<pthread_t> g_heard_on{};
 TEST(SignalsApart, AreHeardOnAThreadOfTheirOwn) {
-  struct sigaction action {}, before {};
+  struct sigaction action{}, before{};
   action.sa_handler = [](int) { g_heard_on = pthread_self(), ++g_heard; };
   sigaction(SIGUSR2, &action, &before);
   auto heard = [](int times) {
-    for (int i = 0; i < 2000 && g_heard < times; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 2000 && g_heard < times; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return g_heard == times;
   };
   {

@@ -12,10 +12,15 @@ TEST(Printable, ControlsAreShownAndLineEndsStay) {
   EXPECT_EQ(printable("plain\ttext\n"), "plain\ttext\n");
   EXPECT_EQ(printable("\x1b[2Jgone\r\b\a"), "\\x1b[2Jgone\\x0d\\x08\\x07");
   EXPECT_EQ(printable(std::string("a\0b\x7f", 4)), "a\\x00b\\u007f");
-  EXPECT_EQ(printable("gr\xc3\xb6\xc3\x9f\x65, \xe2\x82\xac, \xf0\x9f\x98\x80"), "gr\xc3\xb6\xc3\x9f\x65, \xe2\x82\xac, \xf0\x9f\x98\x80");
-  EXPECT_EQ(printable("\xc2\x9b" "2J"), "\\u009b2J");              // CSI as one C1 character
-  EXPECT_EQ(printable("\xe2\x80\xae" "txt"), "\\u202etxt");        // right to left from here on
-  EXPECT_EQ(printable("\x9b\xff\xc3"), "\\x9b\\xff\\xc3");          // no UTF-8, and a cut character
+  EXPECT_EQ(printable("gr\xc3\xb6\xc3\x9f\x65, \xe2\x82\xac, \xf0\x9f\x98\x80"),
+            "gr\xc3\xb6\xc3\x9f\x65, \xe2\x82\xac, \xf0\x9f\x98\x80");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "2J"),
+            "\\u009b2J");  // CSI as one C1 character
+  EXPECT_EQ(printable("\xe2\x80\xae"
+                      "txt"),
+            "\\u202etxt");                                                    // right to left from here on
+  EXPECT_EQ(printable("\x9b\xff\xc3"), "\\x9b\\xff\\xc3");                    // no UTF-8, and a cut character
   EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80"), "\\xc0\\xaf\\xed\\xa0\\x80");  // overlong, a surrogate
 }
 

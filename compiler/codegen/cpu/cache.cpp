@@ -49,7 +49,9 @@ std::optional<std::string> open_sealed(const std::string& sealed, std::string* i
   Trailer trailer;
   if (sealed.size() < sizeof trailer) return std::nullopt;
   std::memcpy(&trailer, sealed.data() + sealed.size() - sizeof trailer, sizeof trailer);
-  if (std::memcmp(trailer.magic, kMagic, sizeof trailer.magic) != 0 || trailer.bytes != sealed.size() - sizeof trailer) return std::nullopt;
+  if (std::memcmp(trailer.magic, kMagic, sizeof trailer.magic) != 0 ||
+      trailer.bytes != sealed.size() - sizeof trailer)
+    return std::nullopt;
   if (checksum_of(sealed.data(), trailer) != trailer.checksum) return std::nullopt;
   if (isa) *isa = std::string(trailer.isa, strnlen(trailer.isa, sizeof trailer.isa));
   return sealed.substr(0, sealed.size() - sizeof trailer);
@@ -60,7 +62,8 @@ constexpr const char* kKeyName = "key";
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one file
 using Mac = std::array<unsigned char, crypto_generichash_BYTES>;
 
-Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsigned char* key, size_t key_bytes) {
+Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsigned char* key,
+           size_t key_bytes) {
   crypto_generichash_state state;
   Mac out;
   crypto_generichash_init(&state, key, key_bytes, out.size());
@@ -85,15 +88,17 @@ enum class Existing { replaced, kept };
 // Gives a file without a name one: at once, since it has all its bytes.
 bool name_file(const Descriptor& file, const Descriptor& folder, const std::string& name, Existing existing) {
   const std::string from = str("/proc/self/fd/", file.get());
-  auto link = [&] { return ::linkat(AT_FDCWD, from.c_str(), folder.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0; };
+  auto link = [&] {
+    return ::linkat(AT_FDCWD, from.c_str(), folder.get(), name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
   if (link()) return true;
   if (errno != EEXIST || existing == Existing::kept) return false;
   if (::unlinkat(folder.get(), name.c_str(), 0) != 0 && errno != ENOENT) return false;
   return link() || errno == EEXIST;  // another writer's, of the same content
 }
 
-// The bytes get their name when they are all there. A file without a name leaves nothing behind when its writer is killed; where the file
-// system has none, it is written under another name.
+// The bytes get their name when they are all there. A file without a name leaves nothing behind when its
+// writer is killed; where the file system has none, it is written under another name.
 bool publish(const Descriptor& folder, const std::string& name, const std::string& bytes, Existing existing) {
   Descriptor file(::openat(folder.get(), ".", O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
   if (file) {
@@ -108,8 +113,9 @@ bool publish(const Descriptor& folder, const std::string& name, const std::strin
   file = create_private(draft, O_WRONLY, folder.get());
   if (!file) return false;
   const bool named = write_fully(file.get(), bytes) == 0 &&
-                     (existing == Existing::replaced ? ::renameat(folder.get(), draft.c_str(), folder.get(), name.c_str())
-                                                     : ::linkat(folder.get(), draft.c_str(), folder.get(), name.c_str(), 0)) == 0;
+                     (existing == Existing::replaced
+                          ? ::renameat(folder.get(), draft.c_str(), folder.get(), name.c_str())
+                          : ::linkat(folder.get(), draft.c_str(), folder.get(), name.c_str(), 0)) == 0;
   const int reason = errno;
   if (!named || existing == Existing::kept) ::unlinkat(folder.get(), draft.c_str(), 0);
   errno = reason;
@@ -146,9 +152,10 @@ KernelCache::KernelCache(const std::string& dir) : dir_(dir.empty() ? default_di
   if (!opened.distrusted()) return;
   const bool by_variable = dir.empty() && !env("LOCKSTEP_CACHE").empty();
   if (!dir.empty() || by_variable)
-    throw UserError(str("the kernel cache ", by_variable ? "of LOCKSTEP_CACHE, " : "", dir_, ", is not used: ", opened.why,
-                        ". Code out of it would run as you: ",
-                        by_variable ? "set LOCKSTEP_CACHE to a folder of your own, or unset it" : "name a folder of your own"));
+    throw UserError(str("the kernel cache ", by_variable ? "of LOCKSTEP_CACHE, " : "", dir_,
+                        ", is not used: ", opened.why, ". Code out of it would run as you: ",
+                        by_variable ? "set LOCKSTEP_CACHE to a folder of your own, or unset it"
+                                    : "name a folder of your own"));
   warn_once(str("kernel cache: ", dir_, " is not used: ", opened.why,
                 "; kernels are compiled in every run. Set LOCKSTEP_CACHE to a folder of your own"));
   why_.clear();
@@ -157,19 +164,22 @@ KernelCache::KernelCache(const std::string& dir) : dir_(dir.empty() ? default_di
 void KernelCache::open_key() {
   for (int i = 0; i < 3; ++i) {
     TrustedOpen opened = open_trusted_in(folder_, kKeyName, dir_);
-    struct stat at {};
-    if (opened && ::fstat(opened.file.get(), &at) == 0 && (at.st_mode & 0077) == 0 && at.st_uid == ::geteuid()) {
+    struct stat at{};
+    if (opened && ::fstat(opened.file.get(), &at) == 0 && (at.st_mode & 0077) == 0 &&
+        at.st_uid == ::geteuid()) {
       if (auto bytes = bytes_of(opened.file); bytes && bytes->size() == key_.size()) {
         std::memcpy(key_.data(), bytes->data(), key_.size());
         return;
       }
     }
-    if (opened.error != 0 && opened.error != ENOENT) {  // a folder of root's, for one, whose key is not for us
+    if (opened.error != 0 &&
+        opened.error != ENOENT) {  // a folder of root's, for one, whose key is not for us
       why_ = str("its key cannot be read: ", opened.why);
       break;
     }
     if (opened.error != ENOENT) {
-      const std::string why = opened ? str(dir_, "/", kKeyName, " is damaged, or was readable for others") : opened.why;
+      const std::string why =
+          opened ? str(dir_, "/", kKeyName, " is damaged, or was readable for others") : opened.why;
       warn_once(str("kernel cache: ", why, "; the folder gets another key, and kernels are compiled again"));
       ::unlinkat(folder_.get(), kKeyName, 0);
     }
@@ -194,7 +204,8 @@ std::optional<std::string> KernelCache::read(const std::string& name) const {
     if (bytes && bytes->size() >= found.size()) {
       const size_t size = bytes->size() - found.size();
       std::memcpy(found.data(), bytes->data() + size, found.size());
-      if (sodium_memcmp(found.data(), mac_of(name, bytes->data(), size, key_.data(), key_.size()).data(), found.size()) == 0) {
+      if (sodium_memcmp(found.data(), mac_of(name, bytes->data(), size, key_.data(), key_.size()).data(),
+                        found.size()) == 0) {
         bytes->resize(size);
         return bytes;
       }

@@ -31,7 +31,7 @@ namespace {
 // The bytes of a file in a folder of ours; "" where there is none.
 std::string read_in(const Descriptor& folder, const char* name) {
   Descriptor file(openat(folder.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  struct stat at {};
+  struct stat at{};
   if (!file || fstat(file.get(), &at) != 0 || !S_ISREG(at.st_mode)) return "";
   std::string out(static_cast<size_t>(at.st_size), '\0');
   const int64_t got = read_fully(file.get(), out.data(), out.size(), 0);
@@ -83,7 +83,8 @@ std::string first_lines(const std::string& text, int count) {
 
 }  // namespace
 
-std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& commands, int at_once, int deadline, const std::string& scratch) {
+std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& commands, int at_once,
+                                   int deadline, const std::string& scratch) {
   std::vector<std::string> environment = environment_with(scratch);
   std::vector<char*> variables = pointers_to(environment);
   std::vector<Finished> out(commands.size());
@@ -106,7 +107,8 @@ std::vector<Finished> run_programs(const std::vector<std::vector<std::string>>& 
       if (error != 0)
         out[next] = {127, std::strerror(error), false};
       else
-        running.push_back({pid, next, std::move(output), std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
+        running.push_back({pid, next, std::move(output),
+                           std::chrono::steady_clock::now() + std::chrono::seconds(deadline)});
       ++next;
     }
     bool moved = false;
@@ -140,16 +142,18 @@ std::string compiler_version(const std::string& compiler) {
   if (found != known.end()) return found->second;
   Finished done = run_programs({{compiler, "--version"}}, 1, 60)[0];
   if (done.status != 0) {
-    const std::string why = str("the compiler of kernels, \"", compiler,
-                                "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
-                                "; install g++ (apt-get install g++) or set LOCKSTEP_CXX");
+    const std::string why =
+        str("the compiler of kernels, \"", compiler,
+            "\", does not run: ", done.output.empty() ? str("exit status ", done.status) : trim(done.output),
+            "; install g++ (apt-get install g++) or set LOCKSTEP_CXX");
     if (!done.started) throw NoCompiler(why);
     throw UserError(why);
   }
   return known[compiler] = done.output.substr(0, done.output.find('\n'));
 }
 
-std::string compile_units(const std::string& compiler, const std::string& flags, const std::vector<std::string>& units, int at_once) {
+std::string compile_units(const std::string& compiler, const std::string& flags,
+                          const std::vector<std::string>& units, int at_once) {
   const TemporaryFolder folder("kernels");
   std::vector<std::string> words;
   for (const auto& word : split(flags, ' '))
@@ -158,9 +162,11 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
   std::vector<std::string> objects;
   const std::string library = folder.path() + "/kernels.so";
   for (size_t i = 0; i < units.size(); ++i) {
-    std::string source = str(folder.path(), "/unit", i, ".cpp"), object = str(folder.path(), "/unit", i, ".o");
+    std::string source = str(folder.path(), "/unit", i, ".cpp"),
+                object = str(folder.path(), "/unit", i, ".o");
     if (Descriptor file = create_private(source); !file || write_fully(file.get(), units[i]) != 0)
-      throw UserError(str("cannot write the source of kernels, ", source, ": ", std::strerror(errno), "; set TMPDIR to a folder with space"));
+      throw UserError(str("cannot write the source of kernels, ", source, ": ", std::strerror(errno),
+                          "; set TMPDIR to a folder with space"));
     objects.push_back(object);
     std::vector<std::string> command{compiler};
     command.insert(command.end(), words.begin(), words.end());
@@ -173,10 +179,11 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
   auto check = [&](const Finished& done) {
     if (done.status == 0) return;
     const bool clang = compiler_version(compiler).find("clang") != std::string::npos;
-    throw UserError(str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":", first_lines(done.output, 12),
-                        "\n  its flags were: ", flags,
-                        clang ? "; kernels are written for g++, which clang is not: set LOCKSTEP_CXX=g++, or leave it out"
-                              : "; set LOCKSTEP_CXX to another g++, or LOCKSTEP_ISA=plain"));
+    throw UserError(
+        str("the compiler of kernels, \"", compiler, "\", failed with status ", done.status, ":",
+            first_lines(done.output, 12), "\n  its flags were: ", flags,
+            clang ? "; kernels are written for g++, which clang is not: set LOCKSTEP_CXX=g++, or leave it out"
+                  : "; set LOCKSTEP_CXX to another g++, or LOCKSTEP_ISA=plain"));
   };
   for (const auto& done : run_programs(commands, at_once, 600, folder.path())) check(done);
   if (units.size() > 1) {
@@ -186,7 +193,8 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
   }
   std::string code = read_in(folder.folder(), "kernels.so");
   if (code.empty())
-    throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path(), "; is the disk full?"));
+    throw UserError(str("the compiler of kernels, \"", compiler, "\", wrote no code to ", folder.path(),
+                        "; is the disk full?"));
   return code;
 }
 

@@ -25,7 +25,8 @@ Item make_item(ItemKind kind, DType dtype, int cost) {
 int cost_of(std::string_view scalar) {
   int cost = 1;
   for (const auto& part : prelude_parts())
-    if (part.cost > 1 && scalar.find(std::string(part.name) + "(") != std::string_view::npos) cost += part.cost;
+    if (part.cost > 1 && scalar.find(std::string(part.name) + "(") != std::string_view::npos)
+      cost += part.cost;
   return cost;
 }
 
@@ -105,7 +106,8 @@ int Evaluator::constant(DType dtype, double value) {
 int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
   const DType dtype = body_[value].dtype;
   Item item =
-      make_item(ItemKind::pointwise, dtype, cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
+      make_item(ItemKind::pointwise, dtype,
+                cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
   item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, index));
   return append(std::move(item));
@@ -139,7 +141,8 @@ int Evaluator::view(const Node& node, const Index& index) {
     for (size_t i = 0; i < order.size(); ++i) inner[u(order[i])] = index[i];
   } else if (attrs.has("start")) {
     const auto &start = attrs.list("start"), &step = attrs.list("step");
-    for (size_t i = 0; i < from.size(); ++i) inner[i] = indexer_.shift(indexer_.scale(index[i], step[i]), start[i]);
+    for (size_t i = 0; i < from.size(); ++i)
+      inner[i] = indexer_.shift(indexer_.scale(index[i], step[i]), start[i]);
   } else if (attrs.has("dims")) {
     const auto& dims = attrs.list("dims");
     for (size_t i = 0; i < from.size(); ++i) inner[i] = from[i] == 1 ? Expr{} : index[u(dims[i])];
@@ -169,7 +172,8 @@ int Evaluator::pad(const Node& node, const Index& index) {
     int64_t begin = lo[i], end = lo[i] + from[i];
     if (indexer_.high(index[i]) < begin || indexer_.low(index[i]) >= end) return outside;
     inner[i] = indexer_.guard(index[i], begin, end);
-    if (indexer_.low(index[i]) < begin || indexer_.high(index[i]) >= end) guards.push_back({index[i], begin, end});
+    if (indexer_.low(index[i]) < begin || indexer_.high(index[i]) >= end)
+      guards.push_back({index[i], begin, end});
   }
   int inside = at(node.inputs[0], inner);
   return guards.empty() ? inside : select(dtype, std::move(guards), inside, outside);
@@ -199,7 +203,8 @@ int Evaluator::take(const Node& node, const Index& index) {
   const Shape &table = body_[node.inputs[0]].shape, &ids = body_[node.inputs[1]].shape;
   if (numel(table) == 0) return constant(body_[node.inputs[0]].dtype, 0);
   int id = at(node.inputs[1], Index(index.begin(), index.begin() + static_cast<int64_t>(ids.size())));
-  auto [known, fresh] = numbers_.try_emplace({id, table[0]}, -1);  // one clamped number per id item and table size
+  auto [known, fresh] =
+      numbers_.try_emplace({id, table[0]}, -1);  // one clamped number per id item and table size
   if (fresh) {
     Item item = make_item(ItemKind::row_number, DType::i32, 2);
     item.bound = table[0];
@@ -218,7 +223,8 @@ int Evaluator::reduced(ValueId value, const Index& index) {
   const Reduction& reduction = plan_.reductions[u(found->second)];
   Expr flat = indexer_.flatten(index, body_[value].shape);
   if (reduction.column != at_end_) throw NoPlan("a reduction is read where it is not complete");
-  if (!(flat == (at_end_ ? indexer_.column() : indexer_.row()))) throw NoPlan("a reduction is read at another row than its own");
+  if (!(flat == (at_end_ ? indexer_.column() : indexer_.row())))
+    throw NoPlan("a reduction is read at another row than its own");
   Item item = make_item(at_end_ ? ItemKind::column_result : ItemKind::row_result, body_[value].dtype, 0);
   item.reduction = found->second;
   item.stage = at_end_ ? 0 : reduction.stage + 1;

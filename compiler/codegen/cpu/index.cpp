@@ -10,7 +10,8 @@ namespace lockstep::cpu {
 
 Indexer::Indexer(int64_t rows, int64_t columns) {
   if (rows > 1) row_ = intern({.kind = Kind::row, .inside = {}, .low = 0, .high = rows - 1});
-  if (columns > 1) column_ = intern({.kind = Kind::column, .inside = {}, .varies = true, .low = 0, .high = columns - 1});
+  if (columns > 1)
+    column_ = intern({.kind = Kind::column, .inside = {}, .varies = true, .low = 0, .high = columns - 1});
 }
 
 Expr Indexer::intern(Atom atom) {
@@ -23,12 +24,14 @@ Expr Indexer::intern(Atom atom) {
 
 int64_t Indexer::low(const Expr& a) const {
   int64_t out = a.constant;
-  for (auto [id, k] : a.terms) out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].low : atoms_[static_cast<size_t>(id)].high);
+  for (auto [id, k] : a.terms)
+    out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].low : atoms_[static_cast<size_t>(id)].high);
   return out;
 }
 int64_t Indexer::high(const Expr& a) const {
   int64_t out = a.constant;
-  for (auto [id, k] : a.terms) out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].high : atoms_[static_cast<size_t>(id)].low);
+  for (auto [id, k] : a.terms)
+    out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].high : atoms_[static_cast<size_t>(id)].low);
   return out;
 }
 
@@ -40,7 +43,8 @@ Expr Indexer::recombined(Expr a) {
       const Atom atom = atoms_[static_cast<size_t>(id)];
       if (atom.kind != Kind::remainder) continue;
       Expr quotient = divide(atom.inside, atom.n);
-      if (quotient.terms.size() != 1 || quotient.constant != 0 || quotient.terms.begin()->second != 1) continue;
+      if (quotient.terms.size() != 1 || quotient.constant != 0 || quotient.terms.begin()->second != 1)
+        continue;
       auto partner = a.terms.find(quotient.terms.begin()->first);
       if (partner == a.terms.end() || partner->second != k * atom.n) continue;
       const int64_t factor = k;
@@ -100,7 +104,8 @@ std::pair<Expr, Expr> parted(const Expr& a, int64_t n) {
 }
 }  // namespace
 
-// a = big + small with big a multiple of a factor of n that small stays below (factor 1: there is none): r * 384 + c by 768 is r by 2.
+// a = big + small with big a multiple of a factor of n that small stays below (factor 1: there is none): r *
+// 384 + c by 768 is r by 2.
 Indexer::Separated Indexer::separated(const Expr& a, int64_t n) const {
   Separated best;
   for (auto [unused, coefficient] : a.terms) {
@@ -110,7 +115,8 @@ Indexer::Separated Indexer::separated(const Expr& a, int64_t n) const {
     for (auto [id, k] : a.terms) (k % factor == 0 ? big : small).terms[id] = k;
     small.constant = a.constant % factor;
     big.constant = a.constant - small.constant;
-    if (a.constant >= 0 && low(small) >= 0 && high(small) < factor && low(big) >= 0) best = {big, small, factor};
+    if (a.constant >= 0 && low(small) >= 0 && high(small) < factor && low(big) >= 0)
+      best = {big, small, factor};
   }
   return best;
 }
@@ -122,13 +128,17 @@ Expr Indexer::divide(const Expr& a, int64_t n) {
   if (low(rest) >= 0 && high(rest) < n) return whole;
   int64_t g = common_factor(rest, n);
   if (g > 1) return add(whole, divide(divided(rest, g), n / g));
-  if (auto [big, small, factor] = separated(rest, n); factor > 1) return add(whole, divide(divided(big, factor), n / factor));
+  if (auto [big, small, factor] = separated(rest, n); factor > 1)
+    return add(whole, divide(divided(big, factor), n / factor));
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
     const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
     if (atom.kind == Kind::divide) return add(whole, divide(atom.inside, atom.n * n));
-    if (atom.kind == Kind::remainder && atom.n % n == 0) return add(whole, remainder(divide(atom.inside, n), atom.n / n));
+    if (atom.kind == Kind::remainder && atom.n % n == 0)
+      return add(whole, remainder(divide(atom.inside, n), atom.n / n));
   }
-  return add(whole, intern({.kind = Kind::divide, .inside = rest, .n = n, .low = low(rest) / n, .high = high(rest) / n}));
+  return add(
+      whole,
+      intern({.kind = Kind::divide, .inside = rest, .n = n, .low = low(rest) / n, .high = high(rest) / n}));
 }
 
 Expr Indexer::remainder(const Expr& a, int64_t n) {
@@ -154,7 +164,12 @@ Expr Indexer::guard(const Expr& a, int64_t lo, int64_t hi) {
 }
 
 Expr Indexer::item(int id, int64_t rows, bool varies) {
-  return intern({.kind = Kind::item, .inside = {}, .item = id, .varies = varies, .low = 0, .high = std::max<int64_t>(rows - 1, 0)});
+  return intern({.kind = Kind::item,
+                 .inside = {},
+                 .item = id,
+                 .varies = varies,
+                 .low = 0,
+                 .high = std::max<int64_t>(rows - 1, 0)});
 }
 
 Expr Indexer::flatten(const Index& index, const Shape& shape) {
@@ -176,7 +191,8 @@ Index Indexer::unflatten(const Expr& flat, const Shape& shape) {
 }
 
 bool Indexer::varies_with_column(const Expr& a) const {
-  return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return atoms_[static_cast<size_t>(t.first)].varies; });
+  return std::any_of(a.terms.begin(), a.terms.end(),
+                     [&](const auto& t) { return atoms_[static_cast<size_t>(t.first)].varies; });
 }
 bool Indexer::divides_column(const Expr& a) const {
   return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) {
@@ -210,9 +226,11 @@ Lanes Indexer::lanes(const Expr& a) const {
     }
     Lanes inside = lanes(atom.inside);
     if (!inside.regular) return {false, 0, 1};
-    // A run of consecutive lanes that starts at a multiple of 16 stays within one period of n when 16 divides n.
+    // A run of consecutive lanes that starts at a multiple of 16 stays within one period of n when 16 divides
+    // n.
     bool aligned = inside.stride == 1 && inside.multiple % kLanes == 0 && atom.n % kLanes == 0;
-    if (inside.stride != 0 && (!aligned || (atom.kind == Kind::guard && atom.m % kLanes != 0))) return {false, 0, 1};
+    if (inside.stride != 0 && (!aligned || (atom.kind == Kind::guard && atom.m % kLanes != 0)))
+      return {false, 0, 1};
     int64_t stride = atom.kind == Kind::divide ? 0 : inside.stride;
     int64_t multiple = atom.kind == Kind::divide ? 1 : std::gcd(inside.multiple, atom.n);
     out.stride += k * stride;
@@ -225,8 +243,9 @@ std::string Indexer::text(const Expr& a, const std::string& column, const std::s
   std::string out;
   for (auto [id, k] : a.terms) {
     const Atom& atom = atoms_[static_cast<size_t>(id)];
-    std::string inside =
-                    atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item ? "" : text(atom.inside, column, lane),
+    std::string inside = atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item
+                             ? ""
+                             : text(atom.inside, column, lane),
                 part;
     switch (atom.kind) {
       case Kind::row:
@@ -245,7 +264,8 @@ std::string Indexer::text(const Expr& a, const std::string& column, const std::s
         part = str("ls_guard(", inside, ", ", atom.n, ", ", atom.m, ")");
         break;
       case Kind::item:
-        part = atom.varies ? str("(i64)t", atom.item, "[", lane.empty() ? "0" : lane, "]") : str("t", atom.item, "_index");
+        part = atom.varies ? str("(i64)t", atom.item, "[", lane.empty() ? "0" : lane, "]")
+                           : str("t", atom.item, "_index");
         break;
     }
     out += str(out.empty() ? "" : " + ", part, k == 1 ? "" : str(" * ", k));

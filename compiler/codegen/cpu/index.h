@@ -1,5 +1,6 @@
-// Index expressions of generated loops: integer sums over the row r, the column c, and their divisions, remainders and guards.
-// Equality of two expressions is equality of their canonical forms; that is what fusion calls an exact index match.
+// Index expressions of generated loops: integer sums over the row r, the column c, and their divisions,
+// remainders and guards. Equality of two expressions is equality of their canonical forms; that is what
+// fusion calls an exact index match.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace lockstep::cpu {
 
-// A sum of coefficient * atom, and a constant. Atoms are ids into the Indexer that made them. All values are >= 0 except inside a guard.
+// A sum of coefficient * atom, and a constant. Atoms are ids into the Indexer that made them. All values are
+// >= 0 except inside a guard.
 struct Expr {
   std::map<int, int64_t> terms;
   int64_t constant = 0;
@@ -22,7 +24,8 @@ struct Expr {
 
 using Index = std::vector<Expr>;  // one per tensor dim
 
-// How an expression varies over the lanes of one vector: value(lane) = value(0) + stride * lane, or no such form.
+// How an expression varies over the lanes of one vector: value(lane) = value(0) + stride * lane, or no such
+// form.
 struct Lanes {
   bool regular = true;
   int64_t stride = 0;
@@ -45,22 +48,27 @@ class Indexer {
   Expr divide(const Expr& a, int64_t n);              // floor(a / n), n > 0
   Expr remainder(const Expr& a, int64_t n);           // a % n, n > 0
   Expr guard(const Expr& a, int64_t lo, int64_t hi);  // a - lo where lo <= a < hi, else 0
-  Expr item(int id, int64_t rows, bool varies);       // the element number of an evaluated item, in [0, rows); `varies` over columns or not
+  Expr item(
+      int id, int64_t rows,
+      bool varies);  // the element number of an evaluated item, in [0, rows); `varies` over columns or not
 
   Expr flatten(const Index& index, const Shape& shape);
   Index unflatten(const Expr& flat, const Shape& shape);
 
   Lanes lanes(const Expr& a) const;
   bool varies_with_column(const Expr& a) const;
-  bool divides_column(const Expr& a) const;     // a division, remainder or guard of c inside: a few instructions per vector
+  bool divides_column(
+      const Expr& a) const;  // a division, remainder or guard of c inside: a few instructions per vector
   std::vector<int> items(const Expr& a) const;  // ids of the items it reads
   int64_t low(const Expr& a) const;             // bounds, inclusive
   int64_t high(const Expr& a) const;
   // C++ text, with `column` as the name of c; items are t<id>_index, or t<id>_lanes[lane] where they vary.
   std::string text(const Expr& a, const std::string& column, const std::string& lane = "") const;
-  // The same for code that computes one element at a time: items are t<id>, and divisions are those of `number` ("int", "long").
+  // The same for code that computes one element at a time: items are t<id>, and divisions are those of
+  // `number` ("int", "long").
   std::string scalar_text(const Expr& a, const std::string& column, const std::string& number) const;
-  int64_t extent(const Expr& a) const;  // the largest magnitude of the expression and of all that stands inside it
+  int64_t extent(
+      const Expr& a) const;  // the largest magnitude of the expression and of all that stands inside it
 
  private:
   enum class Kind { row, column, divide, remainder, guard, item };

@@ -10,8 +10,9 @@ bool has(Isa isa) {
 #if defined(__x86_64__)
   switch (isa) {
     case Isa::avx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-             __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
     case Isa::avx2:
       return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     case Isa::plain:
@@ -31,17 +32,19 @@ Isa parse_isa(const std::string& word) {
   for (Isa isa : {Isa::avx512, Isa::avx2, Isa::plain})
     if (word == name(isa)) {
       if (!has(isa))
-        throw UserError(
-            str("instruction set \"", word, "\" is not on this machine, which has \"", name(probe_isa()), "\"; unset LOCKSTEP_ISA"));
+        throw UserError(str("instruction set \"", word, "\" is not on this machine, which has \"",
+                            name(probe_isa()), "\"; unset LOCKSTEP_ISA"));
       return isa;
     }
-  throw UserError(str("unknown instruction set \"", word, "\" in LOCKSTEP_ISA; known: auto, avx512, avx2, plain"));
+  throw UserError(
+      str("unknown instruction set \"", word, "\" in LOCKSTEP_ISA; known: auto, avx512, avx2, plain"));
 }
 
 // The bits do not depend on these: no contraction, no fast math, no flush to zero.
 std::string compile_flags(Isa isa) {
   std::string flags =
-      "-x c++ -std=c++20 -O3 -w -fPIC -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math -fno-exceptions -fno-rtti -fno-plt "
+      "-x c++ -std=c++20 -O3 -w -fPIC -fopenmp -ffp-contract=off -fno-math-errno -fno-trapping-math "
+      "-fno-exceptions -fno-rtti -fno-plt "
       "-fno-asynchronous-unwind-tables";
 #if defined(__x86_64__)
   flags += isa == Isa::avx512 ? " -march=x86-64-v4 -mtune=icelake-server -mprefer-vector-width=512"

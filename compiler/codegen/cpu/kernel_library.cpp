@@ -22,7 +22,8 @@
 
 namespace lockstep {
 
-// The shared object lives in an anonymous file, which stays open: its path under /proc is the loader's name for it.
+// The shared object lives in an anonymous file, which stays open: its path under /proc is the loader's name
+// for it.
 struct KernelLibrary::Loaded {
   std::string sealed, code_hash;
   Descriptor file;
@@ -36,20 +37,24 @@ namespace {
 constexpr const char* kFormat = "kernels-2";
 constexpr size_t kKernelsPerUnit = 6;
 
-// Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded with a library.
-void keep_openmp() { [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE); }
+// Threads of the OpenMP runtime outlive the kernels that started them, so the runtime must not be unloaded
+// with a library.
+void keep_openmp() {
+  [[maybe_unused]] static void* runtime = dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
+}
 
 // Bytes as a file in memory that nobody can change any more.
 Descriptor memory_file(const std::string& bytes) {
   Descriptor file(memfd_create("lockstep-kernels", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   LS_CHECK(file, "memfd_create: ", std::strerror(errno));
-  LS_CHECK(write_fully(file.get(), bytes) == 0, "cannot write machine code to memory: ", std::strerror(errno));
+  LS_CHECK(write_fully(file.get(), bytes) == 0,
+           "cannot write machine code to memory: ", std::strerror(errno));
   fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
   return file;
 }
 
-// The version of the compiler, which is part of an entry's name: of the one that is here, else of the last one of its name that this cache
-// has seen.
+// The version of the compiler, which is part of an entry's name: of the one that is here, else of the last
+// one of its name that this cache has seen.
 struct KnownCompiler {
   std::string version;
   std::string missing;  // why there is none here; "" where there is one
@@ -75,8 +80,9 @@ KernelLibrary KernelLibrary::from_binary(const std::string& bytes) {
   try {
     (void)parse_isa(isa);
   } catch (const UserError&) {
-    throw UserError(str("the kernels were compiled for \"", isa, "\", which this machine lacks (it has \"", name(probe_isa()),
-                        "\"); run on machines of one kind, or set LOCKSTEP_ISA=", name(probe_isa()), " on all"));
+    throw UserError(str(
+        "the kernels were compiled for \"", isa, "\", which this machine lacks (it has \"", name(probe_isa()),
+        "\"); run on machines of one kind, or set LOCKSTEP_ISA=", name(probe_isa()), " on all"));
   }
   auto loaded = std::make_shared<Loaded>();
   loaded->sealed = bytes;
@@ -121,18 +127,23 @@ std::string KernelLibrary::hash() const {
 
 KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOptions& options) {
   std::sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  sources.erase(std::unique(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name == b.name; }), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end(),
+                            [](const auto& a, const auto& b) { return a.name == b.name; }),
+                sources.end());
   const Isa isa = parse_isa(options.isa.empty() ? env("LOCKSTEP_ISA") : options.isa);
   const std::string compiler = env("LOCKSTEP_CXX"), flags = compile_flags(isa);
 
-  // As many units as there are compilers, largest kernels first, so that they end together. The units are a function of the sources alone.
+  // As many units as there are compilers, largest kernels first, so that they end together. The units are a
+  // function of the sources alone.
   size_t count = std::clamp<size_t>((sources.size() + kKernelsPerUnit - 1) / kKernelsPerUnit, 1, 16);
   std::vector<std::string> units(count);
   std::vector<const KernelSource*> order;
   for (const auto& source : sources) order.push_back(&source);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return a->text.size() > b->text.size(); });
   for (const auto* source : order)
-    *std::min_element(units.begin(), units.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); }) += source->text;
+    *std::min_element(units.begin(), units.end(),
+                      [](const auto& a, const auto& b) { return a.size() < b.size(); }) += source->text;
   std::string all;
   for (auto& unit : units) {
     unit = cpu::prelude_for(unit) + unit;
@@ -141,7 +152,8 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   const cpu::KernelCache cache(options.cache_dir);
   const KnownCompiler known = known_compiler(cache, compiler);
   const std::string entry =
-      hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", known.version, "\n", name(isa), "\n", all)) + ".kernels";
+      hash_hex(str(kFormat, "\n", flags, "\n", compiler, "\n", known.version, "\n", name(isa), "\n", all)) +
+      ".kernels";
 
   if (auto sealed = cache.read(entry)) {
     KernelLibrary out = KernelLibrary::from_binary(*sealed);
@@ -149,11 +161,14 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
     return out;
   }
   if (!known.missing.empty())
-    throw UserError(str(known.missing, " (the kernel cache ", cache.dir(), ", filled by \"", known.version, "\", has not all kernels of this step)"));
-  std::string sealed = cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
+    throw UserError(str(known.missing, " (the kernel cache ", cache.dir(), ", filled by \"", known.version,
+                        "\", has not all kernels of this step)"));
+  std::string sealed =
+      cpu::seal(cpu::compile_units(compiler, flags, units, options.threads), std::string(name(isa)));
   if (std::string reason = cache.write(entry, sealed); !reason.empty())
-    logs::warn(str("kernel cache: ", cache.dir(), " does not take files (", reason,
-                   "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
+    logs::warn(
+        str("kernel cache: ", cache.dir(), " does not take files (", reason,
+            "); kernels are compiled again next time; set LOCKSTEP_CACHE to a folder that can be written"));
   return KernelLibrary::from_binary(sealed);
 }
 

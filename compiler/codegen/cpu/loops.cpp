@@ -1,5 +1,5 @@
-// Loop nests: rows in parallel; per row one loop over the columns for each stage of row reductions, the last one storing; column sums kept
-// per block of rows and combined at the end.
+// Loop nests: rows in parallel; per row one loop over the columns for each stage of row reductions, the last
+// one storing; column sums kept per block of rows and combined at the end.
 #include "compiler/codegen/cpu/loops.h"
 
 #include <algorithm>
@@ -20,17 +20,23 @@ namespace {
 
 constexpr int64_t kParallelWork = 32768;  // elements below which threads do not pay
 constexpr int64_t kColumnTile = 2048;
-constexpr int64_t kRowCache = 16384;  // bytes up to which dear values of a row are kept for the next loop over it
+constexpr int64_t kRowCache =
+    16384;  // bytes up to which dear values of a row are kept for the next loop over it
 
 class Nest {
  public:
   Nest(const Graph& body, const Plan& plan)
-      : body_(body), plan_(plan), main_(body, plan.items, *plan.indexer), end_(body, plan.combine_items, *plan.combine_indexer) {}
+      : body_(body),
+        plan_(plan),
+        main_(body, plan.items, *plan.indexer),
+        end_(body, plan.combine_items, *plan.combine_indexer) {}
 
   std::string write(const std::string& name) {
     text_.open("{");
-    for (size_t i = 0; i < body_.inputs.size(); ++i) text_.line(str("const void* const a", i, " = args[", i, "];"));
-    for (size_t i = 0; i < body_.outputs.size(); ++i) text_.line(str("void* const o", i, " = args[", body_.inputs.size() + i, "];"));
+    for (size_t i = 0; i < body_.inputs.size(); ++i)
+      text_.line(str("const void* const a", i, " = args[", i, "];"));
+    for (size_t i = 0; i < body_.outputs.size(); ++i)
+      text_.line(str("void* const o", i, " = args[", body_.inputs.size() + i, "];"));
     whole_ = plan_.columns / 16 * 16;
     parallel_ = static_cast<double>(plan_.rows) * static_cast<double>(plan_.columns) > kParallelWork;
     plan_stages();
@@ -44,7 +50,9 @@ class Nest {
 
  private:
   DType type_of(const Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
-  std::string vector_of(const Reduction& reduction) const { return std::string(register_type(type_of(reduction))); }
+  std::string vector_of(const Reduction& reduction) const {
+    return std::string(register_type(type_of(reduction)));
+  }
 
   double neutral_value(const Reduction& reduction) const {
     const std::string& op = reduction.node->op;
@@ -62,10 +70,12 @@ class Nest {
       int bits = static_cast<int>(8 * size_of(dtype));
       bool is_signed = dtype == DType::i32 || dtype == DType::i64;
       std::string least = is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : "0";
-      std::string most = is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)") : str("(", name(dtype), ")~0ul");
+      std::string most = is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)")
+                                   : str("(", name(dtype), ")~0ul");
       return str("ls_full_", name(dtype), "(", value < 0 ? least : most, ")");
     }
-    return full(accumulator(dtype) == DType::i32 && dtype == DType::boolean ? DType::i32 : accumulator(dtype), value);
+    return full(accumulator(dtype) == DType::i32 && dtype == DType::boolean ? DType::i32 : accumulator(dtype),
+                value);
   }
   std::string combine(const Reduction& reduction, const std::string& a, const std::string& b) const {
     const std::string& op = reduction.node->op;
@@ -76,7 +86,8 @@ class Nest {
   }
   std::string rounded(const Reduction& reduction, const std::string& value) const {
     DType dtype = type_of(reduction);
-    return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")") : value;
+    return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")")
+                                                       : value;
   }
   std::string mask_type(const Reduction& reduction) const {
     switch (size_of(accumulator(type_of(reduction)))) {
@@ -91,8 +102,9 @@ class Nest {
     }
   }
   std::string tree(const Reduction& reduction, const std::string& lanes) const {
-    return str("ls_tree<", mask_type(reduction), ">(", lanes, ", [](", vector_of(reduction), " a, ", vector_of(reduction),
-               " b) __attribute__((always_inline)) { return ", combine(reduction, "a", "b"), "; })");
+    return str("ls_tree<", mask_type(reduction), ">(", lanes, ", [](", vector_of(reduction), " a, ",
+               vector_of(reduction), " b) __attribute__((always_inline)) { return ",
+               combine(reduction, "a", "b"), "; })");
   }
 
   // What each stage's loop computes, and which dear values of a row are kept between loops.
@@ -143,16 +155,17 @@ class Nest {
       if (reduction.column ? !last : reduction.stage != stage) continue;
       std::string value = str("t", reduction.item), type(name(accumulator(type_of(reduction))));
       if (finds_position(*reduction.node)) {
-        text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(", tail ? "m" : "LS_W", "), ",
-                       reduction.node->op == "argmax", ");"));
+        text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(",
+                       tail ? "m" : "LS_W", "), ", reduction.node->op == "argmax", ");"));
       } else if (!reduction.column) {
         if (tail) value = str("ls_where(ls_first(m), ", value, ", ", neutral(reduction), ")");
         text_.line(str("s", k, "[h] = ", combine(reduction, str("s", k, "[h]"), value), ";"));
       } else if (tail) {
-        text_.line(
-            str("ls_store_n_", type, "(s", k, ", c, ", combine(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value), ", m);"));
+        text_.line(str("ls_store_n_", type, "(s", k, ", c, ",
+                       combine(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value), ", m);"));
       } else {
-        text_.line(str("ls_store_", type, "(s", k, ", c, ", combine(reduction, str("ls_load_", type, "(s", k, ", c)"), value), ");"));
+        text_.line(str("ls_store_", type, "(s", k, ", c, ",
+                       combine(reduction, str("ls_load_", type, "(s", k, ", c)"), value), ");"));
       }
     }
     if (!last) return;
@@ -160,8 +173,9 @@ class Nest {
       if (store.level != Level::element) continue;
       const DType dtype = body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype;
       std::string at = plan_.indexer->text(store.index, "c");
-      text_.line(tail ? str("ls_store_n_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ", m);")
-                      : str("ls_store_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ");"));
+      text_.line(
+          tail ? str("ls_store_n_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ", m);")
+               : str("ls_store_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ");"));
     }
   }
   // Values kept from an earlier loop over the row.
@@ -170,12 +184,13 @@ class Nest {
       if (!written_.count(id)) continue;
       std::vector<int> need = main_.closure(roots_[static_cast<size_t>(stage)], {});
       if (std::find(need.begin(), need.end(), id) == need.end()) continue;
-      text_.line(
-          str("const ", register_type(item(id).dtype), " t", id, " = ls_load_", name(accumulator(item(id).dtype)), "(k", id, ", c);"));
+      text_.line(str("const ", register_type(item(id).dtype), " t", id, " = ls_load_",
+                     name(accumulator(item(id).dtype)), "(k", id, ", c);"));
     }
   }
 
-  // Columns [lo, hi) of a row, both multiples of 16 (texts); then the tail, where `tail_if` holds ("" always, "0" never).
+  // Columns [lo, hi) of a row, both multiples of 16 (texts); then the tail, where `tail_if` holds ("" always,
+  // "0" never).
   void column_loop(int stage, const std::string& lo, const std::string& hi, const std::string& tail_if) {
     if (whole_ > 0) {
       text_.open(str("for (i64 v = ", lo, "; v < ", hi, "; v += 16) for (int h = 0; h < LS_K; ++h) {"));
@@ -187,7 +202,8 @@ class Nest {
     const int64_t rest = plan_.columns - whole_;
     if (rest > 0) {
       text_.open(str(tail_if.empty() ? "" : str("if (", tail_if, ") "), "for (int h = 0; h < LS_K; ++h) {"));
-      text_.line(str("const i64 c = ", whole_, " + h * LS_W, m = ", rest, " - h * LS_W < LS_W ? ", rest, " - h * LS_W : LS_W;"));
+      text_.line(str("const i64 c = ", whole_, " + h * LS_W, m = ", rest, " - h * LS_W < LS_W ? ", rest,
+                     " - h * LS_W : LS_W;"));
       text_.line("if (m <= 0) break;");
       cached_loads(stage);
       stage_body(stage, true);
@@ -198,9 +214,12 @@ class Nest {
   void declare_lanes(size_t k) {
     const Reduction& reduction = plan_.reductions[k];
     bool position = finds_position(*reduction.node);
-    std::string zero = position ? str("ls_full_", name(accumulator(type_of(reduction))), "(0)") : neutral(reduction);
-    text_.line(str(vector_of(reduction), " s", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) s", k, "[h] = ", zero, ";"));
-    if (position) text_.line(str("vi p", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) p", k, "[h] = vi{} - 1;"));
+    std::string zero =
+        position ? str("ls_full_", name(accumulator(type_of(reduction))), "(0)") : neutral(reduction);
+    text_.line(str(vector_of(reduction), " s", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) s", k,
+                   "[h] = ", zero, ";"));
+    if (position)
+      text_.line(str("vi p", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) p", k, "[h] = vi{} - 1;"));
   }
 
   // Parallel over the threads when `here`: the only loop of the kernel, or rows too few to share.
@@ -217,10 +236,12 @@ class Nest {
       for (size_t k : sums) finish(k, str("s", k));
     } else {
       const int64_t count = (plan_.columns + kBlock - 1) / kBlock;
-      for (size_t k : sums) text_.line(str(lane_type(type_of(plan_.reductions[k])), " b", k, "[", count, "];"));
+      for (size_t k : sums)
+        text_.line(str(lane_type(type_of(plan_.reductions[k])), " b", k, "[", count, "];"));
       if (here) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
       text_.open(str("for (i64 b = 0; b < ", count, "; ++b) {"));
-      text_.line(str("const i64 to = (b + 1) * ", kBlock, " < ", whole_, " ? (b + 1) * ", kBlock, " : ", whole_, ";"));
+      text_.line(str("const i64 to = (b + 1) * ", kBlock, " < ", whole_, " ? (b + 1) * ", kBlock, " : ",
+                     whole_, ";"));
       for (size_t k : sums) declare_lanes(k);
       column_loop(stage, str("b * ", kBlock), "to", str("b == ", count - 1));
       for (size_t k : sums) text_.line(str("b", k, "[b] = ", tree(plan_.reductions[k], str("s", k)), "[0];"));
@@ -233,21 +254,27 @@ class Nest {
   void fold_blocks(size_t k, int64_t count) {
     const Reduction& reduction = plan_.reductions[k];
     std::string type(name(accumulator(type_of(reduction)))), z = str("z", k);
-    text_.line(str(vector_of(reduction), " ", z, "[LS_K]; for (int h = 0; h < LS_K; ++h) ", z, "[h] = ", neutral(reduction), ";"));
+    text_.line(str(vector_of(reduction), " ", z, "[LS_K]; for (int h = 0; h < LS_K; ++h) ", z,
+                   "[h] = ", neutral(reduction), ";"));
     text_.open(str("for (i64 v = 0; v < ", count, "; v += LS_W) {"));
-    text_.line(str("const i64 m = ", count, " - v < LS_W ? ", count, " - v : LS_W; const int h = v / LS_W % LS_K;"));
+    text_.line(
+        str("const i64 m = ", count, " - v < LS_W ? ", count, " - v : LS_W; const int h = v / LS_W % LS_K;"));
     text_.line(str(
         z, "[h] = ",
-        combine(reduction, z + "[h]", str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ", neutral(reduction), ")")), ";"));
+        combine(reduction, z + "[h]",
+                str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ", neutral(reduction), ")")),
+        ";"));
     text_.close();
     finish(k, z);
   }
   void finish(size_t k, const std::string& lanes) {
     const Reduction& reduction = plan_.reductions[k];
     if (finds_position(*reduction.node))
-      text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ", reduction.node->op == "argmax", ");"));
+      text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ", reduction.node->op == "argmax",
+                     ");"));
     else
-      text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, tree(reduction, lanes)), ";"));
+      text_.line(str("const ", vector_of(reduction), " q", k, " = ",
+                     rounded(reduction, tree(reduction, lanes)), ";"));
   }
 
   void row_items(int stage) {
@@ -258,7 +285,9 @@ class Nest {
   void row(bool here) {
     written_.clear();
     fresh_.clear();
-    for (int id : cached_) text_.line(str("alignas(64) ", lane_type(item(id).dtype), " k", id, "[", (plan_.columns + 15) / 16 * 16, "];"));
+    for (int id : cached_)
+      text_.line(str("alignas(64) ", lane_type(item(id).dtype), " k", id, "[", (plan_.columns + 15) / 16 * 16,
+                     "];"));
     for (int stage = 0; stage < plan_.stages; ++stage) {
       row_items(stage);
       if (!roots_[static_cast<size_t>(stage)].empty()) row_stage(stage, here);
@@ -267,23 +296,27 @@ class Nest {
     for (const Store& store : plan_.stores) {
       if (store.level != Level::row) continue;
       const DType dtype = body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype;
-      text_.line(str("ls_put_", name(dtype), "(o", store.output, ", ", plan_.indexer->text(store.index, "c"), ", t", store.item, "[0]);"));
+      text_.line(str("ls_put_", name(dtype), "(o", store.output, ", ", plan_.indexer->text(store.index, "c"),
+                     ", t", store.item, "[0]);"));
     }
   }
 
   void row_nest() {
     const bool here = parallel_ && plan_.rows <= 4 && plan_.columns > 2 * kBlock;
     if (here) cached_.clear();
-    if (parallel_ && !here) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
+    if (parallel_ && !here)
+      text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
     text_.open(str("for (i64 r = 0; r < ", plan_.rows, "; ++r) {"));
     row(here);
     text_.close();
   }
 
   void column_nest() {
-    const int64_t rows = plan_.rows, columns = plan_.columns, block = column_block(rows), blocks = (rows + block - 1) / block;
+    const int64_t rows = plan_.rows, columns = plan_.columns, block = column_block(rows),
+                  blocks = (rows + block - 1) / block;
     // Rows are written by whole rows only.
-    const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(), [](const auto& store) { return store.level == Level::row; });
+    const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(),
+                                         [](const auto& store) { return store.level == Level::row; });
     const bool tiled = !plan_.row_reductions && columns > kColumnTile && !writes_rows;
     const int64_t tiles = tiled ? (columns + kColumnTile - 1) / kColumnTile : 1;
     std::vector<size_t> sums;
@@ -292,16 +325,20 @@ class Nest {
     auto type = [&](size_t k) { return std::string(name(accumulator(type_of(plan_.reductions[k])))); };
     auto element = [&](size_t k) { return std::string(lane_type(type_of(plan_.reductions[k]))); };
     for (size_t k : sums)
-      text_.line(
-          str(element(k), "* const w", k, " = (", element(k), "*)__builtin_malloc(", blocks * columns, " * sizeof(", element(k), "));"));
-    if (parallel_) text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
+      text_.line(str(element(k), "* const w", k, " = (", element(k), "*)__builtin_malloc(", blocks * columns,
+                     " * sizeof(", element(k), "));"));
+    if (parallel_)
+      text_.line("#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)");
     text_.open(str("for (i64 task = 0; task < ", blocks * tiles, "; ++task) {"));
-    text_.line(str("const i64 b = task / ", tiles, ", from = task % ", tiles, " * ", tiled ? kColumnTile : columns, ";"));
-    text_.line(str("const i64 end = from + ", tiled ? kColumnTile : columns, " < ", columns, " ? from + ", tiled ? kColumnTile : columns,
-                   " : ", columns, ", to = end < ", whole_, " ? end : ", whole_, ";"));
+    text_.line(str("const i64 b = task / ", tiles, ", from = task % ", tiles, " * ",
+                   tiled ? kColumnTile : columns, ";"));
+    text_.line(str("const i64 end = from + ", tiled ? kColumnTile : columns, " < ", columns, " ? from + ",
+                   tiled ? kColumnTile : columns, " : ", columns, ", to = end < ", whole_,
+                   " ? end : ", whole_, ";"));
     for (size_t k : sums) {
       text_.line(str(element(k), "* const s", k, " = w", k, " + b * ", columns, ";"));
-      text_.line(str("for (i64 c = from; c < end; ++c) s", k, "[c] = ", neutral(plan_.reductions[k]), "[0];"));
+      text_.line(
+          str("for (i64 c = from; c < end; ++c) s", k, "[c] = ", neutral(plan_.reductions[k]), "[0];"));
     }
     text_.open(str("for (i64 r = b * ", block, "; r < ", rows, " && r < (b + 1) * ", block, "; ++r) {"));
     if (tiled) {
@@ -319,8 +356,10 @@ class Nest {
     for (size_t k : sums) {
       const Reduction& reduction = plan_.reductions[k];
       text_.line(str(vector_of(reduction), " e", k, " = ls_load_n_", type(k), "(w", k, ", c, m);"));
-      text_.line(str("for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
-                     combine(reduction, str("e", k), str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")), ";"));
+      text_.line(str(
+          "for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
+          combine(reduction, str("e", k), str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")),
+          ";"));
       text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, str("e", k)), ";"));
     }
     std::vector<int> roots;
@@ -329,8 +368,9 @@ class Nest {
     for (int id : end_.closure(roots, {})) end_.write(text_, id, true);
     for (const Store& store : plan_.stores)
       if (store.level == Level::column)
-        text_.line(str("ls_store_n_", name(body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype), "(o", store.output,
-                       ", c, t", store.item, ", m);"));
+        text_.line(str("ls_store_n_",
+                       name(body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype), "(o",
+                       store.output, ", c, t", store.item, ", m);"));
     text_.close();
     for (size_t k : sums) text_.line(str("__builtin_free(w", k, ");"));
   }
@@ -348,6 +388,8 @@ class Nest {
 
 }  // namespace
 
-std::string kernel_text(const Graph& body, const Plan& plan, const std::string& name) { return Nest(body, plan).write(name); }
+std::string kernel_text(const Graph& body, const Plan& plan, const std::string& name) {
+  return Nest(body, plan).write(name);
+}
 
 }  // namespace lockstep::cpu

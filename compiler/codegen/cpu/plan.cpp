@@ -50,7 +50,8 @@ void place_output(const Graph& body, size_t output, Plan& plan, Evaluator& main,
   Expr element = indexer.add(indexer.scale(indexer.row(), plan.columns), indexer.column());
   if (size == plan.rows * plan.columns && attempt(Level::element, main, indexer, element)) return;
   if (size == plan.rows && attempt(Level::row, main, indexer, indexer.row())) return;
-  if (size == plan.columns && plan.column_reductions && attempt(Level::column, end, *plan.combine_indexer, plan.combine_indexer->column()))
+  if (size == plan.columns && plan.column_reductions &&
+      attempt(Level::column, end, *plan.combine_indexer, plan.combine_indexer->column()))
     return;
   throw NoPlan(reason);
 }
@@ -73,19 +74,22 @@ std::vector<bool> reached(const Plan& plan) {
 
 void weigh(Plan& plan) {
   auto need = reached(plan);
-  double dear_row = 0, dear_column = 0, per_row = 2, per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
+  double dear_row = 0, dear_column = 0, per_row = 2,
+         per_column = 0;  // what is computed once per row uses one lane, but waits for nobody
   for (size_t i = 0; i < plan.items.size(); ++i) {
     if (!need[i]) continue;
     const Item& item = plan.items[i];
     double cost = item.cost;
     if (item.kind == ItemKind::load || item.kind == ItemKind::random || item.kind == ItemKind::iota) {
       Lanes lanes = plan.indexer->lanes(item.index);
-      bool contiguous = lanes.regular && (lanes.stride == 0 || lanes.stride == 1 || item.kind == ItemKind::iota);
+      bool contiguous =
+          lanes.regular && (lanes.stride == 0 || lanes.stride == 1 || item.kind == ItemKind::iota);
       if (!contiguous && item.varies) ++plan.irregular, cost += 30;
       if (plan.indexer->divides_column(item.index)) cost += 4;
     }
     for (const Guard& guard : item.guards)
-      if (plan.indexer->varies_with_column(guard.at)) cost += plan.indexer->lanes(guard.at).stride == 0 ? 1 : 4;
+      if (plan.indexer->varies_with_column(guard.at))
+        cost += plan.indexer->lanes(guard.at).stride == 0 ? 1 : 4;
     const double times = item.varies ? 1 : 0.25;
     (item.varies ? per_column : per_row) += cost * times;
     if (item.cost >= kDear) (item.varies ? dear_column : dear_row) += item.cost * times;
@@ -101,7 +105,8 @@ PlanResult plan_in(const Graph& body, const Space& space) {
   plan.columns = space.columns;
   plan.indexer = std::make_shared<Indexer>(space.rows, space.columns);
   plan.combine_indexer = std::make_shared<Indexer>(1, space.columns);
-  Evaluator main(body, plan, *plan.indexer, plan.items, false), end(body, plan, *plan.combine_indexer, plan.combine_items, true);
+  Evaluator main(body, plan, *plan.indexer, plan.items, false),
+      end(body, plan, *plan.combine_indexer, plan.combine_items, true);
   try {
     for (const Node& node : body.nodes) {
       if (op_row(node.op).kind != OpKind::reduce) continue;
@@ -120,7 +125,8 @@ PlanResult plan_in(const Graph& body, const Space& space) {
   } catch (const NoPlan& error) { return {std::nullopt, error.what()}; }
   for (const auto& reduction : plan.reductions) plan.stages = std::max(plan.stages, reduction.stage + 1);
   for (const auto& store : plan.stores)
-    if (store.level == Level::element) plan.stages = std::max(plan.stages, plan.items[static_cast<size_t>(store.item)].stage + 1);
+    if (store.level == Level::element)
+      plan.stages = std::max(plan.stages, plan.items[static_cast<size_t>(store.item)].stage + 1);
   weigh(plan);
   return {std::move(plan), ""};
 }

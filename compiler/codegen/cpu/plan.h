@@ -1,8 +1,9 @@
-// What a kernel computes, before it is text: a space of rows and columns, items (values at an index), reductions and stores.
+// What a kernel computes, before it is text: a space of rows and columns, items (values at an index),
+// reductions and stores.
 //
-// Element (r, c) of the space is evaluated for every output and reduction of the body. Views vanish into the indices of what they read.
-// Row reductions run over c, column reductions over r; the order of their sums depends on their own length only (see loops.cpp):
-// it is the same in every kernel that holds them.
+// Element (r, c) of the space is evaluated for every output and reduction of the body. Views vanish into the
+// indices of what they read. Row reductions run over c, column reductions over r; the order of their sums
+// depends on their own length only (see loops.cpp): it is the same in every kernel that holds them.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,17 @@
 
 namespace lockstep::cpu {
 
-enum class ItemKind { load, constant, iota, random, pointwise, select, row_number, row_result, column_result };
+enum class ItemKind {
+  load,
+  constant,
+  iota,
+  random,
+  pointwise,
+  select,
+  row_number,
+  row_result,
+  column_result
+};
 
 struct Guard {
   Expr at;
@@ -27,8 +38,8 @@ inline constexpr int kDear = 12;  // cost from which a value is dear: never comp
 struct Item {
   ItemKind kind = ItemKind::load;
   DType dtype = DType::f32;
-  Expr index;                  // load: element of the input; iota: the number; random: the element; row_number: unused
-  int input = -1;              // load: position among the body's inputs
+  Expr index;      // load: element of the input; iota: the number; random: the element; row_number: unused
+  int input = -1;  // load: position among the body's inputs
   const Node* node = nullptr;  // pointwise, random
   double value = 0;            // constant
   int64_t bound = 0;           // row_number: numbers are clamped to [0, bound)
@@ -57,7 +68,8 @@ struct Store {
 
 struct Plan {
   int64_t rows = 1, columns = 1;
-  std::shared_ptr<Indexer> indexer, combine_indexer;  // the second over columns only: after the column reductions
+  std::shared_ptr<Indexer> indexer,
+      combine_indexer;  // the second over columns only: after the column reductions
   std::vector<Item> items, combine_items;
   std::vector<Reduction> reductions;
   std::vector<Store> stores;

@@ -1,5 +1,6 @@
-// The prelude's types, memory access, arithmetic and conversions. Everything works on vectors of LS_W lanes; sixteen lanes, in one or
-// more vectors, are the unit of all loops, so that lane i of a sum holds the same elements on every instruction set.
+// The prelude's types, memory access, arithmetic and conversions. Everything works on vectors of LS_W lanes;
+// sixteen lanes, in one or more vectors, are the unit of all loops, so that lane i of a sum holds the same
+// elements on every instruction set.
 #include "compiler/codegen/cpu/prelude.h"
 
 #include <vector>
@@ -39,7 +40,8 @@ typedef u8 vub LS_V(1); typedef u16 vuh LS_V(2); typedef i8 vb LS_V(1); typedef 
 #define LS_CAST(v, type) __builtin_convertvector(v, type)
 )";
 
-// Memory: elements i, i + 1, ... of a dense buffer. _n: only the first n lanes exist; the others read as 0 and are not written.
+// Memory: elements i, i + 1, ... of a dense buffer. _n: only the first n lanes exist; the others read as 0
+// and are not written.
 constexpr std::string_view kMemory = R"(
 #define LS_MEMORY(N, V, T) \
 LS_F V ls_load_##N(const void* p, i64 i) { V v; __builtin_memcpy(&v, (const T*)p + i, sizeof v); return v; } \
@@ -50,7 +52,8 @@ LS_F T ls_get_##N(const void* p, i64 i) { return ((const T*)p)[i]; } \
 LS_F void ls_put_##N(void* p, i64 i, T x) { ((T*)p)[i] = x; } \
 LS_F V ls_full_##N(T x) { V v; LS_EACH(v)[l] = x; return v; }
 )";
-// Types that are not in memory what they are in a register: R in a register, H in memory, unpacked and packed by two functions.
+// Types that are not in memory what they are in a register: R in a register, H in memory, unpacked and packed
+// by two functions.
 constexpr std::string_view kPacked = R"(
 #define LS_PACKED(N, V, T, H, VH, unpack, pack) \
 LS_F V ls_load_##N(const void* p, i64 i) { VH v; __builtin_memcpy(&v, (const H*)p + i, sizeof v); return unpack(v); } \
@@ -107,14 +110,13 @@ LS_F vl ls_numbers(i64 at, i64 step) { vl v; LS_EACH(v)[l] = at + step * l; retu
 LS_F vi ls_clamp_rows(vi x, i64 n) { x = x < 0 ? vi{} : x; return x >= (i32)n ? vi{} + (i32)(n - 1) : x; }
 )";
 
-#define LS_COMPARE(name, op) \
-  { name, "#define LS_ONE(V, M) LS_F vi " name "(V a, V b) { return LS_CAST(a " op " b, vi); }\nLS_ALL(LS_ONE)\n#undef LS_ONE\n" }
-#define LS_LANES1(name, call)                                                                               \
-  {                                                                                                         \
-    "ls_" name, "LS_F vf ls_" name "(vf x) { vf r; LS_EACH(r)[l] = __builtin_" call                         \
-                "f(x[l]); return r; }\n"                                                                    \
-                "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" call "(x[l]); return r; }\n" \
-  }
+#define LS_COMPARE(name, op)                                                      \
+  {name, "#define LS_ONE(V, M) LS_F vi " name "(V a, V b) { return LS_CAST(a " op \
+         " b, vi); }\nLS_ALL(LS_ONE)\n#undef LS_ONE\n"}
+#define LS_LANES1(name, call)                                                      \
+  {"ls_" name, "LS_F vf ls_" name "(vf x) { vf r; LS_EACH(r)[l] = __builtin_" call \
+               "f(x[l]); return r; }\n"                                            \
+               "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" call "(x[l]); return r; }\n"}
 
 constexpr std::string_view kAbs = R"(
 LS_F vf ls_abs(vf x) { return (vf)((vi)x & 0x7fffffff); }
@@ -209,7 +211,8 @@ LS_F vf ls_from_bits_f32(vu x) { return (vf)x; } LS_F vi ls_from_bits_i32(vu x) 
 LS_F vd ls_from_bits_f64(vul x) { return (vd)x; } LS_F vl ls_from_bits_i64(vul x) { return (vl)x; } LS_F vul ls_from_bits_u64(vul x) { return x; }
 LS_F vuh ls_from_bits_u16(vuh x) { return x; } LS_F vub ls_from_bits_u8(vub x) { return x; } LS_F vi ls_from_bits_bool(vub x) { return LS_CAST(x != 0, vi); }
 )";
-// The tree over sixteen lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. The result stands in every lane.
+// The tree over sixteen lanes: lane i with lane i + 8, then i + 4, i + 2, i + 1. The result stands in every
+// lane.
 constexpr std::string_view kTree = R"(
 template <int H, class V, class M, class F> LS_F V ls_halve(V v, M lane, F f) {
   if constexpr (H == 0) { return __builtin_shuffle(v, M{}); }
@@ -273,11 +276,17 @@ std::vector<PreludePart> make_parts() {
       LS_LANES1("round", "rint"),
       LS_LANES1("trunc", "trunc"),
       {"ls_sqrt",
-       "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd x) { vd r; LS_EACH(r)[l] = "
+       "LS_F vf ls_sqrt(vf x) { vf r; LS_EACH(r)[l] = __builtin_sqrtf(x[l]); return r; }\nLS_F vd ls_sqrt(vd "
+       "x) { vd r; LS_EACH(r)[l] = "
        "__builtin_sqrt(x[l]); return r; }\n",
        8},
-      {"ls_rsqrt", "LS_F vf ls_rsqrt(vf x) { return 1.0f / ls_sqrt(x); }\nLS_F vd ls_rsqrt(vd x) { return 1.0 / ls_sqrt(x); }\n", 8},
-      {"ls_reciprocal", "LS_F vf ls_reciprocal(vf x) { return 1.0f / x; }\nLS_F vd ls_reciprocal(vd x) { return 1.0 / x; }\n", 4},
+      {"ls_rsqrt",
+       "LS_F vf ls_rsqrt(vf x) { return 1.0f / ls_sqrt(x); }\nLS_F vd ls_rsqrt(vd x) { return 1.0 / "
+       "ls_sqrt(x); }\n",
+       8},
+      {"ls_reciprocal",
+       "LS_F vf ls_reciprocal(vf x) { return 1.0f / x; }\nLS_F vd ls_reciprocal(vd x) { return 1.0 / x; }\n",
+       4},
       {"ls_maximum", kExtremes},
       {"ls_clamp", kClamp},
       {"ls_div", kDiv, 30},
@@ -285,8 +294,10 @@ std::vector<PreludePart> make_parts() {
       {"ls_shl", kShifts, 2},
       {"ls_not", kNot},
       {"ls_fma",
-       "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; }\n"
-       "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; }\n"},
+       "LS_F vf ls_fma(vf a, vf b, vf c) { vf r; LS_EACH(r)[l] = __builtin_fmaf(a[l], b[l], c[l]); return r; "
+       "}\n"
+       "LS_F vd ls_fma(vd a, vd b, vd c) { vd r; LS_EACH(r)[l] = __builtin_fma(a[l], b[l], c[l]); return r; "
+       "}\n"},
       {"LS_TO", kConvert},
       {"LS_TO_INT", kConvertInts},
       {"ls_to_f32", "LS_TO(f32, vf, float)\n"},
@@ -302,9 +313,11 @@ std::vector<PreludePart> make_parts() {
       {"ls_to_bool", kToBool},
       {"ls_bits", kBits},
       {"ls_bits_bf16",
-       "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return ls_unpack_bf16(x); }\n"},
+       "LS_F vuh ls_bits_bf16(vf x) { return ls_pack_bf16(x); }\nLS_F vf ls_from_bits_bf16(vuh x) { return "
+       "ls_unpack_bf16(x); }\n"},
       {"ls_bits_f16",
-       "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return ls_unpack_f16(x); }\n"},
+       "LS_F vuh ls_bits_f16(vf x) { return ls_pack_f16(x); }\nLS_F vf ls_from_bits_f16(vuh x) { return "
+       "ls_unpack_f16(x); }\n"},
       {"ls_tree", kTree},
       {"ls_best", kBest},
   };

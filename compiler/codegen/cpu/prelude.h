@@ -23,8 +23,8 @@ std::string_view prelude_types();  // typedefs and macros that every unit needs
 // Types and the parts named in `source`, with all that they use.
 std::string prelude_for(std::string_view source);
 
-// Names of a dtype in generated text: the vector in a register ("vf"; bf16 and f16 compute in f32), the element in memory ("u16"), and
-// the element of the register ("float").
+// Names of a dtype in generated text: the vector in a register ("vf"; bf16 and f16 compute in f32), the
+// element in memory ("u16"), and the element of the register ("float").
 std::string_view register_type(DType dtype);
 std::string_view memory_type(DType dtype);
 std::string_view lane_type(DType dtype);

@@ -1,6 +1,6 @@
-// The prelude's functions: exp, log, tanh and the like in f32 vectors, to 2-4 units in the last place over the whole range, infinities,
-// NaN, zeros and subnormals included; Philox. Steps that need one rounding say ls_fma, which is one on every instruction set.
-// f64 goes lane by lane through the C library.
+// The prelude's functions: exp, log, tanh and the like in f32 vectors, to 2-4 units in the last place over
+// the whole range, infinities, NaN, zeros and subnormals included; Philox. Steps that need one rounding say
+// ls_fma, which is one on every instruction set. f64 goes lane by lane through the C library.
 #include "compiler/codegen/cpu/prelude.h"
 
 namespace lockstep::cpu {
@@ -140,7 +140,8 @@ LS_F vf ls_erf(vf x) {
   return (a < 0.925f) | (x != x) ? small : large;
 }
 )";
-// In double: x = k pi/2 + r, pi/2 in two parts, Taylor's series of r; beyond 2^30 lane by lane through the C library.
+// In double: x = k pi/2 + r, pi/2 in two parts, Taylor's series of r; beyond 2^30 lane by lane through the C
+// library.
 constexpr std::string_view kSin = R"(
 LS_F vf ls_turn(vf x, i64 quarter) {
   vd d = LS_CAST(x, vd);
@@ -182,7 +183,8 @@ constexpr std::string_view kPow = R"(
 LS_F vf ls_pow(vf x, vf y) { vf r; LS_EACH(r)[l] = (float)__builtin_pow((double)x[l], (double)y[l]); return r; }
 LS_F vd ls_pow(vd x, vd y) { vd r; LS_EACH(r)[l] = __builtin_pow(x[l], y[l]); return r; }
 )";
-// core/base/philox.h, one element per lane: key = (seed, stream), counter = (index / 4, step), word = index % 4.
+// core/base/philox.h, one element per lane: key = (seed, stream), counter = (index / 4, step), word = index
+// % 4.
 constexpr std::string_view kRandom = R"(
 LS_F vu ls_random(i64 seed, i64 stream, i64 step, vul index) {
   u64 key = (u64)seed * 0x9E3779B97F4A7C15ul ^ (u64)stream;
@@ -231,21 +233,27 @@ LS_F vu ls_random_run(i64 seed, i64 stream, i64 step, u64 index) {
 LS_F vf ls_uniform(vu bits) { return LS_CAST((vi)(bits >> 8), vf) * 0x1p-24f; }
 )";
 
-#define LS_DOUBLE(name) "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" name "(x[l]); return r; }\n"
+#define LS_DOUBLE(name) \
+  "LS_F vd ls_" name "(vd x) { vd r; LS_EACH(r)[l] = __builtin_" name "(x[l]); return r; }\n"
 
 }  // namespace
 
 std::span<const PreludePart> math_parts() {
-  static const std::string exp = std::string(kExp) + LS_DOUBLE("exp"), expm1 = std::string(kExpm1) + LS_DOUBLE("expm1"),
-                           log = std::string(kLog) + LS_DOUBLE("log"), log1p = std::string(kLog1p) + LS_DOUBLE("log1p"),
-                           tanh = std::string(kTanh) + LS_DOUBLE("tanh"), erf = std::string(kErf) + LS_DOUBLE("erf"),
+  static const std::string exp = std::string(kExp) + LS_DOUBLE("exp"),
+                           expm1 = std::string(kExpm1) + LS_DOUBLE("expm1"),
+                           log = std::string(kLog) + LS_DOUBLE("log"),
+                           log1p = std::string(kLog1p) + LS_DOUBLE("log1p"),
+                           tanh = std::string(kTanh) + LS_DOUBLE("tanh"),
+                           erf = std::string(kErf) + LS_DOUBLE("erf"),
                            sigmoid = std::string(kSigmoid) +
-                                     "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl{} + (i64)(1ul << 63)))); return (x >= 0.0 "
+                                     "LS_F vd ls_sigmoid(vd x) { vd e = ls_exp((vd)((vl)x | (vl{} + "
+                                     "(i64)(1ul << 63)))); return (x >= 0.0 "
                                      "? vd{} + 1.0 : e) / (1.0 + e); }\n";
   static const PreludePart parts[] = {
-      {"ls_scale", kScale},    {"ls_exp", exp, 16},   {"ls_expm1", expm1, 22},     {"ls_log", log, 24},
-      {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24}, {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40},
-      {"ls_sin", kSin, 60},    {"ls_cos", kCos, 60},  {"ls_pow", kPow, 400},       {"ls_random", kRandom, 150},
+      {"ls_scale", kScale},        {"ls_exp", exp, 16},     {"ls_expm1", expm1, 22},
+      {"ls_log", log, 24},         {"ls_log1p", log1p, 40}, {"ls_tanh", tanh, 24},
+      {"ls_sigmoid", sigmoid, 24}, {"ls_erf", erf, 40},     {"ls_sin", kSin, 60},
+      {"ls_cos", kCos, 60},        {"ls_pow", kPow, 400},   {"ls_random", kRandom, 150},
   };
   return parts;
 }

@@ -8,26 +8,27 @@ namespace {
 
 // The part that defines a name: ls_load_bf16 is in ls_memory_bf16, ls_within in ls_guard.
 std::string_view home_of(std::string_view word) {
-  for (std::string_view verb :
-       {"ls_load_n_", "ls_load_", "ls_store_n_", "ls_store_", "ls_get_", "ls_put_", "ls_full_", "ls_unpack_", "ls_pack_", "ls_round_"})
+  for (std::string_view verb : {"ls_load_n_", "ls_load_", "ls_store_n_", "ls_store_", "ls_get_", "ls_put_",
+                                "ls_full_", "ls_unpack_", "ls_pack_", "ls_round_"})
     if (word.starts_with(verb)) {
       for (const char* dtype : {"f32", "f64", "i32", "i64", "u8", "u16", "u32", "u64", "bf16", "f16", "bool"})
         if (word.substr(verb.size()) == dtype)
           for (const auto& part : prelude_parts())
             if (part.name.starts_with("ls_memory_") && part.name.substr(10) == dtype) return part.name;
     }
-  static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {{"ls_within", "ls_guard"},
-                                                                              {"ls_clamp_rows", "ls_numbers"},
-                                                                              {"ls_minimum", "ls_maximum"},
-                                                                              {"ls_shr", "ls_shl"},
-                                                                              {"ls_best_of", "ls_best"},
-                                                                              {"ls_uniform", "ls_random"},
-                                                                              {"ls_random_run", "ls_random"},
-                                                                              {"ls_exp_q", "ls_exp"},
-                                                                              {"ls_log_of", "ls_log"},
-                                                                              {"ls_turn", "ls_sin"},
-                                                                              {"ls_from_bits_bf16", "ls_bits_bf16"},
-                                                                              {"ls_from_bits_f16", "ls_bits_f16"}};
+  static constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"ls_within", "ls_guard"},
+      {"ls_clamp_rows", "ls_numbers"},
+      {"ls_minimum", "ls_maximum"},
+      {"ls_shr", "ls_shl"},
+      {"ls_best_of", "ls_best"},
+      {"ls_uniform", "ls_random"},
+      {"ls_random_run", "ls_random"},
+      {"ls_exp_q", "ls_exp"},
+      {"ls_log_of", "ls_log"},
+      {"ls_turn", "ls_sin"},
+      {"ls_from_bits_bf16", "ls_bits_bf16"},
+      {"ls_from_bits_f16", "ls_bits_f16"}};
   for (const auto& [from, to] : kOthers)
     if (word == from) return to;
   if (word.starts_with("ls_from_bits_")) return "ls_bits";
@@ -36,7 +37,9 @@ std::string_view home_of(std::string_view word) {
 }
 
 void collect(std::string_view source, std::set<std::string_view>& used) {
-  auto is_word = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  auto is_word = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
   for (size_t i = 0; i < source.size();) {
     if (!is_word(source[i])) {
       ++i;

@@ -12,7 +12,8 @@ bool finds_position(const Node& node) { return node.attrs.has("dim"); }
 
 ReduceForm form_of(const Graph& body, const Node& node) {
   const Shape& shape = body[node.inputs[0]].shape;
-  std::vector<int64_t> dims = finds_position(node) ? std::vector<int64_t>{node.attrs.integer("dim")} : node.attrs.list("dims");
+  std::vector<int64_t> dims =
+      finds_position(node) ? std::vector<int64_t>{node.attrs.integer("dim")} : node.attrs.list("dims");
   ReduceForm form;
   int64_t reduced = 1, kept = 1;
   int64_t last_reduced = -1, first_kept = static_cast<int64_t>(shape.size());
@@ -39,7 +40,8 @@ std::vector<Space> candidate_spaces(const Graph& body, std::string& reason) {
     if (op_row(node.op).kind != OpKind::reduce) continue;
     Space own = form_of(body, node).space;
     if (space && !(*space == own)) {
-      reason = str("reductions over ", space->rows, " x ", space->columns, " and ", own.rows, " x ", own.columns);
+      reason =
+          str("reductions over ", space->rows, " x ", space->columns, " and ", own.rows, " x ", own.columns);
       return {};
     }
     space = own;

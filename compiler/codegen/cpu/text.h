@@ -23,7 +23,8 @@ class Text {
 // Writes items of one list as `const vf t3 = ...;`. Inputs are a0, a1, ...; columns stand in c, rows in r.
 class ItemText {
  public:
-  ItemText(const Graph& body, const std::vector<Item>& items, const Indexer& indexer) : body_(body), items_(items), indexer_(indexer) {}
+  ItemText(const Graph& body, const std::vector<Item>& items, const Indexer& indexer)
+      : body_(body), items_(items), indexer_(indexer) {}
   // The statement of one item. In a tail only the first m lanes exist.
   void write(Text& text, int id, bool tail) const;
   // The items that these need, themselves included, ascending; nothing behind an item in `known`.
@@ -43,6 +44,6 @@ class ItemText {
 
 std::string literal(DType dtype, double value);  // as an argument of ls_full_<dtype>
 std::string full(DType dtype, double value);     // "ls_full_f32(0.0f)"
-DType accumulator(DType dtype);                  // memory type of partial results: f32 for bf16 and f16, i32 for bool
+DType accumulator(DType dtype);  // memory type of partial results: f32 for bf16 and f16, i32 for bool
 
 }  // namespace lockstep::cpu

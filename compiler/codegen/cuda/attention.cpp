@@ -1,4 +1,5 @@
-// Attention of the CUDA target: which of cuDNN and the room's own kernels runs a call, and cuDNN's calls in pieces.
+// Attention of the CUDA target: which of cuDNN and the room's own kernels runs a call, and cuDNN's calls in
+// pieces.
 #include <algorithm>
 
 #include "compiler/codegen/cuda/attention.h"
@@ -10,7 +11,8 @@ namespace lockstep::cuda {
 namespace {
 class CudnnAttention : public LibraryCall {
  public:
-  CudnnAttention(const AttentionShape& shape, std::vector<AttentionPiece> pieces, std::vector<std::shared_ptr<const SdpaPlan>> plans)
+  CudnnAttention(const AttentionShape& shape, std::vector<AttentionPiece> pieces,
+                 std::vector<std::shared_ptr<const SdpaPlan>> plans)
       : shape_(shape), pieces_(std::move(pieces)), plans_(std::move(plans)) {}
   size_t workspace(int) const override {
     int64_t most = 0;
@@ -19,16 +21,19 @@ class CudnnAttention : public LibraryCall {
   }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     AttentionPointers pointers = attention_pointers(shape_, args);
-    for (size_t i = 0; i < pieces_.size(); ++i) plans_[i]->enqueue(pointers_of_piece(shape_, pieces_[i], pointers), workspace, stream);
+    for (size_t i = 0; i < pieces_.size(); ++i)
+      plans_[i]->enqueue(pointers_of_piece(shape_, pieces_[i], pointers), workspace, stream);
   }
   std::string algorithm() const override {
     std::string names;  // pieces have at most two sizes, and each has a plan of its own
     for (auto at = plans_.begin(); at != plans_.end(); ++at)
-      if (std::none_of(plans_.begin(), at, [&](const auto& before) { return before->name() == (*at)->name(); }))
+      if (std::none_of(plans_.begin(), at,
+                       [&](const auto& before) { return before->name() == (*at)->name(); }))
         names += (names.empty() ? "" : " and ") + (*at)->name();
     std::string text = str(cudnn_version(), " ", names, " ", attention_text(shape_), " deterministic");
     if (pieces_.size() > 1)
-      text += str(" in ", pieces_.size(), " pieces of at most ", pieces_[0].batches, " batches and ", pieces_[0].kv_heads, " key heads");
+      text += str(" in ", pieces_.size(), " pieces of at most ", pieces_[0].batches, " batches and ",
+                  pieces_[0].kv_heads, " key heads");
     return text;
   }
   double flops() const override { return attention_flops(shape_); }
@@ -43,13 +48,15 @@ class CudnnAttention : public LibraryCall {
 std::string unfit_for_cudnn(const AttentionShape& s) {
   if (s.size % 8 != 0) return str("head size ", s.size, " is no multiple of 8, as cuDNN needs");
   for (const HeadView& view : {s.q, s.k, s.v, s.o, s.grad, s.dq, s.dk, s.dv})
-    if (view.batch % 8 || view.token % 8 || view.head % 8) return "strides are no multiples of 16 bytes, as cuDNN needs";
+    if (view.batch % 8 || view.token % 8 || view.head % 8)
+      return "strides are no multiples of 16 bytes, as cuDNN needs";
   return "";
 }
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                            const std::vector<Operand>& out, const TargetOptions& options) {
+std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node,
+                                            const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                            const TargetOptions& options) {
   AttentionShape shape = attention_shape(node, in, out);
   bool half = shape.dtype == DType::bf16 || shape.dtype == DType::f16;
   bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
@@ -62,7 +69,9 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   std::vector<std::shared_ptr<const SdpaPlan>> plans;
   for (const AttentionPiece& piece : pieces) {
     plans.push_back(plan_sdpa(device, shape_of_piece(shape, piece), true, refused));
-    if (!plans.back()) return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused), options.cache_dir);
+    if (!plans.back())
+      return make_own_attention(device, shape, str(cudnn_version(), " refuses it: ", refused),
+                                options.cache_dir);
   }
   return std::make_unique<CudnnAttention>(shape, std::move(pieces), std::move(plans));
 }

@@ -1,4 +1,5 @@
-// The parts of attention on CUDA: the shape of a call, how a backward pass is cut into pieces, cuDNN's plans, and the room's own kernels.
+// The parts of attention on CUDA: the shape of a call, how a backward pass is cut into pieces, cuDNN's plans,
+// and the room's own kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace lockstep::cuda {
 
-// Where [batch, tokens, heads, size] with a dense last dim lies: strides in elements. A dim of size 1 has the stride of a packed tensor.
+// Where [batch, tokens, heads, size] with a dense last dim lies: strides in elements. A dim of size 1 has the
+// stride of a packed tensor.
 struct HeadView {
   int64_t batch = 0, token = 0, head = 0;
 };
@@ -25,56 +27,69 @@ struct AttentionShape {
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, size = 0;
   HeadView q, k, v, o, grad, dq, dk, dv;
 };
-AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
+AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
+                               const std::vector<Operand>& out);
 std::string attention_text(const AttentionShape& shape);  // "sdpa_grad bf16 b=16 t=1024 h=12/12 d=64 causal"
-double attention_flops(const AttentionShape& shape);      // multiplications and additions; half of them when causal
+double attention_flops(
+    const AttentionShape& shape);  // multiplications and additions; half of them when causal
 
 // Pointers of one call; lse is [batch, heads, queries], dense.
 struct AttentionPointers {
-  void *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr, *lse = nullptr, *grad = nullptr, *dq = nullptr, *dk = nullptr, *dv = nullptr;
+  void *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr, *lse = nullptr, *grad = nullptr, *dq = nullptr,
+       *dk = nullptr, *dv = nullptr;
 };
-AttentionPointers attention_pointers(const AttentionShape& shape, void* const* args);  // args in the order of the op
+AttentionPointers attention_pointers(const AttentionShape& shape,
+                                     void* const* args);  // args in the order of the op
 
-// A part of a call: batches [batch, batch + batches) and key heads [kv_head, kv_head + kv_heads) with their query heads.
+// A part of a call: batches [batch, batch + batches) and key heads [kv_head, kv_head + kv_heads) with their
+// query heads.
 struct AttentionPiece {
   int64_t batch = 0, batches = 0, kv_head = 0, kv_heads = 0;
 };
-// Bytes that cuDNN's deterministic backward pass keeps of scores: batch * heads * queries * keys of 2 bytes, lengths rounded up to 64 and
-// 128 (cudnn-frontend 1.32, SDPA backward, the dP workspace).
+// Bytes that cuDNN's deterministic backward pass keeps of scores: batch * heads * queries * keys of 2 bytes,
+// lengths rounded up to 64 and 128 (cudnn-frontend 1.32, SDPA backward, the dP workspace).
 int64_t score_bytes(const AttentionShape& shape);
-// Pieces of nearly equal size whose scores stay within `cap` bytes: whole batches where one fits, else key heads of one batch (at least one
-// key head). A function of the shape and the cap; one piece when everything fits. Pieces have at most two sizes.
+// Pieces of nearly equal size whose scores stay within `cap` bytes: whole batches where one fits, else key
+// heads of one batch (at least one key head). A function of the shape and the cap; one piece when everything
+// fits. Pieces have at most two sizes.
 std::vector<AttentionPiece> cut_attention(const AttentionShape& shape, int64_t cap);
-// The cap of a device: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer pieces are faster.
+// The cap of a device: 1/32 of the device's memory, at least kLeastScoreCap and at most kMostScoreCap. Fewer
+// pieces are faster.
 inline constexpr int64_t kLeastScoreCap = int64_t{1} << 30, kMostScoreCap = int64_t{4} << 30;
 int64_t score_cap(int64_t device_bytes);
 AttentionShape shape_of_piece(const AttentionShape& shape, const AttentionPiece& piece);
-AttentionPointers pointers_of_piece(const AttentionShape& shape, const AttentionPiece& piece, AttentionPointers pointers);
+AttentionPointers pointers_of_piece(const AttentionShape& shape, const AttentionPiece& piece,
+                                    AttentionPointers pointers);
 
 // A cuDNN execution plan, shared by calls of equal shape. Thread-safe.
 class SdpaPlan {
  public:
   virtual ~SdpaPlan() = default;
-  virtual int64_t workspace() const = 0;    // bytes, 256-byte aligned
+  virtual int64_t workspace() const = 0;        // bytes, 256-byte aligned
   virtual const std::string& name() const = 0;  // engine and knobs, in cuDNN's words
   virtual void enqueue(const AttentionPointers& pointers, void* workspace, Stream& stream) const = 0;
 };
-// The plan of one piece (bf16 or f16), built at the first call. Null when cuDNN refuses the shape; `refused` then says why. The backward
-// pass is deterministic unless asked otherwise (only the benchmark does). UserError when cuDNN cannot be opened.
-std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic, std::string& refused);
+// The plan of one piece (bf16 or f16), built at the first call. Null when cuDNN refuses the shape; `refused`
+// then says why. The backward pass is deterministic unless asked otherwise (only the benchmark does).
+// UserError when cuDNN cannot be opened.
+std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
+                                          std::string& refused);
 // "cuDNN 9.19.0". UserError as above.
 std::string cudnn_version();
-// Opens the library by the first of these names that can be. UserError with the names, the loader's words and the way out.
+// Opens the library by the first of these names that can be. UserError with the names, the loader's words and
+// the way out.
 const SharedLibrary& open_cudnn(std::initializer_list<const char*> names);
 
 // The room's own kernels: any float dtype, any lengths, head sizes up to 256. Sums are f32 (f64 for f64).
 struct AttentionTiles {
-  int rows = 0;             // of queries and of keys per block: 64, 32 or 16
+  int rows = 0;                               // of queries and of keys per block: 64, 32 or 16
   int forward_bytes = 0, backward_bytes = 0;  // shared memory per block
 };
-// UserError when the head size is above 256 or a block of `shared_per_block` bytes cannot hold the smallest tiles.
+// UserError when the head size is above 256 or a block of `shared_per_block` bytes cannot hold the smallest
+// tiles.
 AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block);
-// CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries. Their parameter is one AttentionArgs by value.
+// CUDA C++ of sdpa_forward, or of sdpa_delta, sdpa_keys and sdpa_queries. Their parameter is one
+// AttentionArgs by value.
 std::string attention_source(const AttentionShape& shape, int tile_rows);
 struct AttentionArgs {
   const void *q, *k, *v, *o, *grad;
@@ -94,7 +109,7 @@ struct AttentionLaunch {
 };
 std::vector<AttentionLaunch> attention_launches(const AttentionShape& shape, const AttentionTiles& tiles);
 // `why`: for the certificate, why cuDNN does not run it. `cache_dir`: of kernels, as in TargetOptions.
-std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why,
-                                                const std::string& cache_dir);
+std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
+                                                const std::string& why, const std::string& cache_dir);
 
 }  // namespace lockstep::cuda

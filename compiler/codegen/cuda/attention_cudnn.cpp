@@ -1,5 +1,5 @@
-// Scaled dot-product attention by cuDNN's graphs. The only file that includes cudnn-frontend; cuDNN and the CUDA runtime that it calls are
-// opened at run time.
+// Scaled dot-product attention by cuDNN's graphs. The only file that includes cudnn-frontend; cuDNN and the
+// CUDA runtime that it calls are opened at run time.
 #define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
 #define CUDNN_FRONTEND_SKIP_JSON_LIB
 #include <cudnn_frontend.h>
@@ -23,7 +23,8 @@ const SharedLibrary& open_cudnn(std::initializer_list<const char*> names) {
   std::string all = join(std::vector<std::string>(names.begin(), names.end()), ", ");
   const SharedLibrary& library = opened.try_emplace(all, names).first->second;
   if (!library.opened())
-    throw UserError(str("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of ", all, " can be opened: ", library.why(),
+    throw UserError(str("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of ", all,
+                        " can be opened: ", library.why(),
                         ". Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"));
   return library;
 }
@@ -32,29 +33,33 @@ namespace {
 namespace fe = cudnn_frontend;
 enum Uid : int64_t { kQ = 1, kK, kV, kO, kLse, kGrad, kDq, kDk, kDv };
 
-// Opens cuDNN and what cuDNN and its headers look for by plain name: the CUDA runtime and the compiler of its kernels.
+// Opens cuDNN and what cuDNN and its headers look for by plain name: the CUDA runtime and the compiler of its
+// kernels.
 void open_libraries() {
   static std::once_flag once;
   std::call_once(once, [] {
     const SharedLibrary& cudnn = open_cudnn({"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"});
-    static const SharedLibrary runtime{"libcudart.so.13", "/usr/local/cuda/lib64/libcudart.so.13", "libcudart.so.12",
-                                       "/usr/local/cuda/lib64/libcudart.so.12"};
+    static const SharedLibrary runtime{"libcudart.so.13", "/usr/local/cuda/lib64/libcudart.so.13",
+                                       "libcudart.so.12", "/usr/local/cuda/lib64/libcudart.so.12"};
     if (!runtime.opened())
-      throw UserError(str("cuDNN needs the CUDA runtime, and neither libcudart.so.13 nor libcudart.so.12 can be opened: ", runtime.why(),
-                          ". Install it, or add its folder to LD_LIBRARY_PATH"));
-    static const SharedLibrary compiler{"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13", "libnvrtc.so.12",
-                                        "/usr/local/cuda/lib64/libnvrtc.so.12"};
+      throw UserError(
+          str("cuDNN needs the CUDA runtime, and neither libcudart.so.13 nor libcudart.so.12 can be opened: ",
+              runtime.why(), ". Install it, or add its folder to LD_LIBRARY_PATH"));
+    static const SharedLibrary compiler{"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                                        "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
     cudnn_frontend::cudnn_dlhandle = cudnn.native();
   });
 }
 
-// One handle per device and stream, made when a plan is: never while work is captured. Kept for the life of the process.
+// One handle per device and stream, made when a plan is: never while work is captured. Kept for the life of
+// the process.
 struct Handle {
   cudnnHandle_t native = nullptr;
   std::mutex mutex;  // the stream is the handle's state
 };
 void check_cudnn(cudnnStatus_t status, const std::string& what) {
-  if (status != CUDNN_STATUS_SUCCESS) throw InternalError(str(what, ": ", fe::detail::get_error_string(status)));
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw InternalError(str(what, ": ", fe::detail::get_error_string(status)));
 }
 Handle& handle_of(CudaDevice& device) {
   static std::mutex mutex;
@@ -70,11 +75,14 @@ Handle& handle_of(CudaDevice& device) {
 
 class Plan : public SdpaPlan {
  public:
-  Plan(CudaDevice& device, const AttentionShape& shape, bool deterministic) : handle_(handle_of(device)), shape_(shape) {
+  Plan(CudaDevice& device, const AttentionShape& shape, bool deterministic)
+      : handle_(handle_of(device)), shape_(shape) {
     std::lock_guard lock(handle_.mutex);
     device.enter();
     fe::DataType_t io = shape.dtype == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
-    graph_.set_io_data_type(io).set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    graph_.set_io_data_type(io)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
     graph_.set_sm_version(device.properties().major * 10 + device.properties().minor);
     shape.backward ? add_backward(io, deterministic) : add_forward(io);
     refused_ = build();
@@ -87,44 +95,61 @@ class Plan : public SdpaPlan {
     std::unordered_map<int64_t, void*> pack{{kQ, p.q}, {kK, p.k}, {kV, p.v}, {kO, p.o}, {kLse, p.lse}};
     if (shape_.backward) pack.insert({{kGrad, p.grad}, {kDq, p.dq}, {kDk, p.dk}, {kDv, p.dv}});
     std::lock_guard lock(handle_.mutex);
-    check_cudnn(fe::detail::set_stream(handle_.native, reinterpret_cast<cudaStream_t>(stream_of(stream))), "cudnnSetStream");
+    check_cudnn(fe::detail::set_stream(handle_.native, reinterpret_cast<cudaStream_t>(stream_of(stream))),
+                "cudnnSetStream");
     fe::error_t status = graph_.execute(handle_.native, pack, workspace);
-    if (status.is_bad()) throw InternalError(str("cuDNN ", attention_text(shape_), ": ", status.get_message()));
+    if (status.is_bad())
+      throw InternalError(str("cuDNN ", attention_text(shape_), ": ", status.get_message()));
   }
 
  private:
   using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
   // cuDNN's order of dims is [batch, heads, tokens, size].
   static std::vector<int64_t> strides(const HeadView& view) { return {view.batch, view.head, view.token, 1}; }
-  std::vector<int64_t> query_dims() const { return {shape_.batch, shape_.heads, shape_.queries, shape_.size}; }
+  std::vector<int64_t> query_dims() const {
+    return {shape_.batch, shape_.heads, shape_.queries, shape_.size};
+  }
   std::vector<int64_t> key_dims() const { return {shape_.batch, shape_.kv_heads, shape_.keys, shape_.size}; }
   std::vector<int64_t> lse_dims() const { return {shape_.batch, shape_.heads, shape_.queries, 1}; }
   std::vector<int64_t> lse_strides() const { return {shape_.heads * shape_.queries, shape_.queries, 1, 1}; }
-  Tensor input(const char* name, Uid uid, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, fe::DataType_t type) {
-    return graph_.tensor(
-        fe::graph::Tensor_attributes().set_name(name).set_uid(uid).set_dim(dims).set_stride(strides).set_data_type(type));
+  Tensor input(const char* name, Uid uid, const std::vector<int64_t>& dims,
+               const std::vector<int64_t>& strides, fe::DataType_t type) {
+    return graph_.tensor(fe::graph::Tensor_attributes()
+                             .set_name(name)
+                             .set_uid(uid)
+                             .set_dim(dims)
+                             .set_stride(strides)
+                             .set_data_type(type));
   }
-  static void output(const Tensor& tensor, Uid uid, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                     fe::DataType_t type) {
+  static void output(const Tensor& tensor, Uid uid, const std::vector<int64_t>& dims,
+                     const std::vector<int64_t>& strides, fe::DataType_t type) {
     tensor->set_output(true).set_uid(uid).set_dim(dims).set_stride(strides).set_data_type(type);
   }
 
   void add_forward(fe::DataType_t io) {
     fe::graph::SDPA_attributes options;
     options.set_name("sdpa").set_generate_stats(true).set_attn_scale(static_cast<float>(shape_.scale));
-    if (shape_.causal) options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
-    Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io), k = input("k", kK, key_dims(), strides(shape_.k), io),
+    if (shape_.causal)
+      options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io),
+           k = input("k", kK, key_dims(), strides(shape_.k), io),
            v = input("v", kV, key_dims(), strides(shape_.v), io);
     auto [o, lse] = graph_.sdpa(q, k, v, options);
     output(o, kO, query_dims(), strides(shape_.o), io);
-    output(lse, kLse, lse_dims(), lse_strides(), fe::DataType_t::FLOAT);  // the natural logarithm of the sum of exponentials
+    output(lse, kLse, lse_dims(), lse_strides(),
+           fe::DataType_t::FLOAT);  // the natural logarithm of the sum of exponentials
   }
   void add_backward(fe::DataType_t io, bool deterministic) {
     fe::graph::SDPA_backward_attributes options;
-    options.set_name("sdpa_grad").set_attn_scale(static_cast<float>(shape_.scale)).set_deterministic_algorithm(deterministic);
-    if (shape_.causal) options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
-    Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io), k = input("k", kK, key_dims(), strides(shape_.k), io),
-           v = input("v", kV, key_dims(), strides(shape_.v), io), o = input("o", kO, query_dims(), strides(shape_.o), io),
+    options.set_name("sdpa_grad")
+        .set_attn_scale(static_cast<float>(shape_.scale))
+        .set_deterministic_algorithm(deterministic);
+    if (shape_.causal)
+      options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io),
+           k = input("k", kK, key_dims(), strides(shape_.k), io),
+           v = input("v", kV, key_dims(), strides(shape_.v), io),
+           o = input("o", kO, query_dims(), strides(shape_.o), io),
            grad = input("do", kGrad, query_dims(), strides(shape_.grad), io),
            lse = input("lse", kLse, lse_dims(), lse_strides(), fe::DataType_t::FLOAT);
     auto [dq, dk, dv] = graph_.sdpa_backward(q, k, v, o, grad, lse, options);
@@ -138,14 +163,13 @@ class Plan : public SdpaPlan {
     if (status.is_good()) status = graph_.get_workspace_size(workspace_);
     if (status.is_good()) status = graph_.get_plan_name(name_);
     if (status.is_bad()) return status.get_message().empty() ? "no reason given" : status.get_message();
-    // Its kernels are loaded now, by a captured call that never runs: a first call may itself be captured. On a stream of its own, since
-    // the handle's last one may be gone; where this fails, the first call loads them.
+    // Its kernels are loaded now, by a captured call that never runs: a first call may itself be captured. On
+    // a stream of its own, since the handle's last one may be gone; where this fails, the first call loads
+    // them.
     check_cudnn(fe::detail::set_stream(handle_.native, nullptr), "cudnnSetStream");
     static_cast<void>(graph_.warmup(handle_.native));
     return "";
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+  } catch (const std::exception& error) { return error.what(); }
 
   Handle& handle_;
   AttentionShape shape_;
@@ -155,7 +179,8 @@ class Plan : public SdpaPlan {
 };
 
 std::string key_of(const CudaDevice& device, const AttentionShape& s, bool deterministic) {
-  std::string key = str(device.properties().ordinal, " ", attention_text(s), " ", deterministic, " ", number_text(s.scale));
+  std::string key =
+      str(device.properties().ordinal, " ", attention_text(s), " ", deterministic, " ", number_text(s.scale));
   for (const HeadView& view : {s.q, s.k, s.v, s.o, s.grad, s.dq, s.dk, s.dv})
     key += str(" ", view.batch, ",", view.token, ",", view.head);
   return key;
@@ -167,7 +192,8 @@ std::string cudnn_version() {
   return "cuDNN " + fe::detail::get_backend_version_string();
 }
 
-std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic, std::string& refused) {
+std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
+                                          std::string& refused) {
   open_libraries();
   struct Known {
     std::shared_ptr<const SdpaPlan> plan;

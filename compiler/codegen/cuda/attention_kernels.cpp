@@ -1,7 +1,8 @@
-// CUDA C++ of the room's own attention kernels: tiles of queries and keys in shared memory, sums in registers, no atomics.
-// 256 threads are 16 x 16: thread (y, x) owns rows y, y + 16, ... and columns x, x + 16, ... of a tile's products. Every sum runs over
-// keys, queries and query heads in rising order, so that its bits depend on the shape alone. Online softmax and recomputed probabilities
-// follow Dao et al., FlashAttention, 2022.
+// CUDA C++ of the room's own attention kernels: tiles of queries and keys in shared memory, sums in
+// registers, no atomics. 256 threads are 16 x 16: thread (y, x) owns rows y, y + 16, ... and columns x, x +
+// 16, ... of a tile's products. Every sum runs over keys, queries and query heads in rising order, so that
+// its bits depend on the shape alone. Online softmax and recomputed probabilities follow Dao et al.,
+// FlashAttention, 2022.
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
@@ -231,18 +232,22 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_queries(Args a) {
 }
 )";
 
-// Element type in memory, type of the sums, and conversions that round once to nearest even (PTX cvt, sm_80 and later).
+// Element type in memory, type of the sums, and conversions that round once to nearest even (PTX cvt, sm_80
+// and later).
 std::string numbers_of(DType dtype) {
   std::string real = dtype == DType::f64 ? "double" : "float", f = dtype == DType::f64 ? "" : "f";
-  std::string head = str("typedef ", real, " Real;\n#define FMA fma", f, "\n#define EXP exp", f, "\n#define LOG log", f, "\n");
+  std::string head = str("typedef ", real, " Real;\n#define FMA fma", f, "\n#define EXP exp", f,
+                         "\n#define LOG log", f, "\n");
   if (dtype == DType::f32 || dtype == DType::f64)
     return head + str("typedef ", real, " Stored;\n__device__ static Real load(Stored x) { return x; }\n",
                       "__device__ static Stored store(Real x) { return x; }\n");
   LS_CHECK(dtype == DType::bf16 || dtype == DType::f16, "attention of ", name(dtype));
   head += "typedef unsigned short Stored;\n";
-  head += dtype == DType::bf16 ? "__device__ static Real load(Stored x) { return __uint_as_float((unsigned)x << 16); }\n"
-                               : "__device__ static Real load(Stored x) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(x)); "
-                                 "return f; }\n";
+  head += dtype == DType::bf16
+              ? "__device__ static Real load(Stored x) { return __uint_as_float((unsigned)x << 16); }\n"
+              : "__device__ static Real load(Stored x) { float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : "
+                "\"h\"(x)); "
+                "return f; }\n";
   return head + str("__device__ static Stored store(Real x) { unsigned short u; asm(\"cvt.rn.", name(dtype),
                     ".f32 %0, %1;\" : \"=h\"(u) : \"f\"(x)); return u; }\n");
 }
@@ -250,10 +255,12 @@ std::string numbers_of(DType dtype) {
 
 AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block) {
   if (shape.size > 256)
-    throw UserError(str("attention with head size ", shape.size, " on CUDA: head sizes up to 256 are supported; use more, smaller heads"));
+    throw UserError(str("attention with head size ", shape.size,
+                        " on CUDA: head sizes up to 256 are supported; use more, smaller heads"));
   int64_t real = shape.dtype == DType::f64 ? 8 : 4, pitch = (shape.size + 15) / 16 * 16 + 1;
   AttentionTiles tiles;
-  // The size is a function of the shape alone, so that bits are too: 99 KiB is what every device since compute capability 8.0 gives.
+  // The size is a function of the shape alone, so that bits are too: 99 KiB is what every device since
+  // compute capability 8.0 gives.
   for (int rows : {64, 32, 16}) {
     tiles.rows = rows;
     tiles.forward_bytes = static_cast<int>(real * (3 * rows * pitch + rows * (rows + 1)));
@@ -263,22 +270,47 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
   int needed = shape.backward ? tiles.backward_bytes : tiles.forward_bytes;
   if (needed > shared_per_block)
     throw UserError(str("attention of ", name(shape.dtype), " with head size ", shape.size, " needs ", needed,
-                        " bytes of shared memory per block; this device has ", shared_per_block, ". Use f32 or a smaller head size"));
+                        " bytes of shared memory per block; this device has ", shared_per_block,
+                        ". Use f32 or a smaller head size"));
   return tiles;
 }
 
 std::string attention_source(const AttentionShape& shape, int tile_rows) {
-  return str(numbers_of(shape.dtype), "#define D ", shape.size, "\n#define TILE ", tile_rows, "\n#define CAUSAL ", shape.causal ? 1 : 0,
+  return str(numbers_of(shape.dtype), "#define D ", shape.size, "\n#define TILE ", tile_rows,
+             "\n#define CAUSAL ", shape.causal ? 1 : 0,
              "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
-             "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n",
-             kTypes, shape.backward ? kBackward : kForward);
+             "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n", kTypes,
+             shape.backward ? kBackward : kForward);
 }
 
 AttentionArgs attention_args(const AttentionShape& s, const AttentionPointers& p, void* delta) {
-  LS_CHECK(s.queries < int64_t{1} << 30 && s.keys < int64_t{1} << 30, "attention over ", s.queries, " and ", s.keys, " tokens");
-  return {p.q, p.k, p.v, p.o,    p.grad, p.o,  p.dq, p.dk,    p.dv,    p.lse,      delta,
-          s.q, s.k, s.v, s.o,    s.grad, s.dq, s.dk, s.dv,    s.batch, s.heads,    s.kv_heads,
-          static_cast<int>(s.queries), static_cast<int>(s.keys), s.scale};
+  LS_CHECK(s.queries < int64_t{1} << 30 && s.keys < int64_t{1} << 30, "attention over ", s.queries, " and ",
+           s.keys, " tokens");
+  return {p.q,
+          p.k,
+          p.v,
+          p.o,
+          p.grad,
+          p.o,
+          p.dq,
+          p.dk,
+          p.dv,
+          p.lse,
+          delta,
+          s.q,
+          s.k,
+          s.v,
+          s.o,
+          s.grad,
+          s.dq,
+          s.dk,
+          s.dv,
+          s.batch,
+          s.heads,
+          s.kv_heads,
+          static_cast<int>(s.queries),
+          static_cast<int>(s.keys),
+          s.scale};
 }
 
 std::vector<AttentionLaunch> attention_launches(const AttentionShape& s, const AttentionTiles& tiles) {
@@ -290,7 +322,8 @@ std::vector<AttentionLaunch> attention_launches(const AttentionShape& s, const A
            {"sdpa_keys", s.batch * s.kv_heads * blocks(s.keys, tiles.rows), tiles.backward_bytes},
            {"sdpa_queries", queries, tiles.backward_bytes}};
   std::erase_if(all, [](const AttentionLaunch& launch) { return launch.grid == 0; });
-  for (const AttentionLaunch& launch : all) LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
+  for (const AttentionLaunch& launch : all)
+    LS_CHECK(launch.grid < int64_t{1} << 31, launch.kernel, " of ", launch.grid, " blocks");
   return all;
 }
 

@@ -1,4 +1,5 @@
-// Attention by the room's own kernels, for what cuDNN does not take: f32, f64, and unusual sizes or strides of bf16 and f16.
+// Attention by the room's own kernels, for what cuDNN does not take: f32, f64, and unusual sizes or strides
+// of bf16 and f16.
 #include "compiler/codegen/cuda/attention.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
@@ -10,7 +11,9 @@ namespace {
 class OwnAttention : public LibraryCall {
  public:
   OwnAttention(CudaDevice& device, const AttentionShape& shape, std::string why, const std::string& cache_dir)
-      : shape_(shape), why_(std::move(why)), tiles_(attention_tiles(shape, device.properties().shared_per_block)) {
+      : shape_(shape),
+        why_(std::move(why)),
+        tiles_(attention_tiles(shape, device.properties().shared_per_block)) {
     launches_ = attention_launches(shape_, tiles_);
     if (launches_.empty()) return;
     device.enter();
@@ -19,7 +22,8 @@ class OwnAttention : public LibraryCall {
     module_ = source_module(device, source, cache_dir);
     for (const AttentionLaunch& launch : launches_) {
       functions_.push_back(module_->function(launch.kernel));
-      check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, launch.shared_bytes),
+      check(driver().FuncSetAttribute(functions_.back(), CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                      launch.shared_bytes),
             str("shared memory of ", launch.kernel));
     }
   }
@@ -32,11 +36,12 @@ class OwnAttention : public LibraryCall {
     AttentionArgs packed = attention_args(shape_, attention_pointers(shape_, args), workspace);
     void* params[] = {&packed};
     for (size_t i = 0; i < launches_.size(); ++i)
-      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1, 256, static_cast<unsigned>(launches_[i].shared_bytes), stream,
-             params, launches_[i].kernel);
+      launch(functions_[i], static_cast<unsigned>(launches_[i].grid), 1, 1, 256,
+             static_cast<unsigned>(launches_[i].shared_bytes), stream, params, launches_[i].kernel);
   }
   std::string algorithm() const override {
-    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " ", source_hash_, " deterministic", why_.empty() ? "" : "; " + why_);
+    return str("own ", attention_text(shape_), " tile=", tiles_.rows, " ", source_hash_, " deterministic",
+               why_.empty() ? "" : "; " + why_);
   }
   double flops() const override { return attention_flops(shape_); }
 
@@ -50,8 +55,8 @@ class OwnAttention : public LibraryCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape, const std::string& why,
-                                                const std::string& cache_dir) {
+std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
+                                                const std::string& why, const std::string& cache_dir) {
   return std::make_unique<OwnAttention>(device, shape, why, cache_dir);
 }
 

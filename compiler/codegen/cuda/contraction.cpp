@@ -22,11 +22,13 @@ extern "C" __global__ void add_bias(T_t* d, const T_t* bias, long long count, lo
 class BiasAfter {
  public:
   BiasAfter(CudaDevice& device, DType dtype, const std::string& cache_dir)
-      : module_(source_module(device, bias_source(dtype), cache_dir)), function_(module_->function("add_bias")) {}
+      : module_(source_module(device, bias_source(dtype), cache_dir)),
+        function_(module_->function("add_bias")) {}
   void enqueue(void* d, const void* bias, int64_t count, int64_t n, Stream& stream) const {
     long long all = count, columns = n;
     void* params[] = {&d, &bias, &all, &columns};
-    launch(function_, static_cast<unsigned>(std::min<int64_t>((count + 255) / 256, 4096)), 1, 1, 256, 0, stream, params, "add_bias");
+    launch(function_, static_cast<unsigned>(std::min<int64_t>((count + 255) / 256, 4096)), 1, 1, 256, 0,
+           stream, params, "add_bias");
   }
 
  private:
@@ -48,15 +50,19 @@ class Contraction : public LibraryCall {
 
   size_t workspace(int) const override { return gemm_->workspace(); }
   std::string algorithm() const override {
-    return str(gemm_->algorithm(), at_.size() > 1 ? str(" x", at_.size()) : "", bias_after_ ? " then bias" : "");
+    return str(gemm_->algorithm(), at_.size() > 1 ? str(" x", at_.size()) : "",
+               bias_after_ ? " then bias" : "");
   }
   double flops() const override { return gemm_->flops() * static_cast<double>(at_.size()); }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
-    auto byte = [](void* base, int64_t elements, size_t size) { return static_cast<char*>(base) + elements * static_cast<int64_t>(size); };
+    auto byte = [](void* base, int64_t elements, size_t size) {
+      return static_cast<char*>(base) + elements * static_cast<int64_t>(size);
+    };
     void* d = args[bias_ ? 3 : 2];
     for (const auto& at : at_) {
       GemmArgs call;
-      call.a = byte(args[0], at[0], size_in_), call.b = byte(args[1], at[1], size_in_), call.d = byte(d, at[2], size_out_);
+      call.a = byte(args[0], at[0], size_in_), call.b = byte(args[1], at[1], size_in_),
+      call.d = byte(d, at[2], size_out_);
       if (bias_ && !bias_after_) call.bias = args[2];
       gemm_->enqueue(call, workspace, stream);
     }
@@ -75,8 +81,9 @@ class Contraction : public LibraryCall {
 
 std::string bias_source(DType dtype) { return element_text("T", dtype) + kBiasKernel; }
 
-std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                              const std::vector<Operand>& out, const TargetOptions& options) {
+std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
+                                              const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                              const TargetOptions& options) {
   ContractionPlan plan = plan_contraction(node, in, out, options.tf32);
   auto loop = [&](const std::string& why) {
     auto call = make_contraction_loop(device, plan, options.cache_dir);
@@ -86,12 +93,15 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
     return call;
   };
   if (!plan.matrix) return loop(plan.reason);
-  if (auto gemm = make_gemm(device, plan.gemm)) return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
-  if (plan.bias && (plan.out == DType::f32 || plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there
+  if (auto gemm = make_gemm(device, plan.gemm))
+    return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
+  if (plan.bias && (plan.out == DType::f32 ||
+                    plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there
     GemmOptions bare = plan.gemm;
     bare.epilogue = Epilogue::none;
     if (auto gemm = make_gemm(device, bare))
-      return std::make_unique<Contraction>(plan, std::move(gemm), std::make_unique<BiasAfter>(device, plan.out, options.cache_dir));
+      return std::make_unique<Contraction>(plan, std::move(gemm),
+                                           std::make_unique<BiasAfter>(device, plan.out, options.cache_dir));
   }
   return loop("it has no algorithm for " + text(plan.gemm));
 }

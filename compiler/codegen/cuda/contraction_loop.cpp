@@ -54,11 +54,13 @@ struct KernelRole {
   int dims, unused;
 };
 KernelRole kernel_role(const Role& role) {
-  LS_CHECK(role.sizes.size() <= kLoopDims, "a contraction over ", role.sizes.size(), " dims of one role that do not nest: sizes ",
-           role.sizes, ", strides ", role.strides, "; at most ", kLoopDims, " are taken");
+  LS_CHECK(role.sizes.size() <= kLoopDims, "a contraction over ", role.sizes.size(),
+           " dims of one role that do not nest: sizes ", role.sizes, ", strides ", role.strides, "; at most ",
+           kLoopDims, " are taken");
   KernelRole out{};
   out.dims = static_cast<int>(role.sizes.size());
-  for (size_t i = 0; i < role.sizes.size(); ++i) out.sizes[i] = role.sizes[i], out.strides[i] = role.strides[i];
+  for (size_t i = 0; i < role.sizes.size(); ++i)
+    out.sizes[i] = role.sizes[i], out.strides[i] = role.strides[i];
   return out;
 }
 
@@ -74,23 +76,26 @@ class ContractionLoop : public LibraryCall {
         m_(plan.m),
         n_(plan.n),
         k_(plan.k),
-        text_(str("loop m=", plan.m, " n=", plan.n, " k=", plan.k, " batch=", plan.batch, " ", name(plan.in), ">", name(plan.out),
-                  plan.bias ? " +bias" : "")) {}
+        text_(str("loop m=", plan.m, " n=", plan.n, " k=", plan.k, " batch=", plan.batch, " ", name(plan.in),
+                  ">", name(plan.out), plan.bias ? " +bias" : "")) {}
 
   std::string algorithm() const override { return text_; }
   double flops() const override {
-    return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
+    return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) *
+           static_cast<double>(k_);
   }
   void enqueue(void* const* args, void*, Stream& stream, int) const override {
     if (batch_ * m_ * n_ == 0) return;
     Roles roles = roles_;
-    long long m = m_, n = n_, k = k_, tiles_m = (m_ + 15) / 16, tiles_n = (n_ + 15) / 16, tiles = batch_ * tiles_m * tiles_n;
+    long long m = m_, n = n_, k = k_, tiles_m = (m_ + 15) / 16, tiles_n = (n_ + 15) / 16,
+              tiles = batch_ * tiles_m * tiles_n;
     const void* bias = bias_ ? args[2] : nullptr;
     void* a = args[0];
     void* b = args[1];
     void* d = args[bias_ ? 3 : 2];
     void* params[] = {&roles, &m, &n, &k, &tiles_m, &tiles_n, &tiles, &a, &b, &bias, &d};
-    launch(function_, static_cast<unsigned>(std::min<long long>(tiles, 1 << 20)), 1, 1, 256, 0, stream, params, text_);
+    launch(function_, static_cast<unsigned>(std::min<long long>(tiles, 1 << 20)), 1, 1, 256, 0, stream,
+           params, text_);
   }
 
  private:
@@ -107,11 +112,12 @@ class ContractionLoop : public LibraryCall {
 }  // namespace
 
 std::string contraction_loop_source(DType in, DType out) {
-  return str(element_text("In", in), element_text("Out", out), "typedef ", sum_type(in), " Sum;\ntypedef ", sum_type(out), " Total;\n",
-             kKernel);
+  return str(element_text("In", in), element_text("Out", out), "typedef ", sum_type(in), " Sum;\ntypedef ",
+             sum_type(out), " Total;\n", kKernel);
 }
 
-std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const ContractionPlan& plan, const std::string& cache_dir) {
+std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const ContractionPlan& plan,
+                                                   const std::string& cache_dir) {
   return std::make_unique<ContractionLoop>(device, plan, cache_dir);
 }
 

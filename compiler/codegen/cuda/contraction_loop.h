@@ -1,4 +1,5 @@
-// The contraction of any strides and any dtype as a kernel of our own: what no library product expresses, and small odd cases.
+// The contraction of any strides and any dtype as a kernel of our own: what no library product expresses, and
+// small odd cases.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@ namespace lockstep::cuda {
 
 // CUDA C++ of the kernel `contract`: sums in order of k, in f32 (f64 for f64), one rounding, then the bias.
 std::string contraction_loop_source(DType in, DType out);
-std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const ContractionPlan& plan, const std::string& cache_dir);
+std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const ContractionPlan& plan,
+                                                   const std::string& cache_dir);
 
 // The most dims of one role that the kernel takes.
 inline constexpr int kLoopDims = 6;

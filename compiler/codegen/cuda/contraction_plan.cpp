@@ -23,11 +23,15 @@ void append(Role& role, int64_t size, int64_t stride) {
   }
 }
 
-Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
+             const std::vector<int64_t>& contract) {
   Side side;
-  auto has = [](const std::vector<int64_t>& dims, int64_t dim) { return std::find(dims.begin(), dims.end(), dim) != dims.end(); };
+  auto has = [](const std::vector<int64_t>& dims, int64_t dim) {
+    return std::find(dims.begin(), dims.end(), dim) != dims.end();
+  };
   for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
-    if (!has(batch, dim) && !has(contract, dim)) append(side.free, operand.shape[u(dim)], operand.strides[u(dim)]);
+    if (!has(batch, dim) && !has(contract, dim))
+      append(side.free, operand.shape[u(dim)], operand.strides[u(dim)]);
   return side;
 }
 
@@ -53,7 +57,8 @@ struct Joint {
   }
 };
 
-// How a matrix [rows, cols] lies: {stored transposed, elements between stored rows}, if one of its dims is dense.
+// How a matrix [rows, cols] lies: {stored transposed, elements between stored rows}, if one of its dims is
+// dense.
 struct Lie {
   bool transposed;
   int64_t ld;
@@ -90,7 +95,8 @@ int64_t Role::count() const {
   return n;
 }
 
-ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out, bool tf32) {
+ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
+                                 const std::vector<Operand>& out, bool tf32) {
   LS_CHECK(node.op == "dot" || node.op == "linear", node.op);
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
   std::vector<int64_t> batch_a, batch_b, contract_a, contract_b;
@@ -104,13 +110,17 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   plan.bias = node.op == "linear" && in.size() > 2;
   plan.in = in[0].dtype, plan.out = out[0].dtype;
   plan.a = side_of(in[0], batch_a, contract_a), plan.b = side_of(in[1], batch_b, contract_b);
-  // The order of the dims that are summed decides the order of the sum, nothing else: outermost are those with the largest stride in A.
+  // The order of the dims that are summed decides the order of the sum, nothing else: outermost are those
+  // with the largest stride in A.
   std::vector<size_t> order(contract_a.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t x, size_t y) { return in[0].strides[u(contract_a[x])] > in[0].strides[u(contract_a[y])]; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
+    return in[0].strides[u(contract_a[x])] > in[0].strides[u(contract_a[y])];
+  });
   Joint<2> contract;
-  for (size_t i : order) contract.append(in[0].shape[u(contract_a[i])], {in[0].strides[u(contract_a[i])], in[1].strides[u(contract_b[i])]});
+  for (size_t i : order)
+    contract.append(in[0].shape[u(contract_a[i])],
+                    {in[0].strides[u(contract_a[i])], in[1].strides[u(contract_b[i])]});
   plan.a.contract = contract.role(0), plan.b.contract = contract.role(1);
   plan.m = plan.a.free.count(), plan.n = plan.b.free.count(), plan.k = plan.a.contract.count();
   Joint<3> batch;
@@ -124,12 +134,14 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   }
   plan.a.batch = batch.role(0), plan.b.batch = batch.role(1);
 
-  if (!has_matrix_product(plan.in, plan.out)) return plan.reason = str("no product of ", name(plan.in), " in ", name(plan.out)), plan;
+  if (!has_matrix_product(plan.in, plan.out))
+    return plan.reason = str("no product of ", name(plan.in), " in ", name(plan.out)), plan;
   if (plan.batch * plan.m * plan.n * plan.k == 0) return plan.reason = "empty", plan;
   auto lie_a = lie_of(plan.a.free, plan.a.contract), lie_b = lie_of(plan.b.contract, plan.b.free);
   if (!lie_a || !lie_b) {
     const Side& side = lie_a ? plan.b : plan.a;
-    plan.reason = str(lie_a ? "right" : "left", " side: free ", text(side.free), ", summed ", text(side.contract));
+    plan.reason =
+        str(lie_a ? "right" : "left", " side: free ", text(side.free), ", summed ", text(side.contract));
     return plan;
   }
   // The longest batch dim goes through strides, one launch per index of the others.
@@ -138,13 +150,15 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
     if (batch.sizes[i] >= batch.sizes[through]) through = i;
   plan.at = {{0, 0, 0}};
   int64_t longest = batch.sizes.empty() ? 1 : batch.sizes[through];
-  if (plan.batch / longest > kMostLaunches) return plan.at.clear(), plan.reason = str("batch of ", text(plan.a.batch)), plan;
+  if (plan.batch / longest > kMostLaunches)
+    return plan.at.clear(), plan.reason = str("batch of ", text(plan.a.batch)), plan;
   for (size_t i = 0; i < batch.sizes.size(); ++i) {
     if (i == through) continue;
     std::vector<std::array<int64_t, 3>> all;
     for (const auto& at : plan.at)
       for (int64_t j = 0; j < batch.sizes[i]; ++j)
-        all.push_back({at[0] + j * batch.strides[i][0], at[1] + j * batch.strides[i][1], at[2] + j * batch.strides[i][2]});
+        all.push_back({at[0] + j * batch.strides[i][0], at[1] + j * batch.strides[i][1],
+                       at[2] + j * batch.strides[i][2]});
     plan.at = std::move(all);
   }
   GemmOptions& gemm = plan.gemm;
@@ -152,7 +166,8 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   gemm.ta = lie_a->transposed, gemm.tb = lie_b->transposed;
   gemm.lda = lie_a->ld, gemm.ldb = lie_b->ld, gemm.ldd = plan.n;
   if (!batch.sizes.empty())
-    gemm.stride_a = batch.strides[through][0], gemm.stride_b = batch.strides[through][1], gemm.stride_d = batch.strides[through][2];
+    gemm.stride_a = batch.strides[through][0], gemm.stride_b = batch.strides[through][1],
+    gemm.stride_d = batch.strides[through][2];
   gemm.in = plan.in, gemm.out = plan.out;
   gemm.tf32 = tf32 && plan.in == DType::f32;
   gemm.epilogue = plan.bias ? Epilogue::bias : Epilogue::none;
@@ -161,7 +176,8 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
     for (const auto& at : plan.at)
       for (int which = 0; which < 3; ++which)
         gemm.alignment = static_cast<int>(
-            std::gcd(int64_t{gemm.alignment}, at[u(which)] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
+            std::gcd(int64_t{gemm.alignment},
+                     at[u(which)] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
   plan.matrix = true;
   return plan;
 }

@@ -1,4 +1,5 @@
-// From dot and linear to matrix products: which dims are batch, rows, columns and the sum, and how they lie in memory. No device needed.
+// From dot and linear to matrix products: which dims are batch, rows, columns and the sum, and how they lie
+// in memory. No device needed.
 #pragma once
 
 #include <array>
@@ -10,7 +11,8 @@
 
 namespace lockstep::cuda {
 
-// Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are left out and dims that nest are one.
+// Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are left out
+// and dims that nest are one.
 struct Role {
   std::vector<int64_t> sizes, strides;
   int64_t count() const;
@@ -24,8 +26,9 @@ struct ContractionPlan {
   int64_t m = 0, n = 0, k = 0, batch = 0;
   bool bias = false;
   DType in = DType::f32, out = DType::f32;
-  // True: the product is `gemm`, launched once per entry of `at` (offsets of A, B and D in elements). Otherwise `reason` names the strides
-  // that no leading dimension expresses, and the product is a loop over `a` and `b`.
+  // True: the product is `gemm`, launched once per entry of `at` (offsets of A, B and D in elements).
+  // Otherwise `reason` names the strides that no leading dimension expresses, and the product is a loop over
+  // `a` and `b`.
   bool matrix = false;
   std::string reason;
   GemmOptions gemm;
@@ -33,7 +36,9 @@ struct ContractionPlan {
   Side a, b;
 };
 
-// `node` is dot or linear; `out` is dense. Alignment in `gemm` is 16 bytes for dense operands, else what the strides leave.
-ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out, bool tf32);
+// `node` is dot or linear; `out` is dense. Alignment in `gemm` is 16 bytes for dense operands, else what the
+// strides leave.
+ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
+                                 const std::vector<Operand>& out, bool tf32);
 
 }  // namespace lockstep::cuda

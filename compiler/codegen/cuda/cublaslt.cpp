@@ -13,9 +13,10 @@ CublasLt open_cublaslt(std::initializer_list<const char*> names) {
   SharedLibrary library(names);
   std::vector<std::string> tried(names.begin(), names.end());
   if (!library.opened())
-    throw UserError(str("cuBLASLt cannot be opened (tried ", join(tried, ", "), "): ", library.why(),
-                        "; matrix products on a CUDA device need it: install CUDA's libcublas 12 or 13, or add its folder to "
-                        "LD_LIBRARY_PATH"));
+    throw UserError(str(
+        "cuBLASLt cannot be opened (tried ", join(tried, ", "), "): ", library.why(),
+        "; matrix products on a CUDA device need it: install CUDA's libcublas 12 or 13, or add its folder to "
+        "LD_LIBRARY_PATH"));
   CublasLt table;
   auto find = [&](auto& entry, const char* symbol) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
@@ -30,8 +31,9 @@ CublasLt open_cublaslt(std::initializer_list<const char*> names) {
 }
 
 const CublasLt& cublaslt() {
-  static const CublasLt table = open_cublaslt(
-      {"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13", "/usr/local/cuda/lib64/libcublasLt.so.12"});
+  static const CublasLt table =
+      open_cublaslt({"libcublasLt.so.13", "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.13",
+                     "/usr/local/cuda/lib64/libcublasLt.so.12"});
   return table;
 }
 
@@ -55,7 +57,8 @@ cublasLtHandle_t cublaslt_handle(CudaDevice& device) {
 void check(cublasStatus_t status, const std::string& what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   std::string text = str(what, ": ", cublaslt().GetStatusString(status), " (", static_cast<int>(status), ")");
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED) throw PeerError(str("the GPU could not run a matrix product: ", text));
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED)
+    throw PeerError(str("the GPU could not run a matrix product: ", text));
   throw InternalError(text);
 }
 

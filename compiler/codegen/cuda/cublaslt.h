@@ -1,4 +1,5 @@
-// cuBLASLt, opened at run time: the functions that Lockstep calls, one handle per device, and the version that decides bits.
+// cuBLASLt, opened at run time: the functions that Lockstep calls, one handle per device, and the version
+// that decides bits.
 #pragma once
 
 #include <cublasLt.h>
@@ -12,26 +13,29 @@ namespace lockstep::cuda {
 
 // Entry points of cuBLASLt by their names without "cublasLt".
 struct CublasLt {
-#define LS_CUBLASLT(X)                                                                                                       \
-  X(GetVersion)                                                                                                              \
-  X(GetStatusString) X(Create) X(Matmul) X(MatmulDescInit_internal) X(MatmulDescSetAttribute) X(MatrixLayoutInit_internal)   \
-      X(MatrixLayoutSetAttribute) X(MatmulPreferenceInit_internal) X(MatmulPreferenceSetAttribute) X(MatmulAlgoGetHeuristic) \
-          X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute)
+#define LS_CUBLASLT(X)                                                                                  \
+  X(GetVersion)                                                                                         \
+  X(GetStatusString)                                                                                    \
+  X(Create) X(Matmul) X(MatmulDescInit_internal) X(MatmulDescSetAttribute) X(MatrixLayoutInit_internal) \
+      X(MatrixLayoutSetAttribute) X(MatmulPreferenceInit_internal) X(MatmulPreferenceSetAttribute)      \
+          X(MatmulAlgoGetHeuristic) X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute)
 #define LS_CUBLASLT_DECLARE(name) decltype(&::cublasLt##name) name = nullptr;
   LS_CUBLASLT(LS_CUBLASLT_DECLARE)
 #undef LS_CUBLASLT_DECLARE
 };
 
-// Opens the first of these libraries that can be. UserError with the loader's words when none can, or naming the missing function when the
-// library is too old.
+// Opens the first of these libraries that can be. UserError with the loader's words when none can, or naming
+// the missing function when the library is too old.
 CublasLt open_cublaslt(std::initializer_list<const char*> names);
-// The process's table, opened by the first call: libcublasLt.so.13, .12, by the loader's paths, then in /usr/local/cuda/lib64.
+// The process's table, opened by the first call: libcublasLt.so.13, .12, by the loader's paths, then in
+// /usr/local/cuda/lib64.
 const CublasLt& cublaslt();
 // "13.1.0": enters the numerics certificate. Needs the library, no device.
 std::string cublaslt_version();
 // The handle of a device, made by the first call and kept for the life of the process; thread-safe.
 cublasLtHandle_t cublaslt_handle(CudaDevice& device);
-// Throws for anything but CUBLAS_STATUS_SUCCESS: PeerError when a kernel could not run, else InternalError. `what` names the call.
+// Throws for anything but CUBLAS_STATUS_SUCCESS: PeerError when a kernel could not run, else InternalError.
+// `what` names the call.
 void check(cublasStatus_t status, const std::string& what);
 
 }  // namespace lockstep::cuda

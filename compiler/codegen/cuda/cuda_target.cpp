@@ -22,7 +22,8 @@ class CudaTarget : public Target {
     return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
   }
   bool is_library_op(const std::string& op) const override {
-    return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" || op == "index_add";
+    return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" ||
+           op == "index_add";
   }
   bool accepts_strides(const std::string& op, size_t index) const override {
     if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
@@ -30,24 +31,33 @@ class CudaTarget : public Target {
     return false;
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
-  KernelSource generate_multi_tensor(const Graph& body) const override { return cuda::generate_multi_tensor(body); }
-  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources, const TargetOptions& options) const override {
+  KernelSource generate_multi_tensor(const Graph& body) const override {
+    return cuda::generate_multi_tensor(body);
+  }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
+                                           const TargetOptions& options) const override {
     return cuda::compile_kernels(*device_, std::move(sources), options.cache_dir);
   }
-  std::shared_ptr<const KernelSet> load(const std::string& binary) const override { return cuda::load_kernels(*device_, binary); }
-  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out,
+  std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
+    return cuda::load_kernels(*device_, binary);
+  }
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                                 const std::vector<Operand>& out,
                                                  const TargetOptions& options) const override {
-    if (node.op == "dot" || node.op == "linear") return cuda::make_contraction(*device_, node, in, out, options);
-    if (node.op == "sdpa" || node.op == "sdpa_grad") return cuda::make_attention(*device_, node, in, out, options);
-    if (node.op == "embedding_grad" || node.op == "index_add") return cuda::make_row_sums(*device_, node, in, out, options);
+    if (node.op == "dot" || node.op == "linear")
+      return cuda::make_contraction(*device_, node, in, out, options);
+    if (node.op == "sdpa" || node.op == "sdpa_grad")
+      return cuda::make_attention(*device_, node, in, out, options);
+    if (node.op == "embedding_grad" || node.op == "index_add")
+      return cuda::make_row_sums(*device_, node, in, out, options);
     throw InternalError(str(node.op, " is no library op"));
   }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return cuda::make_reductions(*device_, options.cache_dir);
   }
   std::string library_version() const override {
-    return str("cuBLASLt ", cuda::cublaslt_version(), ", NVRTC ", cuda::nvrtc_version(), ", kernels ", cuda::generator_version(), ", ",
-               device_->properties().name, " (", device_->target(), ")");
+    return str("cuBLASLt ", cuda::cublaslt_version(), ", NVRTC ", cuda::nvrtc_version(), ", kernels ",
+               cuda::generator_version(), ", ", device_->properties().name, " (", device_->target(), ")");
   }
 
  private:

@@ -7,10 +7,12 @@
 
 namespace lockstep {
 
-// Whether this program was built with CUDA and there is a driver with a device; else `why` says what is missing. Never throws.
+// Whether this program was built with CUDA and there is a driver with a device; else `why` says what is
+// missing. Never throws.
 bool cuda_available(std::string* why = nullptr);
 int cuda_devices();  // 0 where not available
-// The target of a device, once per process and ordinal. UserError: built without CUDA; no driver; no such device; a device that is too old.
+// The target of a device, once per process and ordinal. UserError: built without CUDA; no driver; no such
+// device; a device that is too old.
 const Target& cuda_target(int ordinal);
 
 }  // namespace lockstep

@@ -1,19 +1,23 @@
-// How threads share the rows and columns of a space: a function of the two sizes alone, so that every sum over them has one order.
+// How threads share the rows and columns of a space: a function of the two sizes alone, so that every sum
+// over them has one order.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::cuda {
 
-// A team of `lanes` threads owns a row at a time. Lane l holds the chunks l, l + lanes, l + 2 lanes, ... of `width` neighbouring columns.
+// A team of `lanes` threads owns a row at a time. Lane l holds the chunks l, l + lanes, l + 2 lanes, ... of
+// `width` neighbouring columns.
 //
-// The order of a row sum, in every kernel that holds it: element j of a lane's chunks is summed over the lane's chunks in order; the
-// `width` sums meet in a tree (j with j + width/2, then width/4, ...); lanes of a warp meet in a tree (l with l ^ 16, l ^ 8, ... below
-// min(lanes, 32)); warps meet in the same tree over 32 places, absent ones neutral. All of it is a function of the columns.
+// The order of a row sum, in every kernel that holds it: element j of a lane's chunks is summed over the
+// lane's chunks in order; the `width` sums meet in a tree (j with j + width/2, then width/4, ...); lanes of a
+// warp meet in a tree (l with l ^ 16, l ^ 8, ... below min(lanes, 32)); warps meet in the same tree over 32
+// places, absent ones neutral. All of it is a function of the columns.
 //
-// The order of a column sum, in every kernel that holds it: block b owns rows [b * block_rows, (b + 1) * block_rows); of these team t sums
-// the rows t, t + teams, t + 2 teams, ... in order; teams are added in order; then segment s of the combining kernel adds the blocks
-// s, s + segments, ... in order, and the segments are added in order. All of it is a function of the rows and columns.
+// The order of a column sum, in every kernel that holds it: block b owns rows [b * block_rows, (b + 1) *
+// block_rows); of these team t sums the rows t, t + teams, t + 2 teams, ... in order; teams are added in
+// order; then segment s of the combining kernel adds the blocks s, s + segments, ... in order, and the
+// segments are added in order. All of it is a function of the rows and columns.
 struct Form {
   int width = 1;           // columns of a chunk: 8, 4, 2 or 1, a divisor of the columns
   int64_t chunks = 0;      // of a row

@@ -1,11 +1,13 @@
 // Matrix products on cuBLASLt: descriptions, the choice of an algorithm, launches.
 //
-// cuBLASLt's matrices are column-major (the only order in which it has every epilogue). A row-major matrix is the column-major one of its
-// transpose, so D = A B is computed as D^T = B^T A^T: our B is its A, our A its B, our n its rows.
+// cuBLASLt's matrices are column-major (the only order in which it has every epilogue). A row-major matrix is
+// the column-major one of its transpose, so D = A B is computed as D^T = B^T A^T: our B is its A, our A its
+// B, our n its rows.
 //
-// Determinism: cuBLAS gives the same bits at every run of one version on GPUs of one architecture and number of multiprocessors when the
-// caller brings the workspace (cuBLAS guide, "Results reproducibility"). Beyond that, split-k is only allowed with partial sums in the
-// compute type in the workspace and a separate step that adds them; adding in place in the output type is not.
+// Determinism: cuBLAS gives the same bits at every run of one version on GPUs of one architecture and number
+// of multiprocessors when the caller brings the workspace (cuBLAS guide, "Results reproducibility"). Beyond
+// that, split-k is only allowed with partial sums in the compute type in the workspace and a separate step
+// that adds them; adding in place in the output type is not.
 #include "compiler/codegen/cuda/gemm.h"
 
 #include <algorithm>
@@ -51,8 +53,12 @@ cublasLtEpilogue_t native(Epilogue epilogue) {
   throw InternalError("unknown epilogue");
 }
 bool has_bias(Epilogue e) { return e == Epilogue::bias || e == Epilogue::gelu_bias_aux; }
-bool has_sums(Epilogue e) { return e == Epilogue::gelu_grad_sums || e == Epilogue::sums_a || e == Epilogue::sums_b; }
-bool has_aux(Epilogue e) { return e == Epilogue::gelu_bias_aux || e == Epilogue::gelu_grad || e == Epilogue::gelu_grad_sums; }
+bool has_sums(Epilogue e) {
+  return e == Epilogue::gelu_grad_sums || e == Epilogue::sums_a || e == Epilogue::sums_b;
+}
+bool has_aux(Epilogue e) {
+  return e == Epilogue::gelu_bias_aux || e == Epilogue::gelu_grad || e == Epilogue::gelu_grad_sums;
+}
 
 // Descriptions live in plain structs: a launch copies the one that holds pointers.
 struct Description {
@@ -61,19 +67,24 @@ struct Description {
 
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-    check(cublaslt().MatmulDescSetAttribute(&matmul, attribute, &value, sizeof value), str("cublasLtMatmulDescSetAttribute ", attribute));
+    check(cublaslt().MatmulDescSetAttribute(&matmul, attribute, &value, sizeof value),
+          str("cublasLtMatmulDescSetAttribute ", attribute));
   }
 };
 
-void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows, int64_t cols, int64_t ld, int64_t batch, int64_t stride) {
+void set_layout(cublasLtMatrixLayoutOpaque_t& layout, DType dtype, int64_t rows, int64_t cols, int64_t ld,
+                int64_t batch, int64_t stride) {
   const CublasLt& lt = cublaslt();
-  check(
-      lt.MatrixLayoutInit_internal(&layout, sizeof layout, data_type(dtype), static_cast<uint64_t>(rows), static_cast<uint64_t>(cols), ld),
-      "cublasLtMatrixLayoutInit");
+  check(lt.MatrixLayoutInit_internal(&layout, sizeof layout, data_type(dtype), static_cast<uint64_t>(rows),
+                                     static_cast<uint64_t>(cols), ld),
+        "cublasLtMatrixLayoutInit");
   if (batch == 1) return;
   auto count = static_cast<int32_t>(batch);
-  check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "batch count");
-  check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride), "batch stride");
+  check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "batch count");
+  check(lt.MatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                    sizeof stride),
+        "batch stride");
 }
 
 Description describe(const GemmOptions& o) {
@@ -83,9 +94,11 @@ Description describe(const GemmOptions& o) {
   LS_CHECK(!has_aux(o.epilogue) || o.ld_aux >= o.n, text(o));
   LS_CHECK(o.in == o.out || (o.out == DType::f32 && (o.in == DType::bf16 || o.in == DType::f16)), text(o));
   bool wide = o.in == DType::f64;
-  auto compute = wide ? CUBLAS_COMPUTE_64F : (o.tf32 && o.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+  auto compute = wide ? CUBLAS_COMPUTE_64F
+                      : (o.tf32 && o.in == DType::f32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
   Description out;
-  check(cublaslt().MatmulDescInit_internal(&out.matmul, sizeof out.matmul, compute, wide ? CUDA_R_64F : CUDA_R_32F),
+  check(cublaslt().MatmulDescInit_internal(&out.matmul, sizeof out.matmul, compute,
+                                           wide ? CUDA_R_64F : CUDA_R_32F),
         "cublasLtMatmulDescInit");
   int32_t op_a = o.tb ? CUBLAS_OP_T : CUBLAS_OP_N, op_b = o.ta ? CUBLAS_OP_T : CUBLAS_OP_N;
   out.set(CUBLASLT_MATMUL_DESC_TRANSA, op_a);
@@ -116,52 +129,62 @@ T config(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t 
 std::string algorithm_text(const cublasLtMatmulAlgo_t& algo) {
   uint64_t numerics = 0;  // which units, accumulator and input types
   size_t written = 0;
-  cublaslt().MatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &numerics, sizeof numerics, &written);
+  cublaslt().MatmulAlgoCapGetAttribute(&algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &numerics,
+                                       sizeof numerics, &written);
   std::ostringstream hex;
   hex << std::hex << numerics;
-  return str("algo=", config<int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID), " tile=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
+  return str("algo=", config<int32_t>(algo, CUBLASLT_ALGO_CONFIG_ID),
+             " tile=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_TILE_ID),
              " stages=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_STAGES_ID),
              " splitk=", config<int32_t>(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM),
              " reduction=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
              " swizzle=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
              " custom=", config<uint32_t>(algo, CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
              " inner=", config<uint16_t>(algo, CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
-             " cluster=", config<uint16_t>(algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID), " numerics=0x", hex.str());
+             " cluster=", config<uint16_t>(algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID), " numerics=0x",
+             hex.str());
 }
 
 class LtGemm : public Gemm {
  public:
-  LtGemm(CudaDevice& device, const GemmOptions& options, const Description& description, const cublasLtMatmulHeuristicResult_t& choice)
+  LtGemm(CudaDevice& device, const GemmOptions& options, const Description& description,
+         const cublasLtMatmulHeuristicResult_t& choice)
       : handle_(cublaslt_handle(device)),
         options_(options),
         description_(description),
         algo_(choice.algo),
         workspace_(choice.workspaceSize),
-        text_(str("cublaslt ", text(options), " ", algorithm_text(choice.algo), " workspace=", choice.workspaceSize)) {}
+        text_(str("cublaslt ", text(options), " ", algorithm_text(choice.algo),
+                  " workspace=", choice.workspaceSize)) {}
 
   size_t workspace() const override { return workspace_; }
   const std::string& algorithm() const override { return text_; }
   double flops() const override {
-    return 2.0 * static_cast<double>(options_.batch) * static_cast<double>(options_.m) * static_cast<double>(options_.n) *
-           static_cast<double>(options_.k);
+    return 2.0 * static_cast<double>(options_.batch) * static_cast<double>(options_.m) *
+           static_cast<double>(options_.n) * static_cast<double>(options_.k);
   }
   void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const override {
     auto aligned = [&](const void* pointer, const char* which) {
-      LS_CHECK(reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(options_.alignment) == 0, which, " lies at ", pointer,
-               ", the product was made for multiples of ", options_.alignment, " bytes: ", text_);
+      LS_CHECK(reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(options_.alignment) == 0, which,
+               " lies at ", pointer, ", the product was made for multiples of ", options_.alignment,
+               " bytes: ", text_);
     };
     aligned(args.a, "A"), aligned(args.b, "B"), aligned(args.d, "D");
     Description call = description_;
-    if (has_bias(options_.epilogue)) aligned(args.bias, "bias"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
-    if (has_sums(options_.epilogue)) aligned(args.sums, "sums"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.sums);
-    if (has_aux(options_.epilogue)) aligned(args.aux, "aux"), call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
+    if (has_bias(options_.epilogue))
+      aligned(args.bias, "bias"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.bias);
+    if (has_sums(options_.epilogue))
+      aligned(args.sums, "sums"), call.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.sums);
+    if (has_aux(options_.epilogue))
+      aligned(args.aux, "aux"), call.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.aux);
     const float one = 1, zero = 0;
     const double wide_one = 1, wide_zero = 0;
     bool wide = options_.in == DType::f64;
-    check(cublaslt().Matmul(handle_, &call.matmul, wide ? static_cast<const void*>(&wide_one) : &one, args.b, &call.a, args.a, &call.b,
-                            wide ? static_cast<const void*>(&wide_zero) : &zero, args.d, &call.d, args.d, &call.d, &algo_, workspace,
-                            workspace_, stream_of(stream)),
-          text_);
+    check(
+        cublaslt().Matmul(handle_, &call.matmul, wide ? static_cast<const void*>(&wide_one) : &one, args.b,
+                          &call.a, args.a, &call.b, wide ? static_cast<const void*>(&wide_zero) : &zero,
+                          args.d, &call.d, args.d, &call.d, &algo_, workspace, workspace_, stream_of(stream)),
+        text_);
   }
 
  private:
@@ -175,13 +198,15 @@ class LtGemm : public Gemm {
 }  // namespace
 
 const char* name(Epilogue epilogue) {
-  static const char* const names[] = {"none", "bias", "gelu_bias_aux", "gelu_grad", "gelu_grad_sums", "sums_a", "sums_b"};
+  static const char* const names[] = {"none",           "bias",   "gelu_bias_aux", "gelu_grad",
+                                      "gelu_grad_sums", "sums_a", "sums_b"};
   return names[static_cast<size_t>(epilogue)];
 }
 
 std::string text(const GemmOptions& o) {
-  std::string out = str("m=", o.m, " n=", o.n, " k=", o.k, " ", lockstep::name(o.in), ">", lockstep::name(o.out),
-                        " A:", o.ta ? "[k,m]/" : "[m,k]/", o.lda, " B:", o.tb ? "[n,k]/" : "[k,n]/", o.ldb, " D:[m,n]/", o.ldd);
+  std::string out = str("m=", o.m, " n=", o.n, " k=", o.k, " ", lockstep::name(o.in), ">",
+                        lockstep::name(o.out), " A:", o.ta ? "[k,m]/" : "[m,k]/", o.lda,
+                        " B:", o.tb ? "[n,k]/" : "[k,n]/", o.ldb, " D:[m,n]/", o.ldd);
   if (o.batch != 1) out += str(" batch=", o.batch, "(", o.stride_a, ",", o.stride_b, ",", o.stride_d, ")");
   if (o.tf32 && o.in == DType::f32) out += " tf32";
   if (o.epilogue != Epilogue::none) out += str(" +", name(o.epilogue));
@@ -190,26 +215,31 @@ std::string text(const GemmOptions& o) {
   return out;
 }
 
-std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options, int count) {
+std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options,
+                                                   int count) {
   const CublasLt& lt = cublaslt();
   device.enter();
   Description description = describe(options);
   cublasLtMatmulPreferenceOpaque_t preference;
   check(lt.MatmulPreferenceInit_internal(&preference, sizeof preference), "cublasLtMatmulPreferenceInit");
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(lt.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value), str("preference ", attribute));
+    check(lt.MatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
+          str("preference ", attribute));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kGemmWorkspace});
-  // Partial sums in the compute type, or none. With an epilogue none: the sum would be rounded before the epilogue reads it.
+  // Partial sums in the compute type, or none. With an epilogue none: the sum would be rounded before the
+  // epilogue reads it.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(options.epilogue == Epilogue::none ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE : CUBLASLT_REDUCTION_SCHEME_NONE));
+      static_cast<uint32_t>(options.epilogue == Epilogue::none ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                                                               : CUBLASLT_REDUCTION_SCHEME_NONE));
   for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(which, static_cast<uint32_t>(options.alignment));
   std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(count));
   int returned = 0;
-  auto status = lt.MatmulAlgoGetHeuristic(cublaslt_handle(device), &description.matmul, &description.a, &description.b, &description.d,
-                                          &description.d, &preference, count, found.data(), &returned);
+  auto status =
+      lt.MatmulAlgoGetHeuristic(cublaslt_handle(device), &description.matmul, &description.a, &description.b,
+                                &description.d, &description.d, &preference, count, found.data(), &returned);
   std::vector<std::unique_ptr<Gemm>> out;
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return out;
   check(status, str("cublasLtMatmulAlgoGetHeuristic for ", text(options)));

@@ -1,5 +1,6 @@
 // A matrix product on cuBLASLt, prepared once: D = epilogue(A B), batched through strides, row-major.
-// The algorithm is chosen when the product is made, from its description alone; no algorithm here adds in an order that time decides.
+// The algorithm is chosen when the product is made, from its description alone; no algorithm here adds in an
+// order that time decides.
 #pragma once
 
 #include <memory>
@@ -17,19 +18,23 @@ enum class Epilogue {
   bias,            // D += bias[n], the same for every row
   gelu_bias_aux,   // aux = A B + bias[n]; D = gelu(aux), tanh form
   gelu_grad,       // D = (A B) * gelu'(aux), tanh form
-  gelu_grad_sums,  // as gelu_grad, and sums[n] = the sum of D's rows (the gradient of the bias under the gelu)
-  sums_a,          // D = A B, and sums[m] = sum over k of A (weight's gradient dy^T x with the gradient of the bias)
-  sums_b,          // D = A B, and sums[n] = sum over k of B
+  gelu_grad_sums,  // as gelu_grad, and sums[n] = the sum of D's rows (the gradient of the bias under the
+                   // gelu)
+  sums_a,  // D = A B, and sums[m] = sum over k of A (weight's gradient dy^T x with the gradient of the bias)
+  sums_b,  // D = A B, and sums[n] = sum over k of B
 };
 const char* name(Epilogue epilogue);
 
 struct GemmOptions {
-  int64_t m = 0, n = 0, k = 0, batch = 1;            // each at least 1
-  bool ta = false, tb = false;                       // A is [m,k], or stored [k,m] when ta; B is [k,n], or stored [n,k] when tb; D is [m,n]
+  int64_t m = 0, n = 0, k = 0, batch = 1;  // each at least 1
+  bool ta = false,
+       tb = false;  // A is [m,k], or stored [k,m] when ta; B is [k,n], or stored [n,k] when tb; D is [m,n]
   int64_t lda = 0, ldb = 0, ldd = 0;                 // elements between stored rows
   int64_t stride_a = 0, stride_b = 0, stride_d = 0;  // elements between batches; 0 reads the same A or B
-  DType in = DType::f32, out = DType::f32;           // f32 f32; bf16 bf16; f16 f16; bf16 f32; f16 f32; f64 f64. Sums are f32, f64 for f64
-  bool tf32 = false;                                 // f32 operands may be rounded to TF32
+  DType in = DType::f32,
+        out =
+            DType::f32;  // f32 f32; bf16 bf16; f16 f16; bf16 f32; f16 f32; f64 f64. Sums are f32, f64 for f64
+  bool tf32 = false;     // f32 operands may be rounded to TF32
   Epilogue epilogue = Epilogue::none;
   int64_t ld_aux = 0, stride_aux = 0;  // aux is [m,n] of the output type; multiples of 8, at least n
   int alignment = 16;                  // bytes: every pointer given to enqueue is a multiple
@@ -54,23 +59,27 @@ class Gemm {
   virtual size_t workspace() const = 0;  // bytes, 256-byte aligned; at most kGemmWorkspace
   // Thread-safe: may be called at the same time from several threads with different workspaces and streams.
   virtual void enqueue(const GemmArgs& args, void* workspace, Stream& stream) const = 0;
-  // Options and the algorithm's whole configuration: equal text on equal devices and library versions means equal bits.
+  // Options and the algorithm's whole configuration: equal text on equal devices and library versions means
+  // equal bits.
   virtual const std::string& algorithm() const = 0;
   virtual double flops() const = 0;
 };
 
 inline constexpr size_t kGemmWorkspace = size_t{32} << 20;
 
-// cuBLASLt's first choice; null when it has no algorithm for these options. InternalError for types that it does not take.
+// cuBLASLt's first choice; null when it has no algorithm for these options. InternalError for types that it
+// does not take.
 std::unique_ptr<Gemm> make_gemm(CudaDevice& device, const GemmOptions& options);
 // Its first choices, best guess first, at most `count`.
 std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options, int count);
 // Milliseconds per launch, the median of `rounds` rounds of several launches on scratch memory of its own.
 double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, int rounds = 5);
-// The first and the last `bytes` bytes (fewer where the product is smaller) of the product of two matrices of random numbers, the same at every call.
-std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, size_t bytes);
-// The fastest of the first `count` choices by the clock. Two runs may choose differently, so the ranks of a run must share one choice (its
-// algorithm() text): nothing calls this by default.
+// The first and the last `bytes` bytes (fewer where the product is smaller) of the product of two matrices of
+// random numbers, the same at every call.
+std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options,
+                                   size_t bytes);
+// The fastest of the first `count` choices by the clock. Two runs may choose differently, so the ranks of a
+// run must share one choice (its algorithm() text): nothing calls this by default.
 std::unique_ptr<Gemm> tune_gemm(CudaDevice& device, const GemmOptions& options, int count = 8);
 
 }  // namespace lockstep::cuda

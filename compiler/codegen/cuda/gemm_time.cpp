@@ -20,7 +20,8 @@ struct Scratch {
         workspace(std::max<size_t>(256, gemm.workspace()), device.memory()) {}
   Buffer a, b, d, vector, aux, workspace;
 };
-// Random numbers in (-1, 1), repeated from a block: operands of one value draw less power, so that the clock stays too high.
+// Random numbers in (-1, 1), repeated from a block: operands of one value draw less power, so that the clock
+// stays too high.
 void fill(CudaDevice& device, const Buffer& buffer, DType dtype, Stream& stream) {
   constexpr int64_t count = 1 << 20;
   Buffer block(static_cast<size_t>(count) * size_of(dtype), device.staging());
@@ -47,7 +48,8 @@ double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& option
   auto stream = device.make_stream();
   fill(device, scratch.a, options.in, *stream);
   fill(device, scratch.b, options.in, *stream);
-  GemmArgs args{scratch.a.data(), scratch.b.data(), scratch.d.data(), scratch.vector.data(), scratch.vector.data(), scratch.aux.data()};
+  GemmArgs args{scratch.a.data(),      scratch.b.data(),      scratch.d.data(),
+                scratch.vector.data(), scratch.vector.data(), scratch.aux.data()};
   constexpr int launches = 5;
   std::vector<double> times;
   Timer start, stop;
@@ -64,7 +66,8 @@ double time_gemm(CudaDevice& device, const Gemm& gemm, const GemmOptions& option
   return times[times.size() / 2];
 }
 
-std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options, size_t bytes) {
+std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const GemmOptions& options,
+                                   size_t bytes) {
   device.enter();
   Scratch scratch(device, gemm, options);
   auto stream = device.make_stream();
@@ -72,7 +75,8 @@ std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const G
   fill(device, scratch.b, options.in, *stream);
   fill(device, scratch.vector, options.out, *stream);
   device.zero(scratch.d.data(), scratch.d.bytes(), *stream);
-  gemm.enqueue({scratch.a.data(), scratch.b.data(), scratch.d.data(), scratch.vector.data(), scratch.vector.data(), scratch.aux.data()},
+  gemm.enqueue({scratch.a.data(), scratch.b.data(), scratch.d.data(), scratch.vector.data(),
+                scratch.vector.data(), scratch.aux.data()},
                scratch.workspace.data(), *stream);
   const size_t head = std::min(bytes, scratch.d.bytes()), tail = std::min(bytes, scratch.d.bytes() - head);
   Buffer sample(head + tail, device.staging());

@@ -23,13 +23,16 @@ struct Step {
 class CudaKernel : public Kernel {
  public:
   CudaKernel(std::string name, const nlohmann::json& launch, size_t workspace, const Module& module)
-      : name_(std::move(name)), aligned_(launch.at("aligned").get<std::vector<uintptr_t>>()), workspace_(workspace) {
+      : name_(std::move(name)),
+        aligned_(launch.at("aligned").get<std::vector<uintptr_t>>()),
+        workspace_(workspace) {
     for (const auto& one : launch.at("functions")) {
-      steps_.push_back({module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(), one.at("block").get<unsigned>(),
-                        one.at("shared").get<unsigned>()});
+      steps_.push_back({module.function(one.at("name").get<std::string>()), one.at("grid").get<unsigned>(),
+                        one.at("block").get<unsigned>(), one.at("shared").get<unsigned>()});
       const Step& step = steps_.back();
       if (step.shared > 0)  // more than 48 KiB with a kernel's own must be asked for
-        check(driver().FuncSetAttribute(step.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(step.shared)),
+        check(driver().FuncSetAttribute(step.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                        static_cast<int>(step.shared)),
               name_);
     }
   }
@@ -37,13 +40,15 @@ class CudaKernel : public Kernel {
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     std::vector<void*> parameters;
     for (size_t i = 0; i < aligned_.size() && !steps_.empty(); ++i) {
-      LS_CHECK(reinterpret_cast<uintptr_t>(args[i]) % aligned_[i] == 0, "argument ", i, " of kernel ", name_, " is at ", args[i],
-               ", it must be at a multiple of ", aligned_[i], " bytes");
+      LS_CHECK(reinterpret_cast<uintptr_t>(args[i]) % aligned_[i] == 0, "argument ", i, " of kernel ", name_,
+               " is at ", args[i], ", it must be at a multiple of ", aligned_[i], " bytes");
       parameters.push_back(const_cast<void*>(static_cast<const void*>(&args[i])));
     }
-    LS_CHECK(workspace || workspace_ == 0 || steps_.empty(), "kernel ", name_, " needs ", workspace_, " bytes of workspace");
+    LS_CHECK(workspace || workspace_ == 0 || steps_.empty(), "kernel ", name_, " needs ", workspace_,
+             " bytes of workspace");
     parameters.push_back(&workspace);
-    for (const Step& step : steps_) launch(step.function, step.grid, 1, 1, step.block, step.shared, stream, parameters.data(), name_);
+    for (const Step& step : steps_)
+      launch(step.function, step.grid, 1, 1, step.block, step.shared, stream, parameters.data(), name_);
   }
 
  private:
@@ -65,8 +70,8 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
     layout_.per_tensor = launch.at("per_tensor").get<int>();
     layout_.shared = launch.at("shared").get<int>();
   }
-  void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors, void* const* scalars, Stream& stream,
-               int) const override {
+  void enqueue(void* const* table, const int64_t* numels, const float* per_tensor, int64_t tensors,
+               void* const* scalars, Stream& stream, int) const override {
     alignas(16) char bytes[4096] = {};
     auto put = [&](size_t at, const auto& value) { std::memcpy(bytes + at, &value, sizeof value); };
     for (int s = 0; s < layout_.shared; ++s) put(8 * static_cast<size_t>(s), scalars[s]);
@@ -76,8 +81,8 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
       for (; next < tensors && count < layout_.capacity; ++next) {
         if (numels[next] == 0) continue;
         const auto at = static_cast<size_t>(count++);
-        const auto columns = static_cast<size_t>(layout_.columns), own = static_cast<size_t>(layout_.per_tensor),
-                   from = static_cast<size_t>(next);
+        const auto columns = static_cast<size_t>(layout_.columns),
+                   own = static_cast<size_t>(layout_.per_tensor), from = static_cast<size_t>(next);
         std::memcpy(bytes + layout_.pointers() + 8 * columns * at, table + columns * from, 8 * columns);
         if (own > 0) std::memcpy(bytes + layout_.scalars() + 4 * own * at, per_tensor + own * from, 4 * own);
         put(layout_.sizes() + 8 * at, numels[next]);
@@ -100,8 +105,10 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
   unsigned block_;
 };
 
-// Machine code of the units behind a description: {"kernels": {name: {"unit", "launch", "workspace", "multi"}}, "bytes": [of each unit]}.
-std::string pack(const nlohmann::json& description, const std::vector<std::string>& code, const std::string& target) {
+// Machine code of the units behind a description: {"kernels": {name: {"unit", "launch", "workspace",
+// "multi"}}, "bytes": [of each unit]}.
+std::string pack(const nlohmann::json& description, const std::vector<std::string>& code,
+                 const std::string& target) {
   const std::string text = description.dump();
   const uint64_t length = text.size();
   std::string out(reinterpret_cast<const char*>(&length), sizeof length);
@@ -112,18 +119,21 @@ std::string pack(const nlohmann::json& description, const std::vector<std::strin
 
 class CudaKernelSet : public KernelSet {
  public:
-  CudaKernelSet(CudaDevice& device, std::string sealed, bool from_cache) : sealed_(std::move(sealed)), from_cache_(from_cache) {
+  CudaKernelSet(CudaDevice& device, std::string sealed, bool from_cache)
+      : sealed_(std::move(sealed)), from_cache_(from_cache) {
     std::string target;
     auto opened = cpu::open_sealed(sealed_, &target);
     uint64_t length = 0;
     LS_CHECK(opened.has_value(), "the machine code of the kernels is damaged (", sealed_.size(), " bytes)");
     if (target != device.target())
-      throw UserError(str("the kernels were compiled for \"", target, "\", and this device is \"", device.target(), "\" (",
-                          device.describe(), "); run on devices of one kind"));
-    LS_CHECK(opened->size() >= sizeof length, "the machine code of the kernels is damaged (", sealed_.size(), " bytes)");
+      throw UserError(str("the kernels were compiled for \"", target, "\", and this device is \"",
+                          device.target(), "\" (", device.describe(), "); run on devices of one kind"));
+    LS_CHECK(opened->size() >= sizeof length, "the machine code of the kernels is damaged (", sealed_.size(),
+             " bytes)");
     hash_ = hash_hex(*opened);
     std::memcpy(&length, opened->data(), sizeof length);
-    LS_CHECK(length <= opened->size() - sizeof length, "the machine code of the kernels is damaged (", sealed_.size(), " bytes)");
+    LS_CHECK(length <= opened->size() - sizeof length, "the machine code of the kernels is damaged (",
+             sealed_.size(), " bytes)");
     const auto description = nlohmann::json::parse(opened->substr(sizeof length, length));
     size_t at = sizeof length + length;
     for (size_t bytes : description.at("bytes").get<std::vector<size_t>>()) {
@@ -136,11 +146,14 @@ class CudaKernelSet : public KernelSet {
       if (kernel.at("multi").get<bool>())
         multi_.emplace(name, std::make_unique<CudaMultiTensorKernel>(name, launch, module));
       else
-        kernels_.emplace(name, std::make_unique<CudaKernel>(name, launch, kernel.at("workspace").get<size_t>(), module));
+        kernels_.emplace(
+            name, std::make_unique<CudaKernel>(name, launch, kernel.at("workspace").get<size_t>(), module));
     }
   }
   const Kernel& find(const std::string& name) const override { return *find_in(kernels_, name); }
-  const MultiTensorKernel& find_multi_tensor(const std::string& name) const override { return *find_in(multi_, name); }
+  const MultiTensorKernel& find_multi_tensor(const std::string& name) const override {
+    return *find_in(multi_, name);
+  }
   const std::string& binary() const override { return sealed_; }
   std::string hash() const override { return hash_; }
   bool from_cache() const override { return from_cache_; }
@@ -161,20 +174,23 @@ class CudaKernelSet : public KernelSet {
 
 }  // namespace
 
-std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector<KernelSource> sources, const std::string& cache_dir,
-                                                 int threads) {
+std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector<KernelSource> sources,
+                                                 const std::string& cache_dir, int threads) {
   auto units = kernel_units(std::move(sources));
   nlohmann::json description{{"kernels", nlohmann::json::object()}, {"bytes", nlohmann::json::array()}};
   std::vector<std::string> texts;
   for (size_t u = 0; u < units.size(); ++u) {
     texts.push_back(kernel_unit(units[u]));
     for (const auto& source : units[u])
-      description["kernels"][source.name] = {
-          {"unit", u}, {"launch", source.launch}, {"workspace", source.workspace}, {"multi", source.multi_tensor}};
+      description["kernels"][source.name] = {{"unit", u},
+                                             {"launch", source.launch},
+                                             {"workspace", source.workspace},
+                                             {"multi", source.multi_tensor}};
   }
   Cubins cubins = cached_cubins(texts, device.target(), cache_dir, {}, threads);
   for (const auto& code : cubins.code) description["bytes"].push_back(code.size());
-  return std::make_shared<CudaKernelSet>(device, pack(description, cubins.code, device.target()), cubins.compiled == 0);
+  return std::make_shared<CudaKernelSet>(device, pack(description, cubins.code, device.target()),
+                                         cubins.compiled == 0);
 }
 
 std::shared_ptr<const KernelSet> load_kernels(CudaDevice& device, const std::string& binary) {

@@ -27,8 +27,10 @@ KernelSource generate_kernel(const Graph& body) {
   out.workspace = kernel.workspace;
   nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
   for (const Function& function : kernel.functions)
-    launch["functions"].push_back(
-        {{"name", function.name}, {"grid", function.grid}, {"block", function.block}, {"shared", function.shared}});
+    launch["functions"].push_back({{"name", function.name},
+                                   {"grid", function.grid},
+                                   {"block", function.block},
+                                   {"shared", function.shared}});
   out.launch = launch.dump();
   if (logs::enabled("source")) logs::topic("source", text + out.text);
   return out;
@@ -36,7 +38,8 @@ KernelSource generate_kernel(const Graph& body) {
 
 std::string generator_version() {
   static const std::string text =
-      str(kGeneratorVersion, ".", hash_hex(str(kernel_prelude(), reductions_source(), sum_source({0, 1, 0, 2}))).substr(0, 16));
+      str(kGeneratorVersion, ".",
+          hash_hex(str(kernel_prelude(), reductions_source(), sum_source({0, 1, 0, 2}))).substr(0, 16));
   return text;
 }
 
@@ -49,12 +52,16 @@ std::string kernel_unit(const std::vector<KernelSource>& sources) {
 std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> sources) {
   constexpr size_t kUnitText = 120000, kMostUnits = 32;  // characters of a unit, about
   std::sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  sources.erase(std::unique(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.name == b.name; }), sources.end());
+  sources.erase(std::unique(sources.begin(), sources.end(),
+                            [](const auto& a, const auto& b) { return a.name == b.name; }),
+                sources.end());
   size_t all = 0;
   for (const auto& source : sources) all += source.text.size();
-  const size_t count =
-      std::clamp<size_t>(std::max((all + kUnitText - 1) / kUnitText, std::min<size_t>(8, (sources.size() + 3) / 4)), 1, kMostUnits);
-  std::stable_sort(sources.begin(), sources.end(), [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
+  const size_t count = std::clamp<size_t>(
+      std::max((all + kUnitText - 1) / kUnitText, std::min<size_t>(8, (sources.size() + 3) / 4)), 1,
+      kMostUnits);
+  std::stable_sort(sources.begin(), sources.end(),
+                   [](const auto& a, const auto& b) { return a.text.size() > b.text.size(); });
   std::vector<std::vector<KernelSource>> units(count);
   std::vector<size_t> sizes(count, 0);
   for (auto& source : sources) {

@@ -1,4 +1,5 @@
-// Library calls of the CUDA target: contractions on cuBLASLt, attention on cuDNN, row sums on kernels of our own.
+// Library calls of the CUDA target: contractions on cuBLASLt, attention on cuDNN, row sums on kernels of our
+// own.
 #pragma once
 
 #include <memory>
@@ -11,26 +12,32 @@
 
 namespace lockstep::cuda {
 
-// dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output. Every algorithm is chosen here, by shapes, strides and
-// dtypes alone; algorithm() names it. Dense arguments lie at multiples of 16 bytes.
-std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                              const std::vector<Operand>& out, const TargetOptions& options);
+// dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output. Every algorithm is chosen
+// here, by shapes, strides and dtypes alone; algorithm() names it. Dense arguments lie at multiples of 16
+// bytes.
+std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& node,
+                                              const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                              const TargetOptions& options);
 // CUDA C++ of the kernel `add_bias`.
 std::string bias_source(DType dtype);
 
-// index_add and embedding_grad, dense: out[r] = the sum of the rows whose id is r, in f32 for bf16 and f16 (one rounding), in the dtype
-// itself otherwise (integers wrap). The order of a sum is a function of the number of its addends alone: in order of the index up to
-// kRowPiece addends, beyond that pieces of kRowPiece in order, and then the pieces in order. Ids outside [0, rows) add nothing.
-std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                           const std::vector<Operand>& out, const TargetOptions& options);
+// index_add and embedding_grad, dense: out[r] = the sum of the rows whose id is r, in f32 for bf16 and f16
+// (one rounding), in the dtype itself otherwise (integers wrap). The order of a sum is a function of the
+// number of its addends alone: in order of the index up to kRowPiece addends, beyond that pieces of kRowPiece
+// in order, and then the pieces in order. Ids outside [0, rows) add nothing.
+std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
+                                           const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                           const TargetOptions& options);
 inline constexpr int kRowPiece = 64;
 // CUDA C++ of its kernels.
 std::string row_sums_source(DType dtype);
 
-// sdpa and sdpa_grad (core/ops/attention.cpp), strided with a dense last dim: bf16 and f16 on cuDNN, its backward pass always deterministic
-// and cut into pieces where its workspace would grow with the square of the length; f32, f64 and what cuDNN refuses on kernels of our own.
-// UserError: no cuDNN for bf16 or f16; a head size above 256.
-std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                            const std::vector<Operand>& out, const TargetOptions& options);
+// sdpa and sdpa_grad (core/ops/attention.cpp), strided with a dense last dim: bf16 and f16 on cuDNN, its
+// backward pass always deterministic and cut into pieces where its workspace would grow with the square of
+// the length; f32, f64 and what cuDNN refuses on kernels of our own. UserError: no cuDNN for bf16 or f16; a
+// head size above 256.
+std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node,
+                                            const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                            const TargetOptions& options);
 
 }  // namespace lockstep::cuda

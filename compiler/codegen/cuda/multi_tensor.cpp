@@ -1,4 +1,5 @@
-// Multi-tensor kernels: one launch runs a pointwise body over the tensors of a table that travels with the launch.
+// Multi-tensor kernels: one launch runs a pointwise body over the tensors of a table that travels with the
+// launch.
 #include "compiler/codegen/cuda/multi_tensor.h"
 
 #include <algorithm>
@@ -24,15 +25,19 @@ Kind kind_of(const Graph& body, const GraphInput& input) {
 }
 
 // The loop over chunks of `width` elements in [from, to), and what it does to each.
-void loop(cpu::Text& text, const Graph& body, const cpu::Plan& plan, int width, const char* from, const char* to) {
+void loop(cpu::Text& text, const Graph& body, const cpu::Plan& plan, int width, const char* from,
+          const char* to) {
   Statements statements(body, plan.items, *plan.indexer, "long", width);
   std::vector<int> roots, varying;
   for (const auto& store : plan.stores) roots.push_back(store.item);
   for (int id : statements.closure(roots))
     if (plan.items[static_cast<size_t>(id)].varies) varying.push_back(id);
-  text.open(str("for (i64 c0 = ", from, " + threadIdx.x * ", width, "; c0 < ", to, "; c0 += ", kTensorThreads * width, ") {"));
+  text.open(str("for (i64 c0 = ", from, " + threadIdx.x * ", width, "; c0 < ", to,
+                "; c0 += ", kTensorThreads * width, ") {"));
   statements.before_elements(text, varying);
-  auto dtype = [&](const cpu::Store& store) { return body[body.outputs[static_cast<size_t>(store.output)].value].dtype; };
+  auto dtype = [&](const cpu::Store& store) {
+    return body[body.outputs[static_cast<size_t>(store.output)].value].dtype;
+  };
   for (const auto& store : plan.stores) {
     std::string type = str("ls_raw<", size_of(dtype(store)), ", ", width, ">");
     text.line(str(type, " y", store.output, " = ", type, "::zeros();"));
@@ -40,7 +45,8 @@ void loop(cpu::Text& text, const Graph& body, const cpu::Plan& plan, int width, 
   text.open(str("LS_EACH(", width, ") {"));
   text.line("const i64 c = c0 + j; (void)c;");
   for (int id : varying) statements.element(text, id);
-  for (const auto& store : plan.stores) text.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
+  for (const auto& store : plan.stores)
+    text.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
   text.close();
   for (const auto& store : plan.stores) text.line(str("y", store.output, ".store(o", store.output, ", c0);"));
   text.close();
@@ -59,8 +65,8 @@ KernelSource generate_multi_tensor(const Graph& body) {
   for (auto& output : own.outputs) output.name.clear();
   const std::string described = print(own, {.source_lines = false});
   auto made = cpu::plan_body(own);
-  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(), "a multi-tensor body is pointwise: ", made.reason, "\n",
-           described);
+  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(),
+           "a multi-tensor body is pointwise: ", made.reason, "\n", described);
   const cpu::Plan& plan = *made.plan;
 
   TableLayout layout;
@@ -71,7 +77,8 @@ KernelSource generate_multi_tensor(const Graph& body) {
   layout.shared = count(Kind::shared);
   while (layout.bytes() <= kTableBytes) ++layout.capacity;
   --layout.capacity;
-  LS_CHECK(layout.capacity > 0, "a multi-tensor body with ", layout.columns, " tensors does not fit a table of ", kTableBytes, " bytes");
+  LS_CHECK(layout.capacity > 0, "a multi-tensor body with ", layout.columns,
+           " tensors does not fit a table of ", kTableBytes, " bytes");
 
   KernelSource out;
   out.multi_tensor = true;
@@ -89,29 +96,34 @@ KernelSource generate_multi_tensor(const Graph& body) {
   field("i32", "count", 1);
   text.close();
   std::string head = text.take();
-  head.replace(head.rfind('}'), 1, str("}; static_assert(sizeof(", out.name, "_table) == ", layout.bytes(), ");"));
+  head.replace(head.rfind('}'), 1,
+               str("}; static_assert(sizeof(", out.name, "_table) == ", layout.bytes(), ");"));
 
-  text.open(str("extern \"C\" __global__ void __launch_bounds__(", kTensorThreads, ") ", out.name, "(const __grid_constant__ ", out.name,
-                "_table p) {"));
+  text.open(str("extern \"C\" __global__ void __launch_bounds__(", kTensorThreads, ") ", out.name,
+                "(const __grid_constant__ ", out.name, "_table p) {"));
   text.line("int i = 0;");
   text.line(
-      "for (int end = p.count[0]; end - i > 1;) { const int middle = (i + end) / 2; if (p.first[middle] <= blockIdx.x) i = middle; else "
+      "for (int end = p.count[0]; end - i > 1;) { const int middle = (i + end) / 2; if (p.first[middle] <= "
+      "blockIdx.x) i = middle; else "
       "end = middle; }");
-  text.line(str("const i64 lo = (i64)(blockIdx.x - p.first[i]) * ", kTensorChunk, ", n = p.sizes[i], hi = lo + ", kTensorChunk,
-                " < n ? lo + ", kTensorChunk, " : n;"));
+  text.line(str("const i64 lo = (i64)(blockIdx.x - p.first[i]) * ", kTensorChunk,
+                ", n = p.sizes[i], hi = lo + ", kTensorChunk, " < n ? lo + ", kTensorChunk, " : n;"));
   int element = 0, shared = 0, tensor = 0, widest = 1;
   std::string any;
   for (size_t k = 0; k < kinds.size(); ++k) {
-    const std::string from = kinds[k] == Kind::element  ? str("p.pointers[i * ", layout.columns, " + ", element++, "]")
-                             : kinds[k] == Kind::shared ? str("p.shared[", shared++, "]")
-                                                        : str("(const void*)&p.scalars[i * ", layout.per_tensor, " + ", tensor++, "]");
+    const std::string from =
+        kinds[k] == Kind::element ? str("p.pointers[i * ", layout.columns, " + ", element++, "]")
+        : kinds[k] == Kind::shared
+            ? str("p.shared[", shared++, "]")
+            : str("(const void*)&p.scalars[i * ", layout.per_tensor, " + ", tensor++, "]");
     text.line(str("const void* const a", k, " = ", from, ";"));
     if (kinds[k] != Kind::element) continue;
     any += str("(u64)a", k, " | ");
     widest = std::max(widest, static_cast<int>(size_of(own[own.inputs[k].value].dtype)));
   }
   for (size_t k = 0; k < own.outputs.size(); ++k) {
-    text.line(str("void* const o", k, " = p.pointers[i * ", layout.columns, " + ", elements + static_cast<int>(k), "];"));
+    text.line(str("void* const o", k, " = p.pointers[i * ", layout.columns, " + ",
+                  elements + static_cast<int>(k), "];"));
     any += str("(u64)o", k, " | ");
   }
   const int width = std::clamp(16 / widest, 2, 8);
@@ -126,8 +138,9 @@ KernelSource generate_multi_tensor(const Graph& body) {
   loop(text, own, plan, 1, "whole", "hi");
   text.close();
   out.text = head + text.take();
-  out.launch = nlohmann::json{{"capacity", layout.capacity}, {"columns", layout.columns}, {"per_tensor", layout.per_tensor},
-                              {"shared", layout.shared},     {"chunk", kTensorChunk},     {"block", kTensorThreads}}
+  out.launch = nlohmann::json{{"capacity", layout.capacity},     {"columns", layout.columns},
+                              {"per_tensor", layout.per_tensor}, {"shared", layout.shared},
+                              {"chunk", kTensorChunk},           {"block", kTensorThreads}}
                    .dump();
   if (logs::enabled("source")) logs::topic("source", described + out.text);
   return out;

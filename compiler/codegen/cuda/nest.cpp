@@ -1,4 +1,5 @@
-// Kernels of a plan: which parts there are, pointwise kernels over chunks, and what all of them are written with.
+// Kernels of a plan: which parts there are, pointwise kernels over chunks, and what all of them are written
+// with.
 #include "compiler/codegen/cuda/nest.h"
 
 #include <limits>
@@ -20,7 +21,8 @@ std::string index_type(const Graph& body, const Plan& plan) {
   auto see = [&](const std::vector<cpu::Item>& items, const cpu::Indexer& indexer) {
     for (const auto& item : items) {
       most = std::max(most, indexer.extent(item.index));
-      for (const auto& guard : item.guards) most = std::max({most, indexer.extent(guard.at), guard.hi, -guard.lo});
+      for (const auto& guard : item.guards)
+        most = std::max({most, indexer.extent(guard.at), guard.hi, -guard.lo});
     }
   };
   see(plan.items, *plan.indexer);
@@ -35,12 +37,15 @@ int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 KernelText Nest::write() {
   out_.aligned.assign(body_.inputs.size() + body_.outputs.size(), 1);
-  for (size_t i = 0; i < out_.aligned.size(); ++i) out_.aligned[i] = static_cast<int>(size_of(dtype_of_argument(i)));
-  const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(), [](const auto& s) { return s.level == Level::row; });
+  for (size_t i = 0; i < out_.aligned.size(); ++i)
+    out_.aligned[i] = static_cast<int>(size_of(dtype_of_argument(i)));
+  const bool writes_rows = std::any_of(plan_.stores.begin(), plan_.stores.end(),
+                                       [](const auto& s) { return s.level == Level::row; });
   if (plan_.rows > 0 && (plan_.columns > 0 || plan_.row_reductions || writes_rows)) {
     if (plan_.column_reductions) {
       place_sums();
-      // Tiles of columns where teams are alone in their block, so that the order of the sums is the same without a team.
+      // Tiles of columns where teams are alone in their block, so that the order of the sums is the same
+      // without a team.
       if (!plan_.row_reductions && !writes_rows && form_.whole_warps())
         tile_kernel();
       else
@@ -62,10 +67,12 @@ std::string Nest::neutral(const Reduction& reduction) const {
   if (op == "sum") return literal(dtype, 0);
   if (op == "prod") return literal(dtype, 1);
   if (is_float(dtype))
-    return literal(dtype, op == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity());
+    return literal(dtype, op == "max" ? -std::numeric_limits<double>::infinity()
+                                      : std::numeric_limits<double>::infinity());
   const auto bits = 8 * size_of(dtype);
   const bool is_signed = dtype == DType::i32 || dtype == DType::i64;
-  if (op == "max") return is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : str("(", name(dtype), ")0");
+  if (op == "max")
+    return is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : str("(", name(dtype), ")0");
   return is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)") : str("(", name(dtype), ")~0ul");
 }
 
@@ -81,19 +88,21 @@ std::string Nest::rounded(const Reduction& reduction, const std::string& value) 
 }
 
 void Nest::open_function(const std::string& name, int64_t grid, int block, int resident, int shared) {
-  LS_CHECK(grid > 0 && grid <= std::numeric_limits<int32_t>::max(), "kernel ", name, " needs ", grid, " blocks");
+  LS_CHECK(grid > 0 && grid <= std::numeric_limits<int32_t>::max(), "kernel ", name, " needs ", grid,
+           " blocks");
   out_.functions.push_back({name, grid, block, shared});
   std::string parameters;
   for (size_t i = 0; i < body_.inputs.size(); ++i) parameters += str("const void* a", i, ", ");
   for (size_t i = 0; i < body_.outputs.size(); ++i) parameters += str("void* o", i, ", ");
-  text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block, resident > 1 ? str(", ", resident) : "", ") ", name, "(",
-                 parameters, "void* w) {"));
+  text_.open(str("extern \"C\" __global__ void __launch_bounds__(", block,
+                 resident > 1 ? str(", ", resident) : "", ") ", name, "(", parameters, "void* w) {"));
   if (shared > 0) text_.line("extern __shared__ __align__(16) char ls_rows[];");
 }
 
 int Nest::before_rounding(const Store& store, DType dtype, int width) const {
   const cpu::Item& item = plan_.items[static_cast<size_t>(store.item)];
-  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise || item.node->op != "convert")
+  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise ||
+      item.node->op != "convert")
     return -1;
   const cpu::Item& from = plan_.items[static_cast<size_t>(item.args[0])];
   return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;
@@ -115,8 +124,10 @@ void Nest::note_loads(const Statements& statements, const std::vector<int>& ids)
 void Nest::flat_kernel() {
   size_t least = 8;  // bytes of the narrowest element of a whole argument
   for (size_t i = 0; i < out_.aligned.size(); ++i) {
-    const ValueId value = i < body_.inputs.size() ? body_.inputs[i].value : body_.outputs[i - body_.inputs.size()].value;
-    if (numel(body_[value].shape) >= plan_.rows * plan_.columns) least = std::min(least, size_of(body_[value].dtype));
+    const ValueId value =
+        i < body_.inputs.size() ? body_.inputs[i].value : body_.outputs[i - body_.inputs.size()].value;
+    if (numel(body_[value].shape) >= plan_.rows * plan_.columns)
+      least = std::min(least, size_of(body_[value].dtype));
   }
   int width = static_cast<int>(std::min<size_t>(8, 16 / least));
   while (plan_.columns % width != 0) width /= 2;
@@ -126,8 +137,8 @@ void Nest::flat_kernel() {
   text_.line(str("const ", number_, " g = (", number_, ")blockIdx.x * ", kFlatThreads, " + threadIdx.x;"));
   text_.line(str("if (g >= ", all, ") return;"));
   if (plan_.rows > 1) {
-    text_.line(
-        str("const ", number_, " r = (unsigned ", number_, ")g / ", chunks, "u, c0 = (g - r * ", chunks, ") * ", width, "; (void)r;"));
+    text_.line(str("const ", number_, " r = (unsigned ", number_, ")g / ", chunks, "u, c0 = (g - r * ",
+                   chunks, ") * ", width, "; (void)r;"));
   } else {
     text_.line(str("const ", number_, " c0 = g * ", width, ";"));
   }
@@ -147,25 +158,31 @@ void Nest::place_sums() {
   for (size_t k = 0; k < plan_.reductions.size(); ++k) {
     if (!reduction(k).column) continue;
     sums_at_[k] = at;
-    const size_t bytes = size_of(cpu::accumulator(type_of(reduction(k)))) * static_cast<size_t>(form_.row_blocks * plan_.columns);
+    const size_t bytes = size_of(cpu::accumulator(type_of(reduction(k)))) *
+                         static_cast<size_t>(form_.row_blocks * plan_.columns);
     at += (bytes + 255) / 256 * 256;
   }
   out_.workspace = at;
 }
 
-std::string Nest::sums(size_t k) const { return str("((", type(reduction(k)), "*)((char*)w + ", sums_at_[k], "))"); }
+std::string Nest::sums(size_t k) const {
+  return str("((", type(reduction(k)), "*)((char*)w + ", sums_at_[k], "))");
+}
 
 // What each stage's loop computes.
 std::vector<std::vector<int>> Nest::roots(const Statements& statements) const {
   const auto last = static_cast<size_t>(plan_.stages - 1);
   std::vector<std::vector<int>> out(static_cast<size_t>(plan_.stages));
   for (const Reduction& one : plan_.reductions)
-    if (one.column || !takes(statements, one)) out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
+    if (one.column || !takes(statements, one))
+      out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
   for (const Store& store : plan_.stores)
     if (store.level == Level::element) out[last].push_back(store.item);
   return out;
 }
 
-KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name) { return Nest(body, plan, name).write(); }
+KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& name) {
+  return Nest(body, plan, name).write();
+}
 
 }  // namespace lockstep::cuda

@@ -17,20 +17,23 @@ int Nest::one_hot(const Statements& statements, int id) const {
     return one.kind == ItemKind::iota && one.dtype == DType::i32 && one.index == plan_.indexer->column();
   };
   for (int side : {0, 1})
-    if (column(item.args[static_cast<size_t>(side)]) && !statements.item(item.args[static_cast<size_t>(1 - side)]).varies)
+    if (column(item.args[static_cast<size_t>(side)]) &&
+        !statements.item(item.args[static_cast<size_t>(1 - side)]).varies)
       return item.args[static_cast<size_t>(1 - side)];
   return -1;
 }
 
-// Zeros before and behind leave an element as it is, but for -0, which becomes the 0 that the sum begins with. Where the last loop writes
-// elements, one that is read there may be written over already.
+// Zeros before and behind leave an element as it is, but for -0, which becomes the 0 that the sum begins
+// with. Where the last loop writes elements, one that is read there may be written over already.
 bool Nest::takes(const Statements& statements, const Reduction& reduction) const {
   if (reduction.column || reduction.node->op != "sum" || type_of(reduction) == DType::boolean) return false;
   const cpu::Item& item = statements.item(reduction.item);
-  if (item.kind != ItemKind::pointwise || item.node->op != "where" || one_hot(statements, item.args[0]) < 0) return false;
+  if (item.kind != ItemKind::pointwise || item.node->op != "where" || one_hot(statements, item.args[0]) < 0)
+    return false;
   const cpu::Item& other = statements.item(item.args[2]);
   if (other.kind != ItemKind::constant || other.value != 0 || std::signbit(other.value)) return false;
-  const bool writes = std::any_of(plan_.stores.begin(), plan_.stores.end(), [](const auto& s) { return s.level == Level::element; });
+  const bool writes = std::any_of(plan_.stores.begin(), plan_.stores.end(),
+                                  [](const auto& s) { return s.level == Level::element; });
   return reduction.stage < plan_.stages - 1 || !writes;
 }
 
@@ -46,7 +49,8 @@ void Nest::take(const Statements& statements, size_t k) {
   text_.line(str(type(one), " z", k, ";"));
   text_.open("{");
   text_.line(str("const bool there = t", number, " >= 0 && t", number, " < ", plan_.columns, ";"));
-  text_.line(str("const ", number_, " c0 = there ? t", number, " : 0, c = c0; const int j = 0; (void)c, (void)j;"));
+  text_.line(
+      str("const ", number_, " c0 = there ? t", number, " : 0, c = c0; const int j = 0; (void)c, (void)j;"));
   narrow.before_elements(text_, varying);
   for (int id : varying) narrow.element(text_, id);
   text_.line(str("z", k, " = ", functor(one), "(", zero, ", there ? t", chosen, " : ", zero, ");"));

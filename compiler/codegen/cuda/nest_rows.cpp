@@ -1,4 +1,5 @@
-// Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then warps meet.
+// Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then
+// warps meet.
 #include "compiler/codegen/cuda/nest_writer.h"
 #include "core/base/error.h"
 
@@ -11,44 +12,53 @@ using cpu::Store;
 
 namespace {
 constexpr int kRowThreads = 128;  // of a block of teams of up to a warp
-constexpr int kMostUnrolled = 8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
-constexpr int64_t kWideRow = 224 << 10;      // bytes of shared memory for the chunks of a wide row
-constexpr int64_t kTwoRows = 112 << 10;      // where two blocks fit a multiprocessor
-constexpr int64_t kRowsAhead = 80 << 10;     // for the next rows of a block that keeps column sums
-constexpr int64_t kWideBlocks = 132;         // of wide rows, each time as many as fit a multiprocessor
-constexpr int kVeryDear = 100;    // cost from which a value of a row is kept for the next loop over it
+constexpr int kMostUnrolled =
+    8;  // chunks of a lane, up to which loops over them are unrolled and their values may stay in registers
+constexpr int64_t kWideRow = 224 << 10;   // bytes of shared memory for the chunks of a wide row
+constexpr int64_t kTwoRows = 112 << 10;   // where two blocks fit a multiprocessor
+constexpr int64_t kRowsAhead = 80 << 10;  // for the next rows of a block that keeps column sums
+constexpr int64_t kWideBlocks = 132;      // of wide rows, each time as many as fit a multiprocessor
+constexpr int kVeryDear = 100;  // cost from which a value of a row is kept for the next loop over it
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 void Nest::row_kernel(bool column_sums) {
-  const int lanes = form_.lanes, teams = column_sums ? form_.teams : (form_.whole_warps() ? 1 : kRowThreads / lanes), block = teams * lanes;
+  const int lanes = form_.lanes,
+            teams = column_sums ? form_.teams : (form_.whole_warps() ? 1 : kRowThreads / lanes),
+            block = teams * lanes;
   Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
   unrolled_ = form_.steps <= kMostUnrolled;
   const bool wide = !column_sums && form_.whole_warps() && !unrolled_ && plan_.stages > 1;
   stage_rows(statements, column_sums, wide, block);
-  const bool two = column_sums ? teams > 1 && plan_.row_reductions : staged_bytes_ > 0 && staged_bytes_ <= kTwoRows;
+  const bool two =
+      column_sums ? teams > 1 && plan_.row_reductions : staged_bytes_ > 0 && staged_bytes_ <= kTwoRows;
   const int resident = two ? 2 : 1;
   const bool loops = wide && staged_bytes_ > 0;  // over rows, the next of which is on its way
-  const int64_t grid = column_sums ? form_.row_blocks : loops ? std::min(plan_.rows, kWideBlocks * resident) : over(plan_.rows, teams);
+  const int64_t grid = column_sums ? form_.row_blocks
+                       : loops     ? std::min(plan_.rows, kWideBlocks * resident)
+                                   : over(plan_.rows, teams);
   open_function(name_, grid, block, resident, staged_bytes_);
-  text_.line(str("const int lane = threadIdx.x % ", lanes, ", team = threadIdx.x / ", lanes, "; (void)team;"));
+  text_.line(
+      str("const int lane = threadIdx.x % ", lanes, ", team = threadIdx.x / ", lanes, "; (void)team;"));
   std::vector<size_t> columns;
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
     if (reduction(k).column) columns.push_back(k);
   if (column_sums) {
     for (size_t k : columns) {
       text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
-      text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ", form_.width,
-                     "] = ", neutral(reduction(k)), ";"));
+      text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ",
+                     form_.width, "] = ", neutral(reduction(k)), ";"));
     }
     if (staged_bytes_ > 0) {
-      text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows, " + team, end = first - team + ",
-                     form_.block_rows, ", limit = end < ", plan_.rows, " ? end : ", plan_.rows, ";"));
+      text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows,
+                     " + team, end = first - team + ", form_.block_rows, ", limit = end < ", plan_.rows,
+                     " ? end : ", plan_.rows, ";"));
       fetch_first(statements, "first", str(teams), false);
     }
     text_.line("#pragma unroll 1");
     text_.open(str("for (int i = 0; i < ", form_.block_rows, "; i += ", teams, ") {"));
-    text_.line(str("const ", number_, " row = (", number_, ")blockIdx.x * ", form_.block_rows, " + i + team;"));
+    text_.line(
+        str("const ", number_, " row = (", number_, ")blockIdx.x * ", form_.block_rows, " + i + team;"));
     if (teams == 1) text_.line(str("if (row >= ", plan_.rows, ") break;"));
     if (staged_bytes_ > 0) text_.line(str("const ", number_, " next = row + ", depth_ * teams, ";"));
   } else if (loops) {
@@ -74,7 +84,8 @@ void Nest::row_kernel(bool column_sums) {
   computed_.clear();
 }
 
-// Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there ahead of time.
+// Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there
+// ahead of time.
 void Nest::stage_rows(const Statements& statements, bool column_sums, bool wide, int block) {
   staged_.clear();
   staged_bytes_ = 0;
@@ -116,12 +127,16 @@ void Nest::one_row(Statements& statements) {
     for (size_t k = 0; k < plan_.reductions.size(); ++k)
       if (reduction(k).stage == stage && takes(statements, reduction(k))) take(statements, k), took = true;
     // An element may be written over where it was read, after a barrier.
-    const bool meets = form_.whole_warps() && std::any_of(plan_.reductions.begin(), plan_.reductions.end(), [&](const Reduction& one) {
-                         return !one.column && one.stage == stage && !takes(statements, one);
-                       });
-    if (took && writes_elements && !meets) text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
+    const bool meets =
+        form_.whole_warps() &&
+        std::any_of(plan_.reductions.begin(), plan_.reductions.end(), [&](const Reduction& one) {
+          return !one.column && one.stage == stage && !takes(statements, one);
+        });
+    if (took && writes_elements && !meets)
+      text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
     if (stage == 0 && staged_bytes_ > 0) text_.line(str("ls_wait<", depth_ - 1, ">();"));
-    if (!stage_roots[static_cast<size_t>(stage)].empty()) one_stage(statements, stage, stage_roots[static_cast<size_t>(stage)], loaded);
+    if (!stage_roots[static_cast<size_t>(stage)].empty())
+      one_stage(statements, stage, stage_roots[static_cast<size_t>(stage)], loaded);
   }
   row_items(plan_.stages);
   if (!writes_rows) return;
@@ -130,12 +145,13 @@ void Nest::one_row(Statements& statements) {
   text_.open(guarded_ ? "if (lane == 0 && live) {" : "if (lane == 0) {");
   for (const Store& store : plan_.stores)
     if (store.level == Level::row)
-      text_.line(str("ls_put_", name(output_dtype(store.output)), "(o", store.output, ", ", statements.at(store.index, "0"), ", t",
-                     store.item, ");"));
+      text_.line(str("ls_put_", name(output_dtype(store.output)), "(o", store.output, ", ",
+                     statements.at(store.index, "0"), ", t", store.item, ");"));
   text_.close();
 }
 
-// Chunks that several stages read stay in registers, as they lie in memory, while there are registers for them.
+// Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
+// them.
 void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots) {
   kept_.clear();
   kept_values_.clear();
@@ -145,17 +161,21 @@ void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int
   if (!unrolled_) return;
   int sums = 0;  // registers of a thread that column sums take
   for (const Reduction& one : plan_.reductions)
-    if (one.column) sums += form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(type_of(one)))) / 4;
+    if (one.column)
+      sums += form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(type_of(one)))) / 4;
   int left = form_.lanes > 512 ? 32 : std::min(72, 82 - sums);  // registers for chunks
   std::map<int, int> uses;
   for (const auto& some : stage_roots)
     for (int id : statements.closure(some))
       if (statements.item(id).varies && statements.loads_chunk(id)) ++uses[id];
-  // Rows that only the last stage reads are loaded with the others, so that they arrive while the first stages run.
+  // Rows that only the last stage reads are loaded with the others, so that they arrive while the first
+  // stages run.
   for (auto& [id, count] : uses)
     if (plan_.stages > 1 && statements.item(id).stage == 0 && statements.reads_row(id)) ++count;
   for (auto [id, count] : uses) {
-    const int cost = std::max<int>(1, static_cast<int>(size_of(statements.item(id).dtype)) * form_.width / 4) * form_.steps;
+    const int cost =
+        std::max<int>(1, static_cast<int>(size_of(statements.item(id).dtype)) * form_.width / 4) *
+        form_.steps;
     if (count < 2 || cost > left || staged(id)) continue;
     left -= cost;
     kept_.insert(id);
@@ -166,40 +186,49 @@ void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int
 }
 
 // So do values that are dear to compute again, such as random numbers.
-void Nest::keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots, int left) {
+void Nest::keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots,
+                       int left) {
   std::set<int> seen;
   for (const auto& some : stage_roots)
     for (int id : statements.closure(some, kept_values_)) {
       const cpu::Item& item = statements.item(id);
-      const int cost = form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(item.dtype))) / 4;
+      const int cost =
+          form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(item.dtype))) / 4;
       if (item.varies && item.cost >= kVeryDear && !seen.insert(id).second && cost <= left) {
         left -= cost;
         kept_values_.insert(id);
       }
     }
   for (int id : kept_values_)
-    text_.line(str(register_type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));
+    text_.line(
+        str(register_type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));
 }
 
-void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots, std::set<int>& loaded) {
+void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots,
+                     std::set<int>& loaded) {
   const bool last = stage == plan_.stages - 1;
   roots_here_ = stage_roots;
   std::vector<size_t> rows;
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
-    if (!reduction(k).column && reduction(k).stage == stage && !takes(statements, reduction(k))) rows.push_back(k);
+    if (!reduction(k).column && reduction(k).stage == stage && !takes(statements, reduction(k)))
+      rows.push_back(k);
   for (size_t k : rows) {
     const Reduction& one = reduction(k);
     if (position(one))
       text_.line(str(type(one), " s", k, " = ", literal(type_of(one), 0), "; i32 p", k, " = -1;"));
     else
-      text_.line(str(type(one), " s", k, "[", form_.width, "]; LS_EACH(", form_.width, ") s", k, "[j] = ", neutral(one), ";"));
+      text_.line(str(type(one), " s", k, "[", form_.width, "]; LS_EACH(", form_.width, ") s", k,
+                     "[j] = ", neutral(one), ";"));
   }
   if (plan_.columns > 0) {
-    text_.line(unrolled_ ? "#pragma unroll" : plan_.column_reductions ? "#pragma unroll 1" : "#pragma unroll 2");
+    text_.line(unrolled_                 ? "#pragma unroll"
+               : plan_.column_reductions ? "#pragma unroll 1"
+                                         : "#pragma unroll 2");
     text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
     text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
     const bool partial = form_.chunks % form_.lanes != 0;
-    std::string guard = str(partial ? str("q < ", form_.chunks) : "", partial && guarded_ ? " && " : "", guarded_ ? "live" : "");
+    std::string guard = str(partial ? str("q < ", form_.chunks) : "", partial && guarded_ ? " && " : "",
+                            guarded_ ? "live" : "");
     if (!guard.empty()) text_.open(str("if (", guard, ") {"));
     text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
     auto ids = statements.closure(stage_roots, computed_);
@@ -219,7 +248,8 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
       if (last)
         for (size_t k = 0; k < plan_.reductions.size(); ++k)
           if (reduction(k).column)
-            text_.line(str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t", reduction(k).item, ");"));
+            text_.line(str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t",
+                           reduction(k).item, ");"));
     };
     // Few chunks of a wide row hold the column that it names: the others have their own statements.
     std::set<int> named;
@@ -227,7 +257,8 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
     for (int id : ids)
       if (const int number = unrolled_ ? -1 : one_hot(statements, id); number >= 0) {
         named.insert(id);
-        hit += str(hit.empty() ? "" : " || ", "(t", number, " >= c0 && t", number, " < c0 + ", form_.width, ")");
+        hit +=
+            str(hit.empty() ? "" : " || ", "(t", number, " >= c0 && t", number, " < c0 + ", form_.width, ")");
       }
     if (!named.empty()) {
       text_.open(str("if (", hit, ") {"));
@@ -258,7 +289,8 @@ void Nest::meet(const std::vector<size_t>& rows) {
     if (position(one)) {
       text_.line(str("ls_best_lanes<", lanes, ">(s", k, ", p", k, ", ", largest(one), ");"));
     } else {
-      text_.line(str(type(one), " z", k, " = ls_lanes<", lanes, ">(ls_fold(s", k, ", ", functor(one), "), ", functor(one), ");"));
+      text_.line(str(type(one), " z", k, " = ls_lanes<", lanes, ">(ls_fold(s", k, ", ", functor(one), "), ",
+                     functor(one), ");"));
     }
   }
   if (form_.whole_warps() && !rows.empty()) {
@@ -280,17 +312,19 @@ void Nest::meet(const std::vector<size_t>& rows) {
     for (size_t k : rows) {
       const Reduction& one = reduction(k);
       if (position(one)) {
-        text_.line(str("s", k, " = ", there, " ? m", k, "[i & 1][lane % 32] : ", literal(type_of(one), 0), "; p", k, " = ", there, " ? d",
-                       k, "[i & 1][lane % 32] : -1;"));
+        text_.line(str("s", k, " = ", there, " ? m", k, "[i & 1][lane % 32] : ", literal(type_of(one), 0),
+                       "; p", k, " = ", there, " ? d", k, "[i & 1][lane % 32] : -1;"));
         text_.line(str("ls_best_lanes<32>(s", k, ", p", k, ", ", largest(one), ");"));
       } else {
-        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k, "[i & 1][lane % 32] : ", neutral(one), ", ", functor(one), ");"));
+        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k, "[i & 1][lane % 32] : ", neutral(one),
+                       ", ", functor(one), ");"));
       }
     }
   }
   for (size_t k : rows)
     text_.line(position(reduction(k)) ? str("const i32 q", k, " = p", k, ";")
-                                      : str("const ", type(reduction(k)), " q", k, " = ", rounded(reduction(k), str("z", k)), ";"));
+                                      : str("const ", type(reduction(k)), " q", k, " = ",
+                                            rounded(reduction(k), str("z", k)), ";"));
 }
 
 }  // namespace lockstep::cuda

@@ -16,25 +16,38 @@
 
 namespace lockstep::cuda {
 
-// Texts name the row r, the lane of a team `lane`, the step of a lane k, its chunk q, elements of a chunk j; reduction k has the sums s<k>
-// of a lane and q<k> of the row, e<k> and q<k> of the columns.
+// Texts name the row r, the lane of a team `lane`, the step of a lane k, its chunk q, elements of a chunk j;
+// reduction k has the sums s<k> of a lane and q<k> of the row, e<k> and q<k> of the columns.
 class Nest {
  public:
   Nest(const Graph& body, const cpu::Plan& plan, std::string name)
-      : body_(body), plan_(plan), name_(std::move(name)), number_(index_type(body, plan)), form_(form_of(plan.rows, plan.columns)) {}
+      : body_(body),
+        plan_(plan),
+        name_(std::move(name)),
+        number_(index_type(body, plan)),
+        form_(form_of(plan.rows, plan.columns)) {}
   KernelText write();
 
  private:
   DType dtype_of_argument(size_t i) const {
-    return i < body_.inputs.size() ? body_[body_.inputs[i].value].dtype : output_dtype(static_cast<int>(i - body_.inputs.size()));
+    return i < body_.inputs.size() ? body_[body_.inputs[i].value].dtype
+                                   : output_dtype(static_cast<int>(i - body_.inputs.size()));
   }
-  DType output_dtype(int output) const { return body_[body_.outputs[static_cast<size_t>(output)].value].dtype; }
+  DType output_dtype(int output) const {
+    return body_[body_.outputs[static_cast<size_t>(output)].value].dtype;
+  }
   DType type_of(const cpu::Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
-  std::string type(const cpu::Reduction& reduction) const { return std::string(register_type(type_of(reduction))); }
+  std::string type(const cpu::Reduction& reduction) const {
+    return std::string(register_type(type_of(reduction)));
+  }
   const cpu::Reduction& reduction(size_t k) const { return plan_.reductions[k]; }
   bool position(const cpu::Reduction& reduction) const { return cpu::finds_position(*reduction.node); }
-  std::string largest(const cpu::Reduction& reduction) const { return reduction.node->op == "argmax" ? "true" : "false"; }
-  void needs_aligned(size_t argument, int bytes) { out_.aligned[argument] = std::max(out_.aligned[argument], std::min(bytes, 16)); }
+  std::string largest(const cpu::Reduction& reduction) const {
+    return reduction.node->op == "argmax" ? "true" : "false";
+  }
+  void needs_aligned(size_t argument, int bytes) {
+    out_.aligned[argument] = std::max(out_.aligned[argument], std::min(bytes, 16));
+  }
   // The elements of one chunk: loads, values, `inside` at each element, stores of the element level.
   template <class F>
   void chunk(const Statements& statements, const std::vector<int>& ids, bool stores, const F& inside) {
@@ -50,15 +63,17 @@ class Nest {
         if (store.level == cpu::Level::element) act(store, output_dtype(store.output));
     };
     each_store([&](const cpu::Store& store, DType dtype) {
-      text_.line(
-          str("ls_raw<", size_of(dtype), ", ", width, "> y", store.output, " = ls_raw<", size_of(dtype), ", ", width, ">::zeros();"));
-      if (before_rounding(store, dtype, width) >= 0) text_.line(str("float h", store.output, "[", width, "];"));
+      text_.line(str("ls_raw<", size_of(dtype), ", ", width, "> y", store.output, " = ls_raw<",
+                     size_of(dtype), ", ", width, ">::zeros();"));
+      if (before_rounding(store, dtype, width) >= 0)
+        text_.line(str("float h", store.output, "[", width, "];"));
     });
     text_.open(str("LS_EACH(", width, ") {"));
     text_.line(str("const ", number_, " c = c0 + j; (void)c;"));
     const auto needed = computed_.empty() ? varying : statements.closure(roots_here_, {});
     for (int id : needed)
-      if (computed_.count(id)) text_.line(str("const ", register_type(statements.item(id).dtype), " t", id, " = v", id, "[k][j];"));
+      if (computed_.count(id))
+        text_.line(str("const ", register_type(statements.item(id).dtype), " t", id, " = v", id, "[k][j];"));
     for (int id : varying) {
       statements.element(text_, id);
       if (kept_values_.count(id)) text_.line(str("v", id, "[k][j] = t", id, ";"));
@@ -73,10 +88,12 @@ class Nest {
     text_.close();
     each_store([&](const cpu::Store& store, DType dtype) {
       if (before_rounding(store, dtype, width) >= 0)
-        text_.line(str("LS_EACH(", width / 2, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(h", store.output, "[2 * j], h",
-                       store.output, "[2 * j + 1]);"));
-      text_.line(str("y", store.output, ".store(o", store.output, ", ", statements.at(store.index, "c0"), ");"));
-      needs_aligned(body_.inputs.size() + static_cast<size_t>(store.output), static_cast<int>(size_of(dtype)) * width);
+        text_.line(str("LS_EACH(", width / 2, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(h",
+                       store.output, "[2 * j], h", store.output, "[2 * j + 1]);"));
+      text_.line(
+          str("y", store.output, ".store(o", store.output, ", ", statements.at(store.index, "c0"), ");"));
+      needs_aligned(body_.inputs.size() + static_cast<size_t>(store.output),
+                    static_cast<int>(size_of(dtype)) * width);
     });
   }
 
@@ -84,7 +101,8 @@ class Nest {
   std::string functor(const cpu::Reduction& reduction) const;
   std::string rounded(const cpu::Reduction& reduction, const std::string& value) const;
   void open_function(const std::string& name, int64_t grid, int block, int resident = 1, int shared = 0);
-  // What a stored bf16 or f16 is rounded from, where two neighbours can be rounded at once; -1: stored as it is.
+  // What a stored bf16 or f16 is rounded from, where two neighbours can be rounded at once; -1: stored as it
+  // is.
   int before_rounding(const cpu::Store& store, DType dtype, int width) const;
   void close_function();
   // Chunks are as long as arguments are aligned.
@@ -100,30 +118,37 @@ class Nest {
   void row_kernel(bool column_sums);
   void stage_rows(const Statements& statements, bool column_sums, bool wide, int block);
   void one_row(Statements& statements);
-  // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for them.
+  // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
+  // them.
   void keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots);
   // So do values that are dear to compute again, such as random numbers.
   void keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots, int left);
-  void one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots, std::set<int>& loaded);
+  void one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots,
+                 std::set<int>& loaded);
   // Lanes meet, then warps.
   void meet(const std::vector<size_t>& rows);
 
   // nest_stage.cpp: rows on their way into shared memory while earlier rows are computed.
   // Which chunks, for `threads` that take a row in `steps`: up to `most` rows ahead within `budget` bytes.
-  void plan_stage(const Statements& statements, const std::vector<int>& ids, int threads, int steps, int most, int64_t budget);
+  void plan_stage(const Statements& statements, const std::vector<int>& ids, int threads, int steps, int most,
+                  int64_t budget);
   std::string staged_type(int id) const;
   std::string staged_place(int id, const std::string& step) const;
   // All chunks of step k of row `next`, where r, q and c0 are those of the chunk.
   void fetch_chunks(const Statements& statements);
-  // The first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads have their columns c0 already.
-  void fetch_first(const Statements& statements, const std::string& first, const std::string& stride, bool tile);
+  // The first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads have their
+  // columns c0 already.
+  void fetch_first(const Statements& statements, const std::string& first, const std::string& stride,
+                   bool tile);
   void take_chunks(Statements& statements, const std::vector<int>& ids, const std::string& step);  // x<id>
   bool staged(int id) const { return staged_.count(id) > 0; }
 
   // nest_one_hot.cpp: where(column == number of the row, x, 0) is x in one column.
-  int one_hot(const Statements& statements, int id) const;  // the item that is the column's number; -1: something else
-  bool takes(const Statements& statements, const cpu::Reduction& reduction) const;  // its sum over a row is one element, exactly
-  void take(const Statements& statements, size_t k);                                // q<k>
+  int one_hot(const Statements& statements,
+              int id) const;  // the item that is the column's number; -1: something else
+  bool takes(const Statements& statements,
+             const cpu::Reduction& reduction) const;  // its sum over a row is one element, exactly
+  void take(const Statements& statements, size_t k);  // q<k>
 
   // nest_columns.cpp
   // Teams are added in order; the block's sums go to the workspace.

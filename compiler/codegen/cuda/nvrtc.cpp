@@ -23,12 +23,15 @@ namespace lockstep::cuda {
 namespace {
 
 constexpr const char* kSourceName = "kernels.cu";
-constexpr int kLogLines = 12, kSourceLines = 4;  // of the log; of the source before and after the line with the error
+constexpr int kLogLines = 12,
+              kSourceLines = 4;  // of the log; of the source before and after the line with the error
 
 struct Nvrtc {
-#define LS_NVRTC(X) \
-  X(Version)        \
-  X(GetErrorString) X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) X(GetCUBIN)
+#define LS_NVRTC(X)                                                                                          \
+  X(Version)                                                                                                 \
+  X(GetErrorString)                                                                                          \
+  X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) \
+      X(GetCUBIN)
 #define LS_NVRTC_DECLARE(name) decltype(&::nvrtc##name) name = nullptr;
   LS_NVRTC(LS_NVRTC_DECLARE)
 #undef LS_NVRTC_DECLARE
@@ -39,11 +42,14 @@ struct Nvrtc {
 Nvrtc open_nvrtc() {
   Nvrtc out;
   const std::string given = env("LOCKSTEP_NVRTC");
-  const SharedLibrary library = given.empty() ? SharedLibrary{"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
+  const SharedLibrary library = given.empty() ? SharedLibrary{"libnvrtc.so.13", "libnvrtc.so.12",
+                                                              "/usr/local/cuda/lib64/libnvrtc.so.13",
                                                               "/usr/local/cuda/lib64/libnvrtc.so.12"}
                                               : SharedLibrary{given.c_str()};
-  const std::string way_out = given.empty() ? "; install the CUDA toolkit's NVRTC (packages cuda-nvrtc), or set LOCKSTEP_NVRTC to its file"
-                                            : "; LOCKSTEP_NVRTC names this file, unset it to use the toolkit's";
+  const std::string way_out =
+      given.empty()
+          ? "; install the CUDA toolkit's NVRTC (packages cuda-nvrtc), or set LOCKSTEP_NVRTC to its file"
+          : "; LOCKSTEP_NVRTC names this file, unset it to use the toolkit's";
   if (!library.opened()) {
     out.why = str("no NVRTC, the compiler of CUDA kernels: ", library.why(), way_out);
     return out;
@@ -57,7 +63,8 @@ Nvrtc open_nvrtc() {
   int major = 0, minor = 0;
   if (out.Version && out.Version(&major, &minor) == NVRTC_SUCCESS) out.version = str(major, ".", minor);
   if (lacks)
-    out.why = str("NVRTC ", out.version, out.version.empty() ? "" : " ", "lacks ", lacks, ": Lockstep needs 11.2 or newer", way_out);
+    out.why = str("NVRTC ", out.version, out.version.empty() ? "" : " ", "lacks ", lacks,
+                  ": Lockstep needs 11.2 or newer", way_out);
   return out;
 }
 
@@ -72,8 +79,12 @@ const Nvrtc& nvrtc() {
 }
 
 std::vector<std::string> flags_of(const std::string& target, const std::vector<std::string>& extra_flags) {
-  std::vector<std::string> out = {
-      "--gpu-architecture=" + target, "--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
+  std::vector<std::string> out = {"--gpu-architecture=" + target,
+                                  "--std=c++17",
+                                  "--fmad=false",
+                                  "--ftz=false",
+                                  "--prec-div=true",
+                                  "--prec-sqrt=true"};
   out.insert(out.end(), extra_flags.begin(), extra_flags.end());
   return out;
 }
@@ -89,24 +100,30 @@ std::vector<std::string> lines_of(const std::string& text) {
 int first_error_line(const std::vector<std::string>& log) {
   const std::string start = str(kSourceName, "(");
   for (const auto& line : log)
-    if (line.rfind(start, 0) == 0 && line.find("error") != std::string::npos) return std::atoi(line.c_str() + start.size());
+    if (line.rfind(start, 0) == 0 && line.find("error") != std::string::npos)
+      return std::atoi(line.c_str() + start.size());
   return 0;
 }
 
 std::string failure(const std::string& source, const std::string& target, const std::string& log_text) {
   const std::vector<std::string> log = lines_of(log_text), lines = lines_of(source);
   std::string out = str("NVRTC ", opened().version, " cannot compile kernels for ", target, ":");
-  for (int i = 0; i < std::min<int>(kLogLines, static_cast<int>(log.size())); ++i) out += "\n  " + log[static_cast<size_t>(i)];
+  for (int i = 0; i < std::min<int>(kLogLines, static_cast<int>(log.size())); ++i)
+    out += "\n  " + log[static_cast<size_t>(i)];
   const int at = first_error_line(log);
   if (at > 0) {
     out += "\n  the source there:";
-    for (int i = std::max(1, at - kSourceLines); i <= std::min<int>(at + kSourceLines, static_cast<int>(lines.size())); ++i)
+    for (int i = std::max(1, at - kSourceLines);
+         i <= std::min<int>(at + kSourceLines, static_cast<int>(lines.size())); ++i)
       out += str("\n  ", i == at ? "> " : "  ", i, ": ", lines[static_cast<size_t>(i - 1)]);
   }
-  return out + "\n  generated kernels are tested with NVRTC 13.0: use the NVRTC of that toolkit, and report this text";
+  return out +
+         "\n  generated kernels are tested with NVRTC 13.0: use the NVRTC of that toolkit, and report this "
+         "text";
 }
 
-std::string key_of(const std::string& source, const std::string& target, const std::vector<std::string>& flags) {
+std::string key_of(const std::string& source, const std::string& target,
+                   const std::vector<std::string>& flags) {
   std::string all = str("cubin-2\n", opened().version, "\n", target, "\n");
   for (const auto& flag : flags) all += str(flag.size(), ":", flag, "\n");
   return hash_hex(all + source) + ".kernels";
@@ -126,7 +143,8 @@ bool nvrtc_available(std::string* why) {
   }
 }
 
-std::string compile_cubin(const std::string& source, const std::string& target, const std::vector<std::string>& extra_flags) {
+std::string compile_cubin(const std::string& source, const std::string& target,
+                          const std::vector<std::string>& extra_flags) {
   const Nvrtc& rtc = nvrtc();
   auto check = [&](nvrtcResult result, const char* what) {
     LS_CHECK(result == NVRTC_SUCCESS, "NVRTC ", rtc.version, ": ", what, ": ", rtc.GetErrorString(result));
@@ -138,11 +156,13 @@ std::string compile_cubin(const std::string& source, const std::string& target, 
       if (handle) rtc.DestroyProgram(&handle);
     }
   } program{rtc};
-  check(rtc.CreateProgram(&program.handle, source.c_str(), kSourceName, 0, nullptr, nullptr), "nvrtcCreateProgram");
+  check(rtc.CreateProgram(&program.handle, source.c_str(), kSourceName, 0, nullptr, nullptr),
+        "nvrtcCreateProgram");
   const std::vector<std::string> flags = flags_of(target, extra_flags);
   std::vector<const char*> words;
   for (const auto& flag : flags) words.push_back(flag.c_str());
-  const nvrtcResult compiled = rtc.CompileProgram(program.handle, static_cast<int>(words.size()), words.data());
+  const nvrtcResult compiled =
+      rtc.CompileProgram(program.handle, static_cast<int>(words.size()), words.data());
   if (compiled != NVRTC_SUCCESS) {
     size_t size = 0;
     std::string log;
@@ -152,8 +172,9 @@ std::string compile_cubin(const std::string& source, const std::string& target, 
       log.resize(size - 1);  // its terminating zero
     }
     if (compiled == NVRTC_ERROR_INVALID_OPTION)
-      throw UserError(str("NVRTC ", rtc.version, " does not take its flags (", join(flags, " "), "): ", trim(log),
-                          "; when it does not know ", target, ", the GPU is newer than this toolkit: install a newer one"));
+      throw UserError(str("NVRTC ", rtc.version, " does not take its flags (", join(flags, " "),
+                          "): ", trim(log), "; when it does not know ", target,
+                          ", the GPU is newer than this toolkit: install a newer one"));
     throw UserError(failure(source, target, log.empty() ? rtc.GetErrorString(compiled) : log));
   }
   size_t size = 0;
@@ -164,8 +185,8 @@ std::string compile_cubin(const std::string& source, const std::string& target, 
   return code;
 }
 
-Cubins cached_cubins(const std::vector<std::string>& sources, const std::string& target, const std::string& cache_dir,
-                     const std::vector<std::string>& extra_flags, int threads) {
+Cubins cached_cubins(const std::vector<std::string>& sources, const std::string& target,
+                     const std::string& cache_dir, const std::vector<std::string>& extra_flags, int threads) {
   Cubins out;
   out.code.resize(sources.size());
   if (sources.empty()) return out;
@@ -186,7 +207,8 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
   out.compiled = static_cast<int>(missing.size());
   if (missing.empty()) return out;
   // Largest first, so that the threads end together.
-  std::stable_sort(missing.begin(), missing.end(), [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
+  std::stable_sort(missing.begin(), missing.end(),
+                   [&](size_t a, size_t b) { return sources[a].size() > sources[b].size(); });
   std::vector<std::exception_ptr> failed(sources.size());
   std::vector<std::string> unwritten(sources.size());
   auto make = [&](size_t i) {
@@ -208,7 +230,8 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
     if (error) std::rethrow_exception(error);
   for (const auto& reason : unwritten)
     if (!reason.empty()) {
-      logs::warn(str("kernel cache: ", cache.dir(), " does not take files (", reason, "); kernels are compiled again in the next run"));
+      logs::warn(str("kernel cache: ", cache.dir(), " does not take files (", reason,
+                     "); kernels are compiled again in the next run"));
       break;
     }
   return out;

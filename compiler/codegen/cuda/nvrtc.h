@@ -6,25 +6,30 @@
 
 namespace lockstep::cuda {
 
-// "13.0", of the NVRTC that is opened at run time (LOCKSTEP_NVRTC, else the usual names). UserError saying why when there is none.
+// "13.0", of the NVRTC that is opened at run time (LOCKSTEP_NVRTC, else the usual names). UserError saying
+// why when there is none.
 std::string nvrtc_version();
 // Whether NVRTC can be opened; else `why` says what is missing. Never throws.
 bool nvrtc_available(std::string* why = nullptr);
 
-// Machine code of a source that includes no headers, for a target as CudaDevice::target() names it ("sm_90"). Always without contraction of
-// a*b+c (--fmad=false), and with exact division, square roots and subnormals: bits are part of the product. Thread-safe.
-// UserError: no NVRTC; a target that it does not know; or the first lines of its log with the source around the first error.
-std::string compile_cubin(const std::string& source, const std::string& target, const std::vector<std::string>& extra_flags = {});
+// Machine code of a source that includes no headers, for a target as CudaDevice::target() names it ("sm_90").
+// Always without contraction of a*b+c (--fmad=false), and with exact division, square roots and subnormals:
+// bits are part of the product. Thread-safe. UserError: no NVRTC; a target that it does not know; or the
+// first lines of its log with the source around the first error.
+std::string compile_cubin(const std::string& source, const std::string& target,
+                          const std::vector<std::string>& extra_flags = {});
 
 struct Cubins {
   std::vector<std::string> code;  // one per source, in order
   int compiled = 0;               // how many were not in the cache
 };
-// compile_cubin of several sources, side by side on `threads` threads (0: as many as there are cores), each through the cache in `cache_dir`
-// ("": the default folder). Files are named by the hash of source, target, flags and NVRTC's version and carry a checksum; a damaged one is
-// compiled again, and many processes may use one folder. A folder that does not take files is a warning. Throws what the first source that
-// fails throws.
-Cubins cached_cubins(const std::vector<std::string>& sources, const std::string& target, const std::string& cache_dir = {},
-                     const std::vector<std::string>& extra_flags = {}, int threads = 0);
+// compile_cubin of several sources, side by side on `threads` threads (0: as many as there are cores), each
+// through the cache in `cache_dir`
+// ("": the default folder). Files are named by the hash of source, target, flags and NVRTC's version and
+// carry a checksum; a damaged one is compiled again, and many processes may use one folder. A folder that
+// does not take files is a warning. Throws what the first source that fails throws.
+Cubins cached_cubins(const std::vector<std::string>& sources, const std::string& target,
+                     const std::string& cache_dir = {}, const std::vector<std::string>& extra_flags = {},
+                     int threads = 0);
 
 }  // namespace lockstep::cuda

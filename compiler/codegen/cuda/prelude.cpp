@@ -15,7 +15,8 @@ template <int S> struct ls_bits_of; template <> struct ls_bits_of<1> { typedef u
 template <> struct ls_bits_of<4> { typedef u32 type; }; template <> struct ls_bits_of<8> { typedef u64 type; };
 )";
 
-// N neighbouring elements of S bytes, as they lie in memory; moved 16, 8, 4, 2 or 1 bytes at a time, to which they are aligned.
+// N neighbouring elements of S bytes, as they lie in memory; moved 16, 8, 4, 2 or 1 bytes at a time, to which
+// they are aligned.
 constexpr std::string_view kMemory = R"(
 template <int S, int N> struct ls_raw {
   typedef typename ls_bits_of<S>::type bits;
@@ -115,8 +116,8 @@ LS_BITS(f32, float, u32) LS_BITS(f64, double, u64) LS_BITS(bf16, float, u16) LS_
 LS_BITS(i32, i32, u32) LS_BITS(i64, i64, u64) LS_BITS(u8, u8, u8) LS_BITS(u16, u16, u16) LS_BITS(u32, u32, u32) LS_BITS(u64, u64, u64)
 )";
 
-// Integers wrap, and have no infinity: a division by zero gives 0, its remainder the dividend. A NaN wins in maximum and minimum. A shift
-// by the width of the type or more leaves no bit but the sign.
+// Integers wrap, and have no infinity: a division by zero gives 0, its remainder the dividend. A NaN wins in
+// maximum and minimum. A shift by the width of the type or more leaves no bit but the sign.
 constexpr std::string_view kArithmetic = R"(
 template <class I> LS_F I ls_guard(I i, i64 lo, i64 hi) { return i >= (I)lo && i < (I)hi ? i - (I)lo : 0; }
 LS_F i32 ls_clamp_rows(i32 x, i64 n) { return x < 0 ? 0 : x >= n ? (i32)(n - 1) : x; }

@@ -1,5 +1,5 @@
-// The prelude of CUDA kernels: types, memory access and the ls_* functions of the op table, as text that every translation unit begins
-// with.
+// The prelude of CUDA kernels: types, memory access and the ls_* functions of the op table, as text that
+// every translation unit begins with.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace lockstep::cuda {
 
-// One thread computes one element at a time: functions take and give scalars. bf16 and f16 are floats in registers, rounded after each op.
+// One thread computes one element at a time: functions take and give scalars. bf16 and f16 are floats in
+// registers, rounded after each op.
 std::string kernel_prelude();
 
 std::string_view register_type(DType dtype);  // "float", "i32", "bool": of a value in a register

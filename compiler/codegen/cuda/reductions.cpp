@@ -15,7 +15,9 @@
 namespace lockstep::cuda {
 
 namespace {
-bool aligned(const void* p, DType dtype = DType::f32) { return reinterpret_cast<uintptr_t>(p) % (4 * size_of(dtype)) == 0; }  // to 4 elements
+bool aligned(const void* p, DType dtype = DType::f32) {
+  return reinterpret_cast<uintptr_t>(p) % (4 * size_of(dtype)) == 0;
+}  // to 4 elements
 int64_t blocks_for(int64_t count, int64_t per_block) { return (count + per_block - 1) / per_block; }
 
 // A table being filled; launched when it is full and at the end.
@@ -57,7 +59,8 @@ class CudaReductions : public Reductions {
   CudaReductions(CudaDevice& device, const std::string& cache_dir) : device_(device), cache_dir_(cache_dir) {
     device_.enter();
     module_ = source_module(device_, reductions_source(), cache_dir_);
-    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[static_cast<size_t>(l)] = module_->function(str("accumulate_", l));
+    for (int l = 0; l <= kMaxLefts; ++l)
+      accumulate_[static_cast<size_t>(l)] = module_->function(str("accumulate_", l));
     totals_ = module_->function("row_totals");
     limbs_ = module_->function("limbs");
     limbs_finish_ = module_->function("limbs_finish");
@@ -67,21 +70,27 @@ class CudaReductions : public Reductions {
     checksums_ = module_->function("checksums");
   }
 
-  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to, Stream& stream) override {
-    LS_CHECK(lefts.size() <= kMaxLefts, lefts.size(), " partials to the left of a gradient, at most ", int{kMaxLefts}, " fit a kernel");
+  void accumulate(std::span<const Run> runs, std::span<const float* const> lefts, float* to,
+                  Stream& stream) override {
+    LS_CHECK(lefts.size() <= kMaxLefts, lefts.size(), " partials to the left of a gradient, at most ",
+             int{kMaxLefts}, " fit a kernel");
     Batch<RunTable> batch(accumulate_[lefts.size()], stream, "accumulate");
     batch.table.to = to;
     std::copy(lefts.begin(), lefts.end(), batch.table.lefts);
     for (const Run& run : runs) {
       const bool half = is_bf16(run.dtype);
-      auto from = [&](int64_t element) { return static_cast<const char*>(run.from) + element * static_cast<int64_t>(size_of(run.dtype)); };
+      auto from = [&](int64_t element) {
+        return static_cast<const char*>(run.from) + element * static_cast<int64_t>(size_of(run.dtype));
+      };
       auto all_aligned = [&](int64_t first) {
         const int64_t at = run.at + first;
         return aligned(to + at) && aligned(from(first), run.dtype) &&
                std::all_of(lefts.begin(), lefts.end(), [&](const float* l) { return aligned(l + at); });
       };
       auto add = [&](int64_t first, int64_t count, bool vector) {
-        if (count > 0) batch.add(RunEntry{run.at + first, from(first), count, 0, vector, half}, blocks_for(count, kAccumulateElements));
+        if (count > 0)
+          batch.add(RunEntry{run.at + first, from(first), count, 0, vector, half},
+                    blocks_for(count, kAccumulateElements));
       };
       // Where a few elements later everything is aligned, those go first.
       int64_t head = 0;
@@ -99,7 +108,8 @@ class CudaReductions : public Reductions {
   void sum(std::span<const Sum> sums, Stream& stream) override {
     int64_t scratch = 0;
     for (const Sum& sum : sums)
-      if (sum.row_squares && sum.width > kPieceElements) scratch += sum.rows * blocks_for(sum.width, kPieceElements);
+      if (sum.row_squares && sum.width > kPieceElements)
+        scratch += sum.rows * blocks_for(sum.width, kPieceElements);
     double* pieces = scratch_for(scratch);
     Batch<TotalTable> totals(totals_, stream, "row_totals");
     std::vector<TotalEntry> long_rows;
@@ -110,10 +120,12 @@ class CudaReductions : public Reductions {
       size_t deltas = 0;  // in the table
       for (; i < sums.size() && sums[i].merges == merges && halves_of(sums[i]) == halves; ++i) {
         const Sum& sum = sums[i];
-        LS_CHECK(sum.sources.size() == merges.size(), sum.sources.size(), " sources, ", merges.size(), " counts of merges");
+        LS_CHECK(sum.sources.size() == merges.size(), sum.sources.size(), " sources, ", merges.size(),
+                 " counts of merges");
         if (sum.rows == 0) continue;
         if (sum.width == 0) {
-          if (sum.row_squares) device_.zero(sum.row_squares, static_cast<size_t>(sum.rows) * sizeof(double), stream);
+          if (sum.row_squares)
+            device_.zero(sum.row_squares, static_cast<size_t>(sum.rows) * sizeof(double), stream);
           continue;
         }
         SumEntry entry = entry_of(sum);
@@ -155,19 +167,22 @@ class CudaReductions : public Reductions {
     Batch<CopyTable> batch(copy_, stream, "copy");
     for (const Copy& c : copies)
       if (c.bytes > 0 && c.to != c.from)
-        batch.add(CopyEntry{static_cast<char*>(c.to), static_cast<const char*>(c.from), static_cast<long long>(c.bytes), 0},
+        batch.add(CopyEntry{static_cast<char*>(c.to), static_cast<const char*>(c.from),
+                            static_cast<long long>(c.bytes), 0},
                   blocks_for(static_cast<int64_t>(c.bytes), kCopyBytes));
     batch.launch();
   }
 
-  void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted, Stream& stream) override {
+  void checksums(std::span<const Bytes> parts, uint64_t* sums, const int64_t* wanted,
+                 Stream& stream) override {
     if (parts.empty()) return;
     device_.zero(sums, parts.size() * sizeof(uint64_t), stream);
     Batch<ChecksumTable> batch(checksums_, stream, "checksums", const_cast<int64_t*>(wanted));
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].bytes == 0) continue;
       LS_CHECK(reinterpret_cast<uintptr_t>(parts[i].from) % 8 == 0, "bytes to check are at ", parts[i].from);
-      batch.add(ChecksumEntry{static_cast<const unsigned long long*>(parts[i].from), reinterpret_cast<unsigned long long*>(sums + i),
+      batch.add(ChecksumEntry{static_cast<const unsigned long long*>(parts[i].from),
+                              reinterpret_cast<unsigned long long*>(sums + i),
                               static_cast<long long>(parts[i].bytes), 0},
                 std::max<int64_t>(1, blocks_for(static_cast<int64_t>(parts[i].bytes) / 8, kChecksumWords)));
     }
@@ -176,7 +191,8 @@ class CudaReductions : public Reductions {
   void add(int64_t* totals, const int64_t* addend, int64_t count, Stream& stream) override {
     if (count == 0) return;
     void* args[] = {&totals, &addend, &count};
-    cuda::launch(add_, static_cast<unsigned>(blocks_for(count, kThreads)), 1, 1, kThreads, 0, stream, args, "add_int64");
+    cuda::launch(add_, static_cast<unsigned>(blocks_for(count, kThreads)), 1, 1, kThreads, 0, stream, args,
+                 "add_int64");
   }
 
  private:
@@ -193,7 +209,8 @@ class CudaReductions : public Reductions {
     auto [at, fresh] = sums_.try_emplace({merges, halves});
     if (fresh) {
       try {
-        LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ", kSumDeltas + 1, " fit a kernel");
+        LS_CHECK(merges.size() <= kSumDeltas + 1, "a sum over ", merges.size(), " sources, at most ",
+                 kSumDeltas + 1, " fit a kernel");
         at->second.module = source_module(device_, sum_source(merges, halves), cache_dir_);
         at->second.function = at->second.module->function("sum");
       } catch (...) {
@@ -205,11 +222,13 @@ class CudaReductions : public Reductions {
   }
 
   static SumEntry entry_of(const Sum& sum) {
-    SumEntry entry{static_cast<const char*>(sum.sources[0].at), sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
+    SumEntry entry{
+        static_cast<const char*>(sum.sources[0].at), sum.out, sum.row_squares, sum.rows, sum.width, 0, 0, 0};
     int kind = sum.width == 1 ? kFlat : sum.width <= kShortWidth ? kShort : kPieces;
     // With squares unwanted, rows mean nothing: one flat row is the fastest.
     if (!sum.row_squares) kind = kFlat, entry.rows = sum.rows * sum.width, entry.width = 1;
-    bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(), [](const Source& s) { return aligned(s.at, s.dtype); });
+    bool vector = aligned(sum.out) && std::all_of(sum.sources.begin(), sum.sources.end(),
+                                                  [](const Source& s) { return aligned(s.at, s.dtype); });
     vector = vector && (kind == kFlat ? entry.rows : entry.width) % 4 == 0;
     const bool in_place = sum.sources.size() == 1 && sum.sources[0].at == sum.out;
     entry.flags = static_cast<unsigned short>(kind | (vector ? kVector : 0) | (in_place ? 0 : kStore));
@@ -229,13 +248,14 @@ class CudaReductions : public Reductions {
     }
   }
 
-  // The entry's sources as distances from the first, shared with entries that have the same ones: tensors of one bucket do. Launches what
-  // the batch holds when there is no place left.
+  // The entry's sources as distances from the first, shared with entries that have the same ones: tensors of
+  // one bucket do. Launches what the batch holds when there is no place left.
   static void place_deltas(const Sum& sum, Batch<SumTable>& batch, size_t& used, SumEntry& entry) {
     const size_t n = sum.sources.size() - 1;
     long long deltas[kSumDeltas];
     for (size_t s = 0; s < n; ++s)
-      deltas[s] = reinterpret_cast<intptr_t>(sum.sources[s + 1].at) - reinterpret_cast<intptr_t>(sum.sources[0].at);
+      deltas[s] =
+          reinterpret_cast<intptr_t>(sum.sources[s + 1].at) - reinterpret_cast<intptr_t>(sum.sources[0].at);
     if (batch.full()) batch.launch();
     if (batch.table.entries == 0) used = 0;
     long long* table = batch.table.deltas;
@@ -269,7 +289,8 @@ class CudaReductions : public Reductions {
   std::string cache_dir_;
   std::shared_ptr<const Module> module_;
   std::array<CUfunction, kMaxLefts + 1> accumulate_{};
-  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr, add_ = nullptr, checksums_ = nullptr;
+  CUfunction totals_ = nullptr, limbs_ = nullptr, limbs_finish_ = nullptr, norm_ = nullptr, copy_ = nullptr,
+             add_ = nullptr, checksums_ = nullptr;
   std::map<std::pair<std::vector<int>, std::vector<bool>>, SumKernel> sums_;
   std::vector<Buffer> scratch_;
 };

@@ -1,4 +1,5 @@
-// Kernels around the exchange of gradients: partials, totals of rows, limbs, copies. They move 16 bytes at a time where addresses allow.
+// Kernels around the exchange of gradients: partials, totals of rows, limbs, copies. They move 16 bytes at a
+// time where addresses allow.
 #include "compiler/codegen/cuda/reductions_source.h"
 
 #include "compiler/codegen/cuda/reductions_tables.h"
@@ -7,7 +8,8 @@
 namespace lockstep::cuda {
 
 namespace {
-// A row's pieces: thread t adds pieces t, t + 256, ... in order; the threads are added as a tree, the two halves first.
+// A row's pieces: thread t adds pieces t, t + 256, ... in order; the threads are added as a tree, the two
+// halves first.
 constexpr const char* kTotals = R"(
 extern "C" __global__ void __launch_bounds__(kThreads) row_totals(const __grid_constant__ TotalTable table) {
   __shared__ double sums[kThreads];
@@ -52,7 +54,8 @@ __device__ __forceinline__ void accumulate(const RunTable& table) {
   }
 }
 )";
-// 4 elements for each thread of a block; the ones from n on do not exist. A vector's last elements are read one by one.
+// 4 elements for each thread of a block; the ones from n on do not exist. A vector's last elements are read
+// one by one.
 constexpr const char* kFour = R"(
 __device__ __forceinline__ float4 load4(const float* p, long long n, bool vector) {
   float4 x = make_float4(0, 0, 0, 0);
@@ -254,7 +257,8 @@ extern "C" __global__ void norm_of_limbs(const long long* words, float* norm) {
 }  // namespace
 
 std::string reductions_source() {
-  std::string text = str(kReductionTables, "\n", kFindEntry, kWiden, kTotals, kFour, kAccumulate, kCopy, kLimbs);
+  std::string text =
+      str(kReductionTables, "\n", kFindEntry, kWiden, kTotals, kFour, kAccumulate, kCopy, kLimbs);
   for (int l = 0; l <= kMaxLefts; ++l)
     text += str("extern \"C\" __global__ void __launch_bounds__(kThreads) accumulate_", l,
                 "(const __grid_constant__ RunTable table) { accumulate<", l, ">(table); }\n");

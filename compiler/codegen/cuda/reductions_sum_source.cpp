@@ -1,5 +1,5 @@
-// The kernel of the last additions: a tree over sources in registers, and squares of rows. It moves 16 bytes at a time where addresses
-// allow; addresses never change the order of an addition.
+// The kernel of the last additions: a tree over sources in registers, and squares of rows. It moves 16 bytes
+// at a time where addresses allow; addresses never change the order of an addition.
 #include "compiler/codegen/cuda/reductions_source.h"
 #include "compiler/codegen/cuda/reductions_tables.h"
 #include "core/base/error.h"
@@ -8,8 +8,9 @@
 namespace lockstep::cuda {
 
 namespace {
-// A tile is 4 elements for each of `lanes` threads. Vector: a thread has 4 neighbours; else elements lane, lane + lanes, ... . The tree
-// over accumulators goes from the highest bit of their index to the lowest in both.
+// A tile is 4 elements for each of `lanes` threads. Vector: a thread has 4 neighbours; else elements lane,
+// lane + lanes, ... . The tree over accumulators goes from the highest bit of their index to the lowest in
+// both.
 constexpr const char* kSum = R"(
 template <bool vector>
 __device__ __forceinline__ float4 load(const char* base, bool half, long long at, int lane, int lanes, long long n) {
@@ -217,8 +218,8 @@ std::string sum_source(const std::vector<int>& merges, std::vector<bool> halves)
              : n <= 2 ? 4
              : n <= 4 ? 2
                       : 1,
-             ";\n__device__ constexpr bool kHalf[kSources] = {", join(half, ", "), "};\n#define LS_TREE(c) ", stack[0], "\n", kReductionTables, "\n", kWiden,
-             kFindEntry, kSum);
+             ";\n__device__ constexpr bool kHalf[kSources] = {", join(half, ", "), "};\n#define LS_TREE(c) ",
+             stack[0], "\n", kReductionTables, "\n", kWiden, kFindEntry, kSum);
 }
 
 }  // namespace lockstep::cuda

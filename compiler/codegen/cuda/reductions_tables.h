@@ -8,18 +8,19 @@ namespace lockstep::cuda {
   __VA_ARGS__                      \
   inline constexpr const char* kReductionTables = #__VA_ARGS__;
 
-// Every table is at most 4 KB. `first` is the first block of the grid that works on an entry; entries are in order of it.
+// Every table is at most 4 KB. `first` is the first block of the grid that works on an entry; entries are in
+// order of it.
 LS_SHARED_WITH_DEVICE(
-    enum {
-      kThreads = 256,          // of a block, in every kernel
-      kFlatElements = 4096,    // of a block, where a row is one element
-      kShortWidth = 128,       // rows up to this width share a warp
-      kShortPasses = 8,        // of kThreads / lanes rows
-      kPieceElements = 4096,   // of a longer row, for one warp
-      kAccumulateElements = 8192, kCopyBytes = 32768, kLimbsDoubles = 8192, kChecksumWords = 8192,  // of a block
-      kSumEntries = 62, kSumDeltas = 128, kTotalEntries = 100, kRunEntries = 120, kCopyEntries = 120, kLimbsEntries = 160, kChecksumEntries = 100, kMaxLefts = 10
-    };
-    enum { kFlat = 0, kShort = 1, kPieces = 2, kKind = 3, kVector = 4, kStore = 8 };  // flags of a SumEntry
+    enum {kThreads = 256,         // of a block, in every kernel
+          kFlatElements = 4096,   // of a block, where a row is one element
+          kShortWidth = 128,      // rows up to this width share a warp
+          kShortPasses = 8,       // of kThreads / lanes rows
+          kPieceElements = 4096,  // of a longer row, for one warp
+          kAccumulateElements = 8192, kCopyBytes = 32768, kLimbsDoubles = 8192,
+          kChecksumWords = 8192,  // of a block
+          kSumEntries = 62, kSumDeltas = 128, kTotalEntries = 100, kRunEntries = 120, kCopyEntries = 120,
+          kLimbsEntries = 160, kChecksumEntries = 100, kMaxLefts = 10};
+    enum {kFlat = 0, kShort = 1, kPieces = 2, kKind = 3, kVector = 4, kStore = 8};  // flags of a SumEntry
 
     struct SumEntry {
       const char* from;  // the first source; the others are at the table's deltas from it
@@ -118,7 +119,7 @@ __device__ __forceinline__ int find_entry(const Table& table) {
 }
 )";
 
-static_assert(sizeof(SumTable) <= 4096 && sizeof(TotalTable) <= 4096 && sizeof(RunTable) <= 4096 && sizeof(CopyTable) <= 4096 &&
-              sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080);
+static_assert(sizeof(SumTable) <= 4096 && sizeof(TotalTable) <= 4096 && sizeof(RunTable) <= 4096 &&
+              sizeof(CopyTable) <= 4096 && sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080);
 
 }  // namespace lockstep::cuda

@@ -1,4 +1,5 @@
-// index_add and embedding_grad: indices sorted stably by row, then each row summed in the order of its indices. No float atomics.
+// index_add and embedding_grad: indices sorted stably by row, then each row summed in the order of its
+// indices. No float atomics.
 #include <algorithm>
 #include <array>
 
@@ -14,8 +15,8 @@ constexpr int64_t kChunk = 2048;  // indices per block of the sort, as in its so
 
 class RowSums : public LibraryCall {
  public:
-  RowSums(CudaDevice& device, size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype,
-          const std::string& cache_dir)
+  RowSums(CudaDevice& device, size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width,
+          DType dtype, const std::string& cache_dir)
       : module_(source_module(device, row_sums_source(dtype), cache_dir)),
         ids_(ids),
         updates_(updates),
@@ -23,16 +24,24 @@ class RowSums : public LibraryCall {
         rows_(rows),
         width_(width),
         size_(static_cast<int64_t>(size_of(dtype))),
-        text_(str("row sums in order, ", count, " into ", rows, "x", width, " ", name(dtype), ", pieces of ", kRowPiece, " ", hash_hex(row_sums_source(dtype)))) {
+        text_(str("row sums in order, ", count, " into ", rows, "x", width, " ", name(dtype), ", pieces of ",
+                  kRowPiece, " ", hash_hex(row_sums_source(dtype)))) {
     LS_CHECK(count < INT32_MAX - kChunk && rows < INT32_MAX, text_);
-    for (int64_t left = rows; left > 0; left >>= 8) ++passes_;  // `rows` itself is a key: that of ids outside the table
+    for (int64_t left = rows; left > 0; left >>= 8)
+      ++passes_;  // `rows` itself is a key: that of ids outside the table
     blocks_ = (count + kChunk - 1) / kChunk;
     slots_ = 2 * ((count + kRowPiece - 1) / kRowPiece);
     int64_t sum_bytes = dtype == DType::f64 || (is_integer(dtype) && size_ == 8) ? 8 : 4;
-    const std::array<int64_t, 7> bytes{
-        count * 4, count * 4, count * 4, count * 4, 256 * blocks_ * 4, 2 * rows * 4, slots_ * width * sum_bytes};
+    const std::array<int64_t, 7> bytes{count * 4,
+                                       count * 4,
+                                       count * 4,
+                                       count * 4,
+                                       256 * blocks_ * 4,
+                                       2 * rows * 4,
+                                       slots_ * width * sum_bytes};
     for (size_t i = 0; i < bytes.size(); ++i) at_[i + 1] = at_[i] + (bytes[i] + 255) / 256 * 256;
-    const char* names[] = {"digits", "scan", "scatter", "bounds", "pieces_one", "pieces_wide", "rows_one", "rows_wide"};
+    const char* names[] = {"digits",     "scan",        "scatter",  "bounds",
+                           "pieces_one", "pieces_wide", "rows_one", "rows_wide"};
     for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = module_->function(names[i]);
   }
 
@@ -45,7 +54,8 @@ class RowSums : public LibraryCall {
     const void* updates = args[updates_];
     void* out = args[2];
     if (count_ == 0) {
-      check(driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(out), 0, static_cast<size_t>(rows_ * width_ * size_), stream_of(stream)),
+      check(driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(out), 0,
+                                   static_cast<size_t>(rows_ * width_ * size_), stream_of(stream)),
             text_);
       return;
     }
@@ -72,16 +82,19 @@ class RowSums : public LibraryCall {
       keys = keys_out, places = places_out;
     }
     void* bounds_args[] = {&keys, &n, &rows, &runs};
-    launch(kernels_[3], static_cast<unsigned>((count_ + 255) / 256), 1, 1, 256, 0, stream, bounds_args, text_);
+    launch(kernels_[3], static_cast<unsigned>((count_ + 255) / 256), 1, 1, 256, 0, stream, bounds_args,
+           text_);
 
     // Wide accesses change no bit: columns are summed one by one.
     int64_t lanes = 16 / size_;
-    bool wide = width_ % lanes == 0 && (reinterpret_cast<uintptr_t>(updates) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
+    bool wide = width_ % lanes == 0 &&
+                (reinterpret_cast<uintptr_t>(updates) | reinterpret_cast<uintptr_t>(out)) % 16 == 0;
     long long width = width_, slices = (width_ + 32 * (wide ? lanes : 1) - 1) / (32 * (wide ? lanes : 1));
     auto grid = [&](int64_t warps) { return static_cast<unsigned>((warps + 7) / 8); };
     LS_CHECK(std::max(slots_, rows_) * slices / 8 < INT32_MAX, text_);
     void* piece_args[] = {&updates, &keys, &places, &n, &rows, &runs, &width, &slices, &partials};
-    if (count_ > kRowPiece) launch(kernels_[wide ? 5 : 4], grid(slots_ * slices), 1, 1, 256, 0, stream, piece_args, text_);
+    if (count_ > kRowPiece)
+      launch(kernels_[wide ? 5 : 4], grid(slots_ * slices), 1, 1, 256, 0, stream, piece_args, text_);
     void* row_args[] = {&updates, &places, &rows, &runs, &width, &slices, &partials, &out};
     launch(kernels_[wide ? 7 : 6], grid(rows_ * slices), 1, 1, 256, 0, stream, row_args, text_);
   }
@@ -98,15 +111,16 @@ class RowSums : public LibraryCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node, const std::vector<Operand>& in,
-                                           const std::vector<Operand>& out, const TargetOptions& options) {
+std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
+                                           const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                           const TargetOptions& options) {
   for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
   bool embedding = node.op == "embedding_grad";
   LS_CHECK(embedding || node.op == "index_add", node.op);
   size_t ids = embedding ? 1 : 0, updates = embedding ? 0 : 1;
   int64_t rows = out[0].shape[0], count = numel(in[ids].shape);
-  return std::make_unique<RowSums>(device, ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0, out[0].dtype,
-                                   options.cache_dir);
+  return std::make_unique<RowSums>(device, ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0,
+                                   out[0].dtype, options.cache_dir);
 }
 
 }  // namespace lockstep::cuda

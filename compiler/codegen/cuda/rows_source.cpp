@@ -1,5 +1,5 @@
-// The kernels of row sums: a stable sort of the indices by 8 bits at a time, then one warp per row and slice of columns.
-// Integer counters in shared memory are the only atomics; their result does not depend on order.
+// The kernels of row sums: a stable sort of the indices by 8 bits at a time, then one warp per row and slice
+// of columns. Integer counters in shared memory are the only atomics; their result does not depend on order.
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/text.h"
@@ -241,7 +241,8 @@ KERNELS(wide, (int)(16 / sizeof(T_t)))
 }  // namespace
 
 std::string row_sums_source(DType dtype) {
-  return str(element_text("T", dtype), "typedef ", sum_type(dtype), " Sum;\n#define PIECE ", kRowPiece, "\n", kSort, kSums);
+  return str(element_text("T", dtype), "typedef ", sum_type(dtype), " Sum;\n#define PIECE ", kRowPiece, "\n",
+             kSort, kSums);
 }
 
 }  // namespace lockstep::cuda

@@ -41,12 +41,13 @@ std::string element_text(const std::string& prefix, DType dtype) {
       load = str("return (", sum, ")x;");
       store = str("return (", stored, ")x;");
   }
-  return str("typedef ", stored, " ", prefix, "_t;\n", "static __device__ __forceinline__ ", sum, " load_", prefix, "(", prefix,
-             "_t x) {\n  ", load, "\n}\n", "static __device__ __forceinline__ ", prefix, "_t store_", prefix, "(", sum, " x) {\n  ", store,
-             "\n}\n");
+  return str("typedef ", stored, " ", prefix, "_t;\n", "static __device__ __forceinline__ ", sum, " load_",
+             prefix, "(", prefix, "_t x) {\n  ", load, "\n}\n", "static __device__ __forceinline__ ", prefix,
+             "_t store_", prefix, "(", sum, " x) {\n  ", store, "\n}\n");
 }
 
-std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source, const std::string& cache_dir) {
+std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
+                                            const std::string& cache_dir) {
   static std::mutex mutex;
   static std::map<std::pair<int, std::string>, std::shared_ptr<const Module>> modules;
   std::lock_guard lock(mutex);

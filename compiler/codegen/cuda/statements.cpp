@@ -20,15 +20,18 @@ std::string literal(DType dtype, double value) {
   char bytes[8];
   set_double(dtype, bytes, 0, value);
   const double rounded = get_double(dtype, bytes, 0);
-  if (std::isnan(rounded)) return wide ? "__longlong_as_double(0x7ff8000000000000ll)" : "__int_as_float(0x7fc00000)";
+  if (std::isnan(rounded))
+    return wide ? "__longlong_as_double(0x7ff8000000000000ll)" : "__int_as_float(0x7fc00000)";
   if (std::isinf(rounded))
-    return str(rounded < 0 ? "-" : "", wide ? "__longlong_as_double(0x7ff0000000000000ll)" : "__int_as_float(0x7f800000)");
+    return str(rounded < 0 ? "-" : "",
+               wide ? "__longlong_as_double(0x7ff0000000000000ll)" : "__int_as_float(0x7f800000)");
   return cpu::literal(dtype, value);
 }
 
 namespace {
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) text.replace(at, from.size(), to);
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
 }
 std::string attr_text(const Attr& attr) {
   if (auto* v = std::get_if<DType>(&attr)) return std::string(name(*v));
@@ -39,7 +42,8 @@ std::string attr_text(const Attr& attr) {
 }
 }  // namespace
 
-// A row's scalar code: operands by name, attributes as literals. Operators of integers go by the prelude's functions, which wrap.
+// A row's scalar code: operands by name, attributes as literals. Operators of integers go by the prelude's
+// functions, which wrap.
 std::string Statements::pointwise(const Item& item) const {
   const Node& node = *item.node;
   const Op& row = op_row(node.op);
@@ -48,8 +52,9 @@ std::string Statements::pointwise(const Item& item) const {
   const DType first = items_[static_cast<size_t>(item.args[0])].dtype;
   if (is_integer(first)) {
     if (code == "-{0}") code = "ls_neg({0})";
-    for (auto [sign, verb] : {std::pair(" + ", "ls_add"), std::pair(" - ", "ls_sub"), std::pair(" * ", "ls_mul"),
-                              std::pair(" / ", "ls_div"), std::pair(" << ", "ls_shl"), std::pair(" >> ", "ls_shr")})
+    for (auto [sign, verb] :
+         {std::pair(" + ", "ls_add"), std::pair(" - ", "ls_sub"), std::pair(" * ", "ls_mul"),
+          std::pair(" / ", "ls_div"), std::pair(" << ", "ls_shl"), std::pair(" >> ", "ls_shr")})
       if (code == str("{0}", sign, "{1}")) code = str(verb, "({0}, {1})");
   }
   for (const auto& [key, value] : node.attrs.items()) replace_all(code, "{" + key + "}", attr_text(value));
@@ -63,8 +68,10 @@ std::string Statements::pointwise(const Item& item) const {
     replace_all(code, "{0}", str("ls_bits_", name(first), "({0})"));
   }
   for (size_t i = 0; i < item.args.size(); ++i) replace_all(code, str("{", i, "}"), str("t", item.args[i]));
-  const bool exact = code.starts_with("ls_to_") || code.starts_with("ls_from_bits_") || code.starts_with("ls_where(");
-  if (!exact && (item.dtype == DType::bf16 || item.dtype == DType::f16)) code = str("ls_round_", name(item.dtype), "(", code, ")");
+  const bool exact =
+      code.starts_with("ls_to_") || code.starts_with("ls_from_bits_") || code.starts_with("ls_where(");
+  if (!exact && (item.dtype == DType::bf16 || item.dtype == DType::f16))
+    code = str("ls_round_", name(item.dtype), "(", code, ")");
   return code;
 }
 
@@ -72,8 +79,8 @@ std::string Statements::random(const Item& item, const std::string& column) cons
   const Shape& shape = body_[item.node->outputs[0]].shape;
   int64_t inner = 1;
   for (size_t i = 1; i < shape.size(); ++i) inner *= shape[i];
-  return str("t", item.args[0], ", ", item.node->attrs.integer("stream"), "l, t", item.args[1], ", (u64)(", at(item.index, column),
-             ") + (u64)t", item.args[2], " * ", inner, "ul");
+  return str("t", item.args[0], ", ", item.node->attrs.integer("stream"), "l, t", item.args[1], ", (u64)(",
+             at(item.index, column), ") + (u64)t", item.args[2], " * ", inner, "ul");
 }
 
 Statements::Place Statements::place(int id) const {
@@ -93,7 +100,9 @@ Statements::Place Statements::place(int id) const {
 
 bool Statements::loads_chunk(int id) const { return place(id) == Place::chunk; }
 bool Statements::reads_row(int id) const { return at(item(id).index, "c0").find("r ") != std::string::npos; }
-std::string Statements::chunk_type(int id) const { return str("ls_raw<", size_of(item(id).dtype), ", ", width_, ">"); }
+std::string Statements::chunk_type(int id) const {
+  return str("ls_raw<", size_of(item(id).dtype), ", ", width_, ">");
+}
 std::string Statements::chunk_load(int id) const {
   return str(chunk_type(id), "::load(a", item(id).input, ", ", at(item(id).index, "c0"), ")");
 }
@@ -122,7 +131,8 @@ std::string Statements::value(int id, const std::string& column) const {
       std::string inside;
       for (const cpu::Guard& guard : own.guards) {
         std::string number = at(guard.at, column);
-        inside += str(inside.empty() ? "" : " && ", "(", number, ") >= ", guard.lo, " && (", number, ") < ", guard.hi);
+        inside += str(inside.empty() ? "" : " && ", "(", number, ") >= ", guard.lo, " && (", number, ") < ",
+                      guard.hi);
       }
       return str("(", inside, ") ? t", own.args[0], " : t", own.args[1]);
     }
@@ -148,7 +158,8 @@ void Statements::before_elements(cpu::Text& text, const std::vector<int>& ids) c
         declare(text, id, value(id, "c0"));
         break;
       case Place::words:
-        text.line(str("u32 n", id, "[", width_, "]; ls_random_run<", width_, ">(n", id, ", ", random(own, "c0"), ");"));
+        text.line(str("u32 n", id, "[", width_, "]; ls_random_run<", width_, ">(n", id, ", ",
+                      random(own, "c0"), ");"));
         break;
       default:
         break;
@@ -165,7 +176,9 @@ void Statements::element(cpu::Text& text, int id) const {
       break;
     case Place::chunk: {
       auto renamed = names_.find(id);
-      declare(text, id, str("ls_from_", name(own.dtype), "(", renamed == names_.end() ? str("x", id) : renamed->second, ".get(j))"));
+      declare(text, id,
+              str("ls_from_", name(own.dtype), "(", renamed == names_.end() ? str("x", id) : renamed->second,
+                  ".get(j))"));
       break;
     }
     case Place::words:

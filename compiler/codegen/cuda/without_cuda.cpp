@@ -13,7 +13,8 @@ int cuda_devices() { return 0; }
 
 const Target& cuda_target(int) {
   throw UserError(
-      "train.device cuda: this program was built without CUDA, because its headers were not found; install the CUDA toolkit, run "
+      "train.device cuda: this program was built without CUDA, because its headers were not found; install "
+      "the CUDA toolkit, run "
       "scripts/build.sh again, or use train.device cpu");
 }
 

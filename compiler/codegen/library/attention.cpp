@@ -1,6 +1,7 @@
 // Attention forward and backward: blocks of query rows, scores in a small buffer, products on oneDNN's sgemm.
-// One task per (batch, kv head), so that sums over query heads and row blocks have one fixed order. Probabilities are recomputed in the
-// backward pass from the log-sum-exp (Dao et al., FlashAttention, 2022). Heads of bf16 and f16 are widened into f32 and rounded once.
+// One task per (batch, kv head), so that sums over query heads and row blocks have one fixed order.
+// Probabilities are recomputed in the backward pass from the log-sum-exp (Dao et al., FlashAttention, 2022).
+// Heads of bf16 and f16 are widened into f32 and rounded once.
 #include <omp.h>
 
 #include <algorithm>
@@ -50,7 +51,8 @@ inline float lane_total(const float* lanes) {
   return t[0];
 }
 
-// scores[0..count) = exp(scale * scores - max); returns {max, sum}. count is padded to lanes with exact zeros by the caller's buffer width.
+// scores[0..count) = exp(scale * scores - max); returns {max, sum}. count is padded to lanes with exact zeros
+// by the caller's buffer width.
 LS_CLONES void softmax_row(float* row, int64_t count, float scale, float* max_out, float* sum_out) {
   float best[kLanes], lanes[kLanes];
   for (int i = 0; i < kLanes; ++i) best[i] = -std::numeric_limits<float>::infinity(), lanes[i] = 0;
@@ -110,7 +112,8 @@ struct Heads {
   DType dtype = DType::f32;
   int64_t batch = 0, token = 0, head = 0;  // strides
   char* at(void* base, int64_t b, int64_t h, int64_t t) const {
-    return static_cast<char*>(base) + (b * batch + h * head + t * token) * static_cast<int64_t>(size_of(dtype));
+    return static_cast<char*>(base) +
+           (b * batch + h * head + t * token) * static_cast<int64_t>(size_of(dtype));
   }
 };
 // One head as f32, [tokens, head_dim]: where it lies, or widened into scratch.
@@ -119,20 +122,24 @@ struct Panel {
   int64_t token;  // stride
 };
 Heads heads_of(const Operand& operand) {
-  LS_CHECK(operand.dtype == DType::f32 || is_half(operand.dtype), "attention on the CPU takes f32, bf16, f16, not ", name(operand.dtype));
+  LS_CHECK(operand.dtype == DType::f32 || is_half(operand.dtype),
+           "attention on the CPU takes f32, bf16, f16, not ", name(operand.dtype));
   LS_CHECK(operand.strides[3] == 1 || operand.shape[3] == 1, "attention needs a dense last dim");
   return {operand.dtype, operand.strides[0], operand.strides[1], operand.strides[2]};
 }
 
 class Attention : public HostCall {
  public:
-  Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) : backward_(node.op == "sdpa_grad") {
+  Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out)
+      : backward_(node.op == "sdpa_grad") {
     const Operand& q = in[backward_ ? 1 : 0];
     const Operand& k = in[backward_ ? 2 : 1];
-    batch_ = q.shape[0], tokens_ = q.shape[1], heads_ = q.shape[2], size_ = q.shape[3], keys_ = k.shape[1], kv_heads_ = k.shape[2];
+    batch_ = q.shape[0], tokens_ = q.shape[1], heads_ = q.shape[2], size_ = q.shape[3], keys_ = k.shape[1],
+    kv_heads_ = k.shape[2];
     causal_ = node.attrs.flag("causal");
     scale_ = static_cast<float>(node.attrs.number("scale"));
-    LS_CHECK(!causal_ || tokens_ == keys_, "causal attention over ", tokens_, " queries and ", keys_, " keys");
+    LS_CHECK(!causal_ || tokens_ == keys_, "causal attention over ", tokens_, " queries and ", keys_,
+             " keys");
     for (size_t i = 0; i < in.size(); ++i)
       if (in[i].shape.size() == 4) in_[i] = heads_of(in[i]);
     for (size_t i = 0; i < out.size(); ++i)
@@ -142,18 +149,20 @@ class Attention : public HostCall {
   size_t workspace(int threads) const override { return static_cast<size_t>(threads) * per_thread() * 4; }
   std::string algorithm() const override {
     std::string prefix = is_half(dtype_) ? str(name(dtype_), " ") : "";
-    return str(prefix, "sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/", kv_heads_, " d=", size_,
-               causal_ ? " causal" : "", " rows=", kRows);
+    return str(prefix, "sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/",
+               kv_heads_, " d=", size_, causal_ ? " causal" : "", " rows=", kRows);
   }
   double flops() const override {
     double pairs = static_cast<double>(tokens_) * static_cast<double>(keys_) * (causal_ ? 0.5 : 1.0);
-    return (backward_ ? 10.0 : 4.0) * static_cast<double>(batch_ * heads_) * pairs * static_cast<double>(size_);
+    return (backward_ ? 10.0 : 4.0) * static_cast<double>(batch_ * heads_) * pairs *
+           static_cast<double>(size_);
   }
   void run(void* const* args, void* workspace, int threads) const override {
     int64_t tasks = batch_ * kv_heads_;
 #pragma omp parallel num_threads(threads) if (tasks > 1)
     {
-      float* scratch = static_cast<float*>(workspace) + static_cast<size_t>(omp_get_thread_num()) * per_thread();
+      float* scratch =
+          static_cast<float*>(workspace) + static_cast<size_t>(omp_get_thread_num()) * per_thread();
 #pragma omp for schedule(static)
       for (int64_t task = 0; task < tasks; ++task)
         backward_ ? backward(args, scratch, task / kv_heads_, task % kv_heads_)
@@ -169,7 +178,8 @@ class Attention : public HostCall {
   // A head that is read, and room for one that is written; `room` moves behind what they took.
   Panel read(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {
     Panel panel = place(heads, base, b, h, tokens, room);
-    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t) widen(dtype_, heads.at(base, b, h, t), panel.at + t * size_, size_);
+    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t)
+      widen(dtype_, heads.at(base, b, h, t), panel.at + t * size_, size_);
     return panel;
   }
   Panel place(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {
@@ -179,7 +189,8 @@ class Attention : public HostCall {
     return panel;
   }
   void write(const Panel& panel, const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens) const {
-    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t) narrow(dtype_, panel.at + t * size_, heads.at(base, b, h, t), size_);
+    for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t)
+      narrow(dtype_, panel.at + t * size_, heads.at(base, b, h, t), size_);
   }
   // Keys that rows [i0, i1) may see.
   int64_t visible(int64_t i1) const { return causal_ ? i1 : keys_; }
@@ -219,11 +230,13 @@ class Attention : public HostCall {
     float* panels = scratch + 2 * kRows * keys_ + 64;
     auto [k, k_token] = read(in_[2], args[2], b, kv, keys_, panels);
     auto [v, v_token] = read(in_[3], args[3], b, kv, keys_, panels);
-    Panel dk = place(out_[1], args[7], b, kv, keys_, panels), dv = place(out_[2], args[8], b, kv, keys_, panels);
+    Panel dk = place(out_[1], args[7], b, kv, keys_, panels),
+          dv = place(out_[2], args[8], b, kv, keys_, panels);
     const float* lse = static_cast<const float*>(args[5]);
     int64_t group = heads_ / kv_heads_;
     float* ds = scratch + kRows * keys_;
-    for (int64_t j = 0; j < keys_; ++j) fill_zero(dk.at + j * dk.token, size_), fill_zero(dv.at + j * dv.token, size_);
+    for (int64_t j = 0; j < keys_; ++j)
+      fill_zero(dk.at + j * dk.token, size_), fill_zero(dv.at + j * dv.token, size_);
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
       float* room = panels;
       auto [grad, grad_token] = read(in_[0], args[0], b, h, tokens_, room);
@@ -262,7 +275,8 @@ class Attention : public HostCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in,
+                                            const std::vector<Operand>& out) {
   return std::make_unique<Attention>(node, in, out);
 }
 

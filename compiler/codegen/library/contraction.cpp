@@ -1,5 +1,5 @@
-// dot and linear on oneDNN's sgemm. bf16 and f16 are widened first (a product of two is exact in f32), summed in f32 and rounded once,
-// after the bias. f64 takes a plain loop with a fixed order.
+// dot and linear on oneDNN's sgemm. bf16 and f16 are widened first (a product of two is exact in f32), summed
+// in f32 and rounded once, after the bias. f64 takes a plain loop with a fixed order.
 #include <omp.h>
 
 #include <algorithm>
@@ -47,7 +47,8 @@ struct Side {
   Role batch, free, contract;
 };
 
-Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract) {
+Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
+             const std::vector<int64_t>& contract) {
   Side side;
   auto add = [&](Role& role, int64_t dim) {
     role.sizes.push_back(operand.shape[static_cast<size_t>(dim)]);
@@ -56,7 +57,8 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const st
   for (int64_t dim : batch) add(side.batch, dim);
   for (int64_t dim : contract) add(side.contract, dim);
   for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
-    if (std::find(batch.begin(), batch.end(), dim) == batch.end() && std::find(contract.begin(), contract.end(), dim) == contract.end())
+    if (std::find(batch.begin(), batch.end(), dim) == batch.end() &&
+        std::find(contract.begin(), contract.end(), dim) == contract.end())
       add(side.free, dim);
   return side;
 }
@@ -70,43 +72,53 @@ std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
   auto r = rows.stride(), c = cols.stride();
   if (!r || !c) return std::nullopt;
   if (*c == 1 || cols.count() == 1) {
-    if (*r >= std::max<int64_t>(1, cols.count()) || rows.count() == 1) return Lie{false, std::max({*r, cols.count(), int64_t{1}})};
+    if (*r >= std::max<int64_t>(1, cols.count()) || rows.count() == 1)
+      return Lie{false, std::max({*r, cols.count(), int64_t{1}})};
   }
   if (*r == 1 || rows.count() == 1) {
-    if (*c >= std::max<int64_t>(1, rows.count()) || cols.count() == 1) return Lie{true, std::max({*c, rows.count(), int64_t{1}})};
+    if (*c >= std::max<int64_t>(1, rows.count()) || cols.count() == 1)
+      return Lie{true, std::max({*c, rows.count(), int64_t{1}})};
   }
   return std::nullopt;
 }
 
 class Contraction : public HostCall {
  public:
-  Contraction(Side a, Side b, bool bias, DType dtype) : a_(std::move(a)), b_(std::move(b)), bias_(bias), dtype_(dtype) {
+  Contraction(Side a, Side b, bool bias, DType dtype)
+      : a_(std::move(a)), b_(std::move(b)), bias_(bias), dtype_(dtype) {
     m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
     lie_a_ = lie_of(a_.free, a_.contract);
     lie_b_ = lie_of(b_.contract, b_.free);
-    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each block packs the other side anew:
-    // 8 blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along the longer side at multiples of 48 (oneDNN's register tile).
+    // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each
+    // block packs the other side anew: 8 blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along
+    // the longer side at multiples of 48 (oneDNN's register tile).
     double work = 2.0 * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
     along_m_ = m_ >= n_;
     int64_t side = along_m_ ? m_ : n_;
-    int64_t wanted = batch_ >= 8 ? 1 : static_cast<int64_t>(std::clamp(std::max(std::min(work / 8e6, 4.0), work / 1.2e9), 1.0, 32.0));
+    int64_t wanted =
+        batch_ >= 8
+            ? 1
+            : static_cast<int64_t>(std::clamp(std::max(std::min(work / 8e6, 4.0), work / 1.2e9), 1.0, 32.0));
     step_ = std::max<int64_t>(48, (side / wanted + 47) / 48 * 48);
     blocks_ = std::max<int64_t>(1, (side + step_ - 1) / step_);
   }
 
   size_t workspace(int threads) const override {
     if (dtype_ == DType::f64) return 0;
-    if (is_half(dtype_)) return static_cast<size_t>(batch_ * (m_ * k_ + k_ * n_) + threads * block_elements()) * 4 + 64;
+    if (is_half(dtype_))
+      return static_cast<size_t>(batch_ * (m_ * k_ + k_ * n_) + threads * block_elements()) * 4 + 64;
     return static_cast<size_t>(((lie_a_ ? 0 : batch_ * m_ * k_) + (lie_b_ ? 0 : batch_ * k_ * n_)) * 4 + 64);
   }
   std::string algorithm() const override {
     if (dtype_ == DType::f64) return "loop f64";
     std::string prefix = is_half(dtype_) ? str(name(dtype_), " as ") : "";
-    return str(prefix, "sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x", step_, along_m_ ? "m" : "n",
-               " chunk=", chunk_k(lie_a_ && lie_a_->transposed), bias_ ? " +bias" : "");
+    return str(prefix, "sgemm m=", m_, " n=", n_, " k=", k_, " batch=", batch_, " blocks=", blocks_, "x",
+               step_, along_m_ ? "m" : "n", " chunk=", chunk_k(lie_a_ && lie_a_->transposed),
+               bias_ ? " +bias" : "");
   }
   double flops() const override {
-    return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
+    return 2.0 * static_cast<double>(batch_) * static_cast<double>(m_) * static_cast<double>(n_) *
+           static_cast<double>(k_);
   }
 
   void run(void* const* args, void* workspace, int threads) const override {
@@ -117,27 +129,34 @@ class Contraction : public HostCall {
     Lie la = lie_a_.value_or(Lie{false, k_}), lb = lie_b_.value_or(Lie{false, n_});
     if (is_half(dtype_)) {
       float *a = pack, *b = a + batch_ * m_ * k_;
-      const Role &a_rows = la.transposed ? sa.contract : sa.free, &a_cols = la.transposed ? sa.free : sa.contract;
-      const Role &b_rows = lb.transposed ? sb.free : sb.contract, &b_cols = lb.transposed ? sb.contract : sb.free;
+      const Role &a_rows = la.transposed ? sa.contract : sa.free,
+                 &a_cols = la.transposed ? sa.free : sa.contract;
+      const Role &b_rows = lb.transposed ? sb.free : sb.contract,
+                 &b_cols = lb.transposed ? sb.contract : sb.free;
       widened(args[0], sa.batch, a_rows, a_cols, a, threads);
       widened(args[1], sb.batch, b_rows, b_cols, b, threads);
       sa.batch = dense_batch(m_ * k_), sb.batch = dense_batch(k_ * n_);
-      return blocks(args, a, sa, {la.transposed, la.transposed ? m_ : k_}, b, sb, {lb.transposed, lb.transposed ? k_ : n_},
-                    b + batch_ * k_ * n_, threads);
+      return blocks(args, a, sa, {la.transposed, la.transposed ? m_ : k_}, b, sb,
+                    {lb.transposed, lb.transposed ? k_ : n_}, b + batch_ * k_ * n_, threads);
     }
     const float* a = static_cast<const float*>(args[0]);
     const float* b = static_cast<const float*>(args[1]);
-    if (!lie_a_) a = packed(a, sa.batch, sa.free, sa.contract, pack), pack += batch_ * m_ * k_, sa.batch = dense_batch(m_ * k_);
+    if (!lie_a_)
+      a = packed(a, sa.batch, sa.free, sa.contract, pack), pack += batch_ * m_ * k_,
+      sa.batch = dense_batch(m_ * k_);
     if (!lie_b_) b = packed(b, sb.batch, sb.contract, sb.free, pack), sb.batch = dense_batch(k_ * n_);
     blocks(args, a, sa, la, b, sb, lb, nullptr, threads);
   }
 
  private:
-  int64_t block_elements() const { return (along_m_ ? std::min(step_, m_) : m_) * (along_m_ ? n_ : std::min(step_, n_)); }
+  int64_t block_elements() const {
+    return (along_m_ ? std::min(step_, m_) : m_) * (along_m_ ? n_ : std::min(step_, n_));
+  }
 
-  // The product of f32 operands, block by block. `scratch`: where a thread keeps a block before it is rounded to halves.
-  void blocks(void* const* args, const float* a, const Side& sa, Lie la, const float* b, const Side& sb, Lie lb, float* scratch,
-              int threads) const {
+  // The product of f32 operands, block by block. `scratch`: where a thread keeps a block before it is rounded
+  // to halves.
+  void blocks(void* const* args, const float* a, const Side& sa, Lie la, const float* b, const Side& sb,
+              Lie lb, float* scratch, int threads) const {
     bool half = is_half(dtype_);
     float* c = half ? nullptr : static_cast<float*>(args[bias_ ? 3 : 2]);
     const float* bias = bias_ && !half ? static_cast<const float*>(args[2]) : nullptr;
@@ -150,24 +169,29 @@ class Contraction : public HostCall {
       (along_m_ ? m0 : n0) = block * step_;
       (along_m_ ? m1 : n1) = std::min((along_m_ ? m_ : n_), (block + 1) * step_);
       int64_t ldc = half ? n1 - n0 : n_;
-      float* block_c = half ? scratch + omp_get_thread_num() * block_elements() : c + batch * m_ * n_ + m0 * n_ + n0;
+      float* block_c =
+          half ? scratch + omp_get_thread_num() * block_elements() : c + batch * m_ * n_ + m0 * n_ + n0;
       if (k_ == 0) {
-        for (int64_t i = 0; i < m1 - m0; ++i) std::memset(block_c + i * ldc, 0, static_cast<size_t>(n1 - n0) * 4);
+        for (int64_t i = 0; i < m1 - m0; ++i)
+          std::memset(block_c + i * ldc, 0, static_cast<size_t>(n1 - n0) * 4);
       } else {
-        // A transposed left side is read by columns: chunks of k keep what is read in the cache (measured 240 -> 286 Gflop/s at k = 4096).
+        // A transposed left side is read by columns: chunks of k keep what is read in the cache (measured 240
+        // -> 286 Gflop/s at k = 4096).
         int64_t chunk = chunk_k(la.transposed);
         for (int64_t k0 = 0; k0 < k_; k0 += chunk) {
           int64_t k1 = std::min(k_, k0 + chunk);
           const float* left = pa + (la.transposed ? m0 + k0 * la.ld : m0 * la.ld + k0);
           const float* right = pb + (lb.transposed ? n0 * lb.ld + k0 : n0 + k0 * lb.ld);
-          sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k1 - k0, left, la.ld, right, lb.ld, k0 ? 1.0f : 0.0f, block_c, ldc);
+          sgemm(la.transposed, lb.transposed, m1 - m0, n1 - n0, k1 - k0, left, la.ld, right, lb.ld,
+                k0 ? 1.0f : 0.0f, block_c, ldc);
         }
       }
       if (bias)
         for (int64_t i = 0; i < m1 - m0; ++i)
           for (int64_t j = n0; j < n1; ++j) block_c[i * ldc + j - n0] += bias[j];
       if (half) {
-        for (int64_t i = 0; bias_ && i < m1 - m0; ++i) add_halves(static_cast<const uint16_t*>(args[2]) + n0, block_c + i * ldc, ldc);
+        for (int64_t i = 0; bias_ && i < m1 - m0; ++i)
+          add_halves(static_cast<const uint16_t*>(args[2]) + n0, block_c + i * ldc, ldc);
         uint16_t* out = static_cast<uint16_t*>(args[bias_ ? 3 : 2]) + batch * m_ * n_ + m0 * n_ + n0;
         for (int64_t i = 0; i < m1 - m0; ++i) narrow(dtype_, block_c + i * ldc, out + i * n_, ldc);
       }
@@ -184,7 +208,8 @@ class Contraction : public HostCall {
     }
   }
   // [batch, rows, cols] as dense f32.
-  void widened(const void* from, const Role& batch, const Role& rows, const Role& cols, float* to, int threads) const {
+  void widened(const void* from, const Role& batch, const Role& rows, const Role& cols, float* to,
+               int threads) const {
     const uint16_t* halves = static_cast<const uint16_t*>(from);
     int64_t nr = rows.count(), nc = cols.count();
     bool dense = nc == 1 || cols.stride() == std::optional<int64_t>(1);
@@ -200,7 +225,8 @@ class Contraction : public HostCall {
   }
   int64_t chunk_k(bool transposed) const { return transposed && k_ >= 1024 ? 256 : std::max<int64_t>(k_, 1); }
   Role dense_batch(int64_t stride) const { return {{batch_}, {stride}}; }
-  const float* packed(const float* from, const Role& batch, const Role& rows, const Role& cols, float* to) const {
+  const float* packed(const float* from, const Role& batch, const Role& rows, const Role& cols,
+                      float* to) const {
     int64_t nr = rows.count(), nc = cols.count();
     for (int64_t i = 0; i < batch_; ++i)
       for (int64_t r = 0; r < nr; ++r) {
@@ -218,8 +244,10 @@ class Contraction : public HostCall {
         for (int64_t n = 0; n < n_; ++n) {
           double sum = 0;
           for (int64_t k = 0; k < k_; ++k) {
-            double x = static_cast<const double*>(args[0])[a_.batch.offset(i) + a_.free.offset(m) + a_.contract.offset(k)];
-            double y = static_cast<const double*>(args[1])[b_.batch.offset(i) + b_.free.offset(n) + b_.contract.offset(k)];
+            double x = static_cast<const double*>(
+                args[0])[a_.batch.offset(i) + a_.free.offset(m) + a_.contract.offset(k)];
+            double y = static_cast<const double*>(
+                args[1])[b_.batch.offset(i) + b_.free.offset(n) + b_.contract.offset(k)];
             sum += x * y;
           }
           if (bias_) sum += static_cast<const double*>(args[2])[n];
@@ -236,14 +264,17 @@ class Contraction : public HostCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
+                                              const std::vector<Operand>& out) {
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
   if (node.op == "linear") {
     int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
-    return std::make_unique<Contraction>(side_of(in[0], {}, {last}), side_of(in[1], {}, {1}), in.size() > 2, in[0].dtype);
+    return std::make_unique<Contraction>(side_of(in[0], {}, {last}), side_of(in[1], {}, {1}), in.size() > 2,
+                                         in[0].dtype);
   }
-  return std::make_unique<Contraction>(side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
-                                       side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract")), false, in[0].dtype);
+  return std::make_unique<Contraction>(
+      side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
+      side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract")), false, in[0].dtype);
 }
 
 }  // namespace lockstep

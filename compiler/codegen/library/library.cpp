@@ -18,7 +18,8 @@ bool is_dense(const Operand& operand) {
 }
 
 bool is_library_op(const std::string& op) {
-  return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" || op == "index_add";
+  return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" ||
+         op == "index_add";
 }
 bool accepts_strides(const std::string& op, size_t index) {
   if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
@@ -26,7 +27,8 @@ bool accepts_strides(const std::string& op, size_t index) {
   return false;
 }
 
-std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                               const std::vector<Operand>& out) {
   if (node.op == "dot" || node.op == "linear") return make_contraction(node, in, out);
   if (node.op == "sdpa" || node.op == "sdpa_grad") return make_attention(node, in, out);
   if (node.op == "embedding_grad" || node.op == "index_add") return make_row_sums(node, in, out);
@@ -58,12 +60,13 @@ std::string library_version() {
   return str("oneDNN ", version->major, ".", version->minor, ".", version->patch, " (", isa, ")");
 }
 
-void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
-           float* c, int64_t ldc) {
+void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+           int64_t ldb, float beta, float* c, int64_t ldc) {
   // The thread count is a property of the calling thread; one thread per block whatever the caller's team is.
   omp_set_num_threads(1);
   auto status = dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', m, n, k, 1.0f, a, lda, b, ldb, beta, c, ldc);
-  LS_CHECK(status == dnnl_success, "dnnl_sgemm(", m, ",", n, ",", k, ") gave status ", static_cast<int>(status));
+  LS_CHECK(status == dnnl_success, "dnnl_sgemm(", m, ",", n, ",", k, ") gave status ",
+           static_cast<int>(status));
 }
 
 }  // namespace lockstep

@@ -1,6 +1,6 @@
-// Library calls: the claimed ops (contractions, attention, row sums by index) as prepared calls {workspace, run}.
-// Work is cut into fixed blocks that are a function of the shapes alone, and each block runs on one thread: no bit depends on the thread
-// count.
+// Library calls: the claimed ops (contractions, attention, row sums by index) as prepared calls {workspace,
+// run}. Work is cut into fixed blocks that are a function of the shapes alone, and each block runs on one
+// thread: no bit depends on the thread count.
 #pragma once
 
 #include <memory>
@@ -24,10 +24,12 @@ bool is_dense(const Operand& operand);
 class LibraryCall {
  public:
   virtual ~LibraryCall() = default;
-  virtual size_t workspace(int threads) const { return static_cast<void>(threads), 0; }  // bytes; its address is 256-byte aligned
+  virtual size_t workspace(int threads) const {
+    return static_cast<void>(threads), 0;
+  }  // bytes; its address is 256-byte aligned
   // args: inputs, then outputs; pointers of the device, read before enqueue returns.
   virtual void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const = 0;
-  virtual std::string algorithm() const = 0;                                             // for the numerics certificate
+  virtual std::string algorithm() const = 0;  // for the numerics certificate
   virtual double flops() const { return 0; }
 };
 
@@ -45,17 +47,21 @@ bool is_library_op(const std::string& op);
 // True when argument `index` (inputs, then outputs) may be strided with a dense last dim.
 bool accepts_strides(const std::string& op, size_t index);
 // InternalError for a node that is no library op.
-std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
+std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                               const std::vector<Operand>& out);
 std::string library_version();  // "oneDNN 2.6.3 (avx512_core)"
 
 // The families behind make_library_call.
-std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
-std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
-std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out);
+std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
+                                              const std::vector<Operand>& out);
+std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in,
+                                            const std::vector<Operand>& out);
+std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in,
+                                           const std::vector<Operand>& out);
 
-// Row-major C[m,n] = A B + beta C on the calling thread (oneDNN's sgemm): A is [m,k], or [k,m] when ta; B is [k,n], or [n,k] when tb; ld*
-// in elements.
-void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb, float beta,
-           float* c, int64_t ldc);
+// Row-major C[m,n] = A B + beta C on the calling thread (oneDNN's sgemm): A is [m,k], or [k,m] when ta; B is
+// [k,n], or [n,k] when tb; ld* in elements.
+void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
+           int64_t ldb, float beta, float* c, int64_t ldc);
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks. bf16 and f16 are added
-// in f32 and rounded once.
+// index_add and embedding_grad: rows added in the order of the indices, columns in fixed blocks. bf16 and f16
+// are added in f32 and rounded once.
 #include <omp.h>
 
 #include <algorithm>
@@ -19,15 +19,19 @@ class RowSums : public HostCall {
   // args[ids], args[rows]: which argument is which; out is [rows, width].
   RowSums(size_t ids, size_t updates, int64_t count, int64_t rows, int64_t width, DType dtype)
       : ids_(ids), updates_(updates), count_(count), rows_(rows), width_(width), dtype_(dtype) {}
-  size_t workspace(int threads) const override { return is_half(dtype_) ? static_cast<size_t>(threads * rows_ * kColumns) * 4 : 0; }
+  size_t workspace(int threads) const override {
+    return is_half(dtype_) ? static_cast<size_t>(threads * rows_ * kColumns) * 4 : 0;
+  }
   std::string algorithm() const override {
-    return str(is_half(dtype_) ? str(name(dtype_), " ") : "", "row sums in order, ", count_, " into ", rows_, "x", width_);
+    return str(is_half(dtype_) ? str(name(dtype_), " ") : "", "row sums in order, ", count_, " into ", rows_,
+               "x", width_);
   }
   void run(void* const* args, void* workspace, int threads) const override {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     for (int64_t i = 0; i < count_; ++i)
       if (ids[i] < 0 || ids[i] >= rows_)
-        throw UserError(str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
+        throw UserError(
+            str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
     std::memset(args[2], 0, static_cast<size_t>(rows_ * width_) * size_of(dtype_));
     int64_t tasks = (width_ + kColumns - 1) / kColumns;
 #pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)
@@ -45,7 +49,8 @@ class RowSums : public HostCall {
         } else {
           for (int64_t c = from; c < to; ++c) {
             int64_t at = ids[i] * width_ + c;
-            set_double(dtype_, args[2], at, get_double(dtype_, args[2], at) + get_double(dtype_, args[updates_], i * width_ + c));
+            set_double(dtype_, args[2], at,
+                       get_double(dtype_, args[2], at) + get_double(dtype_, args[updates_], i * width_ + c));
           }
         }
       }
@@ -63,7 +68,8 @@ class RowSums : public HostCall {
       widen(dtype_, rows + i * width_ + from, row, to - from);
       for (int64_t c = 0; c < to - from; ++c) sums[ids[i] * kColumns + c] += row[c];
     }
-    for (int64_t r = 0; r < rows_; ++r) narrow(dtype_, sums + r * kColumns, out + r * width_ + from, to - from);
+    for (int64_t r = 0; r < rows_; ++r)
+      narrow(dtype_, sums + r * kColumns, out + r * width_ + from, to - from);
   }
 
   size_t ids_, updates_;
@@ -72,12 +78,14 @@ class RowSums : public HostCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out) {
+std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in,
+                                           const std::vector<Operand>& out) {
   for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
   bool embedding = node.op == "embedding_grad";
   size_t ids = embedding ? 1 : 0, updates = embedding ? 0 : 1;
   int64_t rows = out[0].shape[0], count = numel(in[ids].shape);
-  return std::make_unique<RowSums>(ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0, out[0].dtype);
+  return std::make_unique<RowSums>(ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0,
+                                   out[0].dtype);
 }
 
 }  // namespace lockstep

@@ -28,9 +28,11 @@ class DeviceAllocator : public Allocator {
     if (result == CUDA_ERROR_OUT_OF_MEMORY) {
       size_t free = 0, total = 0;
       driver().MemGetInfo(&free, &total);
-      throw UserError(str("out of memory on ", device_, ": asked for ", bytes_text(static_cast<double>(bytes)), " (", bytes, " bytes), ",
-                          size_text(static_cast<int64_t>(free)), " of ", size_text(static_cast<int64_t>(total)),
-                          " are free; use a smaller micro-batch or more ranks, and see in nvidia-smi what else uses the device"));
+      throw UserError(str(
+          "out of memory on ", device_, ": asked for ", bytes_text(static_cast<double>(bytes)), " (", bytes,
+          " bytes), ", size_text(static_cast<int64_t>(free)), " of ", size_text(static_cast<int64_t>(total)),
+          " are free; use a smaller micro-batch or more ranks, and see in nvidia-smi what else uses the "
+          "device"));
     }
     check(result, str("cuMemAlloc of ", bytes, " bytes"));
     // A stream of its own: zeroing is neither captured with, nor held up by, what the caller has enqueued.
@@ -60,9 +62,9 @@ class PinnedAllocator : public Allocator {
     void* data = nullptr;
     const CUresult result = driver().MemHostAlloc(&data, rounded(bytes), CU_MEMHOSTALLOC_PORTABLE);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
-      throw UserError(
-          str("out of host memory: ", bytes_text(static_cast<double>(bytes)), " (", bytes,
-              " bytes) could not be pinned for copies to the GPU; use a smaller micro-batch, or give the job more host memory"));
+      throw UserError(str("out of host memory: ", bytes_text(static_cast<double>(bytes)), " (", bytes,
+                          " bytes) could not be pinned for copies to the GPU; use a smaller micro-batch, or "
+                          "give the job more host memory"));
     check(result, str("cuMemHostAlloc of ", bytes, " bytes"));
     std::memset(data, 0, rounded(bytes));
     return data;
@@ -81,10 +83,11 @@ class LoadedModule : public Module {
   LoadedModule(CUcontext context, const std::string& cubin, const Properties& device) : context_(context) {
     check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
     const CUresult result = driver().ModuleLoadData(&module_, cubin.data());
-    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION || result == CUDA_ERROR_INVALID_IMAGE ||
-        result == CUDA_ERROR_INVALID_PTX)
-      throw UserError(str("the kernels' machine code (", cubin.size(), " bytes) is not for GPU ", device.ordinal, " (", device.name,
-                          ", compute capability ", device.major, ".", device.minor, ", driver ", version_text(device.driver_version),
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION ||
+        result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_INVALID_PTX)
+      throw UserError(str("the kernels' machine code (", cubin.size(), " bytes) is not for GPU ",
+                          device.ordinal, " (", device.name, ", compute capability ", device.major, ".",
+                          device.minor, ", driver ", version_text(device.driver_version),
                           "): run on GPUs of one kind, with a driver at least as new as NVRTC"));
     check(result, "loading kernels");
   }
@@ -121,8 +124,9 @@ class OpenedDevice : public CudaDevice {
 
   std::string kind() const override { return "cuda"; }
   std::string describe() const override {
-    return str(properties_.name, ", compute capability ", properties_.major, ".", properties_.minor, ", ", properties_.multiprocessors,
-               " multiprocessors, driver ", version_text(properties_.driver_version));
+    return str(properties_.name, ", compute capability ", properties_.major, ".", properties_.minor, ", ",
+               properties_.multiprocessors, " multiprocessors, driver ",
+               version_text(properties_.driver_version));
   }
   bool addressable() const override { return false; }
   Allocator& memory() override { return memory_; }
@@ -136,11 +140,13 @@ class OpenedDevice : public CudaDevice {
   std::unique_ptr<Stream> make_stream() override { return make_cuda_stream(context_); }
   void copy(void* to, const void* from, size_t bytes, Stream& stream) override {
     if (to == from || bytes == 0) return;
-    check(driver().MemcpyAsync(device_pointer(to), device_pointer(from), bytes, handle(stream)), str("a copy of ", bytes, " bytes"));
+    check(driver().MemcpyAsync(device_pointer(to), device_pointer(from), bytes, handle(stream)),
+          str("a copy of ", bytes, " bytes"));
   }
   void zero(void* data, size_t bytes, Stream& stream) override {
     if (bytes == 0) return;
-    check(driver().MemsetD8Async(device_pointer(data), 0, bytes, handle(stream)), str("zeroing ", bytes, " bytes"));
+    check(driver().MemsetD8Async(device_pointer(data), 0, bytes, handle(stream)),
+          str("zeroing ", bytes, " bytes"));
   }
   std::unique_ptr<CapturedWork> capture(Stream& stream, const std::function<void()>& enqueue) override {
     return capture_cuda(context_, stream, enqueue);
@@ -173,8 +179,9 @@ std::shared_ptr<CudaDevice> open_new(int ordinal) {
   const int count = device_count();
   if (ordinal < 0 || ordinal >= count)
     throw UserError(str("there is no GPU ", ordinal, ": this process sees ", count,
-                        count == 1 ? " GPU, number 0" : str(" GPUs, numbers 0 to ", count - 1), " (", visible_devices(),
-                        "); start at most ", count, count == 1 ? " rank" : " ranks", " on this machine, or show it more GPUs"));
+                        count == 1 ? " GPU, number 0" : str(" GPUs, numbers 0 to ", count - 1), " (",
+                        visible_devices(), "); start at most ", count, count == 1 ? " rank" : " ranks",
+                        " on this machine, or show it more GPUs"));
   CUdevice device = 0;
   check(cu.DeviceGet(&device, ordinal), "cuDeviceGet");
   Properties out;
@@ -190,8 +197,10 @@ std::shared_ptr<CudaDevice> open_new(int ordinal) {
   out.major = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   out.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   if (out.major < 8)
-    throw UserError(str("GPU ", ordinal, " (", out.name, ") has compute capability ", out.major, ".", out.minor,
-                        "; Lockstep needs 8.0 or higher (bf16 matrix units): use an A100, a GeForce RTX 30 or anything newer, or train "
+    throw UserError(str("GPU ", ordinal, " (", out.name, ") has compute capability ", out.major, ".",
+                        out.minor,
+                        "; Lockstep needs 8.0 or higher (bf16 matrix units): use an A100, a GeForce RTX 30 "
+                        "or anything newer, or train "
                         "with train.device \"cpu\""));
   out.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   out.shared_per_block = attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
@@ -225,12 +234,14 @@ std::shared_ptr<CudaDevice> open_device(int ordinal) {
   return opened[ordinal] = open_new(ordinal);
 }
 
-void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block, unsigned shared_bytes, Stream& stream,
-            void** args, const std::string& what) {
+void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block,
+            unsigned shared_bytes, Stream& stream, void** args, const std::string& what) {
   if (grid_x == 0 || grid_y == 0 || grid_z == 0) return;
   const CUstream native = stream_of(stream);
   LS_CHECK(native, "kernel ", what, " on a stream of another device");
-  check(driver().LaunchKernel(function, grid_x, grid_y, grid_z, block, 1, 1, shared_bytes, native, args, nullptr), what);
+  check(driver().LaunchKernel(function, grid_x, grid_y, grid_z, block, 1, 1, shared_bytes, native, args,
+                              nullptr),
+        what);
 }
 
 }  // namespace lockstep::cuda

@@ -18,7 +18,7 @@ struct Properties {
   int multiprocessors = 0;
   int shared_per_block = 0;  // bytes that a block may ask for (opt-in limit)
   int l2_bytes = 0;
-  int64_t memory = 0;  // bytes
+  int64_t memory = 0;      // bytes
   int driver_version = 0;  // 13000 = 13.0
 };
 
@@ -26,7 +26,8 @@ struct Properties {
 class Module {
  public:
   virtual ~Module() = default;
-  virtual CUfunction function(const std::string& name) const = 0;  // InternalError when there is none; thread-safe
+  virtual CUfunction function(
+      const std::string& name) const = 0;  // InternalError when there is none; thread-safe
 };
 
 class CudaDevice : public Device {
@@ -36,13 +37,14 @@ class CudaDevice : public Device {
   virtual std::shared_ptr<const Module> load(const std::string& cubin) const = 0;
 };
 
-// Opens a device (once per process and ordinal; later calls give the same one). UserError: no driver, no such device (naming how many there
-// are and CUDA_VISIBLE_DEVICES), or a compute capability below 8.0 (naming the device and what is needed).
+// Opens a device (once per process and ordinal; later calls give the same one). UserError: no driver, no such
+// device (naming how many there are and CUDA_VISIBLE_DEVICES), or a compute capability below 8.0 (naming the
+// device and what is needed).
 std::shared_ptr<CudaDevice> open_device(int ordinal);
 
 // Launches a kernel. `args` are pointers to the values of the parameters, as cuLaunchKernel takes them.
-void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block, unsigned shared_bytes, Stream& stream,
-            void** args, const std::string& what);
+void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block,
+            unsigned shared_bytes, Stream& stream, void** args, const std::string& what);
 inline CUstream stream_of(Stream& stream) { return static_cast<CUstream>(stream.native()); }
 
 }  // namespace lockstep::cuda

@@ -18,7 +18,8 @@ namespace lockstep::cuda {
 
 namespace {
 
-// What host work threw. Shared by a stream, its events and the host functions in flight, so that each may go first.
+// What host work threw. Shared by a stream, its events and the host functions in flight, so that each may go
+// first.
 class HostErrors {
  public:
   bool failed() {
@@ -65,8 +66,9 @@ struct Capturing {
 };
 thread_local Capturing* capturing = nullptr;
 
-// Asks until the answer is not "not ready": quickly at first, then at most every 50 microseconds. A kernel that never ends is ended by
-// whoever has its deadline (a communicator's abort), and the answer is then an error.
+// Asks until the answer is not "not ready": quickly at first, then at most every 50 microseconds. A kernel
+// that never ends is ended by whoever has its deadline (a communicator's abort), and the answer is then an
+// error.
 template <class Query>
 void wait_until(Query query, const char* what) {
   const auto start = std::chrono::steady_clock::now();
@@ -89,7 +91,8 @@ std::chrono::seconds deadline() {
 
 class CudaEvent : public Event {
  public:
-  CudaEvent(CUcontext context, std::shared_ptr<HostErrors> errors) : context_(context), errors_(std::move(errors)) {
+  CudaEvent(CUcontext context, std::shared_ptr<HostErrors> errors)
+      : context_(context), errors_(std::move(errors)) {
     check(driver().EventCreate(&event_, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   }
   ~CudaEvent() override {
@@ -120,7 +123,9 @@ class CudaMark : public Mark {
   CudaMark(CUcontext context, CUstream stream, bool captured) : context_(context) {
     check(driver().EventCreate(&event_, CU_EVENT_DEFAULT), "cuEventCreate");
     // Within a graph: a node that records anew at each launch.
-    check(driver().EventRecordWithFlags(event_, stream, captured ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT), "cuEventRecordWithFlags");
+    check(driver().EventRecordWithFlags(event_, stream,
+                                        captured ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
+          "cuEventRecordWithFlags");
   }
   ~CudaMark() override {
     driver().CtxSetCurrent(context_);
@@ -145,7 +150,8 @@ class CudaStream : public Stream {
     check(driver().CtxSetCurrent(context_), "cuCtxSetCurrent");
     check(driver().StreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, 0), "cuStreamCreate");
   }
-  // Work in flight is waited for, because host work may refer to what is released after its stream; not longer than any other wait.
+  // Work in flight is waited for, because host work may refer to what is released after its stream; not
+  // longer than any other wait.
   ~CudaStream() override {
     driver().CtxSetCurrent(context_);
     const auto end = std::chrono::steady_clock::now() + deadline();
@@ -206,7 +212,8 @@ class CudaStream : public Stream {
 
 class CudaGraph : public CapturedWork {
  public:
-  CudaGraph(CUcontext context, CUgraph graph, Capturing captured) : context_(context), captured_(std::move(captured)) {
+  CudaGraph(CUcontext context, CUgraph graph, Capturing captured)
+      : context_(context), captured_(std::move(captured)) {
     size_t count = 0;
     CUresult result = driver().GraphGetNodes(graph, nullptr, &count);
     nodes_ = static_cast<int64_t>(count);
@@ -216,7 +223,8 @@ class CudaGraph : public CapturedWork {
   }
   ~CudaGraph() override {
     driver().CtxSetCurrent(context_);
-    if (!captured_.work.empty()) driver().CtxSynchronize();  // its host functions may still be waiting in a queue
+    if (!captured_.work.empty())
+      driver().CtxSynchronize();  // its host functions may still be waiting in a queue
     driver().GraphExecDestroy(exec_);
   }
   void launch(Stream& stream) override {
@@ -237,7 +245,8 @@ class CudaGraph : public CapturedWork {
 
 std::unique_ptr<Stream> make_cuda_stream(CUcontext context) { return std::make_unique<CudaStream>(context); }
 
-std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream, const std::function<void()>& enqueue) {
+std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream,
+                                           const std::function<void()>& enqueue) {
   const CUstream native = stream_of(stream);
   LS_CHECK(native, "only a CUDA stream can be captured");
   LS_CHECK(!capturing, "a capture within a capture");

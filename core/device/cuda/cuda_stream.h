@@ -9,12 +9,15 @@
 
 namespace lockstep::cuda {
 
-// A non-blocking stream of this context. Host work (run) must not call CUDA; after a work item threw, later host work of the stream does
-// not run, and synchronize() rethrows what it threw. synchronize() returns as soon as the device reports a fault, as the kind of check().
+// A non-blocking stream of this context. Host work (run) must not call CUDA; after a work item threw, later
+// host work of the stream does not run, and synchronize() rethrows what it threw. synchronize() returns as
+// soon as the device reports a fault, as the kind of check().
 std::unique_ptr<Stream> make_cuda_stream(CUcontext context);
 
-// Device::capture. Relaxed mode: libraries may allocate or load modules in `enqueue`. Host work that `enqueue` enqueues runs at each
-// launch, and what it throws is rethrown by synchronize() of the stream of that launch. Rethrows what `enqueue` throws, the capture ended.
-std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream, const std::function<void()>& enqueue);
+// Device::capture. Relaxed mode: libraries may allocate or load modules in `enqueue`. Host work that
+// `enqueue` enqueues runs at each launch, and what it throws is rethrown by synchronize() of the stream of
+// that launch. Rethrows what `enqueue` throws, the capture ended.
+std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream,
+                                           const std::function<void()>& enqueue);
 
 }  // namespace lockstep::cuda

@@ -28,16 +28,19 @@ std::string version_text(int version) { return str(version / 1000, ".", version 
 
 std::string visible_devices() {
   const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
-  return value ? str("CUDA_VISIBLE_DEVICES is \"", value, "\"") : std::string("CUDA_VISIBLE_DEVICES is not set");
+  return value ? str("CUDA_VISIBLE_DEVICES is \"", value, "\"")
+               : std::string("CUDA_VISIBLE_DEVICES is not set");
 }
 
 namespace {
 
-// cuda.h renames entry points by macros (cuMemAlloc is cuMemAlloc_v2), so the name to look up is what the macro expands to.
+// cuda.h renames entry points by macros (cuMemAlloc is cuMemAlloc_v2), so the name to look up is what the
+// macro expands to.
 #define LS_CUDA_TEXT_OF(expanded) #expanded
 #define LS_CUDA_TEXT(name) LS_CUDA_TEXT_OF(name)
 
-constexpr int kOldestDriver = 11040;  // the first one with every entry point of the table (cuGraphInstantiateWithFlags)
+constexpr int kOldestDriver =
+    11040;  // the first one with every entry point of the table (cuGraphInstantiateWithFlags)
 
 struct Opened {
   Driver table;
@@ -50,7 +53,8 @@ std::string result_text(const Driver& table, CUresult result) {
   const char *name = nullptr, *text = nullptr;
   if (table.GetErrorName) table.GetErrorName(result, &name);
   if (table.GetErrorString) table.GetErrorString(result, &text);
-  return str(name ? name : "CUDA error", " (", static_cast<int>(result), ")", text ? ": " : "", text ? text : "");
+  return str(name ? name : "CUDA error", " (", static_cast<int>(result), ")", text ? ": " : "",
+             text ? text : "");
 }
 
 Opened open_driver() {
@@ -59,7 +63,8 @@ Opened open_driver() {
   const SharedLibrary library{name.c_str()};
   if (!library.opened()) {
     out.missing = str("no CUDA driver: ", library.why(), "; ",
-                      given.empty() ? "install the NVIDIA driver" : "LOCKSTEP_CUDA_DRIVER names this file, unset it to use libcuda.so.1",
+                      given.empty() ? "install the NVIDIA driver"
+                                    : "LOCKSTEP_CUDA_DRIVER names this file, unset it to use libcuda.so.1",
                       ", or train with train.device \"cpu\"");
     return out;
   }
@@ -70,7 +75,8 @@ Opened open_driver() {
   if (!table.entry && lacks.empty()) lacks = LS_CUDA_TEXT(cu##entry);
   auto find = [&](const std::string& symbol) {
     void* found = library.find(symbol.c_str());
-    // Newer than the oldest driver that will do, whose entry point of the older name takes the same arguments.
+    // Newer than the oldest driver that will do, whose entry point of the older name takes the same
+    // arguments.
     if (!found && symbol == "cuEventElapsedTime_v2") found = library.find("cuEventElapsedTime");
     return found;
   };
@@ -79,21 +85,24 @@ Opened open_driver() {
   int version = 0;
   if (table.DriverGetVersion) table.DriverGetVersion(&version);
   if (!lacks.empty()) {
-    out.missing = str("the CUDA driver ", name, version ? str(" (version ", version_text(version), ")") : "", " lacks ", lacks,
-                      ": Lockstep needs a driver of version ", version_text(kOldestDriver), " or newer; update the NVIDIA driver");
+    out.missing = str("the CUDA driver ", name, version ? str(" (version ", version_text(version), ")") : "",
+                      " lacks ", lacks, ": Lockstep needs a driver of version ", version_text(kOldestDriver),
+                      " or newer; update the NVIDIA driver");
     return out;
   }
   const CUresult started = table.Init(0);
   if (started == CUDA_SUCCESS) {
     if (table.DeviceGetCount(&out.count) != CUDA_SUCCESS) out.count = 0;
   } else if (started != CUDA_ERROR_NO_DEVICE) {
-    out.missing = str("the CUDA driver ", name, " (version ", version_text(version), ") does not start: ", result_text(table, started),
-                      "; see whether nvidia-smi works here");
+    out.missing =
+        str("the CUDA driver ", name, " (version ", version_text(version),
+            ") does not start: ", result_text(table, started), "; see whether nvidia-smi works here");
     return out;
   }
   if (out.count == 0)
-    out.no_device = str("the CUDA driver (version ", version_text(version), ") finds no device: ", visible_devices(),
-                        "; see what nvidia-smi lists, or train with train.device \"cpu\"");
+    out.no_device =
+        str("the CUDA driver (version ", version_text(version), ") finds no device: ", visible_devices(),
+            "; see what nvidia-smi lists, or train with train.device \"cpu\"");
   return out;
 }
 
@@ -128,8 +137,9 @@ void check(CUresult result, const std::string& what) {
   const std::string text = str("CUDA: ", what, ": ", result_text(opened().table, result));
   switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
-      throw UserError(
-          str(text, "; the device's memory is full: use a smaller micro-batch or more ranks, and see in nvidia-smi what else uses it"));
+      throw UserError(str(text,
+                          "; the device's memory is full: use a smaller micro-batch or more ranks, and see "
+                          "in nvidia-smi what else uses it"));
     case CUDA_ERROR_ILLEGAL_ADDRESS:
     case CUDA_ERROR_LAUNCH_FAILED:
     case CUDA_ERROR_LAUNCH_TIMEOUT:
@@ -147,9 +157,10 @@ void check(CUresult result, const std::string& what) {
     case CUDA_ERROR_MPS_SERVER_NOT_READY:
     case CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case CUDA_ERROR_UNKNOWN:
-      throw PeerError(str(text,
-                          "; the device is lost to this process, which has to start again from its last checkpoint"
-                          " (when it happens again: dmesg shows the driver's Xid, and compute-sanitizer the kernel)"));
+      throw PeerError(
+          str(text,
+              "; the device is lost to this process, which has to start again from its last checkpoint"
+              " (when it happens again: dmesg shows the driver's Xid, and compute-sanitizer the kernel)"));
     default:
       throw InternalError(text);
   }

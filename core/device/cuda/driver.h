@@ -23,16 +23,20 @@ class SharedLibrary {
 
 // Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu".
 struct Driver {
-#define LS_CUDA_DRIVER(X)                                                                                                     \
-  X(Init) X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute) X(DeviceTotalMem)         \
-  X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent) X(CtxSynchronize) X(GetErrorName) X(GetErrorString)   \
-  X(MemAlloc) X(MemFree) X(MemHostAlloc) X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async)                         \
-  X(StreamCreateWithPriority) X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery)                        \
-  X(StreamBeginCapture) X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc)                                           \
-  X(EventCreate) X(EventDestroy) X(EventRecord) X(EventRecordWithFlags) X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                        \
-  X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes)                           \
-  X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) X(LaunchKernel)             \
-  X(OccupancyMaxActiveBlocksPerMultiprocessor)
+#define LS_CUDA_DRIVER(X)                                                                                    \
+  X(Init)                                                                                                    \
+  X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute)                  \
+      X(DeviceTotalMem) X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent)                \
+          X(CtxSynchronize) X(GetErrorName) X(GetErrorString) X(MemAlloc) X(MemFree) X(MemHostAlloc)         \
+              X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async) X(StreamCreateWithPriority)       \
+                  X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery)                    \
+                      X(StreamBeginCapture) X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc)       \
+                          X(EventCreate) X(EventDestroy) X(EventRecord) X(EventRecordWithFlags)              \
+                              X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                          \
+                                  X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy)                \
+                                      X(GraphExecDestroy) X(GraphGetNodes) X(ModuleLoadData) X(ModuleUnload) \
+                                          X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute)       \
+                                              X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor)
 #define LS_CUDA_DECLARE(name) decltype(&::cu##name) name = nullptr;
   LS_CUDA_DRIVER(LS_CUDA_DECLARE)
 #undef LS_CUDA_DECLARE
@@ -46,8 +50,8 @@ int device_count();  // 0 without a driver
 // For messages: "13.0" of 13000; and "CUDA_VISIBLE_DEVICES is "0,1"" or that it is not set.
 std::string version_text(int version);
 std::string visible_devices();
-// Throws for anything but CUDA_SUCCESS. UserError when memory is out; PeerError when the device is lost (a fault in a kernel, a bus error);
-// else InternalError. `what` names the call or the kernel.
+// Throws for anything but CUDA_SUCCESS. UserError when memory is out; PeerError when the device is lost (a
+// fault in a kernel, a bus error); else InternalError. `what` names the call or the kernel.
 void check(CUresult result, const std::string& what);
 
 }  // namespace lockstep::cuda

@@ -1,4 +1,5 @@
-// What of CUDA this machine has: for `trainrun env` and for reports of errors. Opens libraries, makes no context on any device.
+// What of CUDA this machine has: for `trainrun env` and for reports of errors. Opens libraries, makes no
+// context on any device.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Entry points of the driver that the fake one has only by name: each is CUDA_ERROR_NOT_SUPPORTED. Without cuda.h, whose types they lack.
+// Entry points of the driver that the fake one has only by name: each is CUDA_ERROR_NOT_SUPPORTED. Without
+// cuda.h, whose types they lack.
 #define ABSENT(name) \
   extern "C" int name() { return 801; }
 ABSENT(cuDevicePrimaryCtxRelease_v2)

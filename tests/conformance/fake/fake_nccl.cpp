@@ -1,6 +1,6 @@
-// NCCL over the fake driver: ranks are threads of one process. As the real one, it gives ncclInProgress or ncclSuccess while a call is
-// still under way, fills in a split's communicator only while the parent is polled, and refuses one at work: whoever does not poll is
-// found.
+// NCCL over the fake driver: ranks are threads of one process. As the real one, it gives ncclInProgress or
+// ncclSuccess while a call is still under way, fills in a split's communicator only while the parent is
+// polled, and refuses one at work: whoever does not poll is found.
 #include <nccl.h>
 
 #include <algorithm>
@@ -29,8 +29,9 @@ struct Room {  // the ranks of one communicator
   std::mutex mutex;
   std::condition_variable changed;
   std::map<int64_t, Meeting> meetings;
-  std::map<std::pair<int, int>, std::deque<std::pair<const void*, size_t>>> messages;  // sent and not yet received
-  std::map<int64_t, std::map<int, std::pair<int, int>>> wishes;                        // split number: rank -> color, key
+  std::map<std::pair<int, int>, std::deque<std::pair<const void*, size_t>>>
+      messages;                                                  // sent and not yet received
+  std::map<int64_t, std::map<int, std::pair<int, int>>> wishes;  // split number: rank -> color, key
   bool aborted = false;
 };
 std::mutex rooms_mutex;
@@ -72,7 +73,9 @@ DType dtype(ncclDataType_t type) {
                               DType::u64, DType::f16, DType::f32, DType::f64, DType::bf16};
   return all[type];
 }
-ReduceOp op(ncclRedOp_t op) { return op == ncclSum ? ReduceOp::sum : op == ncclMax ? ReduceOp::max : ReduceOp::min; }
+ReduceOp op(ncclRedOp_t op) {
+  return op == ncclSum ? ReduceOp::sum : op == ncclMax ? ReduceOp::max : ReduceOp::min;
+}
 
 void meet(Room& room, int rank, int64_t number, const Collective& what) {
   std::unique_lock lock(room.mutex);
@@ -130,7 +133,8 @@ ncclResult_t submit() {
   if (ops.empty()) return ncclSuccess;
   std::vector<std::pair<Op, int64_t>> numbered;
   for (auto& one : ops) {
-    bool pair = std::holds_alternative<lockstep::Send>(one.what) || std::holds_alternative<lockstep::Recv>(one.what);
+    bool pair =
+        std::holds_alternative<lockstep::Send>(one.what) || std::holds_alternative<lockstep::Recv>(one.what);
     numbered.push_back({one, pair ? -1 : one.comm->next++});
   }
   fake::of(ops[0].stream).push([numbered] { run(numbered); });
@@ -169,7 +173,8 @@ const char* ncclGetErrorString(ncclResult_t result) {
                                      : "fake error";
 }
 const char* ncclGetLastError(ncclComm_t) { return "the fake's last words"; }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;
   *comm = new ncclComm{id.internal, room(id.internal, size), rank, 3};
   return ncclInProgress;
@@ -197,8 +202,12 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   }
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t comm) { return comm->busy() ? ncclInvalidArgument : (comm->at_work = 2, ncclSuccess); }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) { return comm->busy() ? ncclInvalidArgument : (delete comm, ncclSuccess); }
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  return comm->busy() ? ncclInvalidArgument : (comm->at_work = 2, ncclSuccess);
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return comm->busy() ? ncclInvalidArgument : (delete comm, ncclSuccess);
+}
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::lock_guard lock(comm->room->mutex);
   comm->room->aborted = true;
@@ -213,27 +222,35 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 }
 ncclResult_t ncclGroupStart() { return ++depth, ncclSuccess; }
 ncclResult_t ncclGroupEnd() { return --depth ? ncclSuccess : submit(); }
-ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o, ncclComm_t comm, cudaStream_t s) {
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o,
+                           ncclComm_t comm, cudaStream_t s) {
   return add(comm, s, lockstep::AllReduce{in, out, n(count), dtype(t), op(o)});
 }
-ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t t, int root, ncclComm_t comm, cudaStream_t s) {
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t t, int root,
+                           ncclComm_t comm, cudaStream_t s) {
   std::vector<int64_t> counts(comm->room->size);
   counts[root] = n(count);
   return add(comm, s, lockstep::AllGather{in, out, counts, dtype(t)});
 }
-ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o, int root, ncclComm_t comm,
-                        cudaStream_t s) {
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o, int root,
+                        ncclComm_t comm, cudaStream_t s) {
   std::vector<int64_t> counts(comm->room->size);
   counts[root] = n(count);
   return add(comm, s, lockstep::ReduceScatter{in, out, counts, dtype(t), op(o)});
 }
-ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t t, ncclComm_t comm, cudaStream_t s) {
-  return add(comm, s, lockstep::AllGather{in, out, std::vector<int64_t>(comm->room->size, n(count)), dtype(t)});
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t t, ncclComm_t comm,
+                           cudaStream_t s) {
+  return add(comm, s,
+             lockstep::AllGather{in, out, std::vector<int64_t>(comm->room->size, n(count)), dtype(t)});
 }
-ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o, ncclComm_t comm, cudaStream_t s) {
-  return add(comm, s, lockstep::ReduceScatter{in, out, std::vector<int64_t>(comm->room->size, n(count)), dtype(t), op(o)});
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t t, ncclRedOp_t o,
+                               ncclComm_t comm, cudaStream_t s) {
+  return add(
+      comm, s,
+      lockstep::ReduceScatter{in, out, std::vector<int64_t>(comm->room->size, n(count)), dtype(t), op(o)});
 }
-ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t t, int to, ncclComm_t comm, cudaStream_t s) {
+ncclResult_t ncclSend(const void* data, size_t count, ncclDataType_t t, int to, ncclComm_t comm,
+                      cudaStream_t s) {
   return add(comm, s, lockstep::Send{data, n(count), dtype(t), to});
 }
 ncclResult_t ncclRecv(void* data, size_t count, ncclDataType_t t, int from, ncclComm_t comm, cudaStream_t s) {
