@@ -11,5 +11,5 @@
 #include "core/optim/adamw.h"
 #include "core/optim/schedule.h"
 #include "core/optim/sgd.h"
-#include "launcher/worker/program.h"
-#include "launcher/worker/session.h"
+#include "launcher/api/program.h"
+#include "launcher/api/session.h"

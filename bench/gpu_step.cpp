@@ -11,10 +11,10 @@
 #include "core/base/philox.h"
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/world.h"
+#include "launcher/machine/run_device.h"
 #include "launcher/supervise/worker_side.h"
-#include "launcher/worker/build.h"
-#include "launcher/worker/fingerprint.h"
-#include "launcher/worker/run_device.h"
+#include "launcher/trainer/fingerprint.h"
+#include "launcher/trainer/trainer.h"
 
 using namespace lockstep;
 

@@ -9,7 +9,7 @@
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
 #include "compiler/pipeline.h"
-#include "compiler/run/update.h"
+#include "compiler/runtime/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/ir/print.h"

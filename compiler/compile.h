@@ -2,7 +2,7 @@
 // sent to the other ranks.
 #pragma once
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "core/mesh/fingerprint.h"
 #include "core/nn/state.h"
 

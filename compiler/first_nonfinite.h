@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "core/nn/state.h"
 
 namespace lockstep {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "compiler/run/executable.h"
+#include "compiler/runtime/executable.h"
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"
 

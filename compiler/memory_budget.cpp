@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/remat/choices.h"
-#include "compiler/run/certificate.h"
+#include "compiler/runtime/certificate.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/log.h"

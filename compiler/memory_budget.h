@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 
 namespace lockstep {
 

@@ -3,8 +3,8 @@
 #include <map>
 #include <mutex>
 
-#include "compiler/codegen/cpu_reductions.h"
 #include "compiler/codegen/kernel_library.h"
+#include "compiler/codegen/sums/cpu_reductions.h"
 #include "compiler/codegen/target.h"
 
 namespace lockstep {

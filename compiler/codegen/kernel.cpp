@@ -1,9 +1,9 @@
 // Kernels of bodies: normal form, name, plan, text.
 #include "compiler/codegen/kernel.h"
 
-#include "compiler/codegen/cpu/evaluate.h"
 #include "compiler/codegen/cpu/loops.h"
-#include "compiler/codegen/cpu/plan.h"
+#include "compiler/codegen/loops/evaluate.h"
+#include "compiler/codegen/loops/plan.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"

@@ -85,8 +85,8 @@ class Reductions {
   virtual size_t most_sources() const { return SIZE_MAX; }
   virtual size_t most_lefts() const { return SIZE_MAX; }
 
-  // words[8] (int64, see Limbs in compiler/codegen/exact_norm.h) = the exact sum of all non-negative doubles,
-  // normalised, so that words of ranks can be added as integers.
+  // words[8] (int64, see Limbs in compiler/codegen/sums/exact_norm.h) = the exact sum of all non-negative
+  // doubles, normalised, so that words of ranks can be added as integers.
   struct Doubles {
     const double* from = nullptr;
     int64_t count = 0;

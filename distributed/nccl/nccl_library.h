@@ -10,12 +10,13 @@ namespace lockstep {
 
 // Entry points of libnccl.so.2 that Lockstep calls, by their names without "nccl".
 struct Nccl {
-#define LS_NCCL(X)                                                                                          \
-  X(GetVersion)                                                                                             \
-  X(GetUniqueId)                                                                                            \
-  X(GetErrorString) X(GetLastError) X(CommInitRankConfig) X(CommSplit) X(CommFinalize) X(CommDestroy)       \
-      X(CommAbort) X(CommGetAsyncError) X(CommCount) X(CommUserRank) X(GroupStart) X(GroupEnd) X(AllReduce) \
-          X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(Send) X(Recv)
+  // clang-format off
+#define LS_NCCL(X) \
+  X(GetVersion) X(GetUniqueId) X(GetErrorString) X(GetLastError) X(CommInitRankConfig) X(CommSplit) \
+  X(CommFinalize) X(CommDestroy) X(CommAbort) X(CommGetAsyncError) X(CommCount) X(CommUserRank) \
+  X(GroupStart) X(GroupEnd) X(AllReduce) X(Broadcast) X(Reduce) X(AllGather) X(ReduceScatter) X(Send) \
+  X(Recv)
+// clang-format on
 #define LS_NCCL_DECLARE(name) decltype(&::nccl##name) name = nullptr;
   LS_NCCL(LS_NCCL_DECLARE)
 #undef LS_NCCL_DECLARE

@@ -11,7 +11,7 @@
 #include "core/device/cuda/inventory.h"
 #endif
 #include "launcher/cli/commands.h"
-#include "launcher/cli/version.h"
+#include "launcher/version.h"
 
 namespace lockstep::cli {
 

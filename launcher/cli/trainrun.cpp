@@ -13,10 +13,10 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
-#include "launcher/cli/version.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
+#include "launcher/version.h"
 #include "launcher/worker/replay.h"
 #include "launcher/worker/worker.h"
 

@@ -6,7 +6,7 @@
 
 #include "launcher/plan/overlap.h"
 #include "launcher/plan/traffic.h"
-#include "launcher/worker/paper.h"
+#include "launcher/trainer/dry_run.h"
 
 namespace lockstep {
 

@@ -1,7 +1,7 @@
 // From a planned run to its report.
 #include "launcher/plan/report.h"
 
-#include "launcher/worker/hosts.h"
+#include "launcher/machine/hosts.h"
 
 #include <algorithm>
 #include <cctype>

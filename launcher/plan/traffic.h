@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/run/lanes.h"
+#include "compiler/reduce/lanes.h"
 #include "compiler/schedule/gathers.h"
 #include "compiler/schedule/phases.h"
-#include "launcher/plan/roofline.h"
+#include "launcher/machine/roofline.h"
 
 namespace lockstep {
 

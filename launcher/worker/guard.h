@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "core/base/json.h"
 #include "launcher/config/run_config.h"
 
@@ -42,7 +42,7 @@ class StepGuard {
 
   bool passed_over(int64_t step) const {
     return !ranges_.empty() && ranges_.back().second == step;
-  }                                                // the last step
+  }  // the last step
   int64_t passed_over() const { return passed_; }  // steps of the run whose updates do not count
   // Between checkpoints: what decisions depend on, and which steps were passed over.
   Json json() const;

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "core/mesh/array.h"
 
 namespace lockstep {

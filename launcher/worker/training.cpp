@@ -7,10 +7,10 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
-#include "launcher/worker/fingerprint.h"
-#include "launcher/worker/host_check.h"
-#include "launcher/worker/paper.h"
-#include "launcher/worker/run_device.h"
+#include "launcher/machine/run_device.h"
+#include "launcher/trainer/dry_run.h"
+#include "launcher/trainer/fingerprint.h"
+#include "launcher/trainer/host_check.h"
 
 namespace lockstep {
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "compiler/run/step.h"
+#include "compiler/runtime/step.h"
 #include "core/nn/state.h"
 #include "distributed/world.h"
 #include "launcher/config/config.h"
 #include "launcher/supervise/contract.h"
-#include "launcher/worker/build.h"
+#include "launcher/trainer/trainer.h"
 
 namespace lockstep {
 

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
-#include "launcher/worker/run_device.h"
+#include "launcher/machine/run_device.h"
 #include "tests/conformance/far_device.h"
 
 namespace lockstep {

@@ -1,5 +1,5 @@
 // Fuzz target: a sealed file of the kernel cache. What opens is what was sealed; what is not opens never.
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "tests/fuzz/targets.h"
 
 namespace lockstep::fuzz {

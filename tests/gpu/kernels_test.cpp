@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/schedule/fuse.h"
 #include "core/device/cuda/cuda_device.h"
 #include "tests/gpu/kernel_bodies.h"

@@ -9,9 +9,9 @@
 #include <limits>
 #include <random>
 
-#include "compiler/codegen/cpu_reductions.h"
-#include "compiler/codegen/exact_norm.h"
-#include "compiler/codegen/halves.h"
+#include "compiler/codegen/sums/cpu_reductions.h"
+#include "compiler/codegen/sums/exact_norm.h"
+#include "compiler/codegen/sums/halves.h"
 #include "core/base/text.h"
 
 namespace lockstep::cuda {

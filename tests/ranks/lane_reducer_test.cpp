@@ -1,6 +1,6 @@
 // The reduction over lanes on ranks that are threads: the same bits as by definition, whatever the ranks,
 // lanes, threads and rows.
-#include "compiler/run/lane_reducer.h"
+#include "compiler/reduce/lane_reducer.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <cstring>
 #include <map>
 
-#include "compiler/codegen/lane_kernels.h"
+#include "compiler/codegen/sums/lane_kernels.h"
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
 #include "tests/ranks/expect_error.h"

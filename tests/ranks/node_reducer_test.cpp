@@ -1,7 +1,7 @@
 // The exchange host by host: the bits of one rank, whatever the hosts, and fewer bytes between them.
 #include <gtest/gtest.h>
 
-#include "compiler/run/lane_fold.h"
+#include "compiler/reduce/lane_fold.h"
 #include "tests/ranks/reduced_case.h"
 
 namespace lockstep {

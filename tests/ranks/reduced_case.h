@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "compiler/codegen/halves.h"
-#include "compiler/run/gradient_reducer.h"
+#include "compiler/codegen/sums/halves.h"
+#include "compiler/reduce/gradient_reducer.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "distributed/local/local_world.h"

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "compiler/run/gradient_reducer.h"
-#include "compiler/run/round_reducer.h"
+#include "compiler/reduce/gradient_reducer.h"
+#include "compiler/reduce/round_reducer.h"
 #include "tests/ranks/reduced_case.h"
 
 namespace lockstep {

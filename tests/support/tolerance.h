@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "compiler/run/host_tensor.h"
+#include "compiler/reference/host_tensor.h"
 #include "core/base/text.h"
 
 namespace lockstep::testing {

@@ -9,7 +9,7 @@
 #include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/pipeline.h"
-#include "compiler/run/executable.h"
+#include "compiler/runtime/executable.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 

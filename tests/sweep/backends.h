@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compiler/codegen/target.h"
-#include "compiler/run/host_tensor.h"
+#include "compiler/reference/host_tensor.h"
 #include "core/ir/graph.h"
 
 namespace lockstep::sweep {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/run/host_tensor.h"
+#include "compiler/reference/host_tensor.h"
 #include "core/ops/op.h"
 
 namespace lockstep::sweep {

@@ -1,7 +1,7 @@
 // Law three: a row's gradient equals a finite difference in one random direction, in f64.
 #include <gtest/gtest.h>
 
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/cases.h"

@@ -2,7 +2,7 @@
 // sizes, sums of no terms.
 #include <gtest/gtest.h>
 
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 #include "tests/sweep/cases.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "core/mesh/layout.h"
 #include "core/ops/localize.h"

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"

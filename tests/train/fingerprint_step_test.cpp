@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
-#include "launcher/worker/fingerprint.h"
+#include "launcher/trainer/fingerprint.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {

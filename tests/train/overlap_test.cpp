@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/compile.h"
-#include "compiler/run/certificate.h"
+#include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 #include "core/ir/print.h"
 #include "core/ir/walk.h"

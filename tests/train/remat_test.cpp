@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/memory_budget.h"
-#include "compiler/run/certificate.h"
+#include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "tests/support/tiny_run.h"

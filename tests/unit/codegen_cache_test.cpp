@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "tests/support/own_process.h"
 #include "tests/unit/kernel_case.h"
 

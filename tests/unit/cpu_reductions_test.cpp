@@ -1,6 +1,6 @@
 // The CPU's Reductions against plain loops: any size, any number of threads, tables that do not outlive the
 // call.
-#include "compiler/codegen/cpu_reductions.h"
+#include "compiler/codegen/sums/cpu_reductions.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <random>
 
-#include "compiler/codegen/exact_norm.h"
-#include "compiler/codegen/halves.h"
+#include "compiler/codegen/sums/exact_norm.h"
+#include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 #include "core/base/text.h"
 

@@ -1,5 +1,5 @@
 // The exact sum of doubles: against wide integers, in any order, at the ends of the window.
-#include "compiler/codegen/exact_norm.h"
+#include "compiler/codegen/sums/exact_norm.h"
 
 #include <gtest/gtest.h>
 

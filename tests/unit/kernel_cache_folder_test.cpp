@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "core/base/log.h"
 #include "tests/support/own_process.h"
 #include "tests/support/scratch_folder.h"

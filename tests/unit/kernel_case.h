@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/codegen/kernel_library.h"
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/ir/print.h"

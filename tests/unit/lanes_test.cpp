@@ -1,5 +1,5 @@
 // Lanes on paper: ranges, subtrees, and the order of additions, with real float sums.
-#include "compiler/run/lanes.h"
+#include "compiler/reduce/lanes.h"
 
 #include <gtest/gtest.h>
 

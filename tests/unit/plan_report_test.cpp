@@ -2,7 +2,7 @@
 // beside the measured ones.
 #include <gtest/gtest.h>
 
-#include "compiler/run/lane_reducer.h"
+#include "compiler/reduce/lane_reducer.h"
 #include "core/base/error.h"
 #include "launcher/plan/foretold.h"
 #include "launcher/plan/report.h"

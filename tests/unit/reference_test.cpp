@@ -1,5 +1,5 @@
 // The reference evaluator against values worked out by hand.
-#include "compiler/run/reference.h"
+#include "compiler/reference/evaluate.h"
 
 #include <gtest/gtest.h>
 

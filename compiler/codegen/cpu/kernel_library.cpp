@@ -11,7 +11,7 @@
 #include <mutex>
 #include <optional>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/cpu/compiler.h"
 #include "compiler/codegen/cpu/prelude.h"
 #include "core/base/env.h"

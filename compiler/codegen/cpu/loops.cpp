@@ -8,8 +8,8 @@
 #include <set>
 
 #include "compiler/codegen/cpu/prelude.h"
-#include "compiler/codegen/cpu/space.h"
 #include "compiler/codegen/cpu/text.h"
+#include "compiler/codegen/loops/space.h"
 #include "core/base/error.h"
 
 namespace lockstep::cpu {

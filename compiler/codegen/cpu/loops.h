@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "compiler/codegen/cpu/plan.h"
+#include "compiler/codegen/loops/plan.h"
 
 namespace lockstep::cpu {
 

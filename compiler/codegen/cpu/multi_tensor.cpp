@@ -2,10 +2,10 @@
 // the threads.
 #include <algorithm>
 
-#include "compiler/codegen/cpu/plan.h"
 #include "compiler/codegen/cpu/prelude.h"
 #include "compiler/codegen/cpu/text.h"
 #include "compiler/codegen/kernel.h"
+#include "compiler/codegen/loops/plan.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"

@@ -13,12 +13,13 @@ namespace lockstep::cuda {
 
 // Entry points of cuBLASLt by their names without "cublasLt".
 struct CublasLt {
-#define LS_CUBLASLT(X)                                                                                  \
-  X(GetVersion)                                                                                         \
-  X(GetStatusString)                                                                                    \
-  X(Create) X(Matmul) X(MatmulDescInit_internal) X(MatmulDescSetAttribute) X(MatrixLayoutInit_internal) \
-      X(MatrixLayoutSetAttribute) X(MatmulPreferenceInit_internal) X(MatmulPreferenceSetAttribute)      \
-          X(MatmulAlgoGetHeuristic) X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute)
+  // clang-format off
+#define LS_CUBLASLT(X) \
+  X(GetVersion) X(GetStatusString) X(Create) X(Matmul) X(MatmulDescInit_internal) \
+  X(MatmulDescSetAttribute) X(MatrixLayoutInit_internal) X(MatrixLayoutSetAttribute) \
+  X(MatmulPreferenceInit_internal) X(MatmulPreferenceSetAttribute) X(MatmulAlgoGetHeuristic) \
+  X(MatmulAlgoConfigGetAttribute) X(MatmulAlgoCapGetAttribute)
+// clang-format on
 #define LS_CUBLASLT_DECLARE(name) decltype(&::cublasLt##name) name = nullptr;
   LS_CUBLASLT(LS_CUBLASLT_DECLARE)
 #undef LS_CUBLASLT_DECLARE

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/multi_tensor.h"
 #include "compiler/codegen/cuda/nvrtc.h"

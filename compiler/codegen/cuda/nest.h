@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cpu/plan.h"
+#include "compiler/codegen/loops/plan.h"
 
 namespace lockstep::cuda {
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cpu/space.h"
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/nest.h"
 #include "compiler/codegen/cuda/prelude.h"
 #include "compiler/codegen/cuda/statements.h"
+#include "compiler/codegen/loops/space.h"
 #include "core/base/text.h"
 
 namespace lockstep::cuda {

@@ -11,7 +11,7 @@
 #include <sstream>
 #include <thread>
 
-#include "compiler/codegen/cpu/cache.h"
+#include "compiler/codegen/cache/kernel_cache.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -27,11 +27,11 @@ constexpr int kLogLines = 12,
               kSourceLines = 4;  // of the log; of the source before and after the line with the error
 
 struct Nvrtc {
-#define LS_NVRTC(X)                                                                                          \
-  X(Version)                                                                                                 \
-  X(GetErrorString)                                                                                          \
-  X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) \
-      X(GetCUBIN)
+#define LS_NVRTC(X) \
+  X(Version)        \
+  X(GetErrorString) \
+  X(CreateProgram)  \
+  X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) X(GetProgramLog) X(GetCUBINSize) X(GetCUBIN)
 #define LS_NVRTC_DECLARE(name) decltype(&::nvrtc##name) name = nullptr;
   LS_NVRTC(LS_NVRTC_DECLARE)
 #undef LS_NVRTC_DECLARE

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/codegen/cpu/plan.h"
 #include "compiler/codegen/cpu/text.h"
+#include "compiler/codegen/loops/plan.h"
 
 namespace lockstep::cuda {
 

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
+#include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
 // The row loops exist once per instruction set; without contraction each gives the same bits.

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <optional>
 
-#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
+#include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
 namespace lockstep {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compiler/codegen/halves.h"
 #include "compiler/codegen/library/library.h"
+#include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
 namespace lockstep {

@@ -23,20 +23,19 @@ class SharedLibrary {
 
 // Entry points of libcuda.so.1 that Lockstep calls, by the names of the driver API without "cu".
 struct Driver {
-#define LS_CUDA_DRIVER(X)                                                                                    \
-  X(Init)                                                                                                    \
-  X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute)                  \
-      X(DeviceTotalMem) X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent)                \
-          X(CtxSynchronize) X(GetErrorName) X(GetErrorString) X(MemAlloc) X(MemFree) X(MemHostAlloc)         \
-              X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async) X(StreamCreateWithPriority)       \
-                  X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery)                    \
-                      X(StreamBeginCapture) X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc)       \
-                          X(EventCreate) X(EventDestroy) X(EventRecord) X(EventRecordWithFlags)              \
-                              X(EventQuery) X(EventSynchronize) X(EventElapsedTime)                          \
-                                  X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy)                \
-                                      X(GraphExecDestroy) X(GraphGetNodes) X(ModuleLoadData) X(ModuleUnload) \
-                                          X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute)       \
-                                              X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor)
+  // clang-format off
+#define LS_CUDA_DRIVER(X) \
+  X(Init) X(DriverGetVersion) X(DeviceGetCount) X(DeviceGet) X(DeviceGetName) X(DeviceGetAttribute) \
+  X(DeviceTotalMem) X(DevicePrimaryCtxRetain) X(DevicePrimaryCtxRelease) X(CtxSetCurrent) \
+  X(CtxSynchronize) X(GetErrorName) X(GetErrorString) X(MemAlloc) X(MemFree) X(MemHostAlloc) \
+  X(MemFreeHost) X(MemGetInfo) X(MemcpyAsync) X(MemsetD8Async) X(StreamCreateWithPriority) \
+  X(StreamDestroy) X(StreamSynchronize) X(StreamWaitEvent) X(StreamQuery) X(StreamBeginCapture) \
+  X(StreamEndCapture) X(StreamIsCapturing) X(LaunchHostFunc) X(EventCreate) X(EventDestroy) \
+  X(EventRecord) X(EventRecordWithFlags) X(EventQuery) X(EventSynchronize) X(EventElapsedTime) \
+  X(GraphInstantiateWithFlags) X(GraphLaunch) X(GraphDestroy) X(GraphExecDestroy) X(GraphGetNodes) \
+  X(ModuleLoadData) X(ModuleUnload) X(ModuleGetFunction) X(FuncSetAttribute) X(FuncGetAttribute) \
+  X(LaunchKernel) X(OccupancyMaxActiveBlocksPerMultiprocessor)
+// clang-format on
 #define LS_CUDA_DECLARE(name) decltype(&::cu##name) name = nullptr;
   LS_CUDA_DRIVER(LS_CUDA_DECLARE)
 #undef LS_CUDA_DECLARE

@@ -1,0 +1,91 @@
+// What a kernel computes, before it is text: a space of rows and columns, items (values at an index),
+// reductions and stores.
+//
+// Element (r, c) of the space is evaluated for every output and reduction of the body. Views vanish into the
+// indices of what they read. Row reductions run over c, column reductions over r; the order of their sums
+// depends on their own length only (see loops.cpp): it is the same in every kernel that holds them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "compiler/codegen/loops/index.h"
+#include "core/ir/graph.h"
+
+namespace lockstep::cpu {
+
+enum class ItemKind {
+  load,
+  constant,
+  iota,
+  random,
+  pointwise,
+  select,
+  row_number,
+  row_result,
+  column_result
+};
+
+struct Guard {
+  Expr at;
+  int64_t lo = 0, hi = 0;  // holds where lo <= at < hi
+};
+
+inline constexpr int kDear = 12;  // cost from which a value is dear: never computed twice on purpose
+
+// One value at one index; ids of items grow from operands to users.
+struct Item {
+  ItemKind kind = ItemKind::load;
+  DType dtype = DType::f32;
+  Expr index;      // load: element of the input; iota: the number; random: the element; row_number: unused
+  int input = -1;  // load: position among the body's inputs
+  const Node* node = nullptr;  // pointwise, random
+  double value = 0;            // constant
+  int64_t bound = 0;           // row_number: numbers are clamped to [0, bound)
+  std::vector<int> args;       // select: taken where the guards hold, else
+  std::vector<Guard> guards;
+  int reduction = -1;
+  int stage = 0;        // row reductions that must be complete before
+  bool varies = false;  // over the columns
+  int cost = 1;         // about one per vector instruction of arithmetic
+};
+
+struct Reduction {
+  const Node* node = nullptr;
+  bool column = false;
+  int item = -1;  // what is reduced
+  int stage = 0;
+};
+
+enum class Level { element, row, column };
+struct Store {
+  int output = 0;  // position among the body's outputs
+  int item = -1;   // of items (element, row) or combine_items (column)
+  Level level = Level::element;
+  Expr index;
+};
+
+struct Plan {
+  int64_t rows = 1, columns = 1;
+  std::shared_ptr<Indexer> indexer,
+      combine_indexer;  // the second over columns only: after the column reductions
+  std::vector<Item> items, combine_items;
+  std::vector<Reduction> reductions;
+  std::vector<Store> stores;
+  int stages = 1;  // loops over a row; stores and column sums are in the last
+  bool row_reductions = false, column_reductions = false;
+  int irregular = 0;  // loads gathered lane by lane
+  double work = 0;    // total of cost over executions
+  double dear = 0;    // the part of it in items of kDear and more
+};
+
+// The plan, or why there is none (the body does not fit one space).
+struct PlanResult {
+  std::optional<Plan> plan;
+  std::string reason;
+};
+// `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
+PlanResult plan_body(const Graph& body);
+
+}  // namespace lockstep::cpu

@@ -1,0 +1,61 @@
+// PackedRows: gradients of a bucket laid out by the data rank that owns the rows: for each owner, for each
+// tensor, its rows. What goes to one rank is contiguous, so it is sent from where it is.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "compiler/codegen/target.h"
+#include "compiler/reduce/lanes.h"
+#include "core/types/shape.h"
+
+namespace lockstep {
+
+class PackedRows {
+ public:
+  // Shapes have rank >= 1 and rows on dim 0; sizes may be 0. `order`: all data ranks, in the order of their
+  // chunks. `rank`: this one. `dtype`: of the gradients, f32 or bf16.
+  PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order,
+             int rank, DType dtype = DType::f32);
+
+  size_t tensors() const { return tensors_.size(); }
+  int64_t width(size_t tensor) const { return tensors_.at(tensor).width; }  // elements of a row
+  std::pair<int64_t, int64_t> owned_rows(size_t tensor) const;  // {first, count} of dim 0, this rank's
+  int64_t at(size_t tensor) const { return at_.at(tensor); }    // where they begin in the rank's chunk
+  int64_t elements() const { return elements_; }
+  const std::vector<int64_t>& chunks() const { return chunks_; }  // elements, per data rank
+  int64_t chunk(int rank) const { return chunks_[static_cast<size_t>(rank)]; }
+  int64_t chunk() const { return chunk(rank_); }
+  int64_t chunk_at() const { return chunk_at_; }  // this rank's
+  DType dtype() const { return dtype_; }
+  // What packs them in f32, for Reductions::accumulate. One pointer per tensor, null where it has no
+  // elements; InternalError for another number.
+  std::vector<Reductions::Run> runs(const std::vector<const void*>& gradients) const;
+  // Packs them as they are.
+  void pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions,
+            Stream& stream) const;
+
+ private:
+  struct Tensor {
+    int64_t rows = 0, width = 0;
+  };
+  struct Run {       // elements that are contiguous in a tensor and here
+    int64_t at = 0;  // here
+    size_t tensor = 0;
+    int64_t from = 0;  // in the tensor
+    int64_t count = 0;
+  };
+  RowOwners owners_;
+  int rank_;
+  DType dtype_;
+  std::vector<Tensor> tensors_;
+  std::vector<Run> runs_;  // by `at`
+  std::vector<int64_t> chunks_;
+  std::vector<int64_t> at_;  // per tensor
+  int64_t elements_ = 0, chunk_at_ = 0;
+};
+
+// 0 .. count - 1, with `own` at the end.
+std::vector<int> own_last(int count, int own);
+
+}  // namespace lockstep

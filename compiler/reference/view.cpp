@@ -1,0 +1,201 @@
+// Formulas of creation, random, view and index rows: elements made from an index, or found at another one.
+#include "compiler/reference/array.h"
+#include "core/base/philox.h"
+
+namespace lockstep::reference {
+
+namespace {
+
+std::vector<Array> full(const Call& call) {
+  Array out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
+  double value = call.attrs().number("value");
+  out.f.assign(out.f.size(), value);
+  out.i.assign(out.i.size(), out.real()                    ? 0
+                             : out.dtype == DType::boolean ? value != 0
+                                                           : static_cast<int64_t>(value));
+  return {out};
+}
+
+std::vector<Array> iota(const Call& call) {
+  Array out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
+  const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
+  const int64_t stride = row_major_strides(out.shape)[dim], size = out.shape[dim];
+  for (int64_t k = 0; k < out.size(); ++k) {
+    int64_t index = k / stride % size;
+    if (out.real())
+      out.f[static_cast<size_t>(k)] = static_cast<double>(index);
+    else
+      out.i[static_cast<size_t>(k)] = index;
+  }
+  return {out};
+}
+
+uint32_t random_word(const Call& call, const Shape& shape, int64_t k) {
+  int64_t per_sample = shape.empty() ? 1 : numel(Shape(shape.begin() + 1, shape.end()));
+  uint64_t seed = static_cast<uint64_t>(call.in[0].i[0]), step = static_cast<uint64_t>(call.in[1].i[0]);
+  int64_t index = call.in[2].i[0] * per_sample + k;
+  return philox::bits(seed, static_cast<uint64_t>(call.attrs().integer("stream")), step,
+                      static_cast<uint64_t>(index));
+}
+
+std::vector<Array> rng_bits(const Call& call) {
+  Array out = make(DType::u32, call.attrs().list("shape"));
+  for (int64_t k = 0; k < out.size(); ++k) out.i[static_cast<size_t>(k)] = random_word(call, out.shape, k);
+  return {out};
+}
+
+std::vector<Array> rng_uniform(const Call& call) {
+  Array out = make(DType::f32, call.attrs().list("shape"));
+  for (int64_t k = 0; k < out.size(); ++k)
+    out.f[static_cast<size_t>(k)] = philox::uniform(random_word(call, out.shape, k));
+  return {out};
+}
+
+std::vector<Array> reshape(const Call& call) {
+  Array out = call.in[0];
+  const Shape& shape = call.attrs().list("shape");
+  LS_CHECK(numel(shape) == out.size(), "[reshape] ", shape_text(out.dtype, out.shape), " to ",
+           shape_text(out.dtype, shape));
+  out.shape = shape;
+  return {out};
+}
+
+std::vector<Array> permute(const Call& call) { return {permuted(call.in[0], call.attrs().list("order"))}; }
+
+std::vector<Array> broadcast(const Call& call) {
+  const Array& x = call.in[0];
+  const Shape& shape = call.attrs().list("shape");
+  const auto& dims = call.attrs().list("dims");
+  std::vector<int64_t> from = row_major_strides(x.shape), strides(shape.size(), 0);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    size_t to = static_cast<size_t>(dims[d]);
+    LS_CHECK(x.shape[d] == shape[to] || x.shape[d] == 1, "[broadcast] ", shape_text(x.dtype, x.shape), " to ",
+             shape_text(x.dtype, shape));
+    if (x.shape[d] != 1) strides[to] = from[d];
+  }
+  return {gather(x, shape, strides)};
+}
+
+std::vector<Array> slice(const Call& call) {
+  const Array& x = call.in[0];
+  const auto &start = call.attrs().list("start"), &limit = call.attrs().list("limit"),
+             &step = call.attrs().list("step");
+  std::vector<int64_t> from = row_major_strides(x.shape), strides;
+  Shape shape;
+  int64_t offset = 0;
+  for (size_t d = 0; d < x.shape.size(); ++d) {
+    shape.push_back(limit[d] <= start[d] ? 0 : (limit[d] - start[d] + step[d] - 1) / step[d]);
+    strides.push_back(from[d] * step[d]);
+    offset += from[d] * start[d];
+  }
+  return {gather(x, shape, strides, offset)};
+}
+
+// Writes the elements of `part` into `whole` with its first element at `offset` along each dim.
+void place(const Array& part, Array& whole, const std::vector<int64_t>& offset) {
+  std::vector<int64_t> from = row_major_strides(part.shape), to = row_major_strides(whole.shape);
+  for (int64_t k = 0; k < part.size(); ++k) {
+    int64_t at = 0;
+    for (size_t d = 0; d < from.size(); ++d) at += (k / from[d] % part.shape[d] + offset[d]) * to[d];
+    if (part.real())
+      whole.f[static_cast<size_t>(at)] = part.f[static_cast<size_t>(k)];
+    else
+      whole.i[static_cast<size_t>(at)] = part.i[static_cast<size_t>(k)];
+  }
+}
+
+std::vector<Array> pad(const Call& call) {
+  const Array& x = call.in[0];
+  const auto &lo = call.attrs().list("lo"), &hi = call.attrs().list("hi");
+  double value = call.attrs().number("value");
+  Shape shape;
+  for (size_t d = 0; d < x.shape.size(); ++d) shape.push_back(lo[d] + x.shape[d] + hi[d]);
+  Array out = make(x.dtype, shape);
+  out.f.assign(out.f.size(), value);
+  if (!out.real()) out.i.assign(out.i.size(), static_cast<int64_t>(value));
+  place(x, out, lo);
+  return {out};
+}
+
+std::vector<Array> concat(const Call& call) {
+  const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
+  Shape shape = call.in[0].shape;
+  shape[dim] = 0;
+  for (const auto& x : call.in) shape[dim] += x.shape[dim];
+  Array out = make(call.in[0].dtype, shape);
+  std::vector<int64_t> offset(shape.size(), 0);
+  for (const auto& x : call.in) {
+    place(x, out, offset);
+    offset[dim] += x.shape[dim];
+  }
+  return {out};
+}
+
+std::vector<Array> take(const Call& call) {
+  const Array &table = call.in[0], &ids = call.in[1];
+  const int64_t rows = table.shape[0], width = numel(Shape(table.shape.begin() + 1, table.shape.end()));
+  Shape shape = ids.shape;
+  shape.insert(shape.end(), table.shape.begin() + 1, table.shape.end());
+  Array out = make(table.dtype, shape);
+  for (int64_t k = 0; k < ids.size(); ++k) {
+    int64_t id = ids.i[static_cast<size_t>(k)];
+    if (id < 0 || id >= rows)
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
+                          " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
+    auto copy = [&](const auto& from, auto& to) {
+      std::copy_n(from.begin() + id * width, width, to.begin() + k * width);
+    };
+    if (table.real())
+      copy(table.f, out.f);
+    else
+      copy(table.i, out.i);
+  }
+  return {out};
+}
+
+std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) {
+  const int64_t rows = call.attrs().integer("rows");
+  Shape shape{rows};
+  shape.insert(shape.end(), u.shape.begin() + static_cast<std::ptrdiff_t>(ids.shape.size()), u.shape.end());
+  Array out = make(u.dtype, shape);
+  const int64_t width = numel(Shape(shape.begin() + 1, shape.end()));
+  for (int64_t k = 0; k < ids.size(); ++k) {
+    int64_t id = ids.i[static_cast<size_t>(k)];
+    if (id < 0 || id >= rows)
+      throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
+                          " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
+    for (int64_t w = 0; w < width; ++w) {
+      size_t to = static_cast<size_t>(id * width + w), from = static_cast<size_t>(k * width + w);
+      if (u.real())
+        out.f[to] += u.f[from];
+      else
+        out.i[to] = static_cast<int64_t>(static_cast<uint64_t>(out.i[to]) + static_cast<uint64_t>(u.i[from]));
+    }
+  }
+  return {out};
+}
+
+std::vector<Array> index_add(const Call& call) { return add_rows(call, call.in[0], call.in[1]); }
+std::vector<Array> embedding_grad(const Call& call) { return add_rows(call, call.in[1], call.in[0]); }
+
+const FormulaRow kCreation[] = {
+    {"full", full}, {"iota", iota}, {"rng_bits", rng_bits}, {"rng_uniform", rng_uniform}};
+const FormulaRow kView[] = {
+    {"reshape", reshape},
+    {"permute", permute},
+    {"broadcast", broadcast},
+    {"slice", slice},
+    {"pad", pad},
+    {"concat", concat},
+    {"take", take},
+    {"embedding", take},
+    {"index_add", index_add},
+    {"embedding_grad", embedding_grad},
+};
+
+}  // namespace
+
+std::span<const FormulaRow> creation_formulas() { return kCreation; }
+std::span<const FormulaRow> view_formulas() { return kView; }
+
+}  // namespace lockstep::reference

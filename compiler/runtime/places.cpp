@@ -1,0 +1,64 @@
+// Places, first of views, then of the parts of concats.
+#include "compiler/runtime/places.h"
+
+#include "compiler/schedule/strides.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+bool is_reshape(const Node& node) { return node.op == "reshape" && !node.body; }
+
+// A part lies inside of a whole, and so does what it is a reshape of.
+void move_to(const Graph& graph, std::vector<Place>& places, ValueId v, const Place& place) {
+  places[static_cast<size_t>(v)] = place;
+  const Node& node = graph.nodes[static_cast<size_t>(graph[v].producer)];
+  if (!is_reshape(node)) return;
+  auto strides = reshape_strides(graph[v].shape, place.strides, graph[node.inputs[0]].shape);
+  LS_CHECK(strides.has_value(), "reshape into a strided value at ", node.at.text());
+  move_to(graph, places, node.inputs[0], {place.root, place.offset, *strides});
+}
+}  // namespace
+
+std::vector<Place> places_of(const Graph& graph) {
+  std::vector<Place> places(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v)
+    places[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph.values[v].shape)};
+  for (const Node& node : graph.nodes) {
+    const bool reshape = is_reshape(node), slice = node.op == "slice" && node.attrs.flag("alias");
+    if (!reshape && !slice) continue;
+    Place& out = places[static_cast<size_t>(node.outputs[0])];
+    const Place& in = places[static_cast<size_t>(node.inputs[0])];
+    const Value& from = graph[node.inputs[0]];
+    out.root = in.root;
+    out.offset = in.offset;
+    if (reshape) {
+      auto strides = reshape_strides(from.shape, in.strides, graph[node.outputs[0]].shape);
+      LS_CHECK(strides.has_value(), "reshape of a strided value at ", node.at.text());
+      out.strides = *strides;
+    } else {
+      out.strides = in.strides;
+      const auto& start = node.attrs.list("start");
+      for (size_t d = 0; d < start.size(); ++d)
+        out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
+    }
+  }
+  // The last concat first: its parts may be concats.
+  for (size_t n = graph.nodes.size(); n-- > 0;) {
+    const Node& node = graph.nodes[n];
+    if (node.op != "concat" || !node.attrs.flag("alias")) continue;
+    const Place whole = places[static_cast<size_t>(node.outputs[0])];
+    const auto dim = static_cast<size_t>(node.attrs.integer("dim"));
+    int64_t at = 0;
+    for (ValueId part : node.inputs) {
+      move_to(graph, places, part,
+              {whole.root,
+               whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph[part].dtype)),
+               whole.strides});
+      at += graph[part].shape[dim];
+    }
+  }
+  return places;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,29 @@
+// The shapes and types of a plan's gradient buckets.
+#include "compiler/runtime/step_plan.h"
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
+  std::vector<std::vector<Shape>> out;
+  for (const auto& bucket : plan.phases.buckets) {
+    out.emplace_back();
+    for (int output : bucket)
+      out.back().push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+  }
+  return out;
+}
+
+std::vector<DType> bucket_dtypes(const StepPlan& plan) {
+  std::vector<DType> out;
+  for (const auto& bucket : plan.phases.buckets) {
+    out.push_back(plan.body[plan.body.outputs[static_cast<size_t>(bucket.at(0))].value].dtype);
+    for (int output : bucket)
+      LS_CHECK(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].dtype == out.back(),
+               "gradients of two types in one bucket");
+  }
+  return out;
+}
+
+}  // namespace lockstep

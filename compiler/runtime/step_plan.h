@@ -1,0 +1,51 @@
+// StepPlan: what a step is built from. Data only, made by compile().
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/reduce/lanes.h"
+#include "compiler/runtime/executable.h"
+#include "compiler/schedule/phases.h"
+
+namespace lockstep {
+
+// One field of a micro-batch as the step function reads it.
+struct FieldType {
+  std::string name;
+  DType dtype = DType::i32;
+  Shape shape;  // dim 0 counts the sequences of a micro-batch
+};
+
+// What the backward pass computes again to save memory, and what it costs.
+struct Recompute {
+  int64_t values = 0;      // of the forward pass; 0: none
+  double extra_flops = 0;  // of contractions and attention, over those of the step without recomputing; 0.33
+                           // is a whole forward pass
+  int64_t arena = 0;       // bytes, as planned
+  int64_t arena_without = 0;  // bytes without recomputing
+  bool operator==(const Recompute&) const = default;
+};
+
+// What a step is built from: data only, made by compile().
+struct StepPlan {
+  Phases phases;
+  Graph count, seed, body;  // lowered for the backend
+  Recompute recompute;
+  std::shared_ptr<const Graph>
+      plain_body;  // the body without recomputing, which the certificate names; null where it is `body`
+  std::vector<Graph> fragments;
+  std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
+  CompileOptions options;
+  std::vector<FieldType> fields;
+  int64_t micro_batches = 1;  // per step, over all ranks
+  int64_t lanes = 1;
+  LaneOrder order = LaneOrder::contiguous;
+};
+
+// Shapes of the gradients of each bucket: what reducers are made for.
+std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);
+std::vector<DType> bucket_dtypes(const StepPlan& plan);  // of each bucket's gradients, as the body gives them
+
+}  // namespace lockstep

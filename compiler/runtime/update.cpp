@@ -1,0 +1,178 @@
+// Updates by generated multi-tensor kernels, or by the reference evaluator.
+#include "compiler/runtime/update.h"
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "compiler/codegen/target.h"
+#include "compiler/reference/evaluate.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+class ReferenceUpdates : public UpdateBatcher {
+ public:
+  void add(const UpdateCall& call) override {
+    const Graph& graph = *call.graph;
+    if (call.node->op != "convert") {
+      const std::vector<ValueId> gates = update_gates(graph);
+      for (size_t k = 0; k < gates.size(); ++k) {
+        const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
+        if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1))))
+          return;
+      }
+    }
+    std::vector<HostTensor> inputs;
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const Value& value = graph[call.node->inputs[i]];
+      inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
+      std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
+    }
+    auto outputs = evaluate_node(graph, *call.node, inputs);
+    for (size_t o = 0; o < outputs.size(); ++o)
+      std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
+  }
+  void flush(Stream&) override {}
+  bool writes_copies() const override { return false; }
+};
+
+constexpr int64_t kAnySize = 1 << 20;  // of a body's tensors; a multi-tensor kernel takes any
+
+Graph convert_body(DType from, DType to) {
+  Graph body;
+  ValueId x = body.add_input(InputKind::value, "x", from, {kAnySize});
+  body.add_output(OutputKind::value, "y",
+                  body.append("convert", {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
+  return body;
+}
+// The body of an update or convert node; with a copy, an update's first output once more in another dtype.
+Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
+  const DType dtype = graph[node.inputs[0]].dtype;
+  if (node.op == "convert") return convert_body(dtype, graph[node.outputs[0]].dtype);
+  std::vector<DType> gates;
+  for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
+  Graph body = gated_body(multi_tensor_body(node.op, node.attrs, dtype), gates);
+  if (!copy) return body;
+  const ValueId first = body.outputs[0].value;
+  const Shape shape = body[first].shape;
+  body.add_output(OutputKind::value, "copy",
+                  body.append("convert", {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
+  return body;
+}
+
+// All updates of one kind (op and attributes other than the tensor's own weight decay) in one launch.
+class MultiTensorUpdates : public UpdateBatcher {
+ public:
+  MultiTensorUpdates(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
+      : kernels_(std::move(kernels)), target_(target_of(options)), threads_(options.threads) {}
+
+  void add(const UpdateCall& call) override {
+    Kind& kind = kind_of(call);
+    std::vector<void*> scalars, elements;
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      ((*call.graph)[call.node->inputs[i]].shape.empty() ? scalars : elements).push_back(call.inputs[i]);
+    scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
+    // Two optimizers of one kind have scalars of their own.
+    Batch& batch = batches_[{kind.name, scalars}];
+    batch.kernel = kind.kernel;
+    batch.scalars = scalars;
+    batch.table.insert(batch.table.end(), elements.begin(), elements.end());
+    for (void* output : call.outputs) batch.table.push_back(output);
+    if (call.copy) batch.table.push_back(call.copy);
+    batch.numels.push_back(call.count);
+    if (call.node->op != "convert")
+      batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+  }
+  void flush(Stream& stream) override {
+    for (auto& [key, batch] : batches_)
+      batch.kernel->enqueue(batch.table.data(), batch.numels.data(), batch.per_tensor.data(),
+                            static_cast<int64_t>(batch.numels.size()), batch.scalars.data(), stream,
+                            threads_);
+    batches_.clear();
+  }
+  bool writes_copies() const override { return true; }
+
+ private:
+  struct Kind {
+    std::string name;
+    const MultiTensorKernel* kernel = nullptr;
+  };
+  struct Batch {
+    const MultiTensorKernel* kernel = nullptr;
+    std::vector<void*> table, scalars;
+    std::vector<int64_t> numels;
+    std::vector<float> per_tensor;
+  };
+  Kind& kind_of(const UpdateCall& call) {
+    Kind& kind = kinds_[{call.node, call.copy != nullptr}];
+    if (kind.name.empty()) {
+      std::optional<DType> copy;
+      if (call.copy) copy = call.copy_dtype;
+      kind.name = target_.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
+      kind.kernel = &kernels_->find_multi_tensor(kind.name);
+    }
+    return kind;
+  }
+
+  std::shared_ptr<const KernelSet> kernels_;
+  const Target& target_;
+  int threads_;
+  std::map<std::pair<const Node*, bool>, Kind> kinds_;
+  std::map<std::pair<std::string, std::vector<void*>>, Batch> batches_;
+};
+}  // namespace
+
+std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels,
+                                                   const CompileOptions& options) {
+  if (!kernels) return std::make_unique<ReferenceUpdates>();
+  return std::make_unique<MultiTensorUpdates>(std::move(kernels), options);
+}
+
+std::vector<ValueId> update_gates(const Graph& whole) {
+  std::vector<ValueId> out;
+  for (const Node& node : whole.nodes)
+    if (node.op == "norm_of_limbs") out.push_back(node.outputs[0]);
+  for (const auto& output : whole.outputs)
+    if (output.kind == OutputKind::metric && output.name == "loss") out.push_back(output.value);
+  return out;
+}
+
+std::map<std::string, DType> rounded_state(const Phases& phases) {
+  std::map<std::string, DType> out;
+  for (NodeId n : phases.head) {
+    const Node& node = phases.whole.nodes[static_cast<size_t>(n)];
+    if (node.op != "convert") continue;
+    for (const auto& input : phases.whole.inputs)
+      if (input.value == node.inputs[0]) out[input.name] = phases.whole[node.outputs[0]].dtype;
+  }
+  return out;
+}
+
+std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options) {
+  const auto rounded = rounded_state(phases);
+  std::map<std::string, KernelSource> made;
+  auto add = [&](const Node& node, std::optional<DType> copy) {
+    KernelSource source = target_of(options).generate_multi_tensor(body_of(phases.whole, node, copy));
+    made.emplace(source.name, std::move(source));
+  };
+  for (NodeId n : phases.head)
+    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == "convert")
+      add(node, std::nullopt);
+  for (const Node& node : phases.whole.nodes)
+    if (op_row(node.op).kind == OpKind::update) {
+      std::optional<DType> copy;
+      for (const auto& output : phases.whole.outputs)
+        if (output.kind == OutputKind::state && output.value == node.outputs[0])
+          if (auto found = rounded.find(output.name); found != rounded.end()) copy = found->second;
+      add(node, copy);
+    }
+  std::vector<KernelSource> out;
+  for (auto& [name, source] : made) out.push_back(std::move(source));
+  return out;
+}
+
+}  // namespace lockstep

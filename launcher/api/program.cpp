@@ -1,0 +1,56 @@
+// Data, checkpoints and compile() of a user's program.
+#include "launcher/api/program.h"
+
+#include "core/base/error.h"
+#include "distributed/watch/flight_record.h"
+
+namespace lockstep {
+
+TokenFile::TokenFile(const std::string& path, TokenFileOptions options)
+    : options_(std::move(options)),
+      data_({.kind = "tokens",
+             .paths = {path},
+             .dtype = options_.dtype,
+             .order = options_.order,
+             .vocab = options_.vocab,
+             .context = options_.context,
+             .seed = options_.seed}) {}
+
+StepInput TokenFile::at(int64_t i) const {
+  return {i + 1, [this, i](int64_t first, int64_t count, const std::vector<void*>& fields) {
+            data_.fill(i, options_.global_batch, first, count, static_cast<int32_t*>(fields[0]),
+                       static_cast<int32_t*>(fields[1]));
+          }};
+}
+
+Step compile(State& state, const TokenFile::Spec& spec,
+             const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options) {
+  Shape shape{spec.micro_batch, spec.context};
+  return compile(
+      state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+      {spec.global_batch, spec.micro_batch, spec.lanes},
+      [&](const std::vector<Tensor>& batch) { return function(batch[0], batch[1]); }, options);
+}
+
+Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options)
+    : dir_(dir + "/ckpt"), options_(options) {
+  if (options_.every < 1)
+    throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
+}
+
+int64_t Checkpoint::resume(State& state) {
+  enter_pace(Pace::start);
+  state.allocate();
+  if (auto loaded = load_latest(dir_, state.arrays(), state.mesh())) return loaded->step;
+  state.materialize();
+  return 0;
+}
+
+void Checkpoint::save(int64_t done, const State& state) {
+  if (done % options_.every != 0) return;
+  enter_pace(Pace::start);
+  save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
+                  options_.keep);
+}
+
+}  // namespace lockstep

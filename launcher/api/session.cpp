@@ -1,0 +1,109 @@
+// Session: place, mesh, and the way out.
+#include "launcher/api/session.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+
+#include "compiler/pass.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/mesh/together.h"
+#include "distributed/mesh/device_mesh.h"
+#include "distributed/watch/flight_record.h"
+#include "launcher/machine/hosts.h"
+#include "launcher/machine/run_device.h"
+#include "launcher/supervise/worker_side.h"
+#include "launcher/trainer/fingerprint.h"
+
+namespace lockstep {
+
+namespace {
+// A list as JSON or with bare words: [2,-1], ["dp_shard","tp"], [dp_shard,tp].
+std::vector<std::string> words_of(const std::string& argument, std::string text) {
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']')
+    throw UserError(str(argument, ": write a list, as in [2,-1] or [dp_replicate,tp]"));
+  std::vector<std::string> out;
+  for (const auto& part : split(text.substr(1, text.size() - 2), ',')) {
+    std::string word = trim(part);
+    if (word.size() >= 2 && word.front() == '"' && word.back() == '"') word = word.substr(1, word.size() - 2);
+    out.push_back(word);
+  }
+  return out;
+}
+// OMP_NUM_THREADS, which trainrun sets for its ranks, else the machine's cores over the ranks that share
+// them.
+int threads_of(int64_t local_ranks) {
+  const char* given = std::getenv("OMP_NUM_THREADS");
+  const int64_t threads = given ? std::atoll(given) : 0;
+  const int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return static_cast<int>(threads > 0 && threads <= 1024
+                              ? threads
+                              : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+}
+}  // namespace
+
+Session::Session(int argc, char** argv) {
+  std::set_terminate([] { leave_worker(std::current_exception()); });
+  WorkerPlace place = enter_worker(Main::user);
+  local_ranks_ = static_cast<int>(place.local_world_size);
+  Shape shape{-1};
+  std::vector<std::string> names{"dp_replicate"};
+  std::string device = "auto";
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument.rfind("--mesh.shape=", 0) == 0) {
+      shape.clear();
+      for (const auto& word : words_of(argument, argument.substr(13))) {
+        char* end = nullptr;
+        shape.push_back(std::strtoll(word.c_str(), &end, 10));
+        if (word.empty() || *end) throw UserError(str(argument, ": \"", word, "\" is no size"));
+      }
+    } else if (argument.rfind("--mesh.dim_names=", 0) == 0) {
+      names = words_of(argument, argument.substr(17));
+    } else if (argument.rfind("--train.device=", 0) == 0) {
+      device = argument.substr(15);
+    } else {
+      arguments_.push_back(argument);
+    }
+  }
+  world_ = open_world();
+  Group& all = *world_->group();
+  if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part()});
+  live_ = live_mesh(world_, together(all, [&] { return resolve_mesh(shape, names, world_->size()); }));
+  if (all.size() > 1) {
+    const int64_t here = launched_per_node(all, place);
+    join_nodes(live_, *world_, here, data_ranks_per_node(live_.words, here));
+  }
+  const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
+  device_ = &target.device();
+  set_default_target(target);
+  set_default_threads(threads_of(place.local_world_size));
+}
+
+Session::~Session() {
+  if (std::uncaught_exceptions() == 0) world_->finish();
+}
+
+void Session::report(int64_t step, std::initializer_list<std::pair<const char*, float>> values) {
+  // What lies between two reports is a step; what was not a wait for others in it is this rank's own work.
+  if (auto recorder = flight_recorder()) {
+    const double now = static_cast<double>(flight_clock_ns()) * 1e-9, waited = recorder->waited();
+    if (reported_s_ > 0) recorder->worked(std::max(0.0, now - reported_s_ - (waited - waited_s_)), 0);
+    reported_s_ = now;
+    waited_s_ = waited;
+  }
+  enter_pace(Pace::steps);
+  report_step(step);
+  if (rank() != 0) return;
+  std::string line = str("step ", step);
+  for (const auto& [name, value] : values) line += str("  ", name, " ", number_text(value));
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+bool Session::stop_requested() const { return lockstep::stop_requested(); }
+
+}  // namespace lockstep

@@ -1,0 +1,158 @@
+// trainrun generate: text from a checkpoint, one token at a time.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+#include <set>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/format/damage.h"
+#include "compiler/forward.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "launcher/cli/commands.h"
+#include "launcher/config/stored.h"
+#include "launcher/machine/run_device.h"
+#include "launcher/trainer/trainer.h"
+
+namespace lockstep::cli {
+
+namespace {
+// The step folders that a run folder, its ckpt folder or a step folder names, newest first.
+std::vector<std::string> step_folders(const std::string& path) {
+  std::error_code unknown;  // a folder that may not be entered holds none for us
+  if (std::filesystem::exists(path + "/manifest.json", unknown)) return {path};
+  for (const std::string& dir : {path + "/ckpt", path}) {
+    if (!std::filesystem::is_directory(dir, unknown)) continue;
+    std::vector<std::string> out;
+    for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);
+    if (!out.empty()) return out;
+  }
+  throw UserError(
+      str(path, " holds no checkpoint; give a run folder (runs/NAME), a ckpt folder or a step-N folder"));
+}
+
+// A checkpoint's config, and its model with the weights of the checkpoint.
+struct Loaded {
+  Loaded(const std::string& folder, Storage& files, RunConfig of)
+      : config(std::move(of)),
+        state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
+        model(models::model_from(state.root(), model_options(config))) {
+    if (config.data.kind == "tokens" && config.model.vocab > 256)
+      throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ",
+                          config.model.vocab, "); generate prints text for models of bytes"));
+    state.compute_dtype(compute_dtype(config));
+    state.allocate();
+    for (Array* array : state.arrays()) {
+      Array whole = read_tensor(folder, array->fqn, files);
+      if (whole.shape != array->shape || whole.dtype != array->dtype)
+        throw UserError(str(folder, ": ", array->fqn, " is ", shape_text(whole.dtype, whole.shape),
+                            " in the checkpoint and ", shape_text(array->dtype, array->shape),
+                            " in the model of its config"));
+      array->data = whole.data;
+      array->host_wrote();
+    }
+  }
+  RunConfig config;
+  State state;
+  models::Model model;
+};
+
+std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path,
+                                 const std::vector<Override>& overrides) {
+  auto held = hold_checkpoint(folder);  // its run may remove it from here on
+  const std::string manifest = folder + "/manifest.json";
+  RunConfig config = parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides);
+  refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
+  return std::make_unique<Loaded>(folder, *held, std::move(config));
+}
+
+// How often the list is read anew where a run removes checkpoints as fast as they are found.
+constexpr int kLooks = 100;
+
+// The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its
+// run removes before it is open is neither: there is a newer one then.
+std::unique_ptr<Loaded> load(const std::string& path, const std::string& device) {
+  std::vector<Override> overrides;
+  if (!device.empty()) overrides.push_back({"train.device", device});
+  std::set<std::string> told;
+  for (int look = 1;; ++look) {
+    auto folders = step_folders(path);
+    bool vanished = false;
+    for (const auto& folder : folders) try {
+        return load_one(folder, path, overrides);
+      } catch (const VanishedError&) {
+        if (folders.size() == 1 && folder == path) throw;
+        vanished = true;
+      } catch (const DamagedError& error) {
+        if (folder == folders.back() && (!vanished || look == kLooks)) throw;
+        if (told.insert(folder).second)
+          std::cerr << "trainrun: " << folder << " is damaged: " << error.what()
+                    << "\ntrainrun: the next older checkpoint is taken\n";
+      }
+    if (look == kLooks)
+      throw UserError(str(path, ": its run removed every checkpoint before it could be opened, ", kLooks,
+                          " times; raise checkpoint.keep"));
+  }
+}
+
+int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& arguments, int64_t position) {
+  if (arguments.temperature <= 0) return std::max_element(logits, logits + vocab) - logits;
+  std::vector<int64_t> order(static_cast<size_t>(vocab));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logits[a] > logits[b]; });
+  if (arguments.top_k > 0 && arguments.top_k < vocab) order.resize(static_cast<size_t>(arguments.top_k));
+  std::vector<double> weights;
+  for (int64_t id : order)
+    weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / arguments.temperature));
+  double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double at = philox::uniform(philox::bits(static_cast<uint64_t>(arguments.seed), 0, 0,
+                                           static_cast<uint64_t>(position))) *
+              total;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if ((at -= weights[i]) < 0) return order[i];
+  return order.back();
+}
+}  // namespace
+
+int generate(const GenerateArguments& arguments, std::ostream& out) {
+  auto loaded = load(arguments.path, arguments.device);
+  RunConfig& config = loaded->config;
+  int64_t context = config.model.context, vocab = config.model.vocab;
+  FoundTarget found = arguments.device.empty() ? found_target(config.train.device)
+                                               : FoundTarget{run_target(config.train.device, 0, 1), ""};
+  const Target& target = found.target;
+  if (device_choice(config.train.device).kind == "cuda")
+    std::cerr << "trainrun: on " << target.device().describe()
+              << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
+  // The weights are fp32: what was trained in TF32 is read in fp32 where the device has no TF32.
+  if (config.train.precision == "tf32" && target.device().kind() == "cpu") config.train.precision = "fp32";
+  CompileOptions options = compile_options(config, 1, target);
+  Forward forward(
+      loaded->state, {{"ids", DType::i32, {1, context}}},
+      [&](const std::vector<Tensor>& batch) {
+        return convert(loaded->model.logits(batch[0], false), DType::f32);
+      },
+      options);
+  std::vector<int32_t> tokens;
+  for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
+    if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));
+    tokens.push_back(c);
+  }
+  out << arguments.prompt << std::flush;
+  for (int64_t i = 0; i < arguments.tokens; ++i) {
+    // The window is the last `context` tokens; what stands behind the last token is not seen by it.
+    std::vector<int32_t> window(static_cast<size_t>(context), 0);
+    int64_t seen = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
+    std::copy(tokens.end() - seen, tokens.end(), window.begin());
+    const float* logits = static_cast<const float*>(forward.run({window.data()}));
+    int64_t next = choose(logits + (seen - 1) * vocab, vocab, arguments, i);
+    tokens.push_back(static_cast<int32_t>(next));
+    out << static_cast<char>(next) << std::flush;
+  }
+  out << "\n";
+  return kExitOk;
+}
+
+}  // namespace lockstep::cli

@@ -1,0 +1,226 @@
+// From a config to the objects of a run.
+#include "launcher/trainer/trainer.h"
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "compiler/codegen/cache/kernel_cache.h"
+#include "compiler/memory_budget.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+#include "core/optim/adamw.h"
+#include "core/optim/sgd.h"
+#include "launcher/trainer/dry_run.h"
+
+namespace lockstep {
+
+models::ModelOptions model_options(const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  return {m.kind,     m.vocab,  m.context,    m.width, m.depth,  m.heads,
+          m.kv_heads, m.hidden, m.rope_theta, m.eps,   m.dropout};
+}
+
+data::DataOptions data_options(const RunConfig& config) {
+  const DataConfig& d = config.data;
+  return {d.kind,
+          d.paths,
+          d.tokenizer,
+          d.dtype,
+          d.order,
+          d.validation,
+          config.model.vocab,
+          config.model.context,
+          static_cast<uint64_t>(config.train.seed),
+          d.raw,
+          parse_bytes(d.fingerprint).value_or(0),
+          cpu::KernelCache::default_dir() + "/data"};
+}
+
+DType compute_dtype(const RunConfig& config) {
+  return config.train.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
+  CompileOptions options;
+  options.target = &target;
+  options.backend = parse_backend(config.compile.backend);
+  options.fusion = config.compile.fusion;
+  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  options.threads = static_cast<int>(config.compile.threads
+                                         ? config.compile.threads
+                                         : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+  options.memory_budget = parse_memory_budget(config.compile.memory_budget);
+  options.invariant = config.train.numerics == "invariant";
+  options.skip_passes = config.compile.skip_passes;
+  options.precision = config.train.precision;
+  // A plan for a GPU that the config names may be made where there is none.
+  std::string device =
+      device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
+  if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);
+  return options;
+}
+
+namespace {
+Schedule schedule_of(const RunConfig& config) {
+  const OptimConfig& o = config.optim;
+  if (o.schedule.kind == "cosine")
+    return warmup_cosine(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+  if (o.schedule.kind == "linear")
+    return warmup_linear(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+  return constant(o.lr, o.schedule.warmup);
+}
+std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
+  const OptimConfig& o = config.optim;
+  if (o.kind == "sgd")
+    return std::make_unique<Sgd>(state / "optim", SgdOptions{.lr = schedule_of(config),
+                                                             .momentum = o.momentum,
+                                                             .weight_decay = o.weight_decay,
+                                                             .clip = o.clip});
+  return std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = schedule_of(config),
+                                                               .betas = {o.betas[0], o.betas[1]},
+                                                               .eps = o.eps,
+                                                               .weight_decay = o.weight_decay,
+                                                               .clip = o.clip});
+}
+}  // namespace
+
+namespace {
+// Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.
+struct WeightBytes {
+  int64_t weights = 0, gradients = 0;
+};
+WeightBytes whole_weights(const State& state, bool invariant) {
+  const Mesh& mesh = state.mesh().words;
+  const int64_t elsewhere = mesh.size() / mesh.data_size();  // tp splits nearly all of them
+  const bool as_they_are = invariant && lane_order(mesh, state.zero()) == LaneOrder::interleaved;
+  WeightBytes out;
+  for (const auto& spec : state.specs()) {
+    if (spec.role != Role::parameter) continue;
+    out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
+    out.gradients += numel(spec.shape) / elsewhere *
+                     static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
+  }
+  return out;
+}
+
+// The table of the device that the config names, which may be planned for where it is not.
+Roofline roofline_for(const RunConfig& config, const Target& target) {
+  std::string word = roofline_of(target.device());
+  if (device_choice(config.train.device).kind == "cuda" && target.device().kind() == "cpu") word = "h200";
+  if (!word.empty()) return roofline_named(word);
+  Roofline other = roofline_named(target.device().addressable() ? "cpu" : "h200");
+  other.capacity = 0;
+  return other;
+}
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target,
+                 const Roofline* given)
+    : config_(config),
+      state_(state),
+      options_(compile_options(config, local_ranks, target)),
+      model_(models::model_from(state.root(), model_options(config))),
+      optimizer_(optimizer_of(config, state)) {
+  state.zero(static_cast<int>(config.mesh.zero));
+  state.place_by_default(model_.placements);
+  std::vector<PlacementRule> rows;
+  for (const auto& row : config.placements.rows)
+    rows.push_back({row.dim,
+                    row.params,
+                    parse_placement(row.place),
+                    {"placements", static_cast<int>(rows.size()) + 1, ""}});
+  if (!rows.empty()) state.place(std::move(rows));
+  state.compute_dtype(lockstep::compute_dtype(config));
+  options_.reshard_after_forward = config.mesh.reshard_after_forward;
+  const Mesh& mesh = state.mesh().words;
+  const Roofline roofline = given ? *given : roofline_for(config, target);
+  const WeightBytes bytes = whole_weights(state, options_.invariant);
+  options_.bucket_bytes = config.compile.bucket_bytes;
+  const bool several_hosts =
+      mesh.size() > (state.mesh().ranks_per_node ? state.mesh().ranks_per_node : roofline.ranks_per_node);
+  if (!options_.bucket_bytes) {
+    options_.bucket_bytes =
+        bucket_bytes_for(several_hosts ? roofline.across : roofline.inside, bytes.gradients);
+    options_.gather_bytes = gather_bytes_for(options_.bucket_bytes, bytes.weights);
+  }
+  options_.gather = config.mesh.gather == "auto"          ? gather_within(bytes.weights, roofline, target)
+                    : config.mesh.gather == "micro_batch" ? GatherWhen::micro_batch
+                    : config.mesh.gather == "layers"      ? GatherWhen::layers
+                                                          : GatherWhen::step;
+}
+
+// Gathering once saves a gather for each micro-batch beyond the first. It takes the room of whole weights and
+// of their way, or, layer by layer, of the activations of all micro-batches. Little room for weights: always.
+// Else where there is something to save, the first way whose step, planned so, fits on the device; layer by
+// layer only if its activations cost no recomputing that they would not cost in each micro-batch.
+GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, const Target& target) {
+  const LiveMesh& mesh = state_.mesh();
+  if (weights <= int64_t{1} << 30) return GatherWhen::step;
+  if (config_.mesh.zero != 3 || mesh.words.size("dp_shard") < 2 || !roofline.capacity)
+    return GatherWhen::micro_batch;
+  if (micro_batches(config_) <= mesh.words.data_size()) return GatherWhen::micro_batch;
+  auto planned = [&](GatherWhen when) -> std::optional<StepPlan> {
+    options_.gather = when;
+    try {
+      return plan_training(mesh.words);
+    } catch (const UserError&) { return {}; }  // what is wrong any way shows when the step is compiled
+  };
+  const auto each =
+      options_.memory_budget == kRecomputeNothing ? std::nullopt : planned(GatherWhen::micro_batch);
+  for (GatherWhen when : {GatherWhen::step, GatherWhen::layers}) {
+    auto plan = planned(when);
+    if (!plan || (each && plan->recompute.values > each->recompute.values)) continue;
+    const PaperStep step(std::move(*plan), mesh);
+    if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <=
+        roofline.capacity)
+      return when;
+  }
+  return GatherWhen::micro_batch;
+}
+
+std::vector<BatchField> Trainer::fields() const {
+  Shape shape{config_.batch.micro, config_.model.context};
+  return {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}};
+}
+StepFunction Trainer::training_function() const {
+  return [this](const std::vector<Tensor>& batch) {
+    Loss loss = cross_entropy(model_.logits(batch[0], true), batch[1]);
+    optimizer_->update(grad(loss, state_.parameters()));
+    return loss;
+  };
+}
+Step Trainer::compile_training() {
+  return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
+                 training_function(), options_);
+}
+StepPlan Trainer::plan_training(const Mesh& mesh) const {
+  return plan_step(state_, mesh, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
+                   training_function(), options_);
+}
+StepFunction Trainer::evaluation_function() const {
+  return [this](const std::vector<Tensor>& batch) {
+    return cross_entropy(model_.logits(batch[0], false), batch[1]);
+  };
+}
+BatchShape Trainer::evaluation_shape(int64_t sequences) const {
+  int64_t micro = config_.batch.micro;
+  return {(sequences + micro - 1) / micro * micro, micro, 0};
+}
+// An evaluation has other micro-batches, as a rule more of them: layer by layer it would keep what crosses a
+// bucket of all of them.
+CompileOptions Trainer::evaluation_options() const {
+  CompileOptions out = options_;
+  if (out.gather == GatherWhen::layers) out.gather = GatherWhen::micro_batch;
+  return out;
+}
+Step Trainer::compile_evaluation(int64_t sequences) {
+  return compile(state_, fields(), evaluation_shape(sequences), evaluation_function(), evaluation_options());
+}
+StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
+  return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(),
+                   evaluation_options());
+}
+
+}  // namespace lockstep

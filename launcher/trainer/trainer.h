@@ -1,0 +1,59 @@
+// From a config to the objects of a run: options of the compiler and the data, model, optimizer, compiled
+// steps.
+#pragma once
+
+#include <memory>
+
+#include "compiler/codegen/target.h"
+#include "compiler/compile.h"
+#include "core/nn/models.h"
+#include "core/optim/optimizer.h"
+#include "launcher/config/config.h"
+#include "launcher/data/dataset.h"
+#include "launcher/machine/roofline.h"
+
+namespace lockstep {
+
+models::ModelOptions model_options(const RunConfig& config);
+data::DataOptions data_options(const RunConfig& config);
+// What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
+DType compute_dtype(const RunConfig& config);
+// UserError when the device does not have the config's precision. Threads: compile.threads, or this host's
+// cores over its ranks.
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,
+                               const Target& target = cpu_target());
+
+// The model and optimizer of a config, recorded in a state.
+class Trainer {
+ public:
+  // UserError from the model, the optimizer and the placement rules.
+  // `roofline`: of links and memory, for what the planner chooses by them; null: that of the device which the
+  // config names.
+  Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target = cpu_target(),
+          const Roofline* roofline = nullptr);
+  // Collective over the state's mesh; allocates the state.
+  Step compile_training();
+  Step compile_evaluation(
+      int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
+  StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
+  StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
+  const CompileOptions& options() const { return options_; }
+  const models::Model& model() const { return model_; }
+
+ private:
+  GatherWhen gather_within(int64_t weights, const Roofline& roofline,
+                           const Target& target);  // what `auto` means
+  CompileOptions evaluation_options() const;
+  std::vector<BatchField> fields() const;
+  StepFunction training_function() const;
+  StepFunction evaluation_function() const;
+  BatchShape evaluation_shape(int64_t sequences) const;
+
+  const RunConfig& config_;
+  State& state_;
+  CompileOptions options_;
+  models::Model model_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+}  // namespace lockstep
