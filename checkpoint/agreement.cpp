@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-Outcome attempt(const std::function<void()>& work) {
+WorkOutcome attempt(const std::function<void()>& work) {
   try {
     work();
     return {};
@@ -20,9 +20,9 @@ Outcome attempt(const std::function<void()>& work) {
   }
 }
 
-Outcome attempt_save(const std::function<void()>& work) {
+WorkOutcome attempt_save(const std::function<void()>& work) {
   std::string unwritten;
-  Outcome out = attempt([&] {
+  WorkOutcome out = attempt([&] {
     try {
       work();
     } catch (const StorageError& e) {
@@ -30,10 +30,10 @@ Outcome attempt_save(const std::function<void()>& work) {
       unwritten = e.what();
     }
   });
-  return unwritten.empty() ? out : Outcome{Verdict::unwritten, unwritten};
+  return unwritten.empty() ? out : WorkOutcome{Verdict::unwritten, unwritten};
 }
 
-Outcome settle(Group& world, const Outcome& mine) {
+WorkOutcome settle(Group& world, const WorkOutcome& mine) {
   int64_t worst = static_cast<int64_t>(mine.verdict);
   all_reduce(world, {&worst, &worst, 1, DType::i64, ReduceOp::max}, "checkpoint agreement");
   if (worst == 0) return {};
@@ -47,7 +47,7 @@ Outcome settle(Group& world, const Outcome& mine) {
   return {verdict, "an error without a text"};
 }
 
-void raise(const Outcome& outcome) {
+void raise(const WorkOutcome& outcome) {
   switch (outcome.verdict) {
     case Verdict::ok:
       return;

@@ -16,21 +16,21 @@ enum class Verdict : int64_t {
   refused,    // whole, but not for this run or not for this process: the user decides
   failed,     // a defect of ours
 };
-struct Outcome {
+struct WorkOutcome {
   Verdict verdict = Verdict::ok;
   std::string text;
 };
 
 // Runs local work and tells how it ended. No collective belongs inside: a rank that fails would leave the
 // others waiting.
-Outcome attempt(const std::function<void()>& work);
+WorkOutcome attempt(const std::function<void()>& work);
 // The same for work that saves: a failure of the storage is no damage but `unwritten`. A folder that another
 // process holds stays refused.
-Outcome attempt_save(const std::function<void()>& work);
+WorkOutcome attempt_save(const std::function<void()>& work);
 // The worst outcome over the ranks, the same on each: the text of the first rank that has it, which it names
 // unless all say the same. Collective.
-Outcome settle(Group& world, const Outcome& mine);
+WorkOutcome settle(Group& world, const WorkOutcome& mine);
 // Nothing when ok; else DamagedError, NotSaved, UserError or InternalError.
-void raise(const Outcome& outcome);
+void raise(const WorkOutcome& outcome);
 
 }  // namespace lockstep

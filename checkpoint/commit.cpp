@@ -81,7 +81,7 @@ Manifest make_manifest(const SaveInfo& info, const SavePlan& plan, const LiveMes
 
 // Throws what is not ok, saying of which step; for a save, whatever is found wrong on the way is no damage to
 // what is there.
-void raise_of(int64_t step, Outcome outcome) {
+void raise_of(int64_t step, WorkOutcome outcome) {
   if (outcome.verdict == Verdict::ok) return;
   if (outcome.verdict == Verdict::damaged) outcome.verdict = Verdict::refused;
   if (outcome.verdict == Verdict::unwritten)
@@ -92,14 +92,14 @@ void raise_of(int64_t step, Outcome outcome) {
 
 // Work of rank 0 alone, in which all ranks share success or failure.
 void on_lead(Group& world, int64_t step, const std::function<void()>& work) {
-  raise_of(step, settle(world, world.rank() == 0 ? attempt_save(work) : Outcome{}));
+  raise_of(step, settle(world, world.rank() == 0 ? attempt_save(work) : WorkOutcome{}));
 }
 
 // Is step-N there, whole, with these bits? Every rank verifies its share of the chunks.
 bool already_saved(Storage& storage, const std::string& path, const std::string& hash, Group& world,
                    int64_t& bytes) {
   std::string text;
-  Outcome found;
+  WorkOutcome found;
   if (world.rank() == 0)
     found = attempt([&] {
       if (!storage.exists(path)) return;
@@ -116,7 +116,8 @@ bool already_saved(Storage& storage, const std::string& path, const std::string&
   if (text.empty()) return false;
   Manifest manifest = parse_manifest(text, path + "/" + kManifestName);
   auto problems = verify_chunks(storage, path, manifest, world.rank(), world.size());
-  Outcome whole = settle(world, problems.empty() ? Outcome{} : Outcome{Verdict::damaged, problems[0]});
+  WorkOutcome whole =
+      settle(world, problems.empty() ? WorkOutcome{} : WorkOutcome{Verdict::damaged, problems[0]});
   if (whole.verdict != Verdict::ok) {
     if (world.rank() == 0) logs::warn(str(whole.text, "; the checkpoint is replaced"));
     return false;
@@ -205,7 +206,7 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
   ShardReceipt receipt;  // 1, 2
   std::map<std::string, std::string> metadata = {
       {"format", "pt"}, {"producer", kProducer}, {"step", str(info.step)}, {"rank", str(mesh.rank)}};
-  Outcome written = attempt_save([&] {
+  WorkOutcome written = attempt_save([&] {
     receipt =
         write_shard(storage, temporary + "/" + shard_name(mesh.rank), plan, mesh.rank, arrays, metadata);
   });
@@ -221,7 +222,7 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
                      temporary + "/" + kManifestName);  // nothing is committed that a reader would refuse
       commit_folder(storage, dir, name, text);
     })
-                   : Outcome{};
+                   : WorkOutcome{};
     written = settle(world, written);
   }
   if (written.verdict != Verdict::ok) {

@@ -28,27 +28,28 @@ void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& 
 }
 
 // The outcome is the same on all ranks; `out` is filled when it is ok.
-Outcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
-                 Storage& storage, LoadedInfo& out) {
+WorkOutcome try_load(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+                     Storage& storage, LoadedInfo& out) {
   Group& world = *mesh.world;
   const std::string manifest_path = step_dir + "/" + kManifestName;
   std::string text;
-  Outcome read = settle(
-      world, world.rank() == 0 ? attempt([&] { text = load_manifest_text(storage, step_dir); }) : Outcome{});
+  WorkOutcome read =
+      settle(world, world.rank() == 0 ? attempt([&] { text = load_manifest_text(storage, step_dir); })
+                                      : WorkOutcome{});
   if (read.verdict != Verdict::ok) return read;
   text = broadcast_text(world,
                         text);  // one manifest for all, also where a file system shows a rank an older one
   Manifest manifest;
-  Outcome loaded = settle(world, attempt([&] {
-                            manifest = read_manifest_text(text, step_dir);
-                            check_fit(manifest, step_dir, arrays);
-                            if (world.rank() == 0) {
-                              warn_strays(storage, step_dir, manifest);
-                              for (const auto& file : manifest.files)
-                                open_shard(storage, step_dir, file, manifest);
-                            }
-                            read_arrays(storage, step_dir, manifest, arrays);
-                          }));
+  WorkOutcome loaded = settle(world, attempt([&] {
+                                manifest = read_manifest_text(text, step_dir);
+                                check_fit(manifest, step_dir, arrays);
+                                if (world.rank() == 0) {
+                                  warn_strays(storage, step_dir, manifest);
+                                  for (const auto& file : manifest.files)
+                                    open_shard(storage, step_dir, file, manifest);
+                                }
+                                read_arrays(storage, step_dir, manifest, arrays);
+                              }));
   if (loaded.verdict != Verdict::ok) return loaded;
   std::string hash = state_hash({arrays.begin(), arrays.end()}, mesh);
   if (hash != manifest.state_hash)
@@ -68,7 +69,7 @@ std::string nonfinite_text(const std::string& step_dir, const std::vector<Array*
 // What rank 0 finds in the folder, the same on all ranks: paths newest first.
 std::vector<std::string> candidates(const std::string& dir, Group& world, Storage& storage) {
   Json paths = Json::array();
-  raise(settle(world, world.rank() != 0 ? Outcome{} : attempt([&] {
+  raise(settle(world, world.rank() != 0 ? WorkOutcome{} : attempt([&] {
                  auto folders = scan(storage, dir);
                  for (const auto& folder : folders) paths.push_back(folder.path);
                  if (folders.empty()) return;
@@ -101,7 +102,7 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
   std::vector<std::string> reasons;
   for (const auto& path : paths) {
     LoadedInfo out;
-    Outcome tried = try_load(path, arrays, mesh, storage, out);
+    WorkOutcome tried = try_load(path, arrays, mesh, storage, out);
     if (tried.verdict == Verdict::ok)
       if (std::string bad = nonfinite_text(path, arrays, mesh); !bad.empty()) tried = {Verdict::damaged, bad};
     if (tried.verdict == Verdict::ok) {

@@ -9,7 +9,7 @@
 
 namespace lockstep {
 
-struct Target {
+struct ChunkTarget {
   size_t array = 0;  // index into the arrays
   size_t piece = 0;  // index into its pieces
 };
@@ -18,7 +18,7 @@ struct Target {
 struct PlannedRead {
   const TensorRecord* tensor = nullptr;
   const Chunk* chunk = nullptr;
-  std::vector<Target> targets;  // pieces that share elements with the chunk
+  std::vector<ChunkTarget> targets;  // pieces that share elements with the chunk
 };
 
 // The reads of the rank that holds `arrays`, ordered by file and offset. Arrays that the manifest does not

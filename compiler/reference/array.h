@@ -15,7 +15,7 @@ namespace lockstep::reference {
 
 // `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits); the
 // other one is empty.
-struct Array {
+struct DenseArray {
   DType dtype = DType::f64;
   Shape shape;
   std::vector<double> f;
@@ -27,9 +27,9 @@ struct Array {
   }
 };
 
-Array make(DType dtype, Shape shape);  // zeros
-Array load(const HostTensor& tensor);
-HostTensor store(const Array& array,
+DenseArray make(DType dtype, Shape shape);  // zeros
+DenseArray load(const HostTensor& tensor);
+HostTensor store(const DenseArray& array,
                  DType dtype);  // rounds; `dtype` is the array's own, or f64 for a float array
 
 // Dtype of statistics (means, log-sum-exp, losses) of a tensor of this dtype: f32 at least, f64 for f64.
@@ -48,10 +48,10 @@ inline Rows rows_of(const Shape& shape) {
 
 struct Call {
   const Node& node;
-  const std::vector<Array>& in;
+  const std::vector<DenseArray>& in;
   const Attrs& attrs() const { return node.attrs; }
 };
-using Formula = std::vector<Array> (*)(const Call&);
+using Formula = std::vector<DenseArray> (*)(const Call&);
 struct FormulaRow {
   std::string_view op;
   Formula formula;
@@ -68,13 +68,14 @@ std::span<const FormulaRow> update_formulas();     // update, norm and clip, lan
 
 // The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
 // `shape`.
-Array gather(const Array& in, const Shape& shape, const std::vector<int64_t>& strides, int64_t offset = 0);
+DenseArray gather(const DenseArray& in, const Shape& shape, const std::vector<int64_t>& strides,
+                  int64_t offset = 0);
 // Dims of `in` in this order, dense.
-Array permuted(const Array& in, const std::vector<int64_t>& order);
+DenseArray permuted(const DenseArray& in, const std::vector<int64_t>& order);
 
 // Applies `write` to the vector that holds the elements: f or i.
 template <class F>
-void with_elements(Array& array, F&& write) {
+void with_elements(DenseArray& array, F&& write) {
   if (array.real())
     write(array.f);
   else

@@ -9,11 +9,11 @@ namespace {
 
 // x [batch, tokens, heads, head_dim]: pairs (i, i + head_dim / 2) turn by token * theta^(-2 i / head_dim);
 // `inverse` turns back.
-std::vector<Array> rope(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> rope(const Call& call) {
+  const DenseArray& x = call.in[0];
   const double theta = call.attrs().number("theta"), side = call.attrs().flag("inverse") ? -1 : 1;
   const int64_t tokens = x.dim(1), heads = x.dim(2), width = x.dim(3), half = width / 2;
-  Array out = make(x.dtype, x.shape);
+  DenseArray out = make(x.dtype, x.shape);
   for (int64_t row = 0; row < x.dim(0) * tokens * heads; ++row) {
     const double token = static_cast<double>(row / heads % tokens);
     for (int64_t i = 0; i < half; ++i) {
@@ -31,7 +31,7 @@ std::vector<Array> rope(const Call& call) {
 // q [B,T,H,D], k and v [B,S,Hk,D]: head h reads key head h / (H / Hk). Causal: query i sees keys up to i + S
 // - T.
 struct Attention {
-  const Array &q, &k, &v;
+  const DenseArray &q, &k, &v;
   const double scale;
   const bool causal;
   const int64_t batch, queries, keys, heads, key_heads, width;
@@ -68,10 +68,10 @@ struct Attention {
   }
 };
 
-std::vector<Array> sdpa(const Call& call) {
+std::vector<DenseArray> sdpa(const Call& call) {
   const Attention at(call, 0);
-  Array out = make(at.q.dtype, at.q.shape),
-        lse = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries});
+  DenseArray out = make(at.q.dtype, at.q.shape),
+             lse = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries});
   std::vector<double> scores(static_cast<size_t>(at.keys));
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t seen = at.seen(t);
@@ -92,11 +92,11 @@ std::vector<Array> sdpa(const Call& call) {
 
 // sdpa_grad(do, q, k, v, o, lse). With p = exp(score - lse) and ds = p (do.v - do.o):  dq = scale ds k, dk =
 // scale ds q, dv = p do.
-std::vector<Array> sdpa_grad(const Call& call) {
+std::vector<DenseArray> sdpa_grad(const Call& call) {
   const Attention at(call, 1);
-  const Array &go = call.in[0], &out = call.in[4], &lse = call.in[5];
-  Array dq = make(at.q.dtype, at.q.shape), dk = make(at.k.dtype, at.k.shape),
-        dv = make(at.v.dtype, at.v.shape);
+  const DenseArray &go = call.in[0], &out = call.in[4], &lse = call.in[5];
+  DenseArray dq = make(at.q.dtype, at.q.shape), dk = make(at.k.dtype, at.k.shape),
+             dv = make(at.v.dtype, at.v.shape);
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t row = at.query_at(b, t, h);
     const double log_sum = lse.f[static_cast<size_t>((b * at.heads + h) * at.queries + t)];

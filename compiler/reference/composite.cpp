@@ -12,25 +12,25 @@ namespace {
 constexpr double kRootTwoOverPi = 0.79788456080286535588, kCubic = 0.044715;
 constexpr double kInverseRootTwo = 0.70710678118654752440, kInverseRootTwoPi = 0.39894228040143267794;
 
-Array like(const Array& x) { return make(x.dtype, x.shape); }
+DenseArray like(const DenseArray& x) { return make(x.dtype, x.shape); }
 Shape without_last(const Shape& shape) { return Shape(shape.begin(), shape.end() - 1); }
 
 template <class F>
-std::vector<Array> each(const Array& x, F&& f) {
-  Array out = like(x);
+std::vector<DenseArray> each(const DenseArray& x, F&& f) {
+  DenseArray out = like(x);
   for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = f(x.f[k]);
   return {out};
 }
 template <class F>
-std::vector<Array> each(const Array& a, const Array& b, F&& f) {
-  Array out = like(a);
+std::vector<DenseArray> each(const DenseArray& a, const DenseArray& b, F&& f) {
+  DenseArray out = like(a);
   for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = f(a.f[k], b.f[k]);
   return {out};
 }
 
-std::vector<Array> softmax(const Call& call) {
-  const Array& x = call.in[0];
-  Array out = like(x);
+std::vector<DenseArray> softmax(const Call& call) {
+  const DenseArray& x = call.in[0];
+  DenseArray out = like(x);
   auto [rows, columns] = rows_of(x.shape);
   for (int64_t r = 0; r < rows; ++r) {
     const double* from = x.f.data() + r * columns;
@@ -58,29 +58,29 @@ bool tanh_form(const Call& call) {
   return form == "tanh";
 }
 
-std::vector<Array> gelu(const Call& call) {
+std::vector<DenseArray> gelu(const Call& call) {
   return tanh_form(call) ? each(call.in[0], gelu_tanh) : each(call.in[0], gelu_erf);
 }
-std::vector<Array> gelu_grad(const Call& call) {
+std::vector<DenseArray> gelu_grad(const Call& call) {
   bool tanh = tanh_form(call);
   return each(call.in[0], call.in[1],
               [&](double dy, double x) { return dy * (tanh ? gelu_tanh_slope(x) : gelu_erf_slope(x)); });
 }
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-std::vector<Array> silu(const Call& call) {
+std::vector<DenseArray> silu(const Call& call) {
   return each(call.in[0], [](double x) { return x * logistic(x); });
 }
-std::vector<Array> silu_grad(const Call& call) {
+std::vector<DenseArray> silu_grad(const Call& call) {
   return each(call.in[0], call.in[1],
               [](double dy, double x) { return dy * logistic(x) * (1 + x * (1 - logistic(x))); });
 }
 
 // layer_norm(x, w, b) -> (y, mean, rstd): biased variance, eps under the root.
-std::vector<Array> layer_norm(const Call& call) {
-  const Array &x = call.in[0], &w = call.in[1], &b = call.in[2];
+std::vector<DenseArray> layer_norm(const Call& call) {
+  const DenseArray &x = call.in[0], &w = call.in[1], &b = call.in[2];
   const double eps = call.attrs().number("eps");
   auto [rows, columns] = rows_of(x.shape);
-  Array y = like(x), mean = make(statistics_dtype(x.dtype), without_last(x.shape)), rstd = mean;
+  DenseArray y = like(x), mean = make(statistics_dtype(x.dtype), without_last(x.shape)), rstd = mean;
   for (int64_t r = 0; r < rows; ++r) {
     const double* from = x.f.data() + r * columns;
     double total = 0, squares = 0;
@@ -99,10 +99,10 @@ std::vector<Array> layer_norm(const Call& call) {
 
 // With xhat = (x - mean) rstd and g = dy w:  dx = rstd (g - mean(g) - xhat mean(g xhat)), without the mean(g)
 // term when not `centred`.
-std::vector<Array> norm_grad(const Array& dy, const Array& x, const Array& w, const Array* mean,
-                             const Array& rstd) {
+std::vector<DenseArray> norm_grad(const DenseArray& dy, const DenseArray& x, const DenseArray& w,
+                                  const DenseArray* mean, const DenseArray& rstd) {
   auto [rows, columns] = rows_of(x.shape);
-  Array dx = like(x), dw = like(w), db = like(w);
+  DenseArray dx = like(x), dw = like(w), db = like(w);
   for (int64_t r = 0; r < rows; ++r) {
     const double scale = rstd.f[static_cast<size_t>(r)], middle = mean ? mean->f[static_cast<size_t>(r)] : 0;
     const double *go = dy.f.data() + r * columns, *from = x.f.data() + r * columns;
@@ -123,19 +123,19 @@ std::vector<Array> norm_grad(const Array& dy, const Array& x, const Array& w, co
   if (mean) return {dx, dw, db};
   return {dx, dw};
 }
-std::vector<Array> layer_norm_grad(const Call& call) {
+std::vector<DenseArray> layer_norm_grad(const Call& call) {
   return norm_grad(call.in[0], call.in[1], call.in[2], &call.in[3], call.in[4]);
 }
-std::vector<Array> rms_norm_grad(const Call& call) {
+std::vector<DenseArray> rms_norm_grad(const Call& call) {
   return norm_grad(call.in[0], call.in[1], call.in[2], nullptr, call.in[3]);
 }
 
 // rms_norm(x, w) -> (y, rstd)
-std::vector<Array> rms_norm(const Call& call) {
-  const Array &x = call.in[0], &w = call.in[1];
+std::vector<DenseArray> rms_norm(const Call& call) {
+  const DenseArray &x = call.in[0], &w = call.in[1];
   const double eps = call.attrs().number("eps");
   auto [rows, columns] = rows_of(x.shape);
-  Array y = like(x), rstd = make(statistics_dtype(x.dtype), without_last(x.shape));
+  DenseArray y = like(x), rstd = make(statistics_dtype(x.dtype), without_last(x.shape));
   for (int64_t r = 0; r < rows; ++r) {
     const double* from = x.f.data() + r * columns;
     double squares = 0;
@@ -148,7 +148,7 @@ std::vector<Array> rms_norm(const Call& call) {
   return {y, rstd};
 }
 
-int64_t target_of(const Call& call, const Array& targets, int64_t r, int64_t classes) {
+int64_t target_of(const Call& call, const DenseArray& targets, int64_t r, int64_t classes) {
   int64_t target = targets.i[static_cast<size_t>(r)], ignored = call.attrs().integer("ignore_index");
   if (target != ignored && (target < 0 || target >= classes))
     throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r,
@@ -159,11 +159,12 @@ int64_t target_of(const Call& call, const Array& targets, int64_t r, int64_t cla
 
 // cross_entropy(logits[..., V], targets[...]) -> (sum over rows that count of lse - logit of the target, how
 // many count, lse)
-std::vector<Array> cross_entropy(const Call& call) {
-  const Array &logits = call.in[0], &targets = call.in[1];
+std::vector<DenseArray> cross_entropy(const Call& call) {
+  const DenseArray &logits = call.in[0], &targets = call.in[1];
   auto [rows, classes] = rows_of(logits.shape);
   DType dtype = statistics_dtype(logits.dtype);
-  Array sum = make(dtype, {}), count = make(DType::i64, {}), lse = make(dtype, without_last(logits.shape));
+  DenseArray sum = make(dtype, {}), count = make(DType::i64, {}),
+             lse = make(dtype, without_last(logits.shape));
   for (int64_t r = 0; r < rows; ++r) {
     const double* from = logits.f.data() + r * classes;
     double top = -std::numeric_limits<double>::infinity(), total = 0;
@@ -180,11 +181,11 @@ std::vector<Array> cross_entropy(const Call& call) {
 }
 
 // cross_entropy_grad(dsum, logits, targets, lse): dsum (softmax - one-hot) in rows that count, 0 elsewhere.
-std::vector<Array> cross_entropy_grad(const Call& call) {
-  const Array &logits = call.in[1], &targets = call.in[2], &lse = call.in[3];
+std::vector<DenseArray> cross_entropy_grad(const Call& call) {
+  const DenseArray &logits = call.in[1], &targets = call.in[2], &lse = call.in[3];
   const double dsum = call.in[0].f[0];
   auto [rows, classes] = rows_of(logits.shape);
-  Array out = like(logits);
+  DenseArray out = like(logits);
   for (int64_t r = 0; r < rows; ++r) {
     int64_t target = target_of(call, targets, r, classes);
     if (target < 0) continue;
@@ -197,13 +198,13 @@ std::vector<Array> cross_entropy_grad(const Call& call) {
 }
 
 // dropout(x, seed, step, sample): an element stays where its uniform number is p or more.
-std::vector<Array> dropout(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> dropout(const Call& call) {
+  const DenseArray& x = call.in[0];
   const double p = call.attrs().number("p");
   const uint64_t stream = static_cast<uint64_t>(call.attrs().integer("stream"));
   const uint64_t seed = static_cast<uint64_t>(call.in[1].i[0]), step = static_cast<uint64_t>(call.in[2].i[0]);
   const int64_t per_sample = x.shape.empty() ? 1 : numel(Shape(x.shape.begin() + 1, x.shape.end()));
-  Array out = like(x);
+  DenseArray out = like(x);
   for (int64_t k = 0; k < x.size(); ++k) {
     uint64_t index = static_cast<uint64_t>(call.in[3].i[0] * per_sample + k);
     bool stays = philox::uniform(philox::bits(seed, stream, step, index)) >= static_cast<float>(p);

@@ -10,8 +10,8 @@ namespace lockstep {
 
 namespace reference {
 
-Array make(DType dtype, Shape shape) {
-  Array made{dtype, std::move(shape), {}, {}};
+DenseArray make(DType dtype, Shape shape) {
+  DenseArray made{dtype, std::move(shape), {}, {}};
   size_t count = static_cast<size_t>(made.size());
   if (made.real())
     made.f.assign(count, 0.0);
@@ -45,8 +45,8 @@ void narrow(const std::vector<E>& from, HostTensor& tensor) {
 }
 }  // namespace
 
-Array load(const HostTensor& tensor) {
-  Array made = make(tensor.dtype, tensor.shape);
+DenseArray load(const HostTensor& tensor) {
+  DenseArray made = make(tensor.dtype, tensor.shape);
   switch (tensor.dtype) {
     case DType::f32:
       widen<float>(tensor, made.f);
@@ -85,7 +85,7 @@ Array load(const HostTensor& tensor) {
   return made;
 }
 
-HostTensor store(const Array& array, DType dtype) {
+HostTensor store(const DenseArray& array, DType dtype) {
   HostTensor made = make_tensor(dtype, array.shape);
   switch (dtype) {
     case DType::f32:
@@ -125,8 +125,9 @@ HostTensor store(const Array& array, DType dtype) {
   return made;
 }
 
-Array gather(const Array& in, const Shape& shape, const std::vector<int64_t>& strides, int64_t offset) {
-  Array out = make(in.dtype, shape);
+DenseArray gather(const DenseArray& in, const Shape& shape, const std::vector<int64_t>& strides,
+                  int64_t offset) {
+  DenseArray out = make(in.dtype, shape);
   if (out.size() == 0) return out;
   const size_t rank = shape.size();
   const int64_t inner = rank ? shape.back() : 1, step = rank ? strides.back() : 0, rows = out.size() / inner;
@@ -151,7 +152,7 @@ Array gather(const Array& in, const Shape& shape, const std::vector<int64_t>& st
   return out;
 }
 
-Array permuted(const Array& in, const std::vector<int64_t>& order) {
+DenseArray permuted(const DenseArray& in, const std::vector<int64_t>& order) {
   std::vector<int64_t> from = row_major_strides(in.shape), strides;
   Shape shape;
   for (int64_t d : order) {
@@ -187,10 +188,10 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
   LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),
            ": the reference evaluator runs one rank and has no formula for this op");
 
-  std::vector<reference::Array> in;
+  std::vector<reference::DenseArray> in;
   in.reserve(inputs.size());
   for (const auto& input : inputs) in.push_back(reference::load(input));
-  std::vector<reference::Array> out = found->second({node, in});
+  std::vector<reference::DenseArray> out = found->second({node, in});
   LS_CHECK(out.size() == node.outputs.size(), "[", node.op, "] ", node.at.text(), ": ", out.size(),
            " outputs computed, ", node.outputs.size(), " declared");
 

@@ -22,35 +22,35 @@ uint64_t word(int64_t value) { return static_cast<uint64_t>(value); }
 int width_of(DType dtype) { return static_cast<int>(8 * size_of(dtype)); }
 
 template <Real1 F>
-std::vector<Array> real1(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> real1(const Call& call) {
+  const DenseArray& x = call.in[0];
   LS_CHECK(x.real(), "[", call.node.op, "] is for floats");
-  Array out = make(x.dtype, x.shape);
+  DenseArray out = make(x.dtype, x.shape);
   for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = F(x.f[k]);
   return {out};
 }
 
 template <Real1 F, Int1 G>
-std::vector<Array> any1(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> any1(const Call& call) {
+  const DenseArray& x = call.in[0];
   if (x.real()) return real1<F>(call);
-  Array out = make(x.dtype, x.shape);
+  DenseArray out = make(x.dtype, x.shape);
   for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = G(x.i[k]);
   return {out};
 }
 
 void same_types(const Call& call, size_t first, size_t second) {
-  const Array &a = call.in[first], &b = call.in[second];
+  const DenseArray &a = call.in[first], &b = call.in[second];
   LS_CHECK(a.dtype == b.dtype && a.shape == b.shape, "[", call.node.op, "] ", shape_text(a.dtype, a.shape),
            " and ", shape_text(b.dtype, b.shape));
 }
 
 // F on floats, G on integers of 64 bits and less, H on u64 (where the sign bit is a digit).
 template <Real2 F, Int2 G, Int2 H>
-std::vector<Array> any2(const Call& call) {
+std::vector<DenseArray> any2(const Call& call) {
   same_types(call, 0, 1);
-  const Array &a = call.in[0], &b = call.in[1];
-  Array out = make(a.dtype, a.shape);
+  const DenseArray &a = call.in[0], &b = call.in[1];
+  DenseArray out = make(a.dtype, a.shape);
   if (a.real())
     for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = F(a.f[k], b.f[k]);
   else if (a.dtype == DType::u64)
@@ -63,16 +63,16 @@ std::vector<Array> any2(const Call& call) {
 double no_float(double, double) { return 0; }
 
 template <Int2 G>
-std::vector<Array> int2(const Call& call) {
+std::vector<DenseArray> int2(const Call& call) {
   LS_CHECK(!call.in[0].real(), "[", call.node.op, "] is for integers");
   return any2<no_float, G, G>(call);
 }
 
 template <Compare F, CompareInt G, CompareInt H>
-std::vector<Array> compare(const Call& call) {
+std::vector<DenseArray> compare(const Call& call) {
   same_types(call, 0, 1);
-  const Array &a = call.in[0], &b = call.in[1];
-  Array out = make(DType::boolean, a.shape);
+  const DenseArray &a = call.in[0], &b = call.in[1];
+  DenseArray out = make(DType::boolean, a.shape);
   for (size_t k = 0; k < out.i.size(); ++k)
     out.i[k] = a.real() ? F(a.f[k], b.f[k]) : a.dtype == DType::u64 ? H(a.i[k], b.i[k]) : G(a.i[k], b.i[k]);
   return {out};
@@ -105,21 +105,21 @@ int64_t modulo(int64_t a, int64_t b) {
 }
 int64_t modulo_words(int64_t a, int64_t b) { return b == 0 ? a : wrapping(word(a) % word(b)); }
 
-std::vector<Array> logical_not(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> logical_not(const Call& call) {
+  const DenseArray& x = call.in[0];
   LS_CHECK(!x.real(), "[not] is for integers and bool");
-  Array out = make(x.dtype, x.shape);
+  DenseArray out = make(x.dtype, x.shape);
   for (size_t k = 0; k < out.i.size(); ++k) out.i[k] = x.dtype == DType::boolean ? !x.i[k] : ~x.i[k];
   return {out};
 }
 
 // A shift by the width of the type or more leaves no bit but the sign.
-std::vector<Array> shift(const Call& call) {
+std::vector<DenseArray> shift(const Call& call) {
   same_types(call, 0, 1);
-  const Array &a = call.in[0], &b = call.in[1];
+  const DenseArray &a = call.in[0], &b = call.in[1];
   const bool left = call.node.op == "shl", words = a.dtype == DType::u64;
   const uint64_t width = static_cast<uint64_t>(width_of(a.dtype));
-  Array out = make(a.dtype, a.shape);
+  DenseArray out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.i.size(); ++k) {
     bool gone = word(b.i[k]) >= width;
     if (left)
@@ -132,12 +132,12 @@ std::vector<Array> shift(const Call& call) {
   return {out};
 }
 
-std::vector<Array> where(const Call& call) {
+std::vector<DenseArray> where(const Call& call) {
   same_types(call, 1, 2);
-  const Array &condition = call.in[0], &a = call.in[1], &b = call.in[2];
+  const DenseArray &condition = call.in[0], &a = call.in[1], &b = call.in[2];
   LS_CHECK(condition.dtype == DType::boolean && condition.shape == a.shape, "[where] condition is ",
            shape_text(condition.dtype, condition.shape));
-  Array out = make(a.dtype, a.shape);
+  DenseArray out = make(a.dtype, a.shape);
   for (size_t k = 0; k < condition.i.size(); ++k) {
     if (out.real())
       out.f[k] = condition.i[k] ? a.f[k] : b.f[k];
@@ -148,11 +148,11 @@ std::vector<Array> where(const Call& call) {
 }
 
 // One rounding: a f32 product is exact in double, and so is all but the last step for f64.
-std::vector<Array> fused_multiply_add(const Call& call) {
+std::vector<DenseArray> fused_multiply_add(const Call& call) {
   same_types(call, 0, 1);
   same_types(call, 0, 2);
-  const Array &a = call.in[0], &b = call.in[1], &c = call.in[2];
-  Array out = make(a.dtype, a.shape);
+  const DenseArray &a = call.in[0], &b = call.in[1], &c = call.in[2];
+  DenseArray out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.f.size(); ++k)
     out.f[k] = a.dtype == DType::f64 ? std::fma(a.f[k], b.f[k], c.f[k])
                                      : std::fma(static_cast<float>(a.f[k]), static_cast<float>(b.f[k]),
@@ -168,10 +168,10 @@ int64_t to_integer(double value) {  // towards zero; saturates, NaN is 0
   return static_cast<int64_t>(value);
 }
 
-std::vector<Array> clamp(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> clamp(const Call& call) {
+  const DenseArray& x = call.in[0];
   double lo = call.attrs().number("lo"), hi = call.attrs().number("hi");
-  Array out = make(x.dtype, x.shape);
+  DenseArray out = make(x.dtype, x.shape);
   for (size_t k = 0; k < out.f.size(); ++k) out.f[k] = minimum(maximum(x.f[k], lo), hi);
   for (size_t k = 0; k < out.i.size(); ++k)
     out.i[k] = std::min(std::max(x.i[k], to_integer(lo)), to_integer(hi));
@@ -196,10 +196,10 @@ int64_t saturating(double value, DType to) {
   return to == DType::u64 ? wrapping(static_cast<uint64_t>(whole)) : static_cast<int64_t>(whole);
 }
 
-std::vector<Array> convert(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> convert(const Call& call) {
+  const DenseArray& x = call.in[0];
   DType to = call.attrs().dtype("dtype");
-  Array out = make(to, x.shape);
+  DenseArray out = make(to, x.shape);
   for (size_t k = 0; k < static_cast<size_t>(out.size()); ++k) {
     if (x.real() && out.real())
       out.f[k] = x.f[k];
@@ -216,7 +216,7 @@ std::vector<Array> convert(const Call& call) {
   return {out};
 }
 
-std::vector<Array> bitcast(const Call& call) {
+std::vector<DenseArray> bitcast(const Call& call) {
   DType to = call.attrs().dtype("dtype");
   HostTensor bytes = store(call.in[0], call.in[0].dtype);
   LS_CHECK(size_of(to) == size_of(bytes.dtype), "[bitcast] ", name(bytes.dtype), " to ", name(to));

@@ -21,7 +21,7 @@ std::vector<int64_t> others(size_t rank, const std::vector<int64_t>& a, const st
     if (!contains(a, d) && !contains(b, d)) made.push_back(d);
   return made;
 }
-Shape sizes(const Array& x, const std::vector<int64_t>& dims) {
+Shape sizes(const DenseArray& x, const std::vector<int64_t>& dims) {
   Shape made;
   for (int64_t d : dims) made.push_back(x.shape[static_cast<size_t>(d)]);
   return made;
@@ -51,13 +51,13 @@ int64_t integer_end(DType dtype, bool lowest) {
 using RealFold = double (*)(double, double);
 using IntFold = int64_t (*)(int64_t, int64_t);
 
-std::vector<Array> fold(const Call& call, double real_start, int64_t int_start, RealFold real,
-                        IntFold integer) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> fold(const Call& call, double real_start, int64_t int_start, RealFold real,
+                             IntFold integer) {
+  const DenseArray& x = call.in[0];
   const auto& dims = call.attrs().list("dims");
   std::vector<int64_t> kept = others(x.shape.size(), dims);
-  Array moved = permuted(x, joined(kept, dims));
-  Array out = make(x.dtype, sizes(x, kept));
+  DenseArray moved = permuted(x, joined(kept, dims));
+  DenseArray out = make(x.dtype, sizes(x, kept));
   const int64_t inner = numel(sizes(x, dims));
   for (int64_t o = 0; o < out.size(); ++o) {
     if (x.real()) {
@@ -83,20 +83,20 @@ double larger(double a, double b) { return std::isnan(a) || a > b ? a : b; }
 double smaller(double a, double b) { return std::isnan(a) || a < b ? a : b; }
 bool less_words(int64_t a, int64_t b) { return static_cast<uint64_t>(a) < static_cast<uint64_t>(b); }
 
-std::vector<Array> sum(const Call& call) {
+std::vector<DenseArray> sum(const Call& call) {
   return fold(call, 0.0, 0, [](double a, double b) { return a + b; }, add_words);
 }
-std::vector<Array> prod(const Call& call) {
+std::vector<DenseArray> prod(const Call& call) {
   return fold(call, 1.0, 1, [](double a, double b) { return a * b; }, multiply_words);
 }
-std::vector<Array> max(const Call& call) {
+std::vector<DenseArray> max(const Call& call) {
   DType dtype = call.in[0].dtype;
   return fold(
       call, -std::numeric_limits<double>::infinity(), integer_end(dtype, true), larger,
       dtype == DType::u64 ? +[](int64_t a, int64_t b) { return less_words(a, b) ? b : a; }
                           : +[](int64_t a, int64_t b) { return std::max(a, b); });
 }
-std::vector<Array> min(const Call& call) {
+std::vector<DenseArray> min(const Call& call) {
   DType dtype = call.in[0].dtype;
   return fold(
       call, std::numeric_limits<double>::infinity(), integer_end(dtype, false), smaller,
@@ -105,13 +105,13 @@ std::vector<Array> min(const Call& call) {
 }
 
 // The first index of the largest (smallest) element; a NaN counts as the largest (smallest).
-std::vector<Array> arg_extreme(const Call& call) {
+std::vector<DenseArray> arg_extreme(const Call& call) {
   const bool largest = call.node.op == "argmax";
-  const Array& x = call.in[0];
+  const DenseArray& x = call.in[0];
   const std::vector<int64_t> dim{call.attrs().integer("dim")};
   std::vector<int64_t> kept = others(x.shape.size(), dim);
-  Array moved = permuted(x, joined(kept, dim));
-  Array out = make(DType::i32, sizes(x, kept));
+  DenseArray moved = permuted(x, joined(kept, dim));
+  DenseArray out = make(DType::i32, sizes(x, kept));
   const int64_t inner = x.shape[static_cast<size_t>(dim[0])];
   LS_CHECK(inner > 0 || out.size() == 0, "[", call.node.op, "] over a dim of size 0");
   auto before = [&](int64_t a, int64_t b) {  // element b beats element a
@@ -143,8 +143,8 @@ void multiply(const T* a, const T* b, T* c, int64_t m, int64_t k, int64_t n) {
     }
 }
 
-std::vector<Array> dot(const Call& call) {
-  const Array &a = call.in[0], &b = call.in[1];
+std::vector<DenseArray> dot(const Call& call) {
+  const DenseArray &a = call.in[0], &b = call.in[1];
   const auto &a_batch = call.attrs().list("lhs_batch"), &b_batch = call.attrs().list("rhs_batch");
   const auto &a_contract = call.attrs().list("lhs_contract"), &b_contract = call.attrs().list("rhs_contract");
   std::vector<int64_t> a_free = others(a.shape.size(), a_batch, a_contract),
@@ -152,9 +152,9 @@ std::vector<Array> dot(const Call& call) {
   LS_CHECK(a.dtype == b.dtype && sizes(a, a_batch) == sizes(b, b_batch) &&
                sizes(a, a_contract) == sizes(b, b_contract),
            "[dot] ", shape_text(a.dtype, a.shape), " and ", shape_text(b.dtype, b.shape));
-  Array left = permuted(a, joined(joined(a_batch, a_free), a_contract));
-  Array right = permuted(b, joined(joined(b_batch, b_contract), b_free));
-  Array out = make(a.dtype, joined(joined(sizes(a, a_batch), sizes(a, a_free)), sizes(b, b_free)));
+  DenseArray left = permuted(a, joined(joined(a_batch, a_free), a_contract));
+  DenseArray right = permuted(b, joined(joined(b_batch, b_contract), b_free));
+  DenseArray out = make(a.dtype, joined(joined(sizes(a, a_batch), sizes(a, a_free)), sizes(b, b_free)));
   const int64_t batch = numel(sizes(a, a_batch)), m = numel(sizes(a, a_free)),
                 k = numel(sizes(a, a_contract)), n = numel(sizes(b, b_free));
   for (int64_t s = 0; s < batch; ++s) {
@@ -169,14 +169,14 @@ std::vector<Array> dot(const Call& call) {
 }
 
 // linear(x[..., in], w[out, in], b[out]?)
-std::vector<Array> linear(const Call& call) {
-  const Array &x = call.in[0], &w = call.in[1];
+std::vector<DenseArray> linear(const Call& call) {
+  const DenseArray &x = call.in[0], &w = call.in[1];
   const int64_t n = w.shape[0], k = w.shape[1], m = rows_of(x.shape).rows;
   LS_CHECK(x.dim(-1) == k, "[linear] ", shape_text(x.dtype, x.shape), " and weight ",
            shape_text(w.dtype, w.shape));
   Shape shape = x.shape;
   shape.back() = n;
-  Array out = make(x.dtype, shape), turned = permuted(w, {1, 0});
+  DenseArray out = make(x.dtype, shape), turned = permuted(w, {1, 0});
   if (call.in.size() > 2)
     for (int64_t i = 0; i < m; ++i) std::copy_n(call.in[2].f.begin(), n, out.f.begin() + i * n);
   multiply(x.f.data(), turned.f.data(), out.f.data(), m, k, n);

@@ -8,14 +8,14 @@ namespace lockstep::reference {
 namespace {
 
 // adamw(p, g, m, v, lr, bias1, bias2, scale) -> (p, m, v)
-std::vector<Array> adamw(const Call& call) {
-  const Array& g = call.in[1];
+std::vector<DenseArray> adamw(const Call& call) {
+  const DenseArray& g = call.in[1];
   const double lr = call.in[4].f[0], bias1 = call.in[5].f[0], bias2 = call.in[6].f[0],
                scale = call.in[7].f[0];
   const double beta1 = call.attrs().number("beta1"), beta2 = call.attrs().number("beta2"),
                eps = call.attrs().number("eps");
   const double decay = call.attrs().number("weight_decay");
-  Array p = call.in[0], m = call.in[2], v = call.in[3];
+  DenseArray p = call.in[0], m = call.in[2], v = call.in[3];
   for (size_t k = 0; k < p.f.size(); ++k) {
     const double grad = g.f[k] * scale;
     m.f[k] = beta1 * m.f[k] + (1 - beta1) * grad;
@@ -26,11 +26,11 @@ std::vector<Array> adamw(const Call& call) {
 }
 
 // sgd(p, g, m, lr, scale) -> (p, m)
-std::vector<Array> sgd(const Call& call) {
-  const Array& g = call.in[1];
+std::vector<DenseArray> sgd(const Call& call) {
+  const DenseArray& g = call.in[1];
   const double lr = call.in[3].f[0], scale = call.in[4].f[0], momentum = call.attrs().number("momentum"),
                decay = call.attrs().number("weight_decay");
-  Array p = call.in[0], m = call.in[2];
+  DenseArray p = call.in[0], m = call.in[2];
   for (size_t k = 0; k < p.f.size(); ++k) {
     m.f[k] = momentum * m.f[k] + g.f[k] * scale + decay * p.f[k];
     p.f[k] -= lr * m.f[k];
@@ -38,32 +38,32 @@ std::vector<Array> sgd(const Call& call) {
   return {p, m};
 }
 
-std::vector<Array> global_norm(const Call& call) {
+std::vector<DenseArray> global_norm(const Call& call) {
   double squares = 0;
-  for (const Array& g : call.in)
+  for (const DenseArray& g : call.in)
     for (double x : g.f) squares += x * x;
-  Array out = make(statistics_dtype(call.in[0].dtype), {});
+  DenseArray out = make(statistics_dtype(call.in[0].dtype), {});
   out.f[0] = std::sqrt(squares);
   return {out};
 }
 
-std::vector<Array> clip_scale(const Call& call) {
-  Array out = call.in[0];
+std::vector<DenseArray> clip_scale(const Call& call) {
+  DenseArray out = call.in[0];
   const double scale = call.attrs().number("max") / (out.f[0] + 1e-6);
   out.f[0] = std::isnan(scale) ? scale : std::min(1.0, scale);
   return {out};
 }
 
-std::vector<Array> identity(const Call& call) { return {call.in[0]}; }
+std::vector<DenseArray> identity(const Call& call) { return {call.in[0]}; }
 
 // lane_sum(x) -> (x, of bf16 as f32, the sum of squares of each row of dim 0; a scalar is one row)
-std::vector<Array> lane_sum(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> lane_sum(const Call& call) {
+  const DenseArray& x = call.in[0];
   const int64_t rows = x.shape.empty() ? 1 : x.shape[0], width = rows ? x.size() / rows : 0;
-  Array squares = make(DType::f64, {rows});
+  DenseArray squares = make(DType::f64, {rows});
   for (int64_t k = 0; k < x.size(); ++k)
     squares.f[static_cast<size_t>(k / width)] += x.f[static_cast<size_t>(k)] * x.f[static_cast<size_t>(k)];
-  Array sum = x;
+  DenseArray sum = x;
   if (x.dtype == DType::bf16) sum.dtype = DType::f32;
   return {sum, squares};
 }

@@ -6,8 +6,8 @@ namespace lockstep::reference {
 
 namespace {
 
-std::vector<Array> full(const Call& call) {
-  Array out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
+std::vector<DenseArray> full(const Call& call) {
+  DenseArray out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
   double value = call.attrs().number("value");
   out.f.assign(out.f.size(), value);
   out.i.assign(out.i.size(), out.real()                    ? 0
@@ -16,8 +16,8 @@ std::vector<Array> full(const Call& call) {
   return {out};
 }
 
-std::vector<Array> iota(const Call& call) {
-  Array out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
+std::vector<DenseArray> iota(const Call& call) {
+  DenseArray out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
   const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
   const int64_t stride = row_major_strides(out.shape)[dim], size = out.shape[dim];
   for (int64_t k = 0; k < out.size(); ++k) {
@@ -38,21 +38,21 @@ uint32_t random_word(const Call& call, const Shape& shape, int64_t k) {
                       static_cast<uint64_t>(index));
 }
 
-std::vector<Array> rng_bits(const Call& call) {
-  Array out = make(DType::u32, call.attrs().list("shape"));
+std::vector<DenseArray> rng_bits(const Call& call) {
+  DenseArray out = make(DType::u32, call.attrs().list("shape"));
   for (int64_t k = 0; k < out.size(); ++k) out.i[static_cast<size_t>(k)] = random_word(call, out.shape, k);
   return {out};
 }
 
-std::vector<Array> rng_uniform(const Call& call) {
-  Array out = make(DType::f32, call.attrs().list("shape"));
+std::vector<DenseArray> rng_uniform(const Call& call) {
+  DenseArray out = make(DType::f32, call.attrs().list("shape"));
   for (int64_t k = 0; k < out.size(); ++k)
     out.f[static_cast<size_t>(k)] = philox::uniform(random_word(call, out.shape, k));
   return {out};
 }
 
-std::vector<Array> reshape(const Call& call) {
-  Array out = call.in[0];
+std::vector<DenseArray> reshape(const Call& call) {
+  DenseArray out = call.in[0];
   const Shape& shape = call.attrs().list("shape");
   LS_CHECK(numel(shape) == out.size(), "[reshape] ", shape_text(out.dtype, out.shape), " to ",
            shape_text(out.dtype, shape));
@@ -60,10 +60,12 @@ std::vector<Array> reshape(const Call& call) {
   return {out};
 }
 
-std::vector<Array> permute(const Call& call) { return {permuted(call.in[0], call.attrs().list("order"))}; }
+std::vector<DenseArray> permute(const Call& call) {
+  return {permuted(call.in[0], call.attrs().list("order"))};
+}
 
-std::vector<Array> broadcast(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> broadcast(const Call& call) {
+  const DenseArray& x = call.in[0];
   const Shape& shape = call.attrs().list("shape");
   const auto& dims = call.attrs().list("dims");
   std::vector<int64_t> from = row_major_strides(x.shape), strides(shape.size(), 0);
@@ -76,8 +78,8 @@ std::vector<Array> broadcast(const Call& call) {
   return {gather(x, shape, strides)};
 }
 
-std::vector<Array> slice(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> slice(const Call& call) {
+  const DenseArray& x = call.in[0];
   const auto &start = call.attrs().list("start"), &limit = call.attrs().list("limit"),
              &step = call.attrs().list("step");
   std::vector<int64_t> from = row_major_strides(x.shape), strides;
@@ -92,7 +94,7 @@ std::vector<Array> slice(const Call& call) {
 }
 
 // Writes the elements of `part` into `whole` with its first element at `offset` along each dim.
-void place(const Array& part, Array& whole, const std::vector<int64_t>& offset) {
+void place(const DenseArray& part, DenseArray& whole, const std::vector<int64_t>& offset) {
   std::vector<int64_t> from = row_major_strides(part.shape), to = row_major_strides(whole.shape);
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t at = 0;
@@ -104,25 +106,25 @@ void place(const Array& part, Array& whole, const std::vector<int64_t>& offset) 
   }
 }
 
-std::vector<Array> pad(const Call& call) {
-  const Array& x = call.in[0];
+std::vector<DenseArray> pad(const Call& call) {
+  const DenseArray& x = call.in[0];
   const auto &lo = call.attrs().list("lo"), &hi = call.attrs().list("hi");
   double value = call.attrs().number("value");
   Shape shape;
   for (size_t d = 0; d < x.shape.size(); ++d) shape.push_back(lo[d] + x.shape[d] + hi[d]);
-  Array out = make(x.dtype, shape);
+  DenseArray out = make(x.dtype, shape);
   out.f.assign(out.f.size(), value);
   if (!out.real()) out.i.assign(out.i.size(), static_cast<int64_t>(value));
   place(x, out, lo);
   return {out};
 }
 
-std::vector<Array> concat(const Call& call) {
+std::vector<DenseArray> concat(const Call& call) {
   const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
   Shape shape = call.in[0].shape;
   shape[dim] = 0;
   for (const auto& x : call.in) shape[dim] += x.shape[dim];
-  Array out = make(call.in[0].dtype, shape);
+  DenseArray out = make(call.in[0].dtype, shape);
   std::vector<int64_t> offset(shape.size(), 0);
   for (const auto& x : call.in) {
     place(x, out, offset);
@@ -131,12 +133,12 @@ std::vector<Array> concat(const Call& call) {
   return {out};
 }
 
-std::vector<Array> take(const Call& call) {
-  const Array &table = call.in[0], &ids = call.in[1];
+std::vector<DenseArray> take(const Call& call) {
+  const DenseArray &table = call.in[0], &ids = call.in[1];
   const int64_t rows = table.shape[0], width = numel(Shape(table.shape.begin() + 1, table.shape.end()));
   Shape shape = ids.shape;
   shape.insert(shape.end(), table.shape.begin() + 1, table.shape.end());
-  Array out = make(table.dtype, shape);
+  DenseArray out = make(table.dtype, shape);
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
     if (id < 0 || id >= rows)
@@ -153,11 +155,11 @@ std::vector<Array> take(const Call& call) {
   return {out};
 }
 
-std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) {
+std::vector<DenseArray> add_rows(const Call& call, const DenseArray& ids, const DenseArray& u) {
   const int64_t rows = call.attrs().integer("rows");
   Shape shape{rows};
   shape.insert(shape.end(), u.shape.begin() + static_cast<std::ptrdiff_t>(ids.shape.size()), u.shape.end());
-  Array out = make(u.dtype, shape);
+  DenseArray out = make(u.dtype, shape);
   const int64_t width = numel(Shape(shape.begin() + 1, shape.end()));
   for (int64_t k = 0; k < ids.size(); ++k) {
     int64_t id = ids.i[static_cast<size_t>(k)];
@@ -175,8 +177,8 @@ std::vector<Array> add_rows(const Call& call, const Array& ids, const Array& u) 
   return {out};
 }
 
-std::vector<Array> index_add(const Call& call) { return add_rows(call, call.in[0], call.in[1]); }
-std::vector<Array> embedding_grad(const Call& call) { return add_rows(call, call.in[1], call.in[0]); }
+std::vector<DenseArray> index_add(const Call& call) { return add_rows(call, call.in[0], call.in[1]); }
+std::vector<DenseArray> embedding_grad(const Call& call) { return add_rows(call, call.in[1], call.in[0]); }
 
 const FormulaRow kCreation[] = {
     {"full", full}, {"iota", iota}, {"rng_bits", rng_bits}, {"rng_uniform", rng_uniform}};

@@ -82,8 +82,8 @@ bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 }  // namespace
 
-Outcome diagnose(const AttemptFacts& facts) {
-  Outcome out;
+AttemptOutcome diagnose(const AttemptFacts& facts) {
+  AttemptOutcome out;
   if (!facts.hung.empty()) {
     out.exit_code = kExitPeer;
     out.restartable = true;

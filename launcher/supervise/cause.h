@@ -33,7 +33,7 @@ struct AttemptFacts {
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };
 
-struct Outcome {
+struct AttemptOutcome {
   int exit_code = 0;
   bool restartable = false;
   std::vector<int64_t> dead;        // ranks that died by a signal
@@ -44,7 +44,7 @@ struct Outcome {
 // The order: a user's or our own error (lowest ticket); a death by signal; a rank that left early; a
 // PeerError (lowest ticket; the peers of a lost rank report it, so the loss outranks them); an exit code
 // without a record. Codes that are not documented become kExitProgram.
-Outcome diagnose(const AttemptFacts& facts);
+AttemptOutcome diagnose(const AttemptFacts& facts);
 
 // "SIGKILL (9)".
 std::string signal_text(int signal);

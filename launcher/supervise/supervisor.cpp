@@ -69,7 +69,7 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
     const std::string log_dir = folder.new_attempt();
     const auto command = launch_command(options, nproc, folder.path(), log_dir, restart, console.columns());
     const AttemptFacts facts = run_attempt(command, log_dir, options.grace, console);
-    const Outcome outcome = diagnose(facts);
+    const AttemptOutcome outcome = diagnose(facts);
     if (outcome.cause.empty()) {
       if (outcome.exit_code == kExitStopped)
         console.notice(str("stopped on request, saved; the same command continues the run"));

@@ -40,7 +40,7 @@ class Ranks {
       logs_.emplace_back(made_private(rank_log_file(options.log_dir, rank)), std::ios::app);
   }
 
-  Outcome run() {
+  AttemptOutcome run() {
     install_signals(true);
     SignalsApart apart({SIGTERM, SIGINT, SIGHUP});
     logs::set_sink([this](int rank, const std::string& line) { say(rank, line); });
@@ -142,7 +142,7 @@ class Ranks {
   [[noreturn]] void end_process(AttemptFacts facts, const std::string& why) {
     console_.notice(str("ending the process: ", why));
     facts.killed = true;
-    Outcome outcome = diagnose(facts);
+    AttemptOutcome outcome = diagnose(facts);
     tell_failure(outcome, options_.log_dir, console_);
     World::leave(outcome.exit_code);
   }
@@ -183,11 +183,11 @@ class Ranks {
 };
 }  // namespace
 
-Outcome run_in_place(const InPlace& options, Console& console, const RankBody& body) {
+AttemptOutcome run_in_place(const InPlace& options, Console& console, const RankBody& body) {
   return Ranks(options, console, body).run();
 }
 
-void tell_failure(const Outcome& outcome, const std::string& log_dir, Console& console) {
+void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Console& console) {
   console.notice(str("root cause: ", outcome.cause));
   for (const auto& line : outcome.others) console.notice(str("  then ", line));
   if (!log_dir.empty()) console.notice(str("logs: ", log_dir));

@@ -29,9 +29,9 @@ using RankBody =
 // second one, or the end of the grace, ends the process with 128 + signal; so does a rank that is not gone
 // some seconds after the first failure, with the code of that. Once at a time: it takes the process's log
 // lines.
-Outcome run_in_place(const InPlace& options, Console& console, const RankBody& body);
+AttemptOutcome run_in_place(const InPlace& options, Console& console, const RankBody& body);
 
 // Tells the cause of a failure, and what followed it.
-void tell_failure(const Outcome& outcome, const std::string& log_dir, Console& console);
+void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Console& console);
 
 }  // namespace lockstep

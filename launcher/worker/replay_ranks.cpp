@@ -31,8 +31,8 @@ Json read_json(const std::string& path) {
   return Json::parse(file, nullptr, false);
 }
 
-Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console,
-                     ReplayResult& result) {
+AttemptOutcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& console,
+                            ReplayResult& result) {
   const TemporaryFolder folder("replay");
   const std::string file = folder.path() + "/task.json", out = folder.path() + "/result.json";
   Json json = {{"config", config_json(task.config)},
@@ -52,12 +52,13 @@ Outcome in_processes(const ReplayTask& task, const ReplayPlace& place, Console& 
   make_private_folders(log_dir);
   install_signals();
   auto command = launch_command(launch, place.nproc, folder.path(), log_dir, 0, console.columns());
-  Outcome outcome = diagnose(run_attempt(command, log_dir, launch.grace, console));
+  AttemptOutcome outcome = diagnose(run_attempt(command, log_dir, launch.grace, console));
   if (outcome.cause.empty() && outcome.exit_code == kExitOk) result = result_of(read_json(out));
   return outcome;
 }
 
-Outcome in_threads(const ReplayTask& task, const ReplayPlace& place, Console& console, ReplayResult& result) {
+AttemptOutcome in_threads(const ReplayTask& task, const ReplayPlace& place, Console& console,
+                          ReplayResult& result) {
   const InPlace options{.nproc = place.nproc,
                         .run_dir = "",
                         .log_dir = "",
@@ -76,7 +77,7 @@ Outcome in_threads(const ReplayTask& task, const ReplayPlace& place, Console& co
 
 int run_replay(const ReplayTask& task, const ReplayPlace& place, ReplayResult& result) {
   Console console;
-  Outcome outcome =
+  AttemptOutcome outcome =
       place.processes ? in_processes(task, place, console, result) : in_threads(task, place, console, result);
   if (!outcome.cause.empty())
     tell_failure(outcome, "", console);

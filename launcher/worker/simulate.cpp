@@ -17,7 +17,7 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
                         in_place_device(config, nproc),
                         grace,
                         "finishing the step and saving"};
-  Outcome outcome = run_in_place(
+  AttemptOutcome outcome = run_in_place(
       options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
         return run_rank(config, at, std::move(world), hooks);
       });

@@ -32,4 +32,8 @@ std::vector<std::string> not_built(const std::filesystem::path& root);
 // Folders called utils, common, misc, helpers or internal.
 std::vector<std::string> nameless_folders(const std::filesystem::path& root);
 
+// Types (struct, class, union, enum) that two files of the product define under one name in named namespaces,
+// whichever these are: a reader takes them for one, and in one namespace the linker does, too.
+std::vector<std::string> types_defined_twice(const std::filesystem::path& root);
+
 }  // namespace lockstep::layers

@@ -27,6 +27,7 @@ TEST(House, every_file_says_its_purpose) { EXPECT_TRUE(all_well(without_purpose(
 TEST(House, no_file_is_too_long) { EXPECT_TRUE(all_well(too_long(root(), text_of("long_files.txt")))); }
 TEST(House, every_source_is_built) { EXPECT_TRUE(all_well(not_built(root()))); }
 TEST(House, every_folder_has_a_name) { EXPECT_TRUE(all_well(nameless_folders(root()))); }
+TEST(House, every_type_has_a_name_of_its_own) { EXPECT_TRUE(all_well(types_defined_twice(root()))); }
 TEST(House, was_found) {  // the checks above pass on an empty tree too
   EXPECT_TRUE(std::filesystem::exists(root() / "core/base/error.h"));
   EXPECT_FALSE(wrong_arrows(root(), "tests -> core\n").empty());
@@ -163,6 +164,19 @@ TEST(Checks, folder_without_a_name) {
   tree.write("core/base/utils/x.h", "// Anything and everything else.\n");
   EXPECT_EQ(nameless_folders(tree.path("")),
             (Lines{"core/base/utils: says nothing; a helper lives in the room whose word it uses"}));
+}
+
+TEST(Checks, type_of_two_files) {
+  Tree tree;
+  tree.write("core/ops/op.h",
+             "// The table of ops.\nnamespace lockstep {\nstruct Row {\n  struct Cell {};\n};\n}\n");
+  tree.write(
+      "launcher/plan/row.cpp",
+      "// Rows of a plan.\nnamespace lockstep::plan {\nstruct Cell {};\nclass Row;\n"
+      "enum class Row { a };  // struct Row {\n}\nnamespace lockstep { namespace { struct Row {}; } }\n");
+  EXPECT_EQ(types_defined_twice(tree.path("")),
+            (Lines{"launcher/plan/row.cpp:5: type Row is defined at core/ops/op.h:3 too; one name, one type: "
+                   "rename one of them"}));
 }
 
 }  // namespace

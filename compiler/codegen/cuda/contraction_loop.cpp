@@ -10,9 +10,9 @@ namespace lockstep::cuda {
 
 namespace {
 constexpr const char* kKernel = R"(
-struct Role { long long sizes[6], strides[6]; int dims; int unused; };
-struct Sides { Role batch_a, free_a, sum_a, batch_b, free_b, sum_b; };
-static __device__ long long place(const Role& role, long long flat) {
+struct OperandRole { long long sizes[6], strides[6]; int dims; int unused; };
+struct Sides { OperandRole batch_a, free_a, sum_a, batch_b, free_b, sum_b; };
+static __device__ long long place(const OperandRole& role, long long flat) {
   long long at = 0;
   for (int i = role.dims - 1; i >= 0; --i) {
     at += flat % role.sizes[i] * role.strides[i];
@@ -53,7 +53,7 @@ struct KernelRole {
   long long sizes[kLoopDims], strides[kLoopDims];
   int dims, unused;
 };
-KernelRole kernel_role(const Role& role) {
+KernelRole kernel_role(const OperandRole& role) {
   LS_CHECK(role.sizes.size() <= kLoopDims, "a contraction over ", role.sizes.size(),
            " dims of one role that do not nest: sizes ", role.sizes, ", strides ", role.strides, "; at most ",
            kLoopDims, " are taken");

@@ -14,7 +14,7 @@ constexpr int64_t kMostLaunches = 256;  // of one contraction whose batch dims d
 size_t u(int64_t i) { return static_cast<size_t>(i); }
 
 // Adds a dim inside those that are there.
-void append(Role& role, int64_t size, int64_t stride) {
+void append(OperandRole& role, int64_t size, int64_t stride) {
   if (size == 1) return;
   if (!role.sizes.empty() && role.strides.back() == size * stride) {
     role.sizes.back() *= size, role.strides.back() = stride;
@@ -50,8 +50,8 @@ struct Joint {
       sizes.push_back(size), strides.push_back(stride);
     }
   }
-  Role role(size_t which) const {
-    Role out{sizes, {}};
+  OperandRole role(size_t which) const {
+    OperandRole out{sizes, {}};
     for (const auto& stride : strides) out.strides.push_back(stride[which]);
     return out;
   }
@@ -63,7 +63,7 @@ struct Lie {
   bool transposed;
   int64_t ld;
 };
-std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
+std::optional<Lie> lie_of(const OperandRole& rows, const OperandRole& cols) {
   if (rows.sizes.size() > 1 || cols.sizes.size() > 1) return std::nullopt;
   int64_t nr = rows.count(), nc = cols.count();
   int64_t r = rows.sizes.empty() ? 0 : rows.strides[0], c = cols.sizes.empty() ? 0 : cols.strides[0];
@@ -72,7 +72,7 @@ std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
   return std::nullopt;
 }
 
-std::string text(const Role& role) { return str(role.sizes, " by strides ", role.strides); }
+std::string text(const OperandRole& role) { return str(role.sizes, " by strides ", role.strides); }
 
 // The largest power of two, up to 16 bytes, of which the operand's pointer is surely a multiple.
 int alignment_of(const Operand& operand) {
@@ -89,7 +89,7 @@ bool has_matrix_product(DType in, DType out) {
 }
 }  // namespace
 
-int64_t Role::count() const {
+int64_t OperandRole::count() const {
   int64_t n = 1;
   for (int64_t size : sizes) n *= size;
   return n;

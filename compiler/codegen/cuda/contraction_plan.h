@@ -13,13 +13,13 @@ namespace lockstep::cuda {
 
 // Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are left out
 // and dims that nest are one.
-struct Role {
+struct OperandRole {
   std::vector<int64_t> sizes, strides;
   int64_t count() const;
-  bool operator==(const Role&) const = default;
+  bool operator==(const OperandRole&) const = default;
 };
 struct Side {
-  Role batch, free, contract;
+  OperandRole batch, free, contract;
 };
 
 struct ContractionPlan {
