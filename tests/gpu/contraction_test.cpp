@@ -34,7 +34,7 @@ class contraction : public LibraryCase {
     node.attrs = {{"lhs_batch", lb}, {"rhs_batch", rb}, {"lhs_contract", lc}, {"rhs_contract", rc}};
     return node;
   }
-  static int64_t place(const Role& role, int64_t flat) {
+  static int64_t place(const OperandRole& role, int64_t flat) {
     int64_t at = 0;
     for (size_t i = role.sizes.size(); i-- > 0;)
       at += flat % role.sizes[i] * role.strides[i], flat /= role.sizes[i];
