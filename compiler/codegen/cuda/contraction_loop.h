@@ -9,7 +9,7 @@
 
 namespace lockstep::cuda {
 
-// CUDA C++ of the kernel `contract`: sums in order of k, in f32 (f64 for f64), one rounding, then the bias.
+// CUDA C++ of the kernel `contract`: sums in order of k, in f32 (f64 for f64), the bias, one rounding.
 std::string contraction_loop_source(DType in, DType out);
 std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const ContractionPlan& plan,
                                                    const std::string& cache_dir);
