@@ -1,18 +1,18 @@
 // Saving: the commit protocol.
 //
 //   0. All ranks compare step, certificate and the collectives they have started (core/mesh/fingerprint.h).
-//   Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
-//   holds the same bits is kept, and only 7 follows.
+//      Rank 0 takes the folder's lock and removes what an interrupted save left. A step-N that is whole and
+//      holds the same bits is kept, and only 7 follows.
 //   1. Every rank writes its chunks to step-N.tmp/rank-R.safetensors.
 //   2. Every rank syncs its file.
 //   3. All ranks agree that 1 and 2 went well, and their checksums reach rank 0. If not: step-N.tmp is
-//   removed, everyone throws.
+//      removed, everyone throws.
 //   4. Rank 0 writes step-N.tmp/manifest.json, syncs it, and syncs the folder step-N.tmp.
 //   5. Rank 0 renames step-N.tmp to step-N. A step-N with other bits is first set aside as step-N.old, which
-//   readers take while step-N is not there.
+//      readers take while step-N is not there.
 //   6. Rank 0 syncs the parent folder. From here on the checkpoint is there.
 //   7. Rank 0 writes `latest` (by rename) and removes old checkpoints. Trouble here is a warning: readers do
-//   not need either.
+//      not need either.
 //
 // A reader trusts only a folder with a manifest and never looks at *.tmp, so a crash between any two
 // operations leaves the older checkpoints, or these and the new one.

@@ -7,18 +7,19 @@
 namespace lockstep {
 
 // The data dims are dp_shard and dp_replicate, in this order of splits. A value is whole, or its rows (dim 0)
-// are split over dp_shard, or over both: then each rank has the rows that it updates. sum_lanes(float x) ->
-// lane_exchange_start, wait, lane_sum: each rank gets its rows of dim 0 summed over all lanes by the tree.
-// sum_lanes(int c)   -> lane_count, all_reduce_start, wait.
-// global_norm        -> norm_limbs (integers, exact in any order), all_reduce_start, wait, norm_of_limbs.
-// update             -> on this rank's rows (local_rows of replicated state); new weights: all_gather_start,
-// wait, per dim that they are
-//                       whole on.
-// weights            -> those that lie as rows are gathered before the first reader, dp_replicate first,
-// rounded before where they are. The nodes before the sums are the same on every mesh: they belong to one
-// micro-batch. Input layouts are set; the pipeline sets and checks the others (place_values). UserError when
-// the mesh has a dim of size > 1 that this partition does not know, and for a placement that is no split of
-// rows.
+// are split over dp_shard, or over both: then each rank has the rows that it updates.
+//   - sum_lanes of a float becomes lane_exchange_start, wait, lane_sum: each rank gets its rows of dim 0,
+//     summed over all lanes by the tree.
+//   - sum_lanes of an integer becomes lane_count, all_reduce_start, wait.
+//   - global_norm becomes norm_limbs (integers, exact in any order), all_reduce_start, wait, norm_of_limbs.
+//   - An update works on this rank's rows (local_rows of replicated state); new weights: all_gather_start,
+//     wait, per dim that they are whole on.
+//   - Weights that lie as rows are gathered before the first reader, dp_replicate first, and rounded before,
+//     where they are rounded.
+//
+// The nodes before the sums are the same on every mesh: they belong to one micro-batch. Input layouts are
+// set; the pipeline sets and checks the others (place_values). UserError when the mesh has a dim of size > 1
+// that this partition does not know, and for a placement that is no split of rows.
 Graph partition_data(Graph graph, const PassContext& context);
 
 }  // namespace lockstep

@@ -9,17 +9,16 @@ namespace lockstep {
 // The joint graph on global shapes, composites whole, becomes the graph of one rank of the mesh dim `tp`,
 // with its collectives.
 //   - Each node runs on the shards that move the fewest bytes; weights stay where they lie. A sum that is
-//   split leaves terms (Partial), which
-//     flow on where ops are linear and else become a shard of the tokens (sequence parallelism: dim 1 of
-//     [sequences, tokens, ...]) or whole.
+//     split leaves terms (Partial). They flow on where ops are linear, and else become a shard of the tokens
+//     (sequence parallelism: dim 1 of [sequences, tokens, ...]) or whole.
 //   - Gradients end in the placement of their parameter, losses and metrics whole. Counts are taken of whole
-//   targets.
-//   - Collectives are model_gather_start and model_exchange_start, each with its model_wait; sums over ranks
-//   are plain `sum` nodes in rank
-//     order, in f32 for halves. The rank's coordinate is the scalar input "mesh.tp": the program is the same
-//     on every rank.
+//     targets.
+//   - Collectives are model_gather_start and model_exchange_start, each with its model_wait. Sums over ranks
+//     are plain `sum` nodes in rank order, in f32 for halves. The rank's coordinate is the scalar input
+//     "mesh.tp": the program is the same on every rank.
 //   - global_norm gets `model_dim` and `once`: the inputs that are equal on all ranks of the dim, and count
-//   on the first alone.
+//     on the first alone.
+//
 // Placements are checked before shapes become local (check_model_placements); for later passes values are
 // whole on `tp`, and state has the shape of the rank's part. Without a `tp` larger than 1 the graph is
 // returned as it is. UserError with all reasons and the nearest tp that works: heads, tokens or sharded dims

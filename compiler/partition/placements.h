@@ -10,7 +10,7 @@ namespace lockstep {
 // that
 //   - a value in flight (made by a *_start) is read by exactly one wait;
 //   - a Partial reaches only a reduction, a PerLane value only the sum over lanes, a Shard only ops whose
-//   rule allows it;
+//     rule allows it;
 //   - a collective does something: nothing is reduced, exchanged or gathered twice;
 //   - no float goes through all_reduce in invariant numerics;
 //   - every state output has the layout of the state input that it replaces, and every metric is whole.

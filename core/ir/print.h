@@ -3,9 +3,9 @@
 //   graph [dp_replicate=2] {
 //     in state "token.weight" %0 f32[256,128]
 //     in batch "ids" %1 i32[4,128] {dp_replicate: PerLane}
-//     %2 f32[4,128,128] {dp_replicate: PerLane} = embedding(%0, %1) {scale=1.5, axes=[0,1], dtype=f32,
-//     causal=true, mode="add"} @ "gpt.cpp:12" "blocks.0" %3 f32[4], %4 i64[] = fused(%2) {...} body graph
-//     [...] { ... } @ ... out metric "loss" %3
+//     %2 f32[4,128,128] {dp_replicate: PerLane} = embedding(%0, %1) {scale=1.5} @ "gpt.cpp:12" "blocks.0"
+//     %3 f32[4], %4 i64[] = fused(%2) {...} body graph [...] { ... } @ ...
+//     out metric "loss" %3
 //   }
 #pragma once
 

@@ -3,14 +3,16 @@
 // Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, H heads of D = C / H, K =
 // kv_heads, F = hidden, V = vocab.
 //
-//   gpt    token.weight [V,C] (also the head)  position.weight [context,C]
-//          blocks.I.norm1.{weight,bias} [C]    blocks.I.attn.qkv.{weight [3C,C],bias [3C]}
-//          blocks.I.attn.out.{weight [C,C],bias [C]} blocks.I.norm2.{weight,bias} [C] blocks.I.mlp.up.{weight
-//          [4C,C],bias [4C]}    blocks.I.mlp.down.{weight [C,4C],bias [C]} norm.{weight,bias} [C]
+//   gpt    token.weight [V,C] (also the head)        position.weight [context,C]
+//          blocks.I.norm1.{weight,bias} [C]          blocks.I.attn.qkv.{weight [3C,C],bias [3C]}
+//          blocks.I.attn.out.{weight [C,C],bias [C]} blocks.I.norm2.{weight,bias} [C]
+//          blocks.I.mlp.up.{weight [4C,C],bias [4C]} blocks.I.mlp.down.{weight [C,4C],bias [C]}
+//          norm.{weight,bias} [C]
 //   llama  token.weight [V,C]
-//          blocks.I.norm1.weight [C]           blocks.I.attn.{q,out}.weight [C,C]  blocks.I.attn.{k,v}.weight
-//          [K D,C] blocks.I.norm2.weight [C]           blocks.I.mlp.{gate,up}.weight [F,C]
-//          blocks.I.mlp.down.weight [C,F] norm.weight [C]                     head.weight [V,C]
+//          blocks.I.norm1.weight [C]                 blocks.I.attn.{q,out}.weight [C,C]
+//          blocks.I.attn.{k,v}.weight [K D,C]        blocks.I.norm2.weight [C]
+//          blocks.I.mlp.{gate,up}.weight [F,C]       blocks.I.mlp.down.weight [C,F]
+//          norm.weight [C]                           head.weight [V,C]
 //
 // Initialisation: normal 0.02; residual projections (attn.out, mlp.down) 0.02 / sqrt(2 depth); biases 0;
 // norms 1.

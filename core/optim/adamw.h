@@ -17,8 +17,8 @@ struct AdamWOptions {
 };
 
 // Update t, with g the gradient times the clipping factor:
-//   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;  p -= (lr / (1 - b1^t)) m / (sqrt(v) /
-//   sqrt(1 - b2^t) + eps)
+//   p *= 1 - lr wd;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
+//   p -= (lr / (1 - b1^t)) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 // Moments PATH.FQN.exp_avg and PATH.FQN.exp_avg_sq; host scalars PATH.lr, PATH.bias1 = 1 - b1^t and
 // PATH.bias2 = 1 - b2^t, in double.
 class AdamW : public Optimizer {

@@ -8,9 +8,10 @@
 namespace lockstep::cpu {
 
 // Order of sums, a function of the reduced length alone:
-//   row reductions: blocks of kBlock columns; in a block sixteen lanes stride the columns in order, lanes
-//   meet in a fixed tree; the blocks' results are reduced in the same way. column reductions: blocks of
-//   column_block(rows) rows, each summed in order; the blocks' results are added in order.
+//   - row reductions: blocks of kBlock columns; in a block sixteen lanes stride the columns in order and meet
+//     in a fixed tree; the blocks' results are reduced in the same way;
+//   - column reductions: blocks of column_block(rows) rows, each summed in order; the blocks' results are
+//     added in order.
 inline constexpr int64_t kBlock = 8192;
 int64_t column_block(int64_t rows);
 
