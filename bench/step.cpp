@@ -168,7 +168,7 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   std::printf("  arena %s, sums and buckets %s\n",
               bytes_text(static_cast<double>(step.arena_bytes())).c_str(),
               bytes_text(static_cast<double>(step.reduction_bytes())).c_str());
-  std::printf("  computed again  %s\n", text(step.plan().recompute).c_str());
+  std::printf("  recomputed      %s\n", text(step.plan().recompute).c_str());
   if (std::getenv("LOCKSTEP_BENCH_CALLS")) {
     std::vector<std::pair<double, std::string>> rows;
     for (size_t n = 0; n < calls.size(); ++n) {

@@ -51,7 +51,7 @@ class Search {
       if (arena(least) <= options_.memory_budget) return take(least);
       throw UserError(str("compile.memory_budget ", exact(options_.memory_budget),
                           ": the arena of the step needs at least ", exact(arena(least)),
-                          " even with everything computed again that makes it smaller (", exact(arena(0)),
+                          " even with everything recomputed that makes it smaller (", exact(arena(0)),
                           " without); give that, or a smaller batch.micro or model.context",
                           options_.gather == GatherWhen::layers
                               ? ", or mesh.gather micro_batch, which keeps the activations of one micro-batch"

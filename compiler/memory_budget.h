@@ -1,4 +1,4 @@
-// The memory budget of a step: how much the backward pass computes again, so that the planned arena keeps
+// The memory budget of a step: how much the backward pass recomputes, so that the planned arena keeps
 // within it.
 #pragma once
 

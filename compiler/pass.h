@@ -29,7 +29,7 @@ class Target;
 // Values of CompileOptions::memory_budget that are no bytes.
 inline constexpr int64_t kRecomputeNothing =
     std::numeric_limits<int64_t>::max();      // the arena may be as large as it is
-inline constexpr int64_t kRecomputeFull = 0;  // whatever makes the arena smallest is computed again
+inline constexpr int64_t kRecomputeFull = 0;  // whatever makes the arena smallest is recomputed
 
 // Threads of options that name none: 1, or what a Session has set (the cores of its host over the ranks on
 // it).

@@ -38,7 +38,7 @@ const PassRow kStepPasses[] = {
     {"partition_model", partition_model, false, Typed::lanes, "partition",
      "while composites are whole and have a rule each; what follows sees one rank's shapes"},
     {"rematerialize", rematerialize, false, Typed::lanes, "lower",
-     "while composites are whole: what is computed again is chosen in layers' terms; after equal nodes are "
+     "while composites are whole: what is recomputed is chosen in layers' terms; after equal nodes are "
      "one"},
     {"decompose", decompose, false, Typed::lanes, "lower", "after differentiation; claimed composites stay"},
     {"simplify_primitives", simplify, true, Typed::lanes, "simplify",

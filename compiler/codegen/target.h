@@ -1,5 +1,5 @@
 // Target: what a kind of device gives to the compiler. Kernels from fused bodies, library calls for claimed
-// ops, and the sums and copies of the reduction over lanes. compiler/run knows devices through this and
+// ops, and the sums and copies of the reduction over lanes. compiler/runtime knows devices through this and
 // core/device/device.h only.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The additions of a rank's own micro-batches.
+// Adds the gradients of a rank's own micro-batches.
 #include "compiler/reduce/lane_partials.h"
 
 #include <algorithm>
@@ -62,7 +62,8 @@ void LanePartials::push(int64_t micro_batch, const std::vector<const void*>& gra
   const auto runs = rows_.runs(gradients);
   const int64_t lane = micro_batch / plan_.per_lane(), in_lane = micro_batch % plan_.per_lane();
   size_t slot = counter_.blocks().size();
-  // The partials that stand to the left of the gradient, nearest first; the farthest one becomes the sum.
+  // The partial sums that the gradient is added to, in the order of the additions; the last one becomes the
+  // sum.
   std::vector<const float*> lefts;
   if (!invariant_) {
     slot = 0;

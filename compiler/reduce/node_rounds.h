@@ -1,6 +1,6 @@
-// NodeRounds: the rounds of RoundReducer where data ranks are on several hosts and a lane's micro-batches are
-// on one of them: a host adds what its ranks made in the round, and what it has added travels among the ranks
-// that sit at the same place of every host.
+// NodeRounds: RoundReducer over several hosts, where the micro-batches of a lane are on one host. A round has
+// two stages: the ranks of a host exchange gradients and add up the subtrees of the host's lanes; then the
+// ranks at the same place of each host exchange these sums.
 #pragma once
 
 #include <memory>

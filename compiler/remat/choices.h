@@ -1,4 +1,4 @@
-// What to compute again, in the order of worth: bytes of the peak saved per flop repeated.
+// What to recompute, in the order of worth: bytes of the peak saved per flop repeated.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct RematChoices {
   // Per level, 0 (nothing given up) to order.size():
   std::vector<int64_t> peak;     // estimated bytes alive at once: before fusion, and without workspaces
   std::vector<double> cost;      // of what is repeated, as in Joint
-  std::vector<int64_t> values;   // that are computed again, views not counted
+  std::vector<int64_t> values;   // that are recomputed, views not counted
   double step_cost = 0;          // of forward and backward without repeating
   std::vector<size_t> frontier;  // levels whose peak is below that of every level before them, ascending; 0
                                  // is always the first

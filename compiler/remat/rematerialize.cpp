@@ -45,7 +45,7 @@ class Repeater {
   }
 
  private:
-  // Values that need not be computed again: inputs, what does not vary, what is kept.
+  // Values that need not be recomputed: inputs, what does not vary, what is kept.
   bool is_there(ValueId v) const { return graph_[v].producer < 0 || !joint_.varying[u(v)] || kept_[u(v)]; }
   bool of_forward(ValueId v) const {
     NodeId producer = graph_[v].producer;
@@ -114,7 +114,7 @@ class Repeater {
     }
     for (NodeId n : missing) {
       LS_CHECK(joint_.may_repeat[u(n)], graph_.nodes[u(n)].op, " at ", graph_.nodes[u(n)].at.text(),
-               " may not be computed again");
+               " may not be recomputed");
       std::vector<ValueId> inputs;
       for (ValueId input : graph_.nodes[u(n)].inputs) inputs.push_back(for_backward(input));
       auto made = append(graph_.nodes[u(n)], inputs);

@@ -1,4 +1,4 @@
-// Rematerialise: what the forward pass does not keep, the backward pass computes again.
+// Rematerialise: what the forward pass does not keep, the backward pass recomputes.
 #pragma once
 
 #include "compiler/pass.h"

@@ -18,7 +18,7 @@ struct FieldType {
   Shape shape;  // dim 0 counts the sequences of a micro-batch
 };
 
-// What the backward pass computes again to save memory, and what it costs.
+// What the backward pass recomputes to save memory, and what it costs.
 struct Recompute {
   int64_t values = 0;      // of the forward pass; 0: none
   double extra_flops = 0;  // of contractions and attention, over those of the step without recomputing; 0.33

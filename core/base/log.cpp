@@ -79,7 +79,7 @@ std::span<const Topic> topics() {
       {"simplify", "the graph after simplification"},
       {"partition", "placements, local shapes and inserted collectives"},
       {"lower", "the graph in primitives"},
-      {"remat", "what the backward pass computes again, and the arena of each choice that was tried"},
+      {"remat", "what the backward pass recomputes, and the arena of each choice that was tried"},
       {"fusion", "fused groups, and why a pair was not fused"},
       {"overlap", "buckets, and where each is started and waited for"},
       {"plan", "the plan: kernels, order and arena"},

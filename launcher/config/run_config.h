@@ -204,7 +204,7 @@ struct CompileConfig {
       &memory_budget, "compile.memory_budget", "none",
       "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
       "2GiB: what does not fit is "
-      "computed again in the backward pass, with the same bits; none: keep all; full: the smallest arena");
+      "recomputed in the backward pass, with the same bits; none: keep all; full: the smallest arena");
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
                                              "rows of the pipeline to leave out, for tests and diagnosis");

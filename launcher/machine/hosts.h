@@ -1,4 +1,4 @@
-// Hosts: how the ranks of a run lie on hosts, and whether gradients are exchanged inside hosts first.
+// Hosts: which ranks run on which host, and whether gradients are exchanged inside hosts first.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What of a communication is not hidden behind computation. Arithmetic alone, seconds.
+// Exposed communication: the seconds for which computation cannot hide it. Arithmetic alone.
 #pragma once
 
 #include <cstddef>

@@ -113,7 +113,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   }
   out.tensors = tensor_rows(run.state);
   out.whole_on_tp = whole_on_tp(run.state, run.words);
-  if (plan.options.memory_budget != kRecomputeNothing) out.computed_again = text(plan.recompute);
+  if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = step.executables.body->flops() *
               static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));

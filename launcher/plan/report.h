@@ -66,8 +66,7 @@ struct PlanReport {
   Prediction prediction;
   bool predicted = false;     // there is a roofline, and calls to predict
   std::string no_prediction;  // else why not
-  std::string
-      computed_again;  // what backward computes again under compile.memory_budget, in words; "" without one
+  std::string recomputed;  // what backward recomputes under compile.memory_budget, in words; "" without one
   bool invariant = true;
   std::string certificate;
 };
@@ -90,21 +89,22 @@ std::string plan_text(const PlanReport& report);
 // all times seconds.
 //   name, ranks, mesh {shape [], dim_names []}
 //   model {parameters, state_bytes}
-//   tensors [{name, role, type, placements, count, bytes}]             bytes: of one, on the fullest rank
-//   memory {state, arena, reduction, total,                             the fullest rank, exact
-//           regions [{name, bytes}],
-//           device {parts [{name, bytes, bound}], total, exact,        of its device (the CPU: of its host),
-//           with bounds of what libraries take
-//                   available | null, fits | null, nearest {micro, ranks, mesh, bytes} | null,
-//                   planned_without | null},
-//           host {ranks, exact, available, source, fits} | null}       this host, on the CPU: of so many of
-//           the ranks together
+//   tensors [{name, role, type, placements, count, bytes}]; bytes: of one, on the fullest rank
+//   memory, exact, of the fullest rank:
+//     {state, arena, reduction, total, regions [{name, bytes}],
+//      device: of its device (the CPU: of its host), with bounds of what libraries take:
+//        {parts [{name, bytes, bound}], total, exact, available | null, fits | null,
+//         nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
+//      host: this host, on the CPU, of so many of the ranks together:
+//        {ranks, exact, available, source, fits} | null}
 //   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null,
-//   weights_gathered | null} collectives [{dims, op, count, bytes, seconds, exposed}]            times null
-//   without a prediction utilisation [{ranks, micro_batches, used}], advised_micro | null prediction
-//   {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s, flops_per_s}
-//   | null no_prediction | null certificate, same_bits_on                                            "any" or
-//   "this" number of data ranks
+//         weights_gathered | null}
+//   collectives [{dims, op, count, bytes, seconds, exposed}]; times are null without a prediction
+//   utilisation [{ranks, micro_batches, used}], advised_micro | null
+//   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s,
+//               flops_per_s} | null
+//   no_prediction | null
+//   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
 }  // namespace lockstep

@@ -104,7 +104,7 @@ std::string plan_text(const PlanReport& r) {
   out += row("state", exact_bytes(r.state)) + row("arena", exact_bytes(r.arena)) +
          row("reduction", exact_bytes(r.reduction));
   out += row("together", exact_bytes(r.state + r.arena + r.reduction));
-  if (!r.computed_again.empty()) out += row("computed again", r.computed_again);
+  if (!r.recomputed.empty()) out += row("recomputed", r.recomputed);
   out += "arena and reduction by region\n";
   for (const auto& region : r.regions) out += row(region.name, exact_bytes(region.bytes));
   if (!r.needs.parts.empty()) {

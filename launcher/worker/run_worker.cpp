@@ -241,8 +241,7 @@ class Run : Training {
                    trainer_.options().threads == 1 ? " thread" : " threads"));
     if (const std::string words = hosts_of(config_, live_.words, live_.ranks_per_node).words; !words.empty())
       logs::info(str("gradients are exchanged ", words));
-    if (step.plan().recompute.values)
-      logs::info(str("backward computes again: ", text(step.plan().recompute)));
+    if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
     logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),

@@ -19,7 +19,7 @@ class MemoryBudget : public RealRun {
   }
 };
 
-TEST_F(MemoryBudget, PlanAndRunSayWhatIsComputedAgainAndBitsStay) {
+TEST_F(MemoryBudget, PlanAndRunSayWhatIsRecomputedAndBitsStay) {
   write_tiny();
   auto run = [&](const std::string& budget, const std::string& name, const char* nproc = "1") {
     train({"--nproc", nproc, "c.json", "--model.context=64", "--train.steps=5",
@@ -27,19 +27,19 @@ TEST_F(MemoryBudget, PlanAndRunSayWhatIsComputedAgainAndBitsStay) {
     return RunRecord("runs/" + name).log(0);
   };
   const std::string none = plan("none"), full = plan("full");
-  EXPECT_EQ(none.find("computed again"), std::string::npos);
-  const std::string again = found(full, "\n  computed again +([^\n]*)");
+  EXPECT_EQ(none.find("recomputed"), std::string::npos);
+  const std::string again = found(full, "\n  recomputed +([^\n]*)");
   EXPECT_TRUE(std::regex_match(
       again, std::regex(R"(\d+ values, \+\d+\.\d % of the step's flops, arena .* instead of .*)")))
       << again;
   const int64_t most = std::stoll(found(none, "\n  arena +([0-9]+) bytes")),
                 least = std::stoll(found(full, "\n  arena +([0-9]+) bytes"));
   EXPECT_LT(least, most);
-  EXPECT_EQ(run("none", "kept").find("backward computes again"), std::string::npos);
-  EXPECT_HAS(run("full", "repeated", "2"), "backward computes again: " + again);
+  EXPECT_EQ(run("none", "kept").find("backward recomputes"), std::string::npos);
+  EXPECT_HAS(run("full", "repeated", "2"), "backward recomputes " + again);
   const std::string half = str((least + most) / 2);
   EXPECT_LE(std::stoll(found(plan(half), "\n  arena +([0-9]+) bytes")), (least + most) / 2);
-  EXPECT_HAS(run(half, "half"), "backward computes again: ");
+  EXPECT_HAS(run(half, "half"), "backward recomputes ");
   for (const char* other : {"repeated", "half"}) expect_same_run("kept", other);
 
   auto refused =

@@ -1,4 +1,4 @@
-// compile.memory_budget: the same bits whatever is computed again, an arena within the budget to the byte,
+// compile.memory_budget: the same bits whatever is recomputed, an arena within the budget to the byte,
 // and the words of a refusal.
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ TEST_P(Budget, RefusalsNameTheSmallestArena) {
   auto bytes = [](int64_t n) { return str(n, " bytes (", bytes_text(static_cast<double>(n)), ")"); };
   EXPECT_EQ(said(least - 1),
             str("compile.memory_budget ", bytes(least - 1), ": the arena of the step needs at least ",
-                bytes(least), " even with everything computed again that makes it smaller (", bytes(most),
+                bytes(least), " even with everything recomputed that makes it smaller (", bytes(most),
                 " without); give that, or a smaller batch.micro or model.context"));
   EXPECT_EQ(said(least), "");
   EXPECT_EQ(said(-5), "compile.memory_budget is -5 bytes; give none, full, or at least 1 byte");
