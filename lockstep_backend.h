@@ -1,5 +1,4 @@
-// The one header that a backend from outside the tree includes. ARCHITECTURE.md, "Writing a backend", tells
-// how to write one.
+// The one header that a backend from outside the tree includes; docs/backend.md tells how to write one.
 #pragma once
 
 #include "compiler/codegen/plugin.h"

@@ -1,4 +1,4 @@
-// The words of the house, as `trainrun explain` tells them: those at the head of ARCHITECTURE.md, and those
+// The words of the house, as `trainrun explain` tells them: those of ARCHITECTURE.md's glossary, and those
 // that messages use.
 #pragma once
 

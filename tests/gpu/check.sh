@@ -30,7 +30,7 @@ fail() { echo "FAIL $*"; failures=$((failures + 1)); }
 compare() { python3 tests/gpu/compare.py "$@" || failures=$((failures + 1)); }
 cat > "$work/small.json" <<'CONFIG'
 {"name": "small", "model": {"kind": "gpt", "vocab": 256, "context": 256, "width": 256, "depth": 4, "heads": 4},
- "data": {"kind": "text", "paths": ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"], "validation": 0.1},
+ "data": {"kind": "text", "paths": ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "docs/*.md"], "validation": 0.1},
  "batch": {"global": 32, "micro": 2}, "train": {"steps": 24, "seed": 7, "eval_every": 12, "device": "cuda"},
  "optim": {"kind": "adamw", "lr": 1e-3, "schedule": {"kind": "constant", "warmup": 4}},
  "checkpoint": {"every": 12, "keep": 3}, "log": {"every": 1, "hash_every": 8}}
@@ -109,7 +109,7 @@ if wants mesh; then
   fi
 fi
 if wants cross; then
-  # What backward computes again changes no bit; sharded checkpoints go on on the CPU and come back; a recorded step is computed again.
+  # Recomputation changes no bit; the CPU resumes sharded checkpoints, and the GPU resumes its; a recorded step is replayed.
   n=$((gpus >= 2 ? 2 : 1)) z="--mesh.dim_names=[dp_shard]" x="--train.steps=12 --checkpoint.every=6 --train.eval_every=0"
   fresh x_{all,full,to_cpu,to_gpu}
   train x_all $n $x $z; train x_full $n $x $z --compile.memory_budget=full
