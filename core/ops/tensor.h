@@ -82,7 +82,10 @@ struct TensorAt {
   Here at;
 };
 
-// Shapes broadcast as in NumPy; UserError naming both when they do not, or when the dtypes differ.
+// Arithmetic of numbers, element by element; see functions.h for dtypes, rounding and gradients in general.
+// Shapes broadcast as in NumPy; UserError naming both when they do not, or when the dtypes differ. A C++
+// number takes the tensor's dtype. Integers wrap, a quotient of them is truncated towards 0, and x / 0 is 0.
+// Gradients: a + b: dy, dy; a - b: dy, -dy; a * b: dy b, dy a; a / b: dy / b, -dy y / b; -a: -dy.
 Tensor operator+(TensorAt a, Tensor b);
 Tensor operator-(TensorAt a, Tensor b);
 Tensor operator*(TensorAt a, Tensor b);

@@ -6,7 +6,7 @@
 #include <set>
 #include <sstream>
 
-#include "core/base/text.h"
+#include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/words.h"
 
