@@ -89,7 +89,7 @@ FingerprintPart collectives_part(const Graph& whole) {
   Lines lines;
   int number = 0;
   for (const Node& node : whole.nodes) {
-    if (op_row(node.op).kind != OpKind::collective || node.op == "wait") continue;
+    if (op_row(node.op).kind != OpKind::collective || node.op == ops::wait) continue;
     const std::string key = str("collective ", ++number);
     lines.push_back({key, str(node.op, attr_words(node.attrs), " of ", node.inputs.size(),
                               node.inputs.size() == 1 ? " tensor" : " tensors",

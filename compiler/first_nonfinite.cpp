@@ -32,18 +32,18 @@ std::vector<std::string> parameters_of(const Phases& phases) {
   };
   for (const auto& output : whole.outputs) {
     const Node* made = output.kind == OutputKind::state ? producer(output.value) : nullptr;
-    while (made && made->op == "wait") {  // gathered rows of the new weight
+    while (made && made->op == ops::wait) {  // gathered rows of the new weight
       const int index = whole[output.value].index;
       const Node* start = producer(made->inputs[0]);
-      made = start && start->op == "all_gather_start" ? producer(start->inputs[static_cast<size_t>(index)])
-                                                      : nullptr;
+      made = start && start->op == ops::all_gather_start ? producer(start->inputs[static_cast<size_t>(index)])
+                                                         : nullptr;
     }
     if (!made || made->inputs.size() < 2 || whole[output.value].shape.empty()) continue;
     const Node* sum = producer(made->inputs[1]);
-    if (!sum || sum->op != "lane_sum") continue;
+    if (!sum || sum->op != ops::lane_sum) continue;
     const Node* wait = producer(sum->inputs[0]);
-    const Node* start = wait && wait->op == "wait" ? producer(wait->inputs[0]) : nullptr;
-    if (!start || start->op != "lane_exchange_start") continue;
+    const Node* start = wait && wait->op == ops::wait ? producer(wait->inputs[0]) : nullptr;
+    if (!start || start->op != ops::lane_exchange_start) continue;
     const ValueId gradient = start->inputs[static_cast<size_t>(whole[sum->inputs[0]].index)];
     for (size_t o = 0; o < phases.body.outputs.size(); ++o)
       if (phases.body.outputs[o] == gradient && out[o].empty()) out[o] = output.name;
@@ -115,8 +115,8 @@ class Look {
     auto text = [&](int64_t i) {
       const Node& node = *body_.made_by[at];
       const auto gradient = body_.gradient.find(at);
-      return str(node.body ? fused_text(*node.body) : node.op, " at ", node.at.text(), " gives ",
-                 value_text(get_double(value.dtype, data, i)), place_text(value.shape, i), " of ",
+      return str(node.body ? fused_text(*node.body) : std::string(node.op.name()), " at ", node.at.text(),
+                 " gives ", value_text(get_double(value.dtype, data, i)), place_text(value.shape, i), " of ",
                  shape_text(value.dtype, value.shape),
                  gradient == body_.gradient.end() ? "" : str(", the gradient of ", gradient->second));
     };

@@ -47,7 +47,7 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
                node.at.text(), ": gradient of input ", i, " is ", made[i].text(), ", the input is ",
                shape_text(input.dtype, input.shape));
       Tensor& slot = gradient[static_cast<size_t>(node.inputs[i])];
-      slot = slot.defined() ? apply1("add", {slot, made[i]}) : made[i];
+      slot = slot.defined() ? apply1(ops::add, {slot, made[i]}) : made[i];
     }
   }
   std::vector<Tensor> out;
@@ -66,7 +66,7 @@ Graph differentiate(Graph graph, const PassContext&) {
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) inputs.push_back(map[static_cast<size_t>(v)]);
-    if (node.op != "grad") {
+    if (node.op != ops::grad) {
       std::vector<std::pair<DType, Shape>> types;
       for (ValueId v : node.outputs) types.emplace_back(graph[v].dtype, graph[v].shape);
       auto made = builder->graph.append(node.op, inputs, node.attrs, types, node.at);
@@ -75,14 +75,14 @@ Graph differentiate(Graph graph, const PassContext&) {
     }
     AtLine line(node.at);
     Tensor sum(builder, inputs[0]), count(builder, inputs[1]);
-    Tensor total = apply1("sum_lanes", {count});
+    Tensor total = apply1(ops::sum_lanes, {count});
     Tensor seed = 1.0 / convert(total, sum.dtype());
     std::vector<ValueId> roots(inputs.begin() + 2, inputs.end());
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor parameter(builder, roots[i]);
       Tensor mine = gradients[i].defined() ? gradients[i] : full_like(parameter, 0);
-      map[static_cast<size_t>(node.outputs[i])] = apply1("sum_lanes", {mine}).id();
+      map[static_cast<size_t>(node.outputs[i])] = apply1(ops::sum_lanes, {mine}).id();
     }
   }
   for (const auto& output : graph.outputs)

@@ -59,14 +59,12 @@ class CpuKernelSet : public KernelSet {
 class CpuTarget : public Target {
  public:
   Device& device() const override { return cpu_device(); }
-  bool claims(const std::string& op) const override {
+  bool claims(OpId op) const override {
     // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
-    return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
+    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad;
   }
-  bool is_library_op(const std::string& op) const override { return lockstep::is_library_op(op); }
-  bool accepts_strides(const std::string& op, size_t index) const override {
-    return lockstep::accepts_strides(op, index);
-  }
+  bool is_library_op(OpId op) const override { return lockstep::is_library_op(op); }
+  bool accepts_strides(OpId op, size_t index) const override { return lockstep::accepts_strides(op, index); }
   KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {
     return lockstep::generate_multi_tensor(body);

@@ -57,7 +57,7 @@ bool can_alias(const Graph& body, int output, int input);
 // The body of an update row (adamw, sgd) for one tensor: per-element inputs and outputs f32[n], shared
 // scalars as InputKind::scalar, and "weight_decay" as InputKind::value of rank 0, whatever attrs say: it
 // differs from tensor to tensor.
-Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype);
+Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 // An update's body that keeps what it would replace unless |gate k| <= limit k for every k; a NaN is within
 // no limit. Output o replaces the o-th per-element input that is not the gradient (the second). Shared
 // scalars gate0, limit0, gate1, ... are appended: gates of these dtypes, limits f32. Bits of an update that

@@ -12,9 +12,9 @@ namespace {
 // global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64
 // is for tests of gradients: it expands, and its contractions run as any other.
 bool stays(const Op& row, const std::vector<Tensor>& inputs, const PassContext& context) {
-  if (row.name.starts_with("sdpa") && inputs[0].dtype() == DType::f64) return false;
-  return row.kind == OpKind::update || row.name == "global_norm" ||
-         target_of(context.options).claims(std::string(row.name));
+  if (row.library == Library::attention && inputs[0].dtype() == DType::f64) return false;
+  return row.kind == OpKind::update || row.id == ops::global_norm ||
+         target_of(context.options).claims(row.id);
 }
 }  // namespace
 

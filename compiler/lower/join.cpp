@@ -23,9 +23,9 @@ class Joiner {
   bool collect(ValueId v, bool root, int& dim, std::vector<Part>& parts) const {
     if (graph_[v].producer < 0 || (!root && users_[static_cast<size_t>(v)].size() != 1)) return false;
     const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
-    if (node.op == "add")
+    if (node.op == ops::add)
       return collect(node.inputs[0], false, dim, parts) && collect(node.inputs[1], false, dim, parts);
-    if (node.op != "pad" || node.attrs.number("value") != 0) return false;
+    if (node.op != ops::pad || node.attrs.number("value") != 0) return false;
     const auto& lo = node.attrs.list("lo");
     const auto& hi = node.attrs.list("hi");
     for (size_t d = 0; d < lo.size(); ++d) {
@@ -40,7 +40,7 @@ class Joiner {
   }
 
   std::optional<std::pair<int, std::vector<Part>>> tiling(const Node& node) const {
-    if (node.op != "add") return {};
+    if (node.op != ops::add) return {};
     int dim = -1;
     std::vector<Part> parts;
     if (!collect(node.outputs[0], true, dim, parts)) return {};
@@ -72,8 +72,9 @@ Graph join_pads(Graph graph, const PassContext&) {
     std::vector<ValueId> inputs;
     for (const auto& part : tiled->second) inputs.push_back(rewriter.at(part.value));
     const Value& out = graph[node.outputs[0]];
-    auto made = rewriter.graph().append("concat", inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}},
-                                        {{out.dtype, out.shape}}, node.at);
+    auto made =
+        rewriter.graph().append(ops::concat, inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}},
+                                {{out.dtype, out.shape}}, node.at);
     rewriter.graph()[made[0]].layout = out.layout;
     rewriter.map(node.outputs[0], made[0]);
   }

@@ -25,8 +25,8 @@ const Node* producer(const Graph& graph, ValueId id) {
 
 bool is_full(const Graph& graph, ValueId id, double value) {
   const Node* node = producer(graph, id);
-  if (node && node->op == "broadcast") return is_full(graph, node->inputs[0], value);
-  return node && node->op == "full" && node->attrs.number("value") == value;
+  if (node && node->op == ops::broadcast) return is_full(graph, node->inputs[0], value);
+  return node && node->op == ops::full && node->attrs.number("value") == value;
 }
 bool same_type(const Graph& graph, ValueId a, ValueId b) {
   return graph[a].dtype == graph[b].dtype && graph[a].shape == graph[b].shape;
@@ -35,20 +35,20 @@ bool same_type(const Graph& graph, ValueId a, ValueId b) {
 const Law kLaws[] = {
     {"convert to the same dtype",
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
-       if (n.op == "convert" && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
+       if (n.op == ops::convert && same_type(g, n.inputs[0], n.outputs[0])) return n.inputs[0];
        return {};
      }},
     {"reshape, broadcast to the same shape",  // but for barriers of rematerialize, which keep copies from
                                               // being merged with originals
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
        if (n.attrs.has("again")) return {};
-       if ((n.op == "reshape" || n.op == "broadcast") && same_type(g, n.inputs[0], n.outputs[0]))
+       if ((n.op == ops::reshape || n.op == ops::broadcast) && same_type(g, n.inputs[0], n.outputs[0]))
          return n.inputs[0];
        return {};
      }},
     {"permute in order",
      [](const Graph&, const Node& n) -> std::optional<ValueId> {
-       if (n.op != "permute") return {};
+       if (n.op != ops::permute) return {};
        const auto& order = n.attrs.list("order");
        for (size_t i = 0; i < order.size(); ++i)
          if (order[i] != static_cast<int64_t>(i)) return {};
@@ -56,31 +56,31 @@ const Law kLaws[] = {
      }},
     {"neg(neg(x)) = x",
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
-       if (n.op != "neg") return {};
+       if (n.op != ops::neg) return {};
        const Node* inner = producer(g, n.inputs[0]);
-       return inner && inner->op == "neg" ? std::optional(inner->inputs[0]) : std::nullopt;
+       return inner && inner->op == ops::neg ? std::optional(inner->inputs[0]) : std::nullopt;
      }},
     {"x * 1 = x",
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
-       if (n.op != "mul") return {};
+       if (n.op != ops::mul) return {};
        if (is_full(g, n.inputs[1], 1)) return n.inputs[0];
        if (is_full(g, n.inputs[0], 1)) return n.inputs[1];
        return {};
      }},
     {"x / 1 = x",
      [](const Graph& g, const Node& n) -> std::optional<ValueId> {
-       if (n.op == "div" && is_full(g, n.inputs[1], 1)) return n.inputs[0];
+       if (n.op == ops::div && is_full(g, n.inputs[1], 1)) return n.inputs[0];
        return {};
      }},
     {"concat of one",
      [](const Graph&, const Node& n) -> std::optional<ValueId> {
-       if (n.op == "concat" && n.inputs.size() == 1) return n.inputs[0];
+       if (n.op == ops::concat && n.inputs.size() == 1) return n.inputs[0];
        return {};
      }},
 };
 
 std::string key_of(const Node& node, const std::vector<ValueId>& inputs) {
-  std::string key = node.op;
+  std::string key(node.op.name());
   for (ValueId v : inputs) key += str(" ", v);
   for (const auto& [name, value] : node.attrs.items()) {
     key += str(" ", name, "=");

@@ -79,12 +79,12 @@ class Partitioner {
     attrs.set("bucket", int64_t{0});  // the bucket pass merges
     return attrs;
   }
-  std::vector<Tensor> emit(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+  std::vector<Tensor> emit(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                            const SourceLine& at) {
     return apply_at(op, inputs, attrs, at, made_);
   }
   Tensor wait(Tensor handle, const std::string& types, const SourceLine& at) {
-    return emit("wait", {handle}, {{"types", Attr(types)}}, at)[0];
+    return emit(ops::wait, {handle}, {{"types", Attr(types)}}, at)[0];
   }
 
   // How a tensor of the state lies on the data dims.
@@ -118,14 +118,14 @@ class Partitioner {
                             ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
       Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(held)]))}}
                                       : on_data();
-      return f.level[level] = emit("local_rows", {tensor(f.level[held])}, attrs, at)[0].id();
+      return f.level[level] = emit(ops::local_rows, {tensor(f.level[held])}, attrs, at)[0].id();
     }
     LS_CHECK(level < rows(), "value %", old, " has no form");
     Tensor more = tensor(get(old, level + 1, asked));
     Attrs attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(level)]))}};
-    Tensor result = wait(emit("all_gather_start", {more}, alone(attrs), at)[0], more.text(), at);
+    Tensor result = wait(emit(ops::all_gather_start, {more}, alone(attrs), at)[0], more.text(), at);
     if (level == 0 && forms(old).scalar)
-      result = emit("reshape", {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
+      result = emit(ops::reshape, {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
     return forms(old).level[level] = result.id();
   }
   ValueId whole(ValueId old, const SourceLine& asked) { return get(old, 0, asked); }
@@ -136,17 +136,17 @@ class Partitioner {
   }
 
   void rewrite(const Node& node) {
-    if (node.op == "sum_lanes") return sum_lanes(node);
-    if (node.op == "global_norm") return global_norm(node);
+    if (node.op == ops::sum_lanes) return sum_lanes(node);
+    if (node.op == ops::global_norm) return global_norm(node);
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
-        node.op == "convert" && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
+        node.op == ops::convert && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
     if (const Forms& held = forms(node.inputs.empty() ? 0 : node.inputs[0]);
         smaller && held.level[0] == kNoValue && !held.scalar) {
       int level = rows();
       while (held.level[level] == kNoValue) --level;
       forms(node.outputs[0]).level[level] =
-          emit("convert", {tensor(held.level[level])}, node.attrs, node.at)[0].id();
+          emit(ops::convert, {tensor(held.level[level])}, node.attrs, node.at)[0].id();
       return;
     }
     std::vector<Tensor> inputs;
@@ -175,7 +175,7 @@ class Partitioner {
     ValueId source = node.inputs[0];
     if (const NodeId made = old_[source].producer; made >= 0)
       if (const Node& wide = old_.nodes[static_cast<size_t>(made)];
-          wide.op == "convert" && old_[wide.inputs[0]].dtype == DType::bf16)
+          wide.op == ops::convert && old_[wide.inputs[0]].dtype == DType::bf16)
         source = wide.inputs[0];
     Tensor x = tensor(whole(source, node.at));
     if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
@@ -186,7 +186,7 @@ class Partitioner {
                             " is summed over micro-batches; integers are summed as i64[], so reduce and "
                             "convert it first, or convert it "
                             "to f32"));
-      Tensor count = emit("lane_count", {x}, on_data(), node.at)[0];
+      Tensor count = emit(ops::lane_count, {x}, on_data(), node.at)[0];
       f.level[0] = all_reduce(count, node.at).id();
       return;
     }
@@ -194,10 +194,10 @@ class Partitioner {
       throw UserError(str("[sum_lanes] ", node.at.text(), ": a sum over micro-batches of ", x.text(),
                           "; losses and gradients are f32, convert it first"));
     f.scalar = x.shape().empty();
-    if (f.scalar) x = emit("reshape", {x}, {{"shape", Attr(std::vector<int64_t>{1})}}, node.at)[0];
-    Tensor handle = emit("lane_exchange_start", {x}, alone(on_data()), node.at)[0];
+    if (f.scalar) x = emit(ops::reshape, {x}, {{"shape", Attr(std::vector<int64_t>{1})}}, node.at)[0];
+    Tensor handle = emit(ops::lane_exchange_start, {x}, alone(on_data()), node.at)[0];
     Tensor mine = wait(handle, x.text(), node.at);
-    auto sums = emit("lane_sum", {mine}, on_data(), node.at);
+    auto sums = emit(ops::lane_sum, {mine}, on_data(), node.at);
     f.level[rows()] = sums[0].id();
     f.row_squares = sums[1].id();
   }
@@ -231,18 +231,18 @@ class Partitioner {
       if (node.attrs.has(attr))
         attrs.set(attr,
                   attr == std::string("once") ? Attr(node.attrs.list(attr)) : Attr(node.attrs.word(attr)));
-    Tensor limbs = all_reduce(emit("norm_limbs", squares, attrs, node.at)[0], node.at);
+    Tensor limbs = all_reduce(emit(ops::norm_limbs, squares, attrs, node.at)[0], node.at);
     if (node.attrs.has("model_dim")) {
       Attrs on_model{{"mesh_dim", Attr(node.attrs.word("model_dim"))}, {"op", Attr(std::string("sum"))}};
-      limbs = wait(emit("all_reduce_start", {limbs}, on_model, node.at)[0], limbs.text(), node.at);
+      limbs = wait(emit(ops::all_reduce_start, {limbs}, on_model, node.at)[0], limbs.text(), node.at);
     }
-    forms(node.outputs[0]).level[0] = emit("norm_of_limbs", {limbs}, on_data(), node.at)[0].id();
+    forms(node.outputs[0]).level[0] = emit(ops::norm_of_limbs, {limbs}, on_data(), node.at)[0].id();
   }
 
   Tensor all_reduce(Tensor x, const SourceLine& at) {
     Attrs attrs = on_data();
     attrs.set("op", std::string("sum"));
-    Tensor handle = emit("all_reduce_start", {x}, attrs, at)[0];
+    Tensor handle = emit(ops::all_reduce_start, {x}, attrs, at)[0];
     return wait(handle, x.text(), at);
   }
 

@@ -35,19 +35,19 @@ Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim
     AtLine line(node.at);
     std::vector<Tensor> in, out;
     for (ValueId v : node.inputs) in.push_back(made[static_cast<size_t>(v)]);
-    if (node.op == "convert")
+    if (node.op == ops::convert)
       weight[static_cast<size_t>(node.outputs[0])] = weight[static_cast<size_t>(node.inputs[0])];
-    if (node.op == "dropout") {
+    if (node.op == ops::dropout) {
       // Its numbers belong to elements of the whole tensor; a rank takes those of its part.
-      out = op_row("dropout").expand({in, node.attrs, builder});
-    } else if (node.op == "linear" && in.size() == 3 &&
+      out = op_row(ops::dropout).expand({in, node.attrs, builder});
+    } else if (node.op == ops::linear && in.size() == 3 &&
                weight[static_cast<size_t>(node.inputs[1])] == Shard(1)) {
       // Each rank has a term of the product; the bias is no term.
-      Tensor y = apply1("linear", {in[0], in[1]});
+      Tensor y = apply1(ops::linear, {in[0], in[1]});
       out = {y + in[2]};
     } else {
       out = apply_at(node.op, in, node.attrs, node.at, builder);
-      if (node.op == "cross_entropy") {
+      if (node.op == ops::cross_entropy) {
         // The count belongs to the data alone: of whole targets, once.
         Tensor targets = in[1],
                ignored = full_like(targets, static_cast<double>(node.attrs.integer("ignore_index")));
@@ -81,13 +81,13 @@ void check_model_placements(const Graph& graph, const PassContext& context, int 
     auto fail = [&](const std::string& what) {
       throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what));
     };
-    if (node.op == "redistribute") {
+    if (node.op == ops::redistribute) {
       if (text(in[0]) != node.attrs.word("from"))
         fail(str("reads ", describe(node.inputs[0]), "; it moves what is ", node.attrs.word("from")));
       is[static_cast<size_t>(node.outputs[0])] = parse_placement(node.attrs.word("to"));
       continue;
     }
-    if (node.op == "global_norm") {
+    if (node.op == ops::global_norm) {
       for (size_t i = 0; i < in.size(); ++i)
         if (in[i].kind == Kind::partial)
           fail(str("reads ", describe(node.inputs[i]), "; a term of a sum has no norm: reduce it first"));

@@ -45,15 +45,15 @@ class Localizer {
         small_.push_back(&node);
         continue;
       }
-      if (node.op == "sum_lanes" && is_small(node.inputs[0])) {
+      if (node.op == ops::sum_lanes && is_small(node.inputs[0])) {
         sums_.push_back(&node);
         continue;
       }
-      const bool travels = node.op == "redistribute" && node.attrs.word("from") != "Replicate";
+      const bool travels = node.op == ops::redistribute && node.attrs.word("from") != "Replicate";
       if (travels || std::any_of(node.inputs.begin(), node.inputs.end(),
                                  [&](ValueId v) { return !map_[u(v)].defined(); }))
         flush_small();
-      if (node.op == "redistribute") {
+      if (node.op == ops::redistribute) {
         // What a wider value was made of travels in its place: the same terms in fewer bytes.
         map_[u(node.outputs[0])] =
             moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
@@ -70,7 +70,7 @@ class Localizer {
 
  private:
   static bool is_start(const Node& node) {
-    return node.op == "model_gather_start" || node.op == "model_exchange_start";
+    return op_row(node.op).of_model && op_row(node.op).half == CollectiveHalf::start;
   }
   Placement placement(ValueId v) const { return old_[v].layout.on(dim_); }
   Shape local_shape(ValueId v) const { return shard_shape(old_[v].shape, placement(v), ranks_); }
@@ -88,14 +88,14 @@ class Localizer {
 
   // Terms of small gradients travel together, once the next collective is due.
   bool small_gradient(const Node& node, const std::vector<std::vector<NodeId>>& users) const {
-    if (node.op != "redistribute" || node.attrs.word("from") != "Partial(sum)" ||
+    if (node.op != ops::redistribute || node.attrs.word("from") != "Partial(sum)" ||
         node.attrs.word("to") != "Replicate")
       return false;
     const Value& value = old_[node.outputs[0]];
     const auto& readers = users[u(node.outputs[0])];
     return numel(value.shape) < kFew && value.dtype == DType::f32 &&
            !narrow_source(node.inputs[0]).defined() && readers.size() == 1 &&
-           old_.nodes[u(readers[0])].op == "sum_lanes";
+           old_.nodes[u(readers[0])].op == ops::sum_lanes;
   }
   bool is_small(ValueId v) const {
     return std::any_of(small_.begin(), small_.end(), [&](const Node* node) { return node->outputs[0] == v; });
@@ -120,7 +120,7 @@ class Localizer {
   }
 
   Attrs local_attrs(const Node& node) const {
-    if (node.op == "global_norm") {
+    if (node.op == ops::global_norm) {
       List once;
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (placement(node.inputs[i]) == Replicate()) once.push_back(static_cast<int64_t>(i));
@@ -137,11 +137,11 @@ class Localizer {
       list[u(to.dim)] /= ranks_;
       attrs.set(attr, list);
     };
-    if (to.kind == Kind::shard && node.op == "slice") {
+    if (to.kind == Kind::shard && node.op == ops::slice) {
       cut("start"), cut("limit");
       return attrs;
     }
-    if (to.kind == Kind::shard && node.op == "pad") {
+    if (to.kind == Kind::shard && node.op == ops::pad) {
       cut("lo"), cut("hi");
       return attrs;
     }
@@ -156,7 +156,7 @@ class Localizer {
     const NodeId producer = old_[v].producer;
     if (producer < 0) return {};
     const Node& node = old_.nodes[u(producer)];
-    if (node.op != "convert" || !is_float(old_[node.inputs[0]].dtype) ||
+    if (node.op != ops::convert || !is_float(old_[node.inputs[0]].dtype) ||
         size_of(old_[node.inputs[0]].dtype) >= size_of(old_[v].dtype))
       return {};
     return map_[u(node.inputs[0])];
@@ -191,17 +191,17 @@ class Localizer {
     return reshape(permute(reshape(stacked, apart), order), whole);
   }
 
-  Tensor collective(const char* op, Tensor x, const Shape& result) const {
+  Tensor collective(OpId op, Tensor x, const Shape& result) const {
     Tensor handle = apply1(op, {x}, {{"mesh_dim", Attr(name_)}});
-    return apply1("model_wait", {handle}, {{"types", Attr(shape_text(x.dtype(), result))}});
+    return apply1(ops::model_wait, {handle}, {{"types", Attr(shape_text(x.dtype(), result))}});
   }
   Tensor gathered(Tensor x) const {
     Shape stacked = x.shape();
     stacked.insert(stacked.begin(), ranks_);
-    return collective("model_gather_start", x, stacked);
+    return collective(ops::model_gather_start, x, stacked);
   }
   Tensor exchanged(Tensor stacked) const {
-    return collective("model_exchange_start", stacked, stacked.shape());
+    return collective(ops::model_exchange_start, stacked, stacked.shape());
   }
   // The sum over ranks, in their order; halves are added in f32 and rounded once.
   Tensor added(Tensor stacked, DType to) const {
@@ -269,15 +269,15 @@ class Localizer {
         });
       }
       const OpKind kind = op_row(node.op).kind;
-      bool of_wait = node.op == "model_wait";
+      bool of_wait = node.op == ops::model_wait;
       for (ValueId v : node.inputs) of_wait = of_wait || late[u(v)];
       // Waits, and what only puts their result into shape.
-      if (of_wait &&
-          (node.op == "model_wait" || node.op == "convert" || node.op == "sum" || kind == OpKind::view)) {
+      if (of_wait && (node.op == ops::model_wait || node.op == ops::convert || node.op == ops::sum ||
+                      kind == OpKind::view)) {
         for (ValueId v : node.outputs) late[u(v)] = true;
         continue;
       }
-      if (of_wait && node.op == "sum_lanes")
+      if (of_wait && node.op == ops::sum_lanes)
         sums.emplace_back(starts, static_cast<NodeId>(n));
       else
         put(put, static_cast<NodeId>(n));

@@ -55,7 +55,7 @@ class ModelPlacer {
       // A gradient is complete where it is made: its sum over ranks travels while backward goes on.
       for (ValueId v : old_.nodes[n].outputs)
         for (NodeId reader : users_[u(v)])
-          if (!done[u(reader)] && old_.nodes[u(reader)].op == "sum_lanes")
+          if (!done[u(reader)] && old_.nodes[u(reader)].op == ops::sum_lanes)
             done[u(reader)] = true, place(old_.nodes[u(reader)]);
     }
     for (const auto& output : old_.outputs) {
@@ -116,7 +116,7 @@ class ModelPlacer {
       Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[u(dim_)])},
                   {"from", Attr(text(have.place))},
                   {"to", Attr(text(to))}};
-      made = made_.append("redistribute", {have.value}, attrs, {{value.dtype, value.shape}},
+      made = made_.append(ops::redistribute, {have.value}, attrs, {{value.dtype, value.shape}},
                           reader_.file.empty() ? at : reader_)[0];
       made_[made].layout.set(dim_, to);
     }
@@ -130,7 +130,7 @@ class ModelPlacer {
     if (producer < 0 || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate())) return kNoValue;
     const Node& node = old_.nodes[u(producer)];
     const OpKind kind = op_row(node.op).kind;
-    if (kind != OpKind::creation && node.op != "broadcast" && kind != OpKind::pointwise) return kNoValue;
+    if (kind != OpKind::creation && node.op != ops::broadcast && kind != OpKind::pointwise) return kNoValue;
     if (kind == OpKind::pointwise &&
         !std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return light(v, depth); }))
       return kNoValue;
@@ -152,7 +152,7 @@ class ModelPlacer {
     if (producer < 0 || depth == 0) return numel(old_[old].shape) <= 1;
     const Node& node = old_.nodes[u(producer)];
     const OpKind kind = op_row(node.op).kind;
-    if (kind == OpKind::creation || kind == OpKind::random || node.op == "broadcast") return true;
+    if (kind == OpKind::creation || kind == OpKind::random || node.op == ops::broadcast) return true;
     return kind == OpKind::pointwise && std::all_of(node.inputs.begin(), node.inputs.end(),
                                                     [&](ValueId v) { return light(v, depth - 1); });
   }
@@ -172,7 +172,7 @@ class ModelPlacer {
     for (size_t n = old_.nodes.size(); n-- > 0;) {
       const Node& node = old_.nodes[n];
       // Counts are of whole data, from the batch on.
-      if (node.op == "sum_lanes" && !is_float(old_[node.outputs[0]].dtype))
+      if (node.op == ops::sum_lanes && !is_float(old_[node.outputs[0]].dtype))
         counted_[u(node.inputs[0])] = true;
       if (node.outputs.size() == 1 && counted_[u(node.outputs[0])])
         for (ValueId v : node.inputs)
@@ -191,11 +191,11 @@ class ModelPlacer {
 
   void place(const Node& node) {
     reader_ = node.at;
-    if (node.op == "sum_lanes") {
+    if (node.op == ops::sum_lanes) {
       Placement to = wanted_[u(node.outputs[0])].value_or(Replicate());
       return run_way(node, {{to}, {to}});
     }
-    if (node.op == "global_norm") {
+    if (node.op == ops::global_norm) {
       std::vector<Placement> in;
       for (ValueId v : node.inputs) {
         const Form* shard = nullptr;
@@ -223,10 +223,10 @@ class ModelPlacer {
         split = split || !(have.place == Replicate());
       }
     // The stream of tokens begins at the embedding.
-    const bool begins = node.op == "embedding" && !node.outputs.empty() && of_tokens(node.outputs[0]);
+    const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
     auto ways = shard_ways(old_, node, ranks_, groups);
     if ((!split && !begins) || (node.outputs.size() == 1 && counted_[u(node.outputs[0])])) return ways[0];
-    const bool heavy = node.op == "dot" || node.op == "linear";
+    const bool heavy = node.op == ops::dot || node.op == ops::linear;
     const ShardWay* best = nullptr;
     double least = 0;
     int best_rank = 0;
@@ -269,7 +269,7 @@ class ModelPlacer {
     const auto& readers = users_[u(old)];
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
       const Node& reader = old_.nodes[u(n)];
-      return reader.op == "add" && std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](ValueId v) {
+      return reader.op == ops::add && std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](ValueId v) {
                return v != old && find_form(v, Partial()) && forms_[u(v)].size() == 1;
              });
     });
@@ -293,7 +293,7 @@ class ModelPlacer {
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(form(node.inputs[i], way.in[i]));
     auto made = emit(node, inputs, way.out);
     for (size_t o = 0; o < made.size(); ++o) forms_[u(node.outputs[o])].push_back({way.out[o], made[o]});
-    if (node.op == "convert") weight_[u(node.outputs[0])] = weight_[u(node.inputs[0])];
+    if (node.op == ops::convert) weight_[u(node.outputs[0])] = weight_[u(node.inputs[0])];
   }
 
   const Graph& old_;

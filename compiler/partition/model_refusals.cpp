@@ -33,7 +33,7 @@ void ModelRefusals::check_sizes(int64_t tokens) {
   }
   auto reached = depends_on(graph_, sharded);
   for (const Node& node : graph_.nodes)
-    if (node.op == "sdpa" && reached[static_cast<size_t>(node.inputs[0])]) {
+    if (node.op == ops::sdpa && reached[static_cast<size_t>(node.inputs[0])]) {
       const int64_t heads = graph_[node.inputs[0]].shape[2], kv = graph_[node.inputs[1]].shape[2];
       divide(heads, 1, str(heads, " heads do not divide"));
       if (kv != heads) divide(kv, 1, str(kv, " heads of keys and values do not divide"));

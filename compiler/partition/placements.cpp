@@ -13,13 +13,8 @@ namespace lockstep {
 namespace {
 using Kind = Placement::Kind;
 
-bool is_start(const Node& node) {
-  return node.op.size() > 6 && node.op.compare(node.op.size() - 6, 6, "_start") == 0;
-}
-
-bool is_wait(const Node& node) { return node.op == "wait" || node.op == "model_wait"; }
-// Collectives of model dims, between values of one micro-batch: they leave the data dims as they are.
-bool of_model(const Node& node) { return node.op.rfind("model_", 0) == 0; }
+bool is_start(const Node& node) { return op_row(node.op).half == CollectiveHalf::start; }
+bool is_wait(const Node& node) { return op_row(node.op).half == CollectiveHalf::wait; }
 
 class Placer {
  public:
@@ -88,16 +83,18 @@ class Placer {
         fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
     };
     // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
-    if (of_model(node) || (node.op == "all_reduce_start" && in[0] == Partial() && !acts_on(node, mesh_dim)))
+    // Those of model dims leave the data dims as they are.
+    if (op_row(node.op).of_model ||
+        (node.op == ops::all_reduce_start && in[0] == Partial() && !acts_on(node, mesh_dim)))
       return all(in[0]);
-    if (node.op == "norm_limbs" && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
+    if (node.op == ops::norm_limbs && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
       return all(Partial());
     const bool lane_kind =
         op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
-    if (lane_kind && node.op != "wait" && node.op != "sum_lanes" && !acts_on(node, mesh_dim)) {
+    if (lane_kind && node.op != ops::wait && node.op != ops::sum_lanes && !acts_on(node, mesh_dim)) {
       // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is
       // whole on other dims.
-      const bool inner = (node.op == "all_gather_start" || node.op == "local_rows") &&
+      const bool inner = (node.op == ops::all_gather_start || node.op == ops::local_rows) &&
                          mesh_dim == "dp_shard" && node.attrs.word("mesh_dim") == "dp_replicate";
       if (inner && !in.empty() && (in[0] == Shard(0) || in[0] == Replicate())) {
         for (size_t i = 0; i < in.size(); ++i)
@@ -107,40 +104,40 @@ class Placer {
       for (size_t i = 0; i < in.size(); ++i) want(i, Replicate(), "the collective acts on another mesh dim");
       return all(Replicate());
     }
-    if (!partitioned_ && node.op == "sum_lanes") return all(Replicate());
-    if (node.op == "wait") return all(in[0]);
-    if (node.op == "lane_exchange_start") {
+    if (!partitioned_ && node.op == ops::sum_lanes) return all(Replicate());
+    if (node.op == ops::wait) return all(in[0]);
+    if (node.op == ops::lane_exchange_start) {
       for (size_t i = 0; i < in.size(); ++i)
         want(i, PerLane(), "an exchange takes what still belongs to micro-batches");
       return all(PerLane(0));
     }
-    if (node.op == "lane_sum") {
+    if (node.op == ops::lane_sum) {
       want(0, PerLane(0), "the sum over lanes needs every lane of its rows; exchange first");
       return all(Shard(0));
     }
-    if (node.op == "lane_count") {
+    if (node.op == ops::lane_count) {
       want(0, PerLane(), "a count is summed over the micro-batches of this rank");
       return all(Partial());
     }
-    if (node.op == "all_reduce_start") {
+    if (node.op == ops::all_reduce_start) {
       want(0, Partial(), "only a partial sum can be reduced");
       if (context_.options.invariant && is_float(graph_[node.inputs[0]].dtype))
         fail(node, "a float goes through all_reduce; in invariant numerics only integers may");
       return all(Replicate());
     }
-    if (node.op == "all_gather_start") {
+    if (node.op == ops::all_gather_start) {
       for (size_t i = 0; i < in.size(); ++i) want(i, Shard(0), "only rows can be gathered");
       return all(Replicate());
     }
-    if (node.op == "local_rows") {
+    if (node.op == ops::local_rows) {
       want(0, Replicate(), "its own rows are taken of a whole value");
       return all(Shard(0));
     }
-    if (node.op == "norm_limbs") {
+    if (node.op == ops::norm_limbs) {
       for (size_t i = 0; i < in.size(); ++i) want(i, Shard(0), "each row is counted once");
       return all(Partial());
     }
-    if (node.op == "sum_lanes") fail(node, "a sum over micro-batches was left in the program");
+    if (node.op == ops::sum_lanes) fail(node, "a sum over micro-batches was left in the program");
     return by_rule(node, dim, in);
   }
 
@@ -179,7 +176,7 @@ class Placer {
           only = false;
       auto count =
           std::count_if(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::partial; });
-      bool sum_like = node.op == "add" || node.op == "sub";
+      bool sum_like = node.op == ops::add || node.op == ops::sub;
       if (!only || (count > 1 && !sum_like) || (sum_like && count != 2) || shard)
         for (size_t i = 0; i < in.size(); ++i)
           if (in[i].kind == Kind::partial)

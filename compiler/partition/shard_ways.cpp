@@ -24,7 +24,7 @@ class Ways {
   std::vector<ShardWay> find() {
     add(std::vector<Placement>(in_.size(), Replicate()), std::vector<Placement>(out_.size(), Replicate()));
     const Op& row = op_row(node_.op);
-    if (node_.op == "sum_lanes") {
+    if (node_.op == ops::sum_lanes) {
       for (size_t d = 0; d < in_[0].shape.size(); ++d)
         each_group([&](int g) { dims(static_cast<int>(d), g, static_cast<int>(d), g); });
       return ways_;
@@ -32,16 +32,16 @@ class Ways {
     if (row.kind == OpKind::lanes || row.kind == OpKind::collective || row.kind == OpKind::structural ||
         node_.body)
       return ways_;
-    if (node_.op == "reshape") {
+    if (node_.op == ops::reshape) {
       reshapes();
     } else {
       std::string rule = row.split ? row.split({node_.op, in_, node_.attrs, node_.at}) : "";
       SplitRule parsed = parse_split_rule(rule, in_, out_);
-      if (node_.op == "sdpa" || node_.op == "sdpa_grad") heads(parsed);
+      if (node_.op == ops::sdpa || node_.op == ops::sdpa_grad) heads(parsed);
       by_letters(parsed);
-      if (node_.op == "slice") slices();
-      if (node_.op == "pad") pads();
-      if (node_.op == "concat") concats();
+      if (node_.op == ops::slice) slices();
+      if (node_.op == ops::pad) pads();
+      if (node_.op == ops::concat) concats();
     }
     partials(row);
     return ways_;
@@ -93,7 +93,7 @@ class Ways {
 
   // Contiguous heads of q with their own key heads.
   void heads(SplitRule& rule) const {
-    size_t first = node_.op == "sdpa" ? 0 : 1;  // q, k, v stand there
+    size_t first = node_.op == ops::sdpa ? 0 : 1;  // q, k, v stand there
     if (in_[first].shape[2] == in_[first + 1].shape[2]) return;
     if (in_[first + 1].shape[2] % ranks_) return;
     for (auto* side : {&rule.in, &rule.out})
@@ -159,10 +159,10 @@ class Ways {
 
   void partials(const Op& row) {
     std::vector<int> linear = row.linear;
-    if (node_.op == "convert" && is_float(in_[0].dtype) && size_of(out_[0].dtype) >= size_of(in_[0].dtype) &&
-        is_float(out_[0].dtype))
+    if (node_.op == ops::convert && is_float(in_[0].dtype) &&
+        size_of(out_[0].dtype) >= size_of(in_[0].dtype) && is_float(out_[0].dtype))
       linear = {0};
-    if (node_.op == "pad" && node_.attrs.number("value") == 0) linear = {0};
+    if (node_.op == ops::pad && node_.attrs.number("value") == 0) linear = {0};
     if (linear.empty()) return;
     const std::vector<Placement> out(out_.size(), Partial());
     auto with = [&](const std::vector<int>& which) {

@@ -53,7 +53,7 @@ struct Call {
 };
 using Formula = std::vector<DenseArray> (*)(const Call&);
 struct FormulaRow {
-  std::string_view op;
+  OpId op;
   Formula formula;
 };
 

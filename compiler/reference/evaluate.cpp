@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/reference/array.h"
+#include "core/ops/op.h"
 
 namespace lockstep {
 
@@ -163,9 +164,9 @@ DenseArray permuted(const DenseArray& in, const std::vector<int64_t>& order) {
 }
 
 namespace {
-const std::unordered_map<std::string_view, Formula>& formulas() {
+const std::unordered_map<OpId, Formula>& formulas() {
   static const auto table = [] {
-    std::unordered_map<std::string_view, Formula> made;
+    std::unordered_map<OpId, Formula> made;
     for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(),
                         composite_formulas(), attention_formulas(), update_formulas()})
       for (const auto& row : family) made.emplace(row.op, row.formula);
@@ -179,11 +180,11 @@ const std::unordered_map<std::string_view, Formula>& formulas() {
 
 std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
                                       const std::vector<HostTensor>& inputs) {
-  if (node.op == "fused") {
+  if (node.op == ops::fused) {
     LS_CHECK(node.body != nullptr, "[fused] ", node.at.text(), ": a fused node without a body");
     return evaluate(*node.body, inputs);
   }
-  LS_CHECK(node.op != "grad", "[grad] ", node.at.text(), ": differentiate first, then evaluate");
+  LS_CHECK(node.op != ops::grad, "[grad] ", node.at.text(), ": differentiate first, then evaluate");
   auto found = reference::formulas().find(node.op);
   LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),
            ": the reference evaluator runs one rank and has no formula for this op");
@@ -228,7 +229,7 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
     const Node& node = graph.nodes[n];
     std::vector<HostTensor> in;
     for (ValueId id : node.inputs) in.push_back(values[static_cast<size_t>(id)]);
-    const bool travels = collective && node.op.rfind("model_", 0) == 0;
+    const bool travels = collective && op_row(node.op).of_model;
     std::vector<HostTensor> out = travels ? collective(node, in) : evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Value& want = graph[node.outputs[i]];

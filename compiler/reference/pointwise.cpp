@@ -117,7 +117,7 @@ std::vector<DenseArray> logical_not(const Call& call) {
 std::vector<DenseArray> shift(const Call& call) {
   same_types(call, 0, 1);
   const DenseArray &a = call.in[0], &b = call.in[1];
-  const bool left = call.node.op == "shl", words = a.dtype == DType::u64;
+  const bool left = call.node.op == ops::shl, words = a.dtype == DType::u64;
   const uint64_t width = static_cast<uint64_t>(width_of(a.dtype));
   DenseArray out = make(a.dtype, a.shape);
   for (size_t k = 0; k < out.i.size(); ++k) {

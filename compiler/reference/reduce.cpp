@@ -106,7 +106,7 @@ std::vector<DenseArray> min(const Call& call) {
 
 // The first index of the largest (smallest) element; a NaN counts as the largest (smallest).
 std::vector<DenseArray> arg_extreme(const Call& call) {
-  const bool largest = call.node.op == "argmax";
+  const bool largest = call.node.op == ops::argmax;
   const DenseArray& x = call.in[0];
   const std::vector<int64_t> dim{call.attrs().integer("dim")};
   std::vector<int64_t> kept = others(x.shape.size(), dim);

@@ -26,14 +26,14 @@ double cost_of(const Graph& graph, const Node& node) {
   for (ValueId v : node.inputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
   for (ValueId v : node.outputs) work += kFlopsPerByte * static_cast<double>(size_in_bytes(graph[v]));
   const auto out = static_cast<double>(numel(graph[node.outputs[0]].shape));
-  if (node.op == "linear") work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
-  if (node.op == "dot") {
+  if (node.op == ops::linear) work += 2 * out * static_cast<double>(graph[node.inputs[0]].shape.back());
+  if (node.op == ops::dot) {
     double inner = 1;
     for (int64_t d : node.attrs.list("lhs_contract"))
       inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
     work += 2 * out * inner;
   }
-  if (node.op == "sdpa")
+  if (node.op == ops::sdpa)
     work += (node.attrs.flag("causal") ? 2 : 4) * out * static_cast<double>(graph[node.inputs[1]].shape[1]);
   return work;
 }
@@ -43,12 +43,12 @@ double cost_of(const Graph& graph, const Node& node) {
 std::vector<ValueId> roots_of(const Graph& graph) {
   std::vector<int64_t> sliced(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
-    if (node.op == "slice") sliced[u(node.inputs[0])] += size_in_bytes(graph[node.outputs[0]]);
+    if (node.op == ops::slice) sliced[u(node.inputs[0])] += size_in_bytes(graph[node.outputs[0]]);
   std::vector<ValueId> root(graph.values.size());
   for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
   for (const Node& node : graph.nodes) {
-    bool view = node.op == "reshape" || node.op == "permute" || node.op == "broadcast" ||
-                (node.op == "slice" && sliced[u(node.inputs[0])] >= size_in_bytes(graph[node.inputs[0]]));
+    bool view = node.op == ops::reshape || node.op == ops::permute || node.op == ops::broadcast ||
+                (node.op == ops::slice && sliced[u(node.inputs[0])] >= size_in_bytes(graph[node.inputs[0]]));
     if (view) root[u(node.outputs[0])] = root[u(node.inputs[0])];
   }
   return root;

@@ -97,7 +97,7 @@ class Repeater {
     if (is_there(v)) {
       if (!barriers_.count(v)) return rewriter_.at(v);
       const Value& value = graph_[v];
-      ValueId made = rewriter_.graph().append("reshape", {rewriter_.at(v)},
+      ValueId made = rewriter_.graph().append(ops::reshape, {rewriter_.at(v)},
                                               {{"shape", Attr(value.shape)}, {"again", Attr(true)}},
                                               {{value.dtype, value.shape}}, line_of(v))[0];
       rewriter_.graph()[made].layout = value.layout;

@@ -7,9 +7,9 @@
 namespace lockstep {
 
 bool is_body_start(const Node& node) {
-  return node.op == "model_gather_start" || node.op == "model_exchange_start";
+  return node.op == ops::model_gather_start || node.op == ops::model_exchange_start;
 }
-bool is_body_wait(const Node& node) { return node.op == "model_wait"; }
+bool is_body_wait(const Node& node) { return node.op == ops::model_wait; }
 
 ValueId result_of_start(const Graph& graph, const Node& start) {
   for (const Node& node : graph.nodes)
@@ -24,7 +24,7 @@ void BodyCollectives::start(const Graph& graph, const Node& start, const void* i
   LS_CHECK(group, start.op, " at ", start.at.text(), ": there is no group of ", dim);
   const Value& value = graph[start.inputs[0]];
   const int64_t count = numel(value.shape), ranks = group->size();
-  const bool gather = start.op == "model_gather_start";
+  const bool gather = start.op == ops::model_gather_start;
   LS_CHECK(gather || count % ranks == 0, count, " elements for ", ranks, " ranks");
   const std::vector<int64_t> each(static_cast<size_t>(ranks), gather ? count : count / ranks);
   const std::string label =

@@ -79,7 +79,7 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
   for (const Graph& graph : plan.fragments) add(graph);
   for (const Node& node : plan.phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
-      text += node.op;
+      text += node.op.name();
       for (const auto& [key, value] : node.attrs.items())
         if (const double* number = std::get_if<double>(&value))
           text += str(" ", key, "=", number_text(*number));

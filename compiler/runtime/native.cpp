@@ -66,7 +66,7 @@ std::string Native::describe() const {
   std::string out = str("arena ", arena_bytes_, " bytes (floor ", floor_, ")\n");
   for (const Call& call : calls_) {
     const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
-    out += is_body_start(node) || is_body_wait(node) ? node.op
+    out += is_body_start(node) || is_body_wait(node) ? std::string(node.op.name())
            : !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "")
                            : call.library->algorithm();
     for (size_t i = 0; i < call.args.size(); ++i)

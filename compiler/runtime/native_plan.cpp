@@ -6,21 +6,23 @@
 #include "compiler/runtime/native.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
+#include "core/ops/op.h"
 
 namespace lockstep {
 
 std::string fused_text(const Graph& body) {
-  std::vector<std::string> ops;
+  std::vector<std::string> names;
   for (const Node& node : body.nodes)
-    if (node.op != "broadcast" && node.op != "reshape" && node.op != "full") ops.push_back(node.op);
-  if (ops.size() > 12) ops.resize(12), ops.push_back("...");
-  return join(ops, ",");
+    if (node.op != ops::broadcast && node.op != ops::reshape && node.op != ops::full)
+      names.emplace_back(node.op.name());
+  if (names.size() > 12) names.resize(12), names.push_back("...");
+  return join(names, ",");
 }
 
 void Native::make_calls() {
   for (size_t n = 0; n < graph_.nodes.size(); ++n) {
     const Node& node = graph_.nodes[n];
-    bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
+    bool alias = (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
     if (alias) continue;
     Call call;
     call.node = static_cast<NodeId>(n);
@@ -34,7 +36,7 @@ void Native::make_calls() {
       time.what = fused_text(*node.body);
       time.kind = "kernel";
     } else if (is_body_start(node) || is_body_wait(node)) {
-      time.what = node.op;
+      time.what = node.op.name();
       time.kind = "collective";
     } else {
       std::vector<Operand> in, out;
@@ -47,9 +49,10 @@ void Native::make_calls() {
       call.library = target_.make_library_call(node, in, out, target_options_);
       call.workspace_bytes = call.library->workspace(options_.threads);
       time.what = call.library->algorithm();
-      time.kind = node.op.rfind("sdpa", 0) == 0             ? "attention"
-                  : node.op == "dot" || node.op == "linear" ? "contraction"
-                                                            : "rows";
+      const Library family = op_row(node.op).library;
+      time.kind = family == Library::attention     ? "attention"
+                  : family == Library::contraction ? "contraction"
+                                                   : "rows";
       time.flops = call.library->flops();
     }
     for (ValueId v : node.inputs)
@@ -93,7 +96,7 @@ void Native::plan() {
   }
   hold_in_flight(first, last);
   for (const Node& node : graph_.nodes) {
-    bool alias = (node.op == "reshape" && !node.body) || node.attrs.flag("alias");
+    bool alias = (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
     if (alias)
       for (ValueId v : node.inputs)
         made[static_cast<size_t>(node.outputs[0])] =

@@ -7,7 +7,7 @@
 namespace lockstep {
 
 namespace {
-bool is_reshape(const Node& node) { return node.op == "reshape" && !node.body; }
+bool is_reshape(const Node& node) { return node.op == ops::reshape && !node.body; }
 
 // A part lies inside of a whole, and so does what it is a reshape of.
 void move_to(const Graph& graph, std::vector<Place>& places, ValueId v, const Place& place) {
@@ -25,7 +25,7 @@ std::vector<Place> places_of(const Graph& graph) {
   for (size_t v = 0; v < graph.values.size(); ++v)
     places[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph.values[v].shape)};
   for (const Node& node : graph.nodes) {
-    const bool reshape = is_reshape(node), slice = node.op == "slice" && node.attrs.flag("alias");
+    const bool reshape = is_reshape(node), slice = node.op == ops::slice && node.attrs.flag("alias");
     if (!reshape && !slice) continue;
     Place& out = places[static_cast<size_t>(node.outputs[0])];
     const Place& in = places[static_cast<size_t>(node.inputs[0])];
@@ -46,7 +46,7 @@ std::vector<Place> places_of(const Graph& graph) {
   // The last concat first: its parts may be concats.
   for (size_t n = graph.nodes.size(); n-- > 0;) {
     const Node& node = graph.nodes[n];
-    if (node.op != "concat" || !node.attrs.flag("alias")) continue;
+    if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
     const Place whole = places[static_cast<size_t>(node.outputs[0])];
     const auto dim = static_cast<size_t>(node.attrs.integer("dim"));
     int64_t at = 0;

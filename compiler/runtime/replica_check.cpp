@@ -30,8 +30,8 @@ void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, cons
       if (input.kind == InputKind::state && input.name == array->fqn) copy_of[input.value] = array;
   for (NodeId n : phases.head) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
-    if (node.op == "convert") copy_of[node.outputs[0]] = copy_of[node.inputs[0]];
-    if (node.op != "wait") continue;
+    if (node.op == ops::convert) copy_of[node.outputs[0]] = copy_of[node.inputs[0]];
+    if (node.op != ops::wait) continue;
     const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = whole[node.outputs[i]];

@@ -23,21 +23,21 @@ std::string state_output(const Graph& whole, ValueId v) {
   return "";
 }
 bool keeps_outputs(const Node& node) {
-  return node.op == "lane_sum" || node.op == "norm_limbs" || node.op == "norm_of_limbs";
+  return node.op == ops::lane_sum || node.op == ops::norm_limbs || node.op == ops::norm_of_limbs;
 }
 // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
 bool lies_in_reducer(const Node& node, ValueId v, int64_t rows) {
-  return node.op == "lane_sum" && v == node.outputs[0] && rows > 0;
+  return node.op == ops::lane_sum && v == node.outputs[0] && rows > 0;
 }
 const Node& gather_of(const Graph& whole, const Node& wait) {
   return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)];
 }
 bool ends_gather(const Graph& whole, const Node& node) {
-  return node.op == "wait" && gather_of(whole, node).op == "all_gather_start";
+  return node.op == ops::wait && gather_of(whole, node).op == ops::all_gather_start;
 }
 const Node& wait_of(const Graph& whole, const Node& start) {
   for (const Node& node : whole.nodes)
-    if (node.op == "wait" && node.inputs[0] == start.outputs[0]) return node;
+    if (node.op == ops::wait && node.inputs[0] == start.outputs[0]) return node;
   throw InternalError(str("nothing waits for ", start.op, " at ", start.at.text()));
 }
 }  // namespace
@@ -55,11 +55,11 @@ int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
   const std::set<NodeId> head(phases.head.begin(), phases.head.end());
   for (NodeId n : nodes) {
     const Node& node = whole.nodes[static_cast<size_t>(n)];
-    if (keeps_outputs(node) || (node.op == "convert" && head.count(n)))
+    if (keeps_outputs(node) || (node.op == ops::convert && head.count(n)))
       for (ValueId v : node.outputs)
         if (!lies_in_reducer(node, v, held.of(whole[v]).count))
           add(v, std::max<int64_t>(1, held.of(whole[v]).count));
-    if (node.op == "all_gather_start" && held.size(node.attrs.word("mesh_dim")) > 1) {
+    if (node.op == ops::all_gather_start && held.size(node.attrs.word("mesh_dim")) > 1) {
       const Node& end = wait_of(whole, node);
       for (size_t i = 0; i < node.inputs.size(); ++i)
         add(node.inputs[i], held.of(whole[node.inputs[i]]).count + held.of(whole[end.outputs[i]]).count);
@@ -99,7 +99,7 @@ struct Tail::Impl {
 
   // Rounded rows; on one rank they are the weights that the body reads.
   void prepare_head(const Node& node) {
-    if (node.op == "convert") {
+    if (node.op == ops::convert) {
       own(node.outputs[0], std::max<int64_t>(1, local_count(node.outputs[0])));
       for (const auto& input : whole.inputs)
         if (input.value == node.inputs[0]) rounded[input.name] = node.outputs[0];
@@ -114,14 +114,14 @@ struct Tail::Impl {
   void round_weights(Stream& on) {
     for (NodeId n : parts.phases.head) {
       const Node& node = whole.nodes[static_cast<size_t>(n)];
-      if (node.op == "convert") batcher->add(update_call(node));
+      if (node.op == ops::convert) batcher->add(update_call(node));
     }
     batcher->flush(on);
   }
   void run_head(Stream& on) {
     stream = &on;
     for (NodeId n : parts.phases.head)
-      if (const Node& node = whole.nodes[static_cast<size_t>(n)]; node.op != "convert") run_node(node);
+      if (const Node& node = whole.nodes[static_cast<size_t>(n)]; node.op != ops::convert) run_node(node);
   }
   UpdateCall update_call(const Node& node) {
     UpdateCall call;
@@ -129,7 +129,7 @@ struct Tail::Impl {
     call.graph = &whole;
     call.count = local_count(node.inputs[0]);
     for (ValueId v : node.inputs) call.inputs.push_back(at(v));
-    if (node.op == "convert") call.outputs.push_back(at(node.outputs[0]));
+    if (node.op == ops::convert) call.outputs.push_back(at(node.outputs[0]));
     return call;
   }
 
@@ -144,7 +144,7 @@ struct Tail::Impl {
       for (size_t o = 0; o < node.outputs.size(); ++o)
         replaces[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
     }
-    if (node.op == "all_gather_start" && ranks_of(node) > 1) {
+    if (node.op == ops::all_gather_start && ranks_of(node) > 1) {
       int64_t mine = 0, all = 0;
       const Node& end = wait_of(whole, node);
       for (ValueId v : node.inputs) mine += local_count(v);
@@ -194,8 +194,8 @@ struct Tail::Impl {
   }
 
   void run_node(const Node& node) {
-    if (node.op != "lane_sum" && node.op != "local_rows") flush_sums();
-    if (node.op == "local_rows") {
+    if (node.op != ops::lane_sum && node.op != ops::local_rows) flush_sums();
+    if (node.op == ops::local_rows) {
       const int64_t skipped = held.of(whole[node.outputs[0]]).first - held.of(whole[node.inputs[0]]).first;
       at(node.outputs[0]) = static_cast<std::byte*>(at(node.inputs[0])) +
                             skipped * static_cast<int64_t>(size_of(whole[node.inputs[0]].dtype));
@@ -216,33 +216,33 @@ struct Tail::Impl {
         call.copy_dtype = whole[found->second].dtype;
       }
       batcher->add(call);
-    } else if (node.op == "lane_sum") {
+    } else if (node.op == ops::lane_sum) {
       auto [b, tensor] = exchanged(node.inputs[0]);
       const bool there = lies_in_reducer(node, node.outputs[0], local_count(node.outputs[0]));
       sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(
           static_cast<size_t>(tensor), there ? nullptr : static_cast<float*>(at(node.outputs[0])),
           static_cast<double*>(at(node.outputs[1]))));
       at(node.outputs[0]) = sums.back().out;
-    } else if (node.op == "norm_limbs") {
+    } else if (node.op == ops::norm_limbs) {
       std::vector<Reductions::Doubles> addends;
       for (size_t i = 0; i < node.inputs.size(); ++i)
         if (!counted_elsewhere(node, i))
           addends.push_back({static_cast<const double*>(at(node.inputs[i])), local_count(node.inputs[i])});
       parts.reductions.limbs(addends, static_cast<int64_t*>(at(node.outputs[0])), *stream);
-    } else if (node.op == "norm_of_limbs") {
+    } else if (node.op == ops::norm_of_limbs) {
       parts.reductions.norm_of_limbs(static_cast<const int64_t*>(at(node.inputs[0])),
                                      static_cast<float*>(at(node.outputs[0])), *stream);
-    } else if (node.op == "all_reduce_start") {
+    } else if (node.op == ops::all_reduce_start) {
       // In place: nothing else reads the local term.
       const Value& value = whole[node.inputs[0]];
       auto work = group(node).start(
           AllReduce{at(node.inputs[0]), at(node.inputs[0]), numel(value.shape), value.dtype, ReduceOp::sum},
           "norm", *stream);
       flights[node.outputs[0]] = work;
-    } else if (node.op == "all_gather_start") {
+    } else if (node.op == ops::all_gather_start) {
       batcher->flush(*stream);
       start_gather(node);
-    } else if (node.op == "wait") {
+    } else if (node.op == ops::wait) {
       wait(node);
     } else {
       throw InternalError(str("the tail cannot run ", node.op, " at ", node.at.text()));
@@ -294,7 +294,7 @@ struct Tail::Impl {
       flight->second->wait(*stream);
       flights.erase(flight);
     }
-    if (from.op == "all_reduce_start") {
+    if (from.op == ops::all_reduce_start) {
       at(node.outputs[0]) = at(from.inputs[0]);
       return;
     }

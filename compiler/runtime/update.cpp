@@ -18,7 +18,7 @@ class ReferenceUpdates : public UpdateBatcher {
  public:
   void add(const UpdateCall& call) override {
     const Graph& graph = *call.graph;
-    if (call.node->op != "convert") {
+    if (call.node->op != ops::convert) {
       const std::vector<ValueId> gates = update_gates(graph);
       for (size_t k = 0; k < gates.size(); ++k) {
         const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
@@ -46,13 +46,13 @@ Graph convert_body(DType from, DType to) {
   Graph body;
   ValueId x = body.add_input(InputKind::value, "x", from, {kAnySize});
   body.add_output(OutputKind::value, "y",
-                  body.append("convert", {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
+                  body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
   return body;
 }
 // The body of an update or convert node; with a copy, an update's first output once more in another dtype.
 Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   const DType dtype = graph[node.inputs[0]].dtype;
-  if (node.op == "convert") return convert_body(dtype, graph[node.outputs[0]].dtype);
+  if (node.op == ops::convert) return convert_body(dtype, graph[node.outputs[0]].dtype);
   std::vector<DType> gates;
   for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
   Graph body = gated_body(multi_tensor_body(node.op, node.attrs, dtype), gates);
@@ -60,7 +60,7 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
   body.add_output(OutputKind::value, "copy",
-                  body.append("convert", {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
+                  body.append(ops::convert, {first}, {{"dtype", *copy}}, {{*copy, shape}})[0]);
   return body;
 }
 
@@ -84,7 +84,7 @@ class MultiTensorUpdates : public UpdateBatcher {
     for (void* output : call.outputs) batch.table.push_back(output);
     if (call.copy) batch.table.push_back(call.copy);
     batch.numels.push_back(call.count);
-    if (call.node->op != "convert")
+    if (call.node->op != ops::convert)
       batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
   void flush(Stream& stream) override {
@@ -135,7 +135,7 @@ std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelS
 std::vector<ValueId> update_gates(const Graph& whole) {
   std::vector<ValueId> out;
   for (const Node& node : whole.nodes)
-    if (node.op == "norm_of_limbs") out.push_back(node.outputs[0]);
+    if (node.op == ops::norm_of_limbs) out.push_back(node.outputs[0]);
   for (const auto& output : whole.outputs)
     if (output.kind == OutputKind::metric && output.name == "loss") out.push_back(output.value);
   return out;
@@ -145,7 +145,7 @@ std::map<std::string, DType> rounded_state(const Phases& phases) {
   std::map<std::string, DType> out;
   for (NodeId n : phases.head) {
     const Node& node = phases.whole.nodes[static_cast<size_t>(n)];
-    if (node.op != "convert") continue;
+    if (node.op != ops::convert) continue;
     for (const auto& input : phases.whole.inputs)
       if (input.value == node.inputs[0]) out[input.name] = phases.whole[node.outputs[0]].dtype;
   }
@@ -160,7 +160,7 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
     made.emplace(source.name, std::move(source));
   };
   for (NodeId n : phases.head)
-    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == "convert")
+    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == ops::convert)
       add(node, std::nullopt);
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {

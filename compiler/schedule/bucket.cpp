@@ -24,10 +24,10 @@ class Bucketer {
       : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (node.op == "wait") wait_of_[old_[node.inputs[0]].producer] = static_cast<NodeId>(n);
-      if (node.op != "lane_sum") continue;
+      if (node.op == ops::wait) wait_of_[old_[node.inputs[0]].producer] = static_cast<NodeId>(n);
+      if (node.op != ops::lane_sum) continue;
       const Node& waited = node_at(old_[node.inputs[0]].producer);
-      if (waited.op == "wait") sums_of_[old_[waited.inputs[0]].producer].push_back(static_cast<NodeId>(n));
+      if (waited.op == ops::wait) sums_of_[old_[waited.inputs[0]].producer].push_back(static_cast<NodeId>(n));
     }
   }
 
@@ -41,13 +41,13 @@ class Bucketer {
     }
     std::vector<ValueId> exchanged;
     for (const Node& node : old_.nodes)
-      if (node.op == "lane_exchange_start") exchanged.push_back(node.outputs[0]);
+      if (node.op == ops::lane_exchange_start) exchanged.push_back(node.outputs[0]);
     auto tail = depends_on(old_, exchanged);
-    auto exchanges = buckets_of("lane_exchange_start", [](const Node&) { return true; });
+    auto exchanges = buckets_of(ops::lane_exchange_start, [](const Node&) { return true; });
     const std::vector<int> stages = gather_stages();
     const std::set<ValueId> sooner = gathers_of_sums();
     auto gathers_of = [&](bool after_sums, int stage, bool soon = false) {
-      return buckets_of("all_gather_start", [&](const Node& node) {
+      return buckets_of(ops::all_gather_start, [&](const Node& node) {
         return in_tail(node, tail) == after_sums && stages[static_cast<size_t>(node.outputs[0])] == stage &&
                (sooner.count(node.outputs[0]) > 0) == soon;
       });
@@ -65,7 +65,7 @@ class Bucketer {
     };
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (!in_tail(node, tail) && node.op != "lane_exchange_start" && node.op != "all_gather_start" &&
+      if (!in_tail(node, tail) && node.op != ops::lane_exchange_start && node.op != ops::all_gather_start &&
           !copied(node))
         copy(node);
       start_ready(exchanges, exchange_handles, static_cast<NodeId>(n));
@@ -86,12 +86,12 @@ class Bucketer {
     std::vector<NodeId> late;  // readers of gathered values
     std::vector<ValueId> gathered;
     for (const Node& node : old_.nodes)
-      if (node.op == "all_gather_start" && in_tail(node, tail) && !sooner.count(node.outputs[0]))
+      if (node.op == ops::all_gather_start && in_tail(node, tail) && !sooner.count(node.outputs[0]))
         gathered.push_back(node.outputs[0]);
     auto after_gather = depends_on(old_, gathered);
     for (size_t n = 0; n < old_.nodes.size(); ++n) {
       const Node& node = old_.nodes[n];
-      if (in_tail(node, tail) && node.op != "all_gather_start" && node.op != "lane_exchange_start" &&
+      if (in_tail(node, tail) && node.op != ops::all_gather_start && node.op != ops::lane_exchange_start &&
           !copied(node)) {
         if (in_tail(node, after_gather))
           late.push_back(static_cast<NodeId>(n));
@@ -111,7 +111,7 @@ class Bucketer {
       for (size_t b = 0; b < more.size(); ++b) wait(more[b], handles[b]);
     }
     for (NodeId n : late)
-      if (const Node& node = node_at(n); !copied(node) && !(node.op == "wait" && waits_for_gather(node)))
+      if (const Node& node = node_at(n); !copied(node) && !(node.op == ops::wait && waits_for_gather(node)))
         copy(node);
     for (const auto& output : old_.outputs)
       made_->graph.add_output(output.kind, output.name, at(output.value));
@@ -143,19 +143,19 @@ class Bucketer {
   }
 
   bool waits_for_gather(const Node& wait) const {
-    return node_at(old_[wait.inputs[0]].producer).op == "all_gather_start";
+    return node_at(old_[wait.inputs[0]].producer).op == ops::all_gather_start;
   }
   // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no
   // gather: rows are gathered over one dim after another.
   std::vector<int> gather_stages() const {
     std::vector<int> out(old_.values.size(), 0);
     for (const Node& node : old_.nodes) {
-      if (node.op == "all_gather_start") {
+      if (node.op == ops::all_gather_start) {
         for (ValueId v : node.inputs)
           out[static_cast<size_t>(node.outputs[0])] =
               std::max(out[static_cast<size_t>(node.outputs[0])], out[static_cast<size_t>(v)]);
         ++out[static_cast<size_t>(node.outputs[0])];
-      } else if (node.op == "wait" && waits_for_gather(node)) {
+      } else if (node.op == ops::wait && waits_for_gather(node)) {
         for (ValueId v : node.outputs) out[static_cast<size_t>(v)] = out[static_cast<size_t>(node.inputs[0])];
       }
     }
@@ -191,9 +191,9 @@ class Bucketer {
   std::set<ValueId> gathers_of_sums() const {
     std::set<ValueId> out;
     for (const Node& node : old_.nodes) {
-      if (node.op != "all_gather_start" || old_[node.inputs[0]].producer < 0) continue;
+      if (node.op != ops::all_gather_start || old_[node.inputs[0]].producer < 0) continue;
       const Node& made = node_at(old_[node.inputs[0]].producer);
-      if (made.op == "lane_sum" || (made.op == "wait" && out.count(made.inputs[0])))
+      if (made.op == ops::lane_sum || (made.op == ops::wait && out.count(made.inputs[0])))
         out.insert(node.outputs[0]);
     }
     return out;
@@ -205,7 +205,7 @@ class Bucketer {
     for (const auto& output : old_.outputs)
       if (output.kind == OutputKind::metric && output.name == "loss") open.push_back(output.value);
     for (const Node& node : old_.nodes)
-      if (node.op == "norm_of_limbs") open.push_back(node.outputs[0]);
+      if (node.op == ops::norm_of_limbs) open.push_back(node.outputs[0]);
     while (!open.empty()) {
       const NodeId made = old_[open.back()].producer;
       open.pop_back();
@@ -216,7 +216,7 @@ class Bucketer {
   }
 
   template <class Wanted>
-  std::vector<Bucket> buckets_of(const std::string& op, Wanted wanted) const {
+  std::vector<Bucket> buckets_of(OpId op, Wanted wanted) const {
     std::vector<std::pair<NodeId, NodeId>> order;  // {ready, start}
     for (size_t n = 0; n < old_.nodes.size(); ++n)
       if (node_at(static_cast<NodeId>(n)).op == op && wanted(old_.nodes[n]))
@@ -225,7 +225,7 @@ class Bucketer {
     std::vector<Bucket> out;
     for (auto [ready, start] : order) {
       const Node& node = node_at(start);
-      const bool as_sums = op == "lane_exchange_start" && !context_.gradients_travel_as_they_are;
+      const bool as_sums = op == ops::lane_exchange_start && !context_.gradients_travel_as_they_are;
       int64_t bytes = numel(old_[node.inputs[0]].shape) *
                       static_cast<int64_t>(as_sums ? sizeof(float) : size_of(old_[node.inputs[0]].dtype));
       bool fits = !out.empty() &&
@@ -255,7 +255,7 @@ class Bucketer {
       waits.push_back(&node);
       types.push_back(shape_text(old_[node.outputs[0]].dtype, old_[node.outputs[0]].shape));
     }
-    auto made = apply_at("wait", {handle}, {{"types", Attr(join(types, ";"))}}, waits[0]->at, made_);
+    auto made = apply_at(ops::wait, {handle}, {{"types", Attr(join(types, ";"))}}, waits[0]->at, made_);
     for (size_t i = 0; i < waits.size(); ++i) map_[static_cast<size_t>(waits[i]->outputs[0])] = made[i].id();
   }
 

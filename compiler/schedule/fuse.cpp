@@ -76,7 +76,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     members += group.nodes.size();
     if (logs::enabled("fusion") && options.enabled) {
       std::string names;
-      for (NodeId n : group.nodes) names += " " + graph.nodes[u(n)].op;
+      for (NodeId n : group.nodes) names += str(" ", graph.nodes[u(n)].op);
       logs::topic("fusion", str("group of ", group.nodes.size(), ":", names));
     }
     steps.push_back(std::move(step));
@@ -113,7 +113,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
       std::vector<std::pair<DType, Shape>> types;
       for (ValueId value : step.reads) inputs.push_back(rewriter.at(value));
       for (ValueId value : step.makes) types.emplace_back(graph[value].dtype, graph[value].shape);
-      auto made = rewriter.graph().append("fused", inputs, {}, types, node.at);
+      auto made = rewriter.graph().append(ops::fused, inputs, {}, types, node.at);
       rewriter.graph().nodes.back().body = step.body.graph;
       for (size_t i = 0; i < made.size(); ++i) {
         rewriter.graph()[made[i]].layout = graph[step.makes[i]].layout;

@@ -16,9 +16,9 @@ namespace {
 ValueId gathered_input(const Graph& whole, ValueId v) {
   while (whole[v].producer >= 0) {
     const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
-    if (node.op != "wait") return kNoValue;
+    if (node.op != ops::wait) return kNoValue;
     const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
-    if (start.op != "all_gather_start") return kNoValue;
+    if (start.op != ops::all_gather_start) return kNoValue;
     v = start.inputs[static_cast<size_t>(whole[v].index)];
   }
   return v;
@@ -83,8 +83,8 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
 // Work that the body may as well do again: no arithmetic, or a convert that only makes the value larger.
 bool trivial(const Graph& graph, const Node& node) {
   OpKind kind = op_row(node.op).kind;
-  return kind == OpKind::view || kind == OpKind::creation || node.op == "take" ||
-         (node.op == "convert" &&
+  return kind == OpKind::view || kind == OpKind::creation || node.op == ops::take ||
+         (node.op == ops::convert &&
           size_of(graph[node.outputs[0]].dtype) > size_of(graph[node.inputs[0]].dtype));
 }
 
@@ -112,7 +112,7 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
   std::set<NodeId> taken;
   for (NodeId n : phases.head) {
     const Node& wait = whole.nodes[static_cast<size_t>(n)];
-    if (wait.op != "wait") continue;
+    if (wait.op != ops::wait) continue;
     const NodeId start = whole[wait.inputs[0]].producer;
     if (whole.nodes[static_cast<size_t>(start)].attrs.word("mesh_dim") != mesh_dim) continue;
     if (std::any_of(wait.outputs.begin(), wait.outputs.end(),
@@ -148,12 +148,12 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   std::vector<ValueId> counts, gradients, counted, exchanged;
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
-    if (node.op == "lane_count") {
+    if (node.op == ops::lane_count) {
       counts.push_back(node.inputs[0]);
       out.counts.push_back(static_cast<NodeId>(n));
       counted.push_back(node.outputs[0]);
     }
-    if (node.op == "lane_exchange_start") {
+    if (node.op == ops::lane_exchange_start) {
       out.exchanges.push_back(static_cast<NodeId>(n));
       out.buckets.emplace_back();
       for (ValueId v : node.inputs) {
@@ -173,29 +173,30 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   std::set<ValueId> reduced;
   for (const Node& node : whole.nodes)
     for (ValueId v : node.outputs)
-      if (node.op == "wait" && after_count[static_cast<size_t>(v)] && !after_exchange[static_cast<size_t>(v)])
+      if (node.op == ops::wait && after_count[static_cast<size_t>(v)] &&
+          !after_exchange[static_cast<size_t>(v)])
         reduced.insert(v);
   // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
   std::set<NodeId> head;
   std::set<ValueId> gathered;
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
-    if (node.op == "all_gather_start" && !after_exchange[static_cast<size_t>(node.outputs[0])]) {
+    if (node.op == ops::all_gather_start && !after_exchange[static_cast<size_t>(node.outputs[0])]) {
       head.insert(static_cast<NodeId>(n));
       for (ValueId v : node.inputs) {
         NodeId made = whole[v].producer;
         if (made < 0) continue;
         const Node& rounded = whole.nodes[static_cast<size_t>(made)];
-        if (rounded.op == "wait" && head.count(static_cast<NodeId>(made)))
+        if (rounded.op == ops::wait && head.count(static_cast<NodeId>(made)))
           continue;  // gathered over another dim before
-        if (rounded.op != "convert" || whole[rounded.inputs[0]].producer >= 0)
+        if (rounded.op != ops::convert || whole[rounded.inputs[0]].producer >= 0)
           throw UserError(
               str("[", rounded.op, "] ", rounded.at.text(),
                   ": reads rows of the state before the loss; only a convert of a parameter may"));
         head.insert(made);
       }
     }
-    if (node.op == "wait" && head.count(whole[node.inputs[0]].producer)) {
+    if (node.op == ops::wait && head.count(whole[node.inputs[0]].producer)) {
       head.insert(static_cast<NodeId>(n));
       gathered.insert(node.outputs.begin(), node.outputs.end());
     }
@@ -212,7 +213,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   for (const Node& node : whole.nodes)
     for (ValueId v : node.inputs) {
       bool reader_in_body =
-          !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count";
+          !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::lane_count;
       bool made_once = whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] &&
                        !after_exchange[static_cast<size_t>(v)];
       if (reader_in_body && made_once) seeds.insert(v);
@@ -240,7 +241,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     for (ValueId input : node.inputs) self(self, input);
   };
   for (const Node& node : whole.nodes)
-    if (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "lane_count")
+    if (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::lane_count)
       for (ValueId v : node.inputs) of_state(of_state, v);
   out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
   std::set<ValueId> made_before = seeds;
@@ -271,8 +272,8 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     plain.clear();
   };
   auto of_body = [&](const Node& node) {
-    return node.op.rfind("model_", 0) == 0 || node.op == "lane_exchange_start" ||
-           (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != "wait");
+    return op_row(node.op).of_model || node.op == ops::lane_exchange_start ||
+           (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::wait);
   };
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
   // of its own (iota, full).
@@ -291,7 +292,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     bool before = !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] &&
                   !after_exchange[static_cast<size_t>(node.outputs[0])];
     bool count_chain =
-        node.op == "lane_count" || (before && (node.op == "all_reduce_start" || node.op == "wait"));
+        node.op == ops::lane_count || (before && (node.op == ops::all_reduce_start || node.op == ops::wait));
     if (count_chain) continue;  // run before the body
     if (is_lane_node(node)) {
       flush();

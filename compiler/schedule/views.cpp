@@ -49,7 +49,7 @@ class Marker {
     if (is_output(v) || users_[static_cast<size_t>(v)].empty()) return false;
     for (NodeId n : users_[static_cast<size_t>(v)]) {
       const Node& node = graph_.nodes[static_cast<size_t>(n)];
-      if (node.op == "reshape") {
+      if (node.op == ops::reshape) {
         auto further = reshape_strides(graph_[v].shape, strides, graph_[node.outputs[0]].shape);
         if (!further || !readers_take(node.outputs[0], *further)) return false;
         continue;
@@ -65,7 +65,7 @@ class Marker {
   bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
     if (is_output(v) || users_[static_cast<size_t>(v)].size() != 1 || graph_[v].producer < 0) return false;
     const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
-    if (node.op == "reshape") {
+    if (node.op == ops::reshape) {
       auto further = reshape_strides(graph_[v].shape, strides, graph_[node.inputs[0]].shape);
       return further && writer_takes(node.inputs[0], *further);
     }
@@ -89,14 +89,14 @@ class Marker {
 Graph mark_views(Graph graph, const PassContext& context) {
   Marker marker(graph, target_of(context.options));
   for (Node& node : graph.nodes) {
-    if (node.op == "slice") {
+    if (node.op == ops::slice) {
       const auto& step = node.attrs.list("step");
       bool unit = true;
       for (int64_t s : step) unit = unit && s == 1;
       if (unit && marker.readers_take(node.outputs[0], row_major_strides(graph[node.inputs[0]].shape)))
         node.attrs.set("alias", true);
     }
-    if (node.op == "concat") {
+    if (node.op == ops::concat) {
       bool all = true;
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         for (size_t k = 0; k < i; ++k) all = all && node.inputs[i] != node.inputs[k];

@@ -59,7 +59,7 @@ void Graph::add_output(OutputKind kind, const std::string& name, ValueId value) 
   outputs.push_back({kind, name, value});
 }
 
-std::vector<ValueId> Graph::append(std::string op, std::vector<ValueId> node_inputs, Attrs attrs,
+std::vector<ValueId> Graph::append(OpId op, std::vector<ValueId> node_inputs, Attrs attrs,
                                    const std::vector<std::pair<DType, Shape>>& types, SourceLine at) {
   NodeId id = static_cast<NodeId>(nodes.size());
   std::vector<ValueId> made;
@@ -67,7 +67,7 @@ std::vector<ValueId> Graph::append(std::string op, std::vector<ValueId> node_inp
     made.push_back(static_cast<ValueId>(values.size()));
     values.push_back({types[i].first, types[i].second, {}, id, static_cast<int>(i)});
   }
-  nodes.push_back({std::move(op), std::move(node_inputs), made, std::move(attrs), std::move(at), nullptr});
+  nodes.push_back({op, std::move(node_inputs), made, std::move(attrs), std::move(at), nullptr});
   return made;
 }
 ValueId Graph::find_input(std::string_view name) const {

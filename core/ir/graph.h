@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/ir/op_id.h"
 #include "core/mesh/layout.h"
 #include "core/types/shape.h"
 
@@ -70,7 +71,7 @@ struct Value {
 struct Graph;
 
 struct Node {
-  std::string op;  // a row of the op table
+  OpId op;  // names a row of the op table
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
@@ -111,7 +112,7 @@ struct Graph {
   void add_output(OutputKind kind, const std::string& name, ValueId value);
   // Appends a node with outputs of the given types; returns its outputs. Types are not inferred here
   // (core/ops does that).
-  std::vector<ValueId> append(std::string op, std::vector<ValueId> inputs, Attrs attrs,
+  std::vector<ValueId> append(OpId op, std::vector<ValueId> inputs, Attrs attrs,
                               const std::vector<std::pair<DType, Shape>>& types, SourceLine at = {});
   ValueId find_input(std::string_view name) const;  // kNoValue when absent
   ValueId find_output(std::string_view name) const;

@@ -72,7 +72,7 @@ class Parser {
           accept(",");
         }
         expect("=");
-        std::string op = word();
+        OpId op = intern(word());
         expect("(");
         std::vector<ValueId> inputs;
         while (!accept(")")) {

@@ -62,9 +62,9 @@ std::vector<Tensor> silu_grad_expand(const ExpandContext& c) {
   return {convert(dy * (s * (x * (1.0 - s) + 1.0)), c.in[1].dtype())};
 }
 std::vector<Tensor> gelu_vjp(const VjpContext& c) {
-  return apply("gelu_grad", {c.grad[0], c.in[0]}, c.attrs);
+  return apply(ops::gelu_grad, {c.grad[0], c.in[0]}, c.attrs);
 }
-std::vector<Tensor> silu_vjp(const VjpContext& c) { return apply("silu_grad", {c.grad[0], c.in[0]}); }
+std::vector<Tensor> silu_vjp(const VjpContext& c) { return apply(ops::silu_grad, {c.grad[0], c.in[0]}); }
 
 std::vector<Sample> samples(size_t count, bool forms) {
   std::vector<Sample> out;
@@ -82,28 +82,28 @@ std::vector<Sample> samples(size_t count, bool forms) {
 std::vector<Op> activation_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "gelu",
+      {.id = ops::gelu,
        .kind = kind,
        .infer = infer_gelu,
        .split = same_dims,
        .vjp = gelu_vjp,
        .expand = gelu_expand,
        .samples = samples(1, true)},
-      {.name = "gelu_grad",
+      {.id = ops::gelu_grad,
        .kind = kind,
        .infer = infer_gelu_grad,
        .split = same_dims,
        .expand = gelu_grad_expand,
        .linear = {0},
        .samples = samples(2, true)},
-      {.name = "silu",
+      {.id = ops::silu,
        .kind = kind,
        .infer = infer_activation,
        .split = same_dims,
        .vjp = silu_vjp,
        .expand = silu_expand,
        .samples = samples(1, false)},
-      {.name = "silu_grad",
+      {.id = ops::silu_grad,
        .kind = kind,
        .infer = infer_activation_grad,
        .split = same_dims,

@@ -64,7 +64,7 @@ Tensor gather_heads(Tensor x, int64_t kv_heads) {
   return sum(reshape(x, {x.size(0), x.size(1), kv_heads, x.size(2) / kv_heads, x.size(3)}), {3});
 }
 Tensor dot(Tensor a, Tensor b, List lhs_batch, List rhs_batch, int64_t lhs_contract, int64_t rhs_contract) {
-  return apply1("dot", {a, b},
+  return apply1(ops::dot, {a, b},
                 {{"lhs_batch", lhs_batch},
                  {"rhs_batch", rhs_batch},
                  {"lhs_contract", List{lhs_contract}},
@@ -106,7 +106,7 @@ std::vector<Tensor> sdpa_grad_expand(const ExpandContext& c) {
           convert(gather_heads(dv, kv_heads), dtype)};
 }
 std::vector<Tensor> sdpa_vjp(const VjpContext& c) {
-  return apply("sdpa_grad", {c.grad[0], c.in[0], c.in[1], c.in[2], c.out[0], c.out[1]}, c.attrs);
+  return apply(ops::sdpa_grad, {c.grad[0], c.in[0], c.in[1], c.in[2], c.out[0], c.out[1]}, c.attrs);
 }
 
 Attrs mask(bool causal, double scale) { return {{"causal", causal}, {"scale", scale}}; }
@@ -124,7 +124,7 @@ std::vector<Op> attention_rows() {
   Types plain = forward_types(5, 5, 3, 3, 4), grouped = forward_types(7, 7, 4, 2, 6),
         wide_keys = forward_types(1, 9, 6, 1, 2);
   return {
-      {.name = "sdpa",
+      {.id = ops::sdpa,
        .kind = OpKind::composite,
        .infer = infer_sdpa,
        .split = split_sdpa,
@@ -132,8 +132,9 @@ std::vector<Op> attention_rows() {
        .expand = sdpa_expand,
        .samples = {floats(plain, mask(true, 0.5)), floats(grouped, mask(true, 0.4)),
                    floats(wide_keys, mask(false, 0.7))},
-       .statistics = 1},
-      {.name = "sdpa_grad",
+       .statistics = 1,
+       .library = Library::attention},
+      {.id = ops::sdpa_grad,
        .kind = OpKind::composite,
        .infer = infer_sdpa_grad,
        .split = split_sdpa_grad,
@@ -141,7 +142,8 @@ std::vector<Op> attention_rows() {
        .linear = {0},
        .samples = {floats(grad_types(plain), mask(true, 0.5), -1, 1),
                    floats(grad_types(grouped), mask(true, 0.4), -1, 1),
-                   floats(grad_types(wide_keys), mask(false, 0.7), -1, 1)}},
+                   floats(grad_types(wide_keys), mask(false, 0.7), -1, 1)},
+       .library = Library::attention},
   };
 }
 

@@ -41,14 +41,14 @@ std::vector<Tensor> clip_scale_expand(const ExpandContext& c) {
 std::vector<Op> clip_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "global_norm",
+      {.id = ops::global_norm,
        .kind = kind,
        .infer = infer_global_norm,
        .split = unsplit,
        .expand = global_norm_expand,
        .samples = {floats({f32({3, 5}), f32({7}), f32({2, 1, 4})}), floats({f32({17})}),
                    floats({f32({}), f32({3, 0})})}},
-      {.name = "clip_scale",
+      {.id = ops::clip_scale,
        .kind = kind,
        .infer = infer_clip_scale,
        .split = unsplit,

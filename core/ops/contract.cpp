@@ -93,7 +93,7 @@ Grads dot_vjp(const VjpContext& c) {
        b_end = a_end + static_cast<int64_t>(b_free.size());
   Grads out(2);
   if (c.wants[0]) {
-    Tensor da = apply1("dot", {dy, b}, dot_attrs(range(0, batch), rb, range(a_end, b_end), b_free));
+    Tensor da = apply1(ops::dot, {dy, b}, dot_attrs(range(0, batch), rb, range(a_end, b_end), b_free));
     List order(a.shape().size()), place = ranks(rc);
     for (size_t i = 0; i < lb.size(); ++i) order[u(lb[i])] = static_cast<int64_t>(i);
     for (size_t i = 0; i < a_free.size(); ++i) order[u(a_free[i])] = batch + static_cast<int64_t>(i);
@@ -101,7 +101,7 @@ Grads dot_vjp(const VjpContext& c) {
     out[0] = permute(da, order);
   }
   if (c.wants[1]) {  // dims come as (batch, b's contracted in a's order, b's free)
-    Tensor db = apply1("dot", {a, dy}, dot_attrs(lb, range(0, batch), a_free, range(batch, a_end)));
+    Tensor db = apply1(ops::dot, {a, dy}, dot_attrs(lb, range(0, batch), a_free, range(batch, a_end)));
     List order(b.shape().size()), place = ranks(lc);
     for (size_t i = 0; i < rb.size(); ++i) order[u(rb[i])] = static_cast<int64_t>(i);
     for (size_t i = 0; i < rc.size(); ++i) order[u(rc[i])] = batch + place[i];
@@ -143,14 +143,14 @@ Grads linear_vjp(const VjpContext& c) {
   int64_t last = x.ndim() - 1;
   List leading = range(0, last);
   Grads out(c.in.size());
-  if (c.wants[0]) out[0] = apply1("dot", {dy, w}, dot_attrs({}, {}, {last}, {0}));
-  if (c.wants[1]) out[1] = apply1("dot", {dy, x}, dot_attrs({}, {}, leading, leading));
+  if (c.wants[0]) out[0] = apply1(ops::dot, {dy, w}, dot_attrs({}, {}, {last}, {0}));
+  if (c.wants[1]) out[1] = apply1(ops::dot, {dy, x}, dot_attrs({}, {}, leading, leading));
   if (c.in.size() == 3 && c.wants[2]) out[2] = convert(sum(wide(dy), leading), dy.dtype());
   return out;
 }
 std::vector<Tensor> linear_expand(const ExpandContext& c) {
   Tensor x = c.in[0];
-  Tensor y = apply1("dot", {x, c.in[1]}, dot_attrs({}, {}, {x.ndim() - 1}, {1}));
+  Tensor y = apply1(ops::dot, {x, c.in[1]}, dot_attrs({}, {}, {x.ndim() - 1}, {1}));
   return {c.in.size() == 3 ? y + c.in[2] : y};
 }
 }  // namespace
@@ -159,7 +159,7 @@ std::span<const Op> contract_ops() {
   constexpr auto kind = OpKind::contract;
   static const std::vector<Op> rows = [] {
     std::vector<Op> out{
-        {.name = "dot",
+        {.id = ops::dot,
          .kind = kind,
          .infer = infer_dot,
          .split = split_dot,
@@ -168,15 +168,17 @@ std::span<const Op> contract_ops() {
          .samples = {floats({f32({3, 5}), f32({5, 7})}, dot_attrs({}, {}, {1}, {0})),
                      floats({f32({2, 3, 1, 5}), f32({2, 7, 3, 5})}, dot_attrs({0, 1}, {0, 2}, {3}, {3})),
                      floats({f32({4, 3, 2}), f32({2, 5, 4})}, dot_attrs({}, {}, {0, 2}, {2, 0})),
-                     floats({f32({3}), f32({5})}, dot_attrs({}, {}, {}, {}))}},
-        {.name = "linear",
+                     floats({f32({3}), f32({5})}, dot_attrs({}, {}, {}, {}))},
+         .library = Library::contraction},
+        {.id = ops::linear,
          .kind = OpKind::composite,
          .infer = infer_linear,
          .split = split_linear,
          .vjp = linear_vjp,
          .expand = linear_expand,
          .samples = {floats({f32({2, 3, 5}), f32({7, 5}), f32({7})}), floats({f32({4, 6}), f32({3, 6})}),
-                     floats({f32({5}), f32({1, 5}), f32({1})})}},
+                     floats({f32({5}), f32({1, 5}), f32({1})})},
+         .library = Library::contraction},
     };
     for (Op& row : attention_rows()) out.push_back(std::move(row));
     return out;

@@ -51,7 +51,7 @@ std::vector<Tensor> no_gradient(const VjpContext& c) { return std::vector<Tensor
 std::span<const Op> creation_ops() {
   static const Types scalars{i64({}), i64({}), i64({})};
   static const std::vector<Op> rows{
-      {.name = "full",
+      {.id = ops::full,
        .kind = OpKind::creation,
        .infer = infer_full,
        .split = split_made,
@@ -59,7 +59,7 @@ std::span<const Op> creation_ops() {
        .samples = {{{}, {{"shape", Shape{3, 5}}, {"value", -1.5}, {"dtype", DType::f32}}},
                    {{}, {{"shape", Shape{2, 1, 7}}, {"value", 3.0}, {"dtype", DType::i64}}},
                    {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
-      {.name = "iota",
+      {.id = ops::iota,
        .kind = OpKind::creation,
        .infer = infer_iota,
        .split = split_made,
@@ -69,14 +69,14 @@ std::span<const Op> creation_ops() {
                    {{}, {{"shape", Shape{9}}, {"dim", 0}, {"dtype", DType::i64}}}}},
       // Element i, row-major, has the global index sample * numel(shape[1:]) + i and the bits
       // philox::bits(seed, stream, step, index).
-      {.name = "rng_bits",
+      {.id = ops::rng_bits,
        .kind = OpKind::random,
        .infer = infer_random(DType::u32),
        .split = unsplit,
        .vjp = no_gradient,
        .samples = {integers(scalars, {{"shape", Shape{3, 5}}, {"stream", 12345}}),
                    integers(scalars, {{"shape", Shape{2, 1, 7}}, {"stream", -1}})}},
-      {.name = "rng_uniform",
+      {.id = ops::rng_uniform,
        .kind = OpKind::random,
        .infer = infer_random(DType::f32),
        .split = unsplit,

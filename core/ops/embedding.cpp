@@ -12,8 +12,8 @@ namespace {
 using namespace rules;
 using Grads = std::vector<Tensor>;
 
-Types infer_embedding(const InferContext& c) { return op_row("take").infer(c); }
-std::string split_embedding(const InferContext& c) { return op_row("take").split(c); }
+Types infer_embedding(const InferContext& c) { return op_row(ops::take).infer(c); }
+std::string split_embedding(const InferContext& c) { return op_row(ops::take).split(c); }
 // dy [ids..., row...], ids -> [rows, row...]: index_add with the arguments in the order of a gradient.
 std::pair<Types, Attrs> as_index_add(const InferContext& c) {
   expect_count(c, 2);
@@ -21,16 +21,16 @@ std::pair<Types, Attrs> as_index_add(const InferContext& c) {
 }
 Types infer_embedding_grad(const InferContext& c) {
   auto [in, attrs] = as_index_add(c);
-  return op_row("index_add").infer({c.op, in, attrs, c.at});
+  return op_row(ops::index_add).infer({c.op, in, attrs, c.at});
 }
 std::string split_embedding_grad(const InferContext& c) {
   auto [in, attrs] = as_index_add(c);
-  std::string rule = op_row("index_add").split({c.op, in, attrs, c.at});  // "ab,abc->#c" to "abc,ab->#c"
+  std::string rule = op_row(ops::index_add).split({c.op, in, attrs, c.at});  // "ab,abc->#c" to "abc,ab->#c"
   size_t comma = rule.find(','), arrow = rule.find("->");
   return rule.substr(comma + 1, arrow - comma - 1) + "," + rule.substr(0, comma) + rule.substr(arrow);
 }
 Grads embedding_vjp(const VjpContext& c) {
-  return {apply1("embedding_grad", {c.grad[0], c.in[1]}, {{"rows", c.in[0].size(0)}}), {}};
+  return {apply1(ops::embedding_grad, {c.grad[0], c.in[1]}, {{"rows", c.in[0].size(0)}}), {}};
 }
 
 Types infer_rope(const InferContext& c) {
@@ -63,7 +63,7 @@ std::vector<Tensor> rope_expand(const ExpandContext& c) {
   return {concat({convert(first, c.in[0].dtype()), convert(second, c.in[0].dtype())}, 3)};
 }
 Grads rope_vjp(const VjpContext& c) {
-  return {apply1("rope", {c.grad[0]},
+  return {apply1(ops::rope, {c.grad[0]},
                  {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};
 }
 
@@ -81,13 +81,13 @@ Types infer_dropout(const InferContext& c) {  // x, seed, step, sample
 std::vector<Tensor> dropout_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   double p = c.attrs.number("p");
-  Tensor u = apply1("rng_uniform", {c.in[1], c.in[2], c.in[3]},
+  Tensor u = apply1(ops::rng_uniform, {c.in[1], c.in[2], c.in[3]},
                     {{"shape", x.shape()}, {"stream", c.attrs.integer("stream")}});
   Tensor kept = less_equal(full_like(u, p), u);
   return {convert(where(kept, x * (p < 1 ? 1 / (1 - p) : 0), full_like(x, 0)), c.in[0].dtype())};
 }
 Grads dropout_vjp(const VjpContext& c) {
-  return {apply1("dropout", {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}};
+  return {apply1(ops::dropout, {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}};
 }
 
 Attrs turn(double theta, bool inverse) { return {{"theta", theta}, {"inverse", inverse}}; }
@@ -99,7 +99,7 @@ Sample drop(Shape shape, double p, int64_t stream) {
 std::vector<Op> embedding_rows() {
   constexpr auto kind = OpKind::composite;
   return {
-      {.name = "embedding",
+      {.id = ops::embedding,
        .kind = kind,
        .infer = infer_embedding,
        .split = split_embedding,
@@ -107,18 +107,19 @@ std::vector<Op> embedding_rows() {
        .expand = [](const ExpandContext& c) { return std::vector<Tensor>{take(c.in[0], c.in[1])}; },
        .linear = {0},
        .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 6}), i32({1, 9})})}},
-      {.name = "embedding_grad",
+      {.id = ops::embedding_grad,
        .kind = kind,
        .infer = infer_embedding_grad,
        .split = split_embedding_grad,
        .expand =
            [](const ExpandContext& c) {
-             return std::vector<Tensor>{apply1("index_add", {c.in[1], c.in[0]}, c.attrs)};
+             return std::vector<Tensor>{apply1(ops::index_add, {c.in[1], c.in[0]}, c.attrs)};
            },
        .linear = {0},
        .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}),
-                   integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})}},
-      {.name = "rope",
+                   integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})},
+       .library = Library::row_sums},
+      {.id = ops::rope,
        .kind = kind,
        .infer = infer_rope,
        .split = [](const InferContext&) { return "bThD->bThD"; },
@@ -129,7 +130,7 @@ std::vector<Op> embedding_rows() {
                    floats({f32({1, 17, 1, 6})}, turn(100, true)),
                    floats({f32({3, 1, 2, 2})}, turn(10000, false))}},
       // Elements are numbered over the whole tensor, so a rank holds all of it.
-      {.name = "dropout",
+      {.id = ops::dropout,
        .kind = kind,
        .infer = infer_dropout,
        .split = unsplit,

@@ -17,9 +17,7 @@ namespace {
   SourceLine line = !inputs.empty() && inputs[0].defined()
                         ? source_line(*inputs[0].builder(), at)
                         : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
-  const std::vector<TypedShape> none;
-  const Attrs no_attrs;
-  InferContext{op, none, no_attrs, line}.fail(what);
+  throw UserError(str("[", op, "] ", line.text(), ": ", what));
 }
 void need(std::string_view op, const std::vector<Tensor>& inputs, Here at) {
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -31,10 +29,10 @@ int64_t dim_of(std::string_view op, const Tensor& x, int64_t dim, Here at) {
   return dim < 0 ? dim + rank : dim;
 }
 
-Tensor reduce(const char* op, Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
-  need(op, {x}, at);
+Tensor reduce(OpId op, Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
+  need(op.name(), {x}, at);
   if (dims.empty()) return x;
-  for (int64_t& dim : dims) dim = dim_of(op, x, dim, at);
+  for (int64_t& dim : dims) dim = dim_of(op.name(), x, dim, at);
   std::sort(dims.begin(), dims.end());
   Tensor out = apply1(op, {x}, {{"dims", dims}}, at);
   if (!keep) return out;
@@ -44,28 +42,18 @@ Tensor reduce(const char* op, Tensor x, std::vector<int64_t> dims, bool keep, He
 }
 }  // namespace
 
-Tensor abs(Tensor x, Here at) { return apply1("abs", {x}, {}, at); }
-Tensor exp(Tensor x, Here at) { return apply1("exp", {x}, {}, at); }
-Tensor log(Tensor x, Here at) { return apply1("log", {x}, {}, at); }
-Tensor sqrt(Tensor x, Here at) { return apply1("sqrt", {x}, {}, at); }
-Tensor rsqrt(Tensor x, Here at) { return apply1("rsqrt", {x}, {}, at); }
-Tensor sin(Tensor x, Here at) { return apply1("sin", {x}, {}, at); }
-Tensor cos(Tensor x, Here at) { return apply1("cos", {x}, {}, at); }
-Tensor tanh(Tensor x, Here at) { return apply1("tanh", {x}, {}, at); }
-Tensor erf(Tensor x, Here at) { return apply1("erf", {x}, {}, at); }
-Tensor sigmoid(Tensor x, Here at) { return apply1("sigmoid", {x}, {}, at); }
 Tensor pow(Tensor x, double exponent, Here at) {
   need("pow", {x}, at);
   if (exponent == 1) return x;
-  if (exponent == 2) return apply1("mul", {x, x}, {}, at);
-  return apply1("pow", {x, full_like(x, exponent, at)}, {}, at);
+  if (exponent == 2) return apply1(ops::mul, {x, x}, {}, at);
+  return apply1(ops::pow, {x, full_like(x, exponent, at)}, {}, at);
 }
-Tensor maximum(Tensor a, Tensor b, Here at) { return rules::binary("maximum", a, b, at); }
-Tensor minimum(Tensor a, Tensor b, Here at) { return rules::binary("minimum", a, b, at); }
-Tensor equal(Tensor a, Tensor b, Here at) { return rules::binary("eq", a, b, at); }
-Tensor not_equal(Tensor a, Tensor b, Here at) { return rules::binary("ne", a, b, at); }
-Tensor less(Tensor a, Tensor b, Here at) { return rules::binary("lt", a, b, at); }
-Tensor less_equal(Tensor a, Tensor b, Here at) { return rules::binary("le", a, b, at); }
+Tensor maximum(Tensor a, Tensor b, Here at) { return rules::binary(ops::maximum, a, b, at); }
+Tensor minimum(Tensor a, Tensor b, Here at) { return rules::binary(ops::minimum, a, b, at); }
+Tensor equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::eq, a, b, at); }
+Tensor not_equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::ne, a, b, at); }
+Tensor less(Tensor a, Tensor b, Here at) { return rules::binary(ops::lt, a, b, at); }
+Tensor less_equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::le, a, b, at); }
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
   need("where", {condition, a, b}, at);
   Shape values, shape;
@@ -73,24 +61,23 @@ Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
       !rules::broadcast_shape(condition.shape(), values, shape))
     refuse("where", {condition}, at,
            str("shapes do not broadcast: condition ", condition.text(), ", ", a.text(), ", ", b.text()));
-  return apply1("where",
+  return apply1(ops::where,
                 {broadcast_to(condition, shape, at), broadcast_to(a, shape, at), broadcast_to(b, shape, at)},
                 {}, at);
 }
 Tensor clamp(Tensor x, double lo, double hi, Here at) {
-  return apply1("clamp", {x}, {{"lo", lo}, {"hi", hi}}, at);
+  return apply1(ops::clamp, {x}, {{"lo", lo}, {"hi", hi}}, at);
 }
 Tensor convert(Tensor x, DType dtype, Here at) {
   need("convert", {x}, at);
-  return x.dtype() == dtype ? x : apply1("convert", {x}, {{"dtype", dtype}}, at);
+  return x.dtype() == dtype ? x : apply1(ops::convert, {x}, {{"dtype", dtype}}, at);
 }
 Tensor relu(Tensor x, Here at) {
   need("relu", {x}, at);
-  return apply1("maximum", {x, full_like(x, 0, at)}, {}, at);
+  return apply1(ops::maximum, {x, full_like(x, 0, at)}, {}, at);
 }
-Tensor gelu(Tensor x, Here at) { return apply1("gelu", {x}, {{"form", "tanh"}}, at); }
-Tensor gelu_erf(Tensor x, Here at) { return apply1("gelu", {x}, {{"form", "erf"}}, at); }
-Tensor silu(Tensor x, Here at) { return apply1("silu", {x}, {}, at); }
+Tensor gelu(Tensor x, Here at) { return apply1(ops::gelu, {x}, {{"form", "tanh"}}, at); }
+Tensor gelu_erf(Tensor x, Here at) { return apply1(ops::gelu, {x}, {{"form", "erf"}}, at); }
 
 Tensor full_like(Tensor like, double value, Here at) {
   need("full", {like}, at);
@@ -98,12 +85,12 @@ Tensor full_like(Tensor like, double value, Here at) {
 }
 Tensor full(Tensor beside, Shape shape, double value, DType dtype, Here at) {
   need("full", {beside}, at);
-  return apply1("full", {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}}, at, beside.builder());
+  return apply1(ops::full, {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}}, at, beside.builder());
 }
 Tensor iota(Tensor beside, Shape shape, int dim, DType dtype, Here at) {
   need("iota", {beside}, at);
   int64_t along = dim < 0 ? dim + static_cast<int64_t>(shape.size()) : dim;
-  return apply1("iota", {}, {{"shape", shape}, {"dim", along}, {"dtype", dtype}}, at, beside.builder());
+  return apply1(ops::iota, {}, {{"shape", shape}, {"dim", along}, {"dtype", dtype}}, at, beside.builder());
 }
 Tensor iota_like(Tensor like, int dim, Here at) {
   need("iota", {like}, at);
@@ -114,13 +101,13 @@ Tensor scalar(Tensor beside, const std::string& name, DType dtype) {
 }
 
 Tensor sum(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
-  return reduce("sum", x, std::move(dims), keep, at);
+  return reduce(ops::sum, x, std::move(dims), keep, at);
 }
 Tensor max(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
-  return reduce("max", x, std::move(dims), keep, at);
+  return reduce(ops::max, x, std::move(dims), keep, at);
 }
 Tensor min(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
-  return reduce("min", x, std::move(dims), keep, at);
+  return reduce(ops::min, x, std::move(dims), keep, at);
 }
 Tensor mean(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
   need("mean", {x}, at);
@@ -129,8 +116,8 @@ Tensor mean(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
   int64_t count = 1;
   for (int64_t dim : dims) count *= x.shape()[static_cast<size_t>(dim_of("mean", x, dim, at))];
   Tensor total = sum(convert(x, rules::statistic(x.dtype()), at), std::move(dims), keep, at);
-  return convert(apply1("div", {total, full_like(total, static_cast<double>(count), at)}, {}, at), x.dtype(),
-                 at);
+  return convert(apply1(ops::div, {total, full_like(total, static_cast<double>(count), at)}, {}, at),
+                 x.dtype(), at);
 }
 
 Tensor reshape(Tensor x, Shape shape, Here at) {
@@ -150,14 +137,14 @@ Tensor reshape(Tensor x, Shape shape, Here at) {
              str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
     shape[static_cast<size_t>(open)] = numel(x.shape()) / known;
   }
-  return shape == x.shape() ? x : apply1("reshape", {x}, {{"shape", shape}}, at);
+  return shape == x.shape() ? x : apply1(ops::reshape, {x}, {{"shape", shape}}, at);
 }
 Tensor permute(Tensor x, std::vector<int64_t> order, Here at) {
   need("permute", {x}, at);
   for (int64_t& dim : order) dim = dim_of("permute", x, dim, at);
   std::vector<int64_t> same(static_cast<size_t>(x.ndim()));
   std::iota(same.begin(), same.end(), int64_t{0});
-  return order == same ? x : apply1("permute", {x}, {{"order", order}}, at);
+  return order == same ? x : apply1(ops::permute, {x}, {{"order", order}}, at);
 }
 Tensor transpose(Tensor x, int a, int b, Here at) {
   need("transpose", {x}, at);
@@ -181,7 +168,7 @@ Tensor broadcast_to(Tensor x, Shape shape, Here at) {
 }
 Tensor broadcast_dims(Tensor x, Shape shape, std::vector<int64_t> dims, Here at) {
   need("broadcast", {x}, at);
-  return x.shape() == shape ? x : apply1("broadcast", {x}, {{"shape", shape}, {"dims", dims}}, at);
+  return x.shape() == shape ? x : apply1(ops::broadcast, {x}, {{"shape", shape}, {"dims", dims}}, at);
 }
 Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at) {
   need("slice", {x}, at);
@@ -190,16 +177,16 @@ Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at) {
   std::vector<int64_t> starts(x.shape().size(), 0), limits = x.shape(), steps(x.shape().size(), 1);
   starts[d] = start;
   limits[d] = limit;
-  return apply1("slice", {x}, {{"start", starts}, {"limit", limits}, {"step", steps}}, at);
+  return apply1(ops::slice, {x}, {{"start", starts}, {"limit", limits}, {"step", steps}}, at);
 }
 Tensor pad(Tensor x, std::vector<int64_t> lo, std::vector<int64_t> hi, double value, Here at) {
-  return apply1("pad", {x}, {{"lo", lo}, {"hi", hi}, {"value", value}}, at);
+  return apply1(ops::pad, {x}, {{"lo", lo}, {"hi", hi}, {"value", value}}, at);
 }
 Tensor concat(std::vector<Tensor> xs, int dim, Here at) {
   if (xs.empty()) refuse("concat", {}, at, "takes 1 or more inputs, got 0");
   need("concat", xs, at);
   if (xs.size() == 1) return xs[0];
-  return apply1("concat", xs, {{"dim", dim_of("concat", xs[0], dim, at)}}, at);
+  return apply1(ops::concat, xs, {{"dim", dim_of("concat", xs[0], dim, at)}}, at);
 }
 std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at) {
   need("split", {x}, at);
@@ -217,8 +204,8 @@ std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at
   return out;
 }
 
-Tensor take(Tensor table, Tensor ids, Here at) { return apply1("take", {table, ids}, {}, at); }
-Tensor embedding(Tensor table, Tensor ids, Here at) { return apply1("embedding", {table, ids}, {}, at); }
+Tensor take(Tensor table, Tensor ids, Here at) { return apply1(ops::take, {table, ids}, {}, at); }
+Tensor embedding(Tensor table, Tensor ids, Here at) { return apply1(ops::embedding, {table, ids}, {}, at); }
 
 Tensor matmul(Tensor a, Tensor b, Here at) {
   need("matmul", {a, b}, at);
@@ -237,7 +224,7 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
            str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
   std::vector<int64_t> batch(static_cast<size_t>(rank - 2));
   std::iota(batch.begin(), batch.end(), int64_t{0});
-  return apply1("dot", {a, b},
+  return apply1(ops::dot, {a, b},
                 {{"lhs_batch", batch},
                  {"rhs_batch", batch},
                  {"lhs_contract", std::vector<int64_t>{rank - 1}},
@@ -245,41 +232,40 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
                 at);
 }
 Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) {
-  return apply1("linear",
+  return apply1(ops::linear,
                 bias.defined() ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {},
                 at);
 }
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
   need("sdpa", {q, k, v}, at);
   double head_dim = q.ndim() == 4 ? static_cast<double>(q.size(-1)) : 1;
-  return apply("sdpa", {q, k, v}, {{"causal", causal}, {"scale", 1 / std::sqrt(head_dim)}}, at)[0];
+  return apply(ops::sdpa, {q, k, v}, {{"causal", causal}, {"scale", 1 / std::sqrt(head_dim)}}, at)[0];
 }
 Tensor rope(Tensor x, double theta, Here at) {
-  return apply1("rope", {x}, {{"theta", theta}, {"inverse", false}}, at);
+  return apply1(ops::rope, {x}, {{"theta", theta}, {"inverse", false}}, at);
 }
 
-Tensor softmax(Tensor x, Here at) { return apply1("softmax", {x}, {}, at); }
 Tensor layer_norm(Tensor x, Tensor weight, Tensor bias, double eps, Here at) {
-  return apply("layer_norm", {x, weight, bias}, {{"eps", eps}}, at)[0];
+  return apply(ops::layer_norm, {x, weight, bias}, {{"eps", eps}}, at)[0];
 }
 Tensor rms_norm(Tensor x, Tensor weight, double eps, Here at) {
-  return apply("rms_norm", {x, weight}, {{"eps", eps}}, at)[0];
+  return apply(ops::rms_norm, {x, weight}, {{"eps", eps}}, at)[0];
 }
 Tensor dropout(Tensor x, double p, Here at) {
   need("dropout", {x}, at);
   if (p == 0) return x;
   auto builder = x.builder();
   int64_t made = 0;  // dropouts of this graph so far: the same trace gives the same streams
-  for (const Node& node : builder->graph.nodes) made += node.op == "dropout";
+  for (const Node& node : builder->graph.nodes) made += node.op == ops::dropout;
   auto stream = static_cast<int64_t>(hash64(str(builder->scope, "/dropout.", made)));
-  return apply1("dropout",
+  return apply1(ops::dropout,
                 {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64),
                  scalar(x, "rng.sample", DType::i64)},
                 {{"p", p}, {"stream", stream}}, at);
 }
 
 Loss cross_entropy(Tensor logits, Tensor targets, Here at) {
-  auto out = apply("cross_entropy", {logits, targets}, {{"ignore_index", kIgnoreIndex}}, at);
+  auto out = apply(ops::cross_entropy, {logits, targets}, {{"ignore_index", kIgnoreIndex}}, at);
   return {out[0], out[1]};
 }
 

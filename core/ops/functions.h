@@ -29,25 +29,25 @@ namespace lockstep {
 // ---- Functions of one element: [...] -> [...] ----
 
 // |x| of numbers; the smallest signed integer stays itself. Gradient: dy sign(x), 0 at 0. As PyTorch.
-Tensor abs(Tensor x, Here at = Here::current());
+inline Tensor abs(Tensor x, Here at = Here::current()) { return apply1(ops::abs, {x}, {}, at); }
 // e^x of floats. Gradient: dy y.
-Tensor exp(Tensor x, Here at = Here::current());
+inline Tensor exp(Tensor x, Here at = Here::current()) { return apply1(ops::exp, {x}, {}, at); }
 // Natural logarithm of floats: -infinity at 0, NaN below. Gradient: dy / x.
-Tensor log(Tensor x, Here at = Here::current());
+inline Tensor log(Tensor x, Here at = Here::current()) { return apply1(ops::log, {x}, {}, at); }
 // Square root of floats, correctly rounded in f32 and f64; NaN below 0. Gradient: dy / (2 y), infinite at 0.
-Tensor sqrt(Tensor x, Here at = Here::current());
+inline Tensor sqrt(Tensor x, Here at = Here::current()) { return apply1(ops::sqrt, {x}, {}, at); }
 // 1 / sqrt(x) of floats: the root is rounded, then the quotient. Gradient: -dy y / (2 x).
-Tensor rsqrt(Tensor x, Here at = Here::current());
+inline Tensor rsqrt(Tensor x, Here at = Here::current()) { return apply1(ops::rsqrt, {x}, {}, at); }
 // Sine of floats, x in radians. Gradient: dy cos(x).
-Tensor sin(Tensor x, Here at = Here::current());
+inline Tensor sin(Tensor x, Here at = Here::current()) { return apply1(ops::sin, {x}, {}, at); }
 // Cosine of floats, x in radians. Gradient: -dy sin(x).
-Tensor cos(Tensor x, Here at = Here::current());
+inline Tensor cos(Tensor x, Here at = Here::current()) { return apply1(ops::cos, {x}, {}, at); }
 // Hyperbolic tangent of floats. Gradient: dy (1 - y^2).
-Tensor tanh(Tensor x, Here at = Here::current());
+inline Tensor tanh(Tensor x, Here at = Here::current()) { return apply1(ops::tanh, {x}, {}, at); }
 // Error function of floats. Gradient: dy 2 / sqrt(pi) e^(-x^2).
-Tensor erf(Tensor x, Here at = Here::current());
+inline Tensor erf(Tensor x, Here at = Here::current()) { return apply1(ops::erf, {x}, {}, at); }
 // 1 / (1 + e^-x) of floats, without overflow. Gradient: dy y (1 - y).
-Tensor sigmoid(Tensor x, Here at = Here::current());
+inline Tensor sigmoid(Tensor x, Here at = Here::current()) { return apply1(ops::sigmoid, {x}, {}, at); }
 // x^exponent. 1 gives x itself and 2 gives x * x, of numbers; any other exponent takes floats and is rounded
 // to x's dtype. NaN for x < 0 unless the exponent is whole. Gradient: dy exponent x^(exponent - 1); for
 // exponent 0 it is NaN at x = 0, where PyTorch gives 0.
@@ -72,7 +72,7 @@ Tensor gelu(Tensor x, Here at = Here::current());
 // 0.5 x (1 + erf(x / sqrt(2))). As PyTorch's gelu(); the same paper.
 Tensor gelu_erf(Tensor x, Here at = Here::current());
 // x sigmoid(x). As PyTorch; Elfwing et al., arXiv 1702.03118.
-Tensor silu(Tensor x, Here at = Here::current());
+inline Tensor silu(Tensor x, Here at = Here::current()) { return apply1(ops::silu, {x}, {}, at); }
 
 // ---- Functions of two elements: shapes broadcast as in NumPy ----
 // Dims are matched from the last and must be equal or 1; the gradient of a broadcast input is summed over the
@@ -197,7 +197,7 @@ Tensor rope(Tensor x, double theta, Here at = Here::current());
 
 // e^x / sum(e^x), after the row's largest element is subtracted: [..., n] -> same, n >= 1. A row of
 // -infinity, and one with a NaN, gives NaN. Gradient: y (dy - sum(dy y)). As PyTorch.
-Tensor softmax(Tensor x, Here at = Here::current());
+inline Tensor softmax(Tensor x, Here at = Here::current()) { return apply1(ops::softmax, {x}, {}, at); }
 // (x - mean) / sqrt(variance + eps) weight + bias: [..., n], [n], [n] -> [..., n]. The variance is biased.
 // Weight and bias have x's dtype, or both that of the statistics. Gradients of x, weight and bias; those of
 // the parameters are sums over all rows, rounded once to their dtype. As PyTorch; Ba et al., arXiv

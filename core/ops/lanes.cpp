@@ -42,7 +42,7 @@ Types infer_norm_of_limbs(const InferContext& c) {
 }
 Types infer_start(const InferContext& c) {
   expect_count(c, 1, size_t(-1));
-  if (c.op == "all_reduce_start") {
+  if (c.op == ops::all_reduce_start) {
     const auto& op = c.attrs.word("op");
     if (op != "sum" && op != "max" && op != "min")
       c.fail(str("op is \"", op, "\"; known: \"sum\", \"max\", \"min\""));
@@ -61,7 +61,7 @@ Types infer_wait(const InferContext& c) {
 Types infer_model_start(const InferContext& c) {
   expect_count(c, 1);
   (void)c.attrs.word("mesh_dim");
-  if (c.op == "model_exchange_start" && c.in[0].shape.empty())
+  if (c.op == ops::model_exchange_start && c.in[0].shape.empty())
     c.fail(str("input is ", in_text(c, 0), ", needs [ranks, ...]"));
   return {kHandle};
 }
@@ -86,88 +86,103 @@ std::span<const Op> lane_ops() {
   constexpr auto lanes = OpKind::lanes, collective = OpKind::collective, structural = OpKind::structural;
   const Attrs bucket{{"bucket", 0}};
   static const std::vector<Op> rows{
-      {.name = "sum_lanes",
+      {.id = ops::sum_lanes,
        .kind = lanes,
        .infer = infer_same_type,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({})}), integers({i64({})})}},
-      {.name = "lane_sum",
+      {.id = ops::lane_sum,
        .kind = lanes,
        .infer = infer_lane_sum,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}),
                    floats({{DType::bf16, {3, 5}}})}},
-      {.name = "lane_count",
+      {.id = ops::lane_count,
        .kind = lanes,
        .infer = infer_lane_count,
        .split = unsplit,
        .samples = {integers({i64({})})}},
-      {.name = "local_rows",
+      {.id = ops::local_rows,
        .kind = lanes,
        .infer = infer_same_type,
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({7})})}},
-      {.name = "norm_limbs",
+      {.id = ops::norm_limbs,
        .kind = lanes,
        .infer = infer_norm_limbs,
        .split = unsplit,
        .samples = {floats({{DType::f64, {3}}, {DType::f64, {1}}}, {}, 0, 2),
                    floats({{DType::f64, {17}}}, {}, 0, 1e6)}},
-      {.name = "norm_of_limbs",
+      {.id = ops::norm_of_limbs,
        .kind = lanes,
        .infer = infer_norm_of_limbs,
        .split = unsplit,
        .samples = {integers({i64({kLimbs})}, {}, 0, 9)}},
-      {.name = "lane_exchange_start",
+      {.id = ops::lane_exchange_start,
        .kind = collective,
        .infer = infer_start,
        .split = unsplit,
-       .samples = {floats({f32({3, 5}), f32({7})}, bucket)}},
-      {.name = "all_reduce_start",
+       .samples = {floats({f32({3, 5}), f32({7})}, bucket)},
+       .half = CollectiveHalf::start,
+       .verb = "lane_exchange"},
+      {.id = ops::all_reduce_start,
        .kind = collective,
        .infer = infer_start,
        .split = unsplit,
-       .samples = {floats({f32({3, 5})}, {{"op", "sum"}}), integers({i64({8})}, {{"op", "max"}})}},
-      {.name = "all_gather_start",
+       .samples = {floats({f32({3, 5})}, {{"op", "sum"}}), integers({i64({8})}, {{"op", "max"}})},
+       .half = CollectiveHalf::start,
+       .verb = "all_reduce"},
+      {.id = ops::all_gather_start,
        .kind = collective,
        .infer = infer_start,
        .split = unsplit,
-       .samples = {floats({f32({3, 5}), f32({7})}, bucket)}},
-      {.name = "wait",
+       .samples = {floats({f32({3, 5}), f32({7})}, bucket)},
+       .half = CollectiveHalf::start,
+       .verb = "all_gather"},
+      {.id = ops::wait,
        .kind = collective,
        .infer = infer_wait,
        .split = unsplit,
-       .samples = {floats({kHandle}, {{"types", "f32[3,5];f32[7]"}})}},
+       .samples = {floats({kHandle}, {{"types", "f32[3,5];f32[7]"}})},
+       .half = CollectiveHalf::wait},
       // x of every rank, stacked: [ranks, x...].
-      {.name = "model_gather_start",
+      {.id = ops::model_gather_start,
        .kind = collective,
        .infer = infer_model_start,
        .split = unsplit,
-       .samples = {floats({f32({3, 5})}, {{"mesh_dim", "tp"}})}},
+       .samples = {floats({f32({3, 5})}, {{"mesh_dim", "tp"}})},
+       .half = CollectiveHalf::start,
+       .verb = "model_gather",
+       .of_model = true},
       // Part i of x [ranks, part...] goes to rank i; part j of the result came from rank j.
-      {.name = "model_exchange_start",
+      {.id = ops::model_exchange_start,
        .kind = collective,
        .infer = infer_model_start,
        .split = unsplit,
-       .samples = {floats({f32({2, 5})}, {{"mesh_dim", "tp"}})}},
-      {.name = "model_wait",
+       .samples = {floats({f32({2, 5})}, {{"mesh_dim", "tp"}})},
+       .half = CollectiveHalf::start,
+       .verb = "model_exchange",
+       .of_model = true},
+      {.id = ops::model_wait,
        .kind = collective,
        .infer = infer_wait,
        .split = unsplit,
-       .samples = {floats({kHandle}, {{"types", "f32[2,3,5]"}})}},
+       .samples = {floats({kHandle}, {{"types", "f32[2,3,5]"}})},
+       .half = CollectiveHalf::wait,
+       .of_model = true},
       // The same value in another placement on a model dim: what partition writes on global shapes, before it
       // becomes the ops above.
-      {.name = "redistribute",
+      {.id = ops::redistribute,
        .kind = collective,
        .infer = infer_redistribute,
        .split = unsplit,
        .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
-      {.name = "grad",
+      {.id = ops::grad,
        .kind = structural,
        .infer = infer_grad,
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},
-      {.name = "fused", .kind = structural, .infer = infer_fused, .split = unsplit},
+      {.id = ops::fused, .kind = structural, .infer = infer_fused, .split = unsplit},
   };
   return rows;
 }

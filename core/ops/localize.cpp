@@ -9,7 +9,7 @@ Attrs localize_attrs(const Op& op, const Attrs& attrs, const std::vector<Shape>&
   Attrs local = attrs;
   if (attrs.has("shape")) local.set("shape", local_out.at(0));
   if (attrs.has("rows")) local.set("rows", local_out.at(0).at(0));
-  if (op.name == "slice") {  // a dim that may be sharded is taken whole, with step 1
+  if (op.id == ops::slice) {  // a dim that may be sharded is taken whole, with step 1
     std::vector<int64_t> limit = attrs.list("limit");
     const auto &start = attrs.list("start"), &step = attrs.list("step");
     LS_CHECK(local_out.at(0).size() == limit.size(), "slice of ", limit.size(),

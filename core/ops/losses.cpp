@@ -70,7 +70,7 @@ std::vector<Tensor> cross_entropy_grad_expand(const ExpandContext& c) {
   return {convert(dx, c.in[1].dtype())};
 }
 std::vector<Tensor> cross_entropy_vjp(const VjpContext& c) {
-  return {apply1("cross_entropy_grad", {c.grad[0], c.in[0], c.in[1], c.out[2]}, c.attrs), {}};
+  return {apply1(ops::cross_entropy_grad, {c.grad[0], c.in[0], c.in[1], c.out[2]}, c.attrs), {}};
 }
 }  // namespace
 
@@ -80,7 +80,7 @@ std::vector<Op> loss_rows() {
   const Attrs none{{"ignore_index", -100}}, some{{"ignore_index", 2}};
   return {
       // Rows may be sharded: sum and count are then Partial, lse is not.
-      {.name = "cross_entropy",
+      {.id = ops::cross_entropy,
        .kind = kind,
        .infer = infer_cross_entropy,
        .split = [](const InferContext&) { return "...V,...->,,..."; },
@@ -90,7 +90,7 @@ std::vector<Op> loss_rows() {
                    floats({f32({2, 9, 17}), i32({2, 9})}, some, -20, 20),
                    floats({f32({7, 1, 4}), i32({7, 1})}, none)},
        .statistics = 1},
-      {.name = "cross_entropy_grad",
+      {.id = ops::cross_entropy_grad,
        .kind = kind,
        .infer = infer_cross_entropy_grad,
        .split = [](const InferContext&) { return ",...V,...,...->...V"; },

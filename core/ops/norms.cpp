@@ -100,7 +100,7 @@ std::vector<Tensor> layer_norm_expand(const ExpandContext& c) {
   return {convert(y, c.in[0].dtype()), middle, rstd};
 }
 Grads layer_norm_vjp(const VjpContext& c) {
-  return apply("layer_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1], c.out[2]});
+  return apply(ops::layer_norm_grad, {c.grad[0], c.in[0], c.in[1], c.out[1], c.out[2]});
 }
 std::vector<Tensor> layer_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[4], x);
@@ -117,7 +117,7 @@ std::vector<Tensor> rms_norm_expand(const ExpandContext& c) {
   return {convert(x * over_rows(rstd, x) * over_columns(wide(c.in[1]), x), c.in[0].dtype()), rstd};
 }
 Grads rms_norm_vjp(const VjpContext& c) {
-  return apply("rms_norm_grad", {c.grad[0], c.in[0], c.in[1], c.out[1]});
+  return apply(ops::rms_norm_grad, {c.grad[0], c.in[0], c.in[1], c.out[1]});
 }
 std::vector<Tensor> rms_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[3], x);
@@ -150,14 +150,14 @@ std::vector<Op> norm_rows() {
   constexpr auto kind = OpKind::composite;
   const Attrs eps{{"eps", 1e-5}};
   return {
-      {.name = "softmax",
+      {.id = ops::softmax,
        .kind = kind,
        .infer = infer_softmax,
        .split = [](const InferContext&) { return "...D->...D"; },
        .vjp = softmax_vjp,
        .expand = softmax_expand,
        .samples = {floats({f32({3, 5})}), floats({f32({2, 1, 17})}, {}, -30, 30), floats({f32({4, 1})})}},
-      {.name = "layer_norm",
+      {.id = ops::layer_norm,
        .kind = kind,
        .infer = infer_layer_norm,
        .split = [](const InferContext&) { return "...D,D,D->...D,...,..."; },
@@ -165,14 +165,14 @@ std::vector<Op> norm_rows() {
        .expand = layer_norm_expand,
        .samples = norm_samples(true, eps),
        .statistics = 2},
-      {.name = "layer_norm_grad",
+      {.id = ops::layer_norm_grad,
        .kind = kind,
        .infer = infer_layer_norm_grad,
        .split = [](const InferContext&) { return "...D,...D,D,...,...->...D,D,D"; },
        .expand = layer_norm_grad_expand,
        .linear = {0},
        .samples = norm_grad_samples(2)},
-      {.name = "rms_norm",
+      {.id = ops::rms_norm,
        .kind = kind,
        .infer = infer_rms_norm,
        .split = [](const InferContext&) { return "...D,D->...D,..."; },
@@ -180,7 +180,7 @@ std::vector<Op> norm_rows() {
        .expand = rms_norm_expand,
        .samples = norm_samples(false, eps),
        .statistics = 1},
-      {.name = "rms_norm_grad",
+      {.id = ops::rms_norm_grad,
        .kind = kind,
        .infer = infer_rms_norm_grad,
        .split = [](const InferContext&) { return "...D,...D,D,...->...D,D"; },

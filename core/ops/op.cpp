@@ -1,8 +1,6 @@
 // The table: all rows by name, and what is asked of it: types of a node, verification of a graph.
 #include "core/ops/op.h"
 
-#include <map>
-
 #include "core/base/error.h"
 #include "core/ir/verify.h"
 #include "core/ops/rules.h"
@@ -24,27 +22,30 @@ const std::vector<const Op*>& all_ops() {
   return rows;
 }
 
-const Op* find_op(std::string_view name) {
-  static const std::map<std::string_view, const Op*> by_name = [] {
-    std::map<std::string_view, const Op*> out;
-    for (const Op* row : all_ops())
-      LS_CHECK(out.emplace(row->name, row).second, "two rows of the op table are named ", row->name);
+const Op* find_op(OpId op) {
+  static const std::vector<const Op*> by_id = [] {
+    std::vector<const Op*> out;
+    for (const Op* row : all_ops()) {
+      const size_t place = row->id.index();
+      if (place >= out.size()) out.resize(place + 1);
+      LS_CHECK(!out[place], "two rows of the op table are named ", row->id);
+      out[place] = row;
+    }
     return out;
   }();
-  auto found = by_name.find(name);
-  return found == by_name.end() ? nullptr : found->second;
+  return op.index() < by_id.size() ? by_id[op.index()] : nullptr;
 }
 
-std::string unknown_op(std::string_view name) {
+std::string unknown_op(OpId op) {
   std::vector<std::string> known;
-  for (const Op* row : all_ops()) known.emplace_back(row->name);
-  std::string near = nearest(name, known);
-  return str("no op is named \"", name, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"));
+  for (const Op* row : all_ops()) known.emplace_back(row->id.name());
+  std::string near = nearest(op.name(), known);
+  return str("no op is named \"", op, "\"", near.empty() ? "" : str("; did you mean \"", near, "\"?"));
 }
 
-const Op& op_row(std::string_view name) {
-  if (const Op* row = find_op(name)) return *row;
-  throw InternalError(unknown_op(name));
+const Op& op_row(OpId op) {
+  if (const Op* row = find_op(op)) return *row;
+  throw InternalError(unknown_op(op));
 }
 
 std::vector<TypedShape> infer(const Graph& graph, const Node& node) {

@@ -36,7 +36,7 @@ struct TypedShape {
 
 // What a type rule sees.
 struct InferContext {
-  std::string_view op;
+  OpId op;
   const std::vector<TypedShape>& in;
   const Attrs& attrs;
   const SourceLine& at;
@@ -67,8 +67,13 @@ struct Sample {
   int64_t int_lo = 0, int_hi = 4;
 };
 
+// A collective is in flight between its start and its wait.
+enum class CollectiveHalf { none, start, wait };
+// The library calls that a target may have for an op.
+enum class Library { none, contraction, attention, row_sums };
+
 struct Op {
-  std::string_view name;
+  OpId id;
   OpKind kind = OpKind::pointwise;
   // Output types; throws UserError through context.fail.
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
@@ -94,6 +99,10 @@ struct Op {
   // Trailing outputs that are statistics saved for the gradient (mean, rstd, lse): no gradient flows into
   // them, and vjp ignores one.
   int statistics = 0;
+  Library library = Library::none;
+  CollectiveHalf half = CollectiveHalf::none;
+  std::string_view verb = {};  // of a start: what travels, as reports say it
+  bool of_model = false;       // a collective of a model dim, between values of one micro-batch
 };
 
 // Families; op.cpp lists them.
@@ -107,9 +116,9 @@ std::span<const Op> update_ops();
 std::span<const Op> lane_ops();  // lanes, collectives, structural
 
 const std::vector<const Op*>& all_ops();
-const Op* find_op(std::string_view name);       // nullptr when there is no such row
-const Op& op_row(std::string_view name);        // InternalError naming the nearest row
-std::string unknown_op(std::string_view name);  // no op is named "relu6"; did you mean "relu"?
+const Op* find_op(OpId op);       // nullptr when there is no such row
+const Op& op_row(OpId op);        // InternalError naming the nearest row
+std::string unknown_op(OpId op);  // no op is named "relu6"; did you mean "relu"?
 
 // Output types of a node from its inputs and attributes.
 std::vector<TypedShape> infer(const Graph& graph, const Node& node);

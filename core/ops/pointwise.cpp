@@ -101,9 +101,9 @@ std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi 
   return out;
 }
 
-Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+Op unary(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
          std::vector<int> linear = {}) {
-  return {.name = name,
+  return {.id = id,
           .infer = infer_same(1, what),
           .split = same_dims,
           .vjp = std::move(vjp),
@@ -111,9 +111,9 @@ Op unary(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, st
           .linear = std::move(linear),
           .samples = std::move(rows)};
 }
-Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+Op two(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
        std::vector<int> linear = {}, bool joint = false) {
-  return {.name = name,
+  return {.id = id,
           .infer = infer_same(2, what),
           .split = same_dims,
           .vjp = std::move(vjp),
@@ -122,8 +122,8 @@ Op two(std::string_view name, std::string_view scalar, Takes what, Vjp vjp, std:
           .samples = std::move(rows),
           .joint = joint};
 }
-Op compare(std::string_view name, std::string_view scalar, Takes what) {
-  return {.name = name,
+Op compare(OpId id, std::string_view scalar, Takes what) {
+  return {.id = id,
           .infer = infer_compare(what),
           .split = same_dims,
           .vjp = [](const VjpContext&) { return Grads(2); },
@@ -134,12 +134,12 @@ Op compare(std::string_view name, std::string_view scalar, Takes what) {
 Vjp flat(size_t count) {  // piecewise constant: the gradient is zero wherever it exists
   return [=](const VjpContext&) { return Grads(count); };
 }
-Tensor f(const char* op, std::vector<Tensor> in) { return apply1(op, in); }
+Tensor f(OpId op, std::vector<Tensor> in) { return apply1(op, in); }
 
 // Shares of the gradient of maximum and minimum: all to the winner, half each at a tie.
-Grads pick(const VjpContext& c, const char* op) {
+Grads pick(const VjpContext& c, OpId op) {
   Tensor a = c.in[0], b = c.in[1], dy = c.grad[0], none = full_like(dy, 0), half = dy * 0.5;
-  Tensor wins = std::string_view(op) == "maximum" ? less(b, a) : less(a, b), ties = equal(a, b);
+  Tensor wins = op == ops::maximum ? less(b, a) : less(a, b), ties = equal(a, b);
   return {where(ties, half, where(wins, dy, none)), where(ties, half, where(wins, none, dy))};
 }
 
@@ -148,48 +148,49 @@ std::vector<Op> unary_rows() {
   auto all = samples(1, Takes::numbers), real = samples(1, Takes::floats),
        positive = samples(1, Takes::floats, 0.25, 4);
   return {
-      unary("neg", "-{0}", Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all, {0}),
+      unary(ops::neg, "-{0}", Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all, {0}),
       unary(
-          "abs", "ls_abs({0})", Takes::numbers, [](C c) { return Grads{c.grad[0] * f("sign", {c.in[0]})}; },
-          all),
-      unary("sign", "ls_sign({0})", Takes::numbers, flat(1), all),
-      unary("floor", "ls_floor({0})", Takes::floats, flat(1), real),
-      unary("ceil", "ls_ceil({0})", Takes::floats, flat(1), real),
-      unary("round", "ls_round({0})", Takes::floats, flat(1), real),
-      unary("trunc", "ls_trunc({0})", Takes::floats, flat(1), real),
+          ops::abs, "ls_abs({0})", Takes::numbers,
+          [](C c) { return Grads{c.grad[0] * f(ops::sign, {c.in[0]})}; }, all),
+      unary(ops::sign, "ls_sign({0})", Takes::numbers, flat(1), all),
+      unary(ops::floor, "ls_floor({0})", Takes::floats, flat(1), real),
+      unary(ops::ceil, "ls_ceil({0})", Takes::floats, flat(1), real),
+      unary(ops::round, "ls_round({0})", Takes::floats, flat(1), real),
+      unary(ops::trunc, "ls_trunc({0})", Takes::floats, flat(1), real),
       unary(
-          "sqrt", "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; },
+          ops::sqrt, "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; },
           positive),
       unary(
-          "rsqrt", "ls_rsqrt({0})", Takes::floats,
+          ops::rsqrt, "ls_rsqrt({0})", Takes::floats,
           [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
       unary(
-          "reciprocal", "ls_reciprocal({0})", Takes::floats,
+          ops::reciprocal, "ls_reciprocal({0})", Takes::floats,
           [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
       unary(
-          "exp", "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
+          ops::exp, "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
       unary(
-          "expm1", "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; },
+          ops::expm1, "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; },
           real),
       unary(
-          "log", "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
+          ops::log, "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
       unary(
-          "log1p", "ls_log1p({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; },
+          ops::log1p, "ls_log1p({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; },
           samples(1, Takes::floats, -0.5, 3)),
       unary(
-          "sin", "ls_sin({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; }, real),
+          ops::sin, "ls_sin({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; }, real),
       unary(
-          "cos", "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
+          ops::cos, "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; },
+          real),
       unary(
-          "tanh", "ls_tanh({0})", Takes::floats,
+          ops::tanh, "ls_tanh({0})", Takes::floats,
           [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
       unary(
-          "erf", "ls_erf({0})", Takes::floats,
+          ops::erf, "ls_erf({0})", Takes::floats,
           [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; }, real),
       unary(
-          "sigmoid", "ls_sigmoid({0})", Takes::floats,
+          ops::sigmoid, "ls_sigmoid({0})", Takes::floats,
           [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
-      unary("not", "ls_not({0})", Takes::bits, flat(1), samples(1, Takes::bits)),
+      unary(ops::not_, "ls_not({0})", Takes::bits, flat(1), samples(1, Takes::bits)),
   };
 }
 
@@ -199,7 +200,7 @@ std::vector<Op> binary_rows() {
   auto pow_vjp = [](C c) {
     Tensor a = c.in[0], b = c.in[1], y = c.out[0], dy = c.grad[0];
     Grads out(2);
-    if (c.wants[0]) out[0] = dy * (b * f("pow", {a, b - 1.0}));
+    if (c.wants[0]) out[0] = dy * (b * f(ops::pow, {a, b - 1.0}));
     if (c.wants[1])
       out[1] = where(equal(a, full_like(a, 0)), full_like(a, 0),
                      dy * (y * log(a)));  // 0^b does not move with b > 0
@@ -207,44 +208,47 @@ std::vector<Op> binary_rows() {
   };
   return {
       two(
-          "add", "{0} + {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1},
+          ops::add, "{0} + {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1},
           true),
       two(
-          "sub", "{0} - {1}", Takes::numbers,
+          ops::sub, "{0} - {1}", Takes::numbers,
           [](C c) { return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}}; }, all, {0, 1}, true),
-      two("mul", "{0} * {1}", Takes::numbers,
+      two(ops::mul, "{0} * {1}", Takes::numbers,
           [](C c) {
             return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{},
                          c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}};
           },
           all, {0, 1}),
       two(
-          "div", "{0} / {1}", Takes::numbers,  // integers: towards zero
+          ops::div, "{0} / {1}", Takes::numbers,  // integers: towards zero
           [](C c) {
             return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{},
                          c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}};
           },
           divisors),
-      two("pow", "ls_pow({0}, {1})", Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
+      two(ops::pow, "ls_pow({0}, {1})", Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
       two(
-          "maximum", "ls_maximum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "maximum"); }, all),
+          ops::maximum, "ls_maximum({0}, {1})", Takes::numbers, [](C c) { return pick(c, ops::maximum); },
+          all),
       two(
-          "minimum", "ls_minimum({0}, {1})", Takes::numbers, [](C c) { return pick(c, "minimum"); }, all),
+          ops::minimum, "ls_minimum({0}, {1})", Takes::numbers, [](C c) { return pick(c, ops::minimum); },
+          all),
       two(
-          "remainder", "ls_remainder({0}, {1})", Takes::numbers,  // a - floor(a / b) b: the sign of b
+          ops::remainder, "ls_remainder({0}, {1})", Takes::numbers,  // a - floor(a / b) b: the sign of b
           [](C c) {
-            return Grads{c.grad[0], c.wants[1] ? -(c.grad[0] * f("floor", {c.in[0] / c.in[1]})) : Tensor{}};
+            return Grads{c.grad[0],
+                         c.wants[1] ? -(c.grad[0] * f(ops::floor, {c.in[0] / c.in[1]})) : Tensor{}};
           },
           divisors),
-      two("and", "{0} & {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
-      two("or", "{0} | {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
-      two("xor", "{0} ^ {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
-      two("shl", "{0} << {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
-      two("shr", "{0} >> {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
-      compare("eq", "ls_eq({0}, {1})", Takes::any),
-      compare("ne", "ls_ne({0}, {1})", Takes::any),
-      compare("lt", "ls_lt({0}, {1})", Takes::numbers),
-      compare("le", "ls_le({0}, {1})", Takes::numbers),
+      two(ops::and_, "{0} & {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
+      two(ops::or_, "{0} | {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
+      two(ops::xor_, "{0} ^ {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
+      two(ops::shl, "{0} << {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
+      two(ops::shr, "{0} >> {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
+      compare(ops::eq, "ls_eq({0}, {1})", Takes::any),
+      compare(ops::ne, "ls_ne({0}, {1})", Takes::any),
+      compare(ops::lt, "ls_lt({0}, {1})", Takes::numbers),
+      compare(ops::le, "ls_le({0}, {1})", Takes::numbers),
   };
 }
 
@@ -262,15 +266,15 @@ std::vector<Op> other_rows() {
   };
   auto inside = [](C c) {  // the bounds belong to the inside, as in PyTorch
     Tensor x = c.in[0], dy = c.grad[0];
-    Tensor in_range = f("and", {less_equal(full_like(x, c.attrs.number("lo")), x),
-                                less_equal(x, full_like(x, c.attrs.number("hi")))});
+    Tensor in_range = f(ops::and_, {less_equal(full_like(x, c.attrs.number("lo")), x),
+                                    less_equal(x, full_like(x, c.attrs.number("hi")))});
     return Grads{where(in_range, dy, full_like(dy, 0))};
   };
   auto back = [](C c) {
     return Grads{is_float(c.in[0].dtype()) ? convert(c.grad[0], c.in[0].dtype()) : Tensor{}};
   };
   return {
-      {.name = "where",
+      {.id = ops::where,
        .infer = infer_where,
        .split = same_dims,
        .vjp = choose,
@@ -280,13 +284,13 @@ std::vector<Op> other_rows() {
                    {{boolean(kB), f32(kB), f32(kB)}, {}, -2, 2, 0, 2},
                    {{boolean(kC), i32(kC), i32(kC)}, {}, -2, 2, 0, 2}},
        .joint = true},
-      {.name = "fma",
+      {.id = ops::fma,
        .infer = infer_same(3, Takes::floats),
        .split = same_dims,
        .vjp = fused,
        .scalar = "ls_fma({0}, {1}, {2})",
        .samples = samples(3, Takes::floats)},
-      {.name = "clamp",
+      {.id = ops::clamp,
        .infer = infer_clamp,
        .split = same_dims,
        .vjp = inside,
@@ -294,7 +298,7 @@ std::vector<Op> other_rows() {
        .samples = {floats({f32(kA)}, {{"lo", -0.5}, {"hi", 1.25}}),
                    floats({f32(kB)}, {{"lo", 0.0}, {"hi", 0.0}}),
                    integers({i32(kC)}, {{"lo", -1.0}, {"hi", 2.0}}, -4, 5)}},
-      {.name = "convert",
+      {.id = ops::convert,
        .infer = infer_convert,
        .split = same_dims,
        .vjp = back,
@@ -304,7 +308,7 @@ std::vector<Op> other_rows() {
                    integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
                    integers({boolean(kA)}, {{"dtype", DType::i64}}, 0, 2),
                    integers({i32(kA)}, {{"dtype", DType::boolean}}, -1, 2)}},
-      {.name = "bitcast",
+      {.id = ops::bitcast,
        .infer = infer_bitcast,
        .split = same_dims,
        .scalar = "ls_bitcast<{dtype}>({0})",

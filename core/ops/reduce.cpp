@@ -69,7 +69,7 @@ Grads prod_vjp(const VjpContext& c) {  // product of the others: exact with zero
   Tensor x = c.in[0], none = full_like(x, 0), zero = equal(x, none);
   auto dims = c.attrs.list("dims");
   Tensor others = where(zero, full_like(x, 1), x), zeros = spread(c, sum(convert(zero, x.dtype()), dims));
-  Tensor product = spread(c, apply1("prod", {others}, {{"dims", dims}})), dy = spread(c, c.grad[0]);
+  Tensor product = spread(c, apply1(ops::prod, {others}, {{"dims", dims}})), dy = spread(c, c.grad[0]);
   Tensor at_zero = where(equal(zeros, full_like(x, 1)), product, none),
          elsewhere = where(equal(zeros, none), product / others, none);
   return {dy * where(zero, at_zero, elsewhere)};
@@ -97,39 +97,39 @@ std::vector<Sample> arg_samples() {
 std::span<const Op> reduce_ops() {
   constexpr auto kind = OpKind::reduce;
   static const std::vector<Op> rows{
-      {.name = "sum",
+      {.id = ops::sum,
        .kind = kind,
        .infer = infer_reduce(false),
        .split = split_sum,
        .vjp = sum_vjp,
        .linear = {0},
        .samples = reduce_samples(-2, 2)},
-      {.name = "prod",
+      {.id = ops::prod,
        .kind = kind,
        .infer = infer_reduce(false),
        .split = split_dims,
        .vjp = prod_vjp,
        .samples = reduce_samples(0.5, 1.5)},
-      {.name = "max",
+      {.id = ops::max,
        .kind = kind,
        .infer = infer_reduce(true),
        .split = split_dims,
        .vjp = extreme_vjp,
        .samples = reduce_samples(-2, 2)},
-      {.name = "min",
+      {.id = ops::min,
        .kind = kind,
        .infer = infer_reduce(true),
        .split = split_dims,
        .vjp = extreme_vjp,
        .samples = reduce_samples(-2, 2)},
-      {.name = "argmax",
+      {.id = ops::argmax,
        .kind = kind,
        .infer = infer_arg,
        .split = split_dim,
        .vjp = no_gradient,
        .samples = arg_samples()},  // the first
                                    // of equals
-      {.name = "argmin",
+      {.id = ops::argmin,
        .kind = kind,
        .infer = infer_arg,
        .split = split_dim,

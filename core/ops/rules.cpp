@@ -98,7 +98,7 @@ bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
   return true;
 }
 
-Tensor binary(const std::string& op, Tensor a, Tensor b, Here at) {
+Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
   if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
   std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
   SourceLine line = source_line(*a.builder(), at);

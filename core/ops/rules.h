@@ -32,7 +32,7 @@ std::string types_text(const std::vector<TypedShape>& types);
 // NumPy's broadcast shape; empty optional when the shapes do not broadcast.
 bool broadcast_shape(const Shape& a, const Shape& b, Shape& out);
 // A pointwise node on inputs broadcast to one shape. UserError naming both types.
-Tensor binary(const std::string& op, Tensor a, Tensor b, Here at);
+Tensor binary(OpId op, Tensor a, Tensor b, Here at);
 // Convert to the statistic dtype (no node for f32, f64).
 Tensor wide(Tensor x);
 

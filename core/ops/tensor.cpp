@@ -47,7 +47,7 @@ SourceLine source_line(const Builder& builder, Here at) {
   return {at.file_name(), static_cast<int>(at.line()), builder.scope};
 }
 
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                              const SourceLine& at, std::shared_ptr<Builder> builder) {
   const Op& row = op_row(op);
   std::vector<TypedShape> types;
@@ -71,8 +71,8 @@ std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& i
   return out;
 }
 
-std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
-                          Here at, std::shared_ptr<Builder> builder) {
+std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
+                          std::shared_ptr<Builder> builder) {
   if (!builder)
     for (const Tensor& input : inputs)
       if (input.defined() && !builder) builder = input.builder();
@@ -91,7 +91,7 @@ std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inpu
   return {};
 }
 
-Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
+Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
               std::shared_ptr<Builder> builder) {
   auto out = apply(op, inputs, attrs, at, builder);
   if (out.size() != 1) {
@@ -102,34 +102,34 @@ Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const At
   return out[0];
 }
 
-Tensor operator+(TensorAt a, Tensor b) { return rules::binary("add", a.tensor, b, a.at); }
-Tensor operator-(TensorAt a, Tensor b) { return rules::binary("sub", a.tensor, b, a.at); }
-Tensor operator*(TensorAt a, Tensor b) { return rules::binary("mul", a.tensor, b, a.at); }
-Tensor operator/(TensorAt a, Tensor b) { return rules::binary("div", a.tensor, b, a.at); }
-Tensor operator-(TensorAt a) { return apply1("neg", {a.tensor}, {}, a.at); }
+Tensor operator+(TensorAt a, Tensor b) { return rules::binary(ops::add, a.tensor, b, a.at); }
+Tensor operator-(TensorAt a, Tensor b) { return rules::binary(ops::sub, a.tensor, b, a.at); }
+Tensor operator*(TensorAt a, Tensor b) { return rules::binary(ops::mul, a.tensor, b, a.at); }
+Tensor operator/(TensorAt a, Tensor b) { return rules::binary(ops::div, a.tensor, b, a.at); }
+Tensor operator-(TensorAt a) { return apply1(ops::neg, {a.tensor}, {}, a.at); }
 Tensor operator+(TensorAt a, double b) {
-  return rules::binary("add", a.tensor, full_like(a.tensor, b, a.at), a.at);
+  return rules::binary(ops::add, a.tensor, full_like(a.tensor, b, a.at), a.at);
 }
 Tensor operator-(TensorAt a, double b) {
-  return rules::binary("sub", a.tensor, full_like(a.tensor, b, a.at), a.at);
+  return rules::binary(ops::sub, a.tensor, full_like(a.tensor, b, a.at), a.at);
 }
 Tensor operator*(TensorAt a, double b) {
-  return rules::binary("mul", a.tensor, full_like(a.tensor, b, a.at), a.at);
+  return rules::binary(ops::mul, a.tensor, full_like(a.tensor, b, a.at), a.at);
 }
 Tensor operator/(TensorAt a, double b) {
-  return rules::binary("div", a.tensor, full_like(a.tensor, b, a.at), a.at);
+  return rules::binary(ops::div, a.tensor, full_like(a.tensor, b, a.at), a.at);
 }
 Tensor operator+(double a, TensorAt b) {
-  return rules::binary("add", full_like(b.tensor, a, b.at), b.tensor, b.at);
+  return rules::binary(ops::add, full_like(b.tensor, a, b.at), b.tensor, b.at);
 }
 Tensor operator-(double a, TensorAt b) {
-  return rules::binary("sub", full_like(b.tensor, a, b.at), b.tensor, b.at);
+  return rules::binary(ops::sub, full_like(b.tensor, a, b.at), b.tensor, b.at);
 }
 Tensor operator*(double a, TensorAt b) {
-  return rules::binary("mul", full_like(b.tensor, a, b.at), b.tensor, b.at);
+  return rules::binary(ops::mul, full_like(b.tensor, a, b.at), b.tensor, b.at);
 }
 Tensor operator/(double a, TensorAt b) {
-  return rules::binary("div", full_like(b.tensor, a, b.at), b.tensor, b.at);
+  return rules::binary(ops::div, full_like(b.tensor, a, b.at), b.tensor, b.at);
 }
 
 }  // namespace lockstep

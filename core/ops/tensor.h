@@ -47,12 +47,12 @@ using Here = std::source_location;
 
 // Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when
 // they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder.
-std::vector<Tensor> apply(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
+std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
                           Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
 // The same for ops with one output, and with the source line of another node (autodiff, expansions).
-Tensor apply1(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
-              Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
-std::vector<Tensor> apply_at(const std::string& op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
+              std::shared_ptr<Builder> builder = nullptr);
+std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                              const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
 
 // While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run

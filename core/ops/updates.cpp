@@ -60,13 +60,13 @@ Sample sgd_sample(Shape shape, double momentum, double weight_decay) {
 std::span<const Op> update_ops() {
   constexpr auto kind = OpKind::update;
   static const std::vector<Op> rows{
-      {.name = "adamw",
+      {.id = ops::adamw,
        .kind = kind,
        .infer = infer_update(4, {"lr", "bias1", "bias2", "scale"}, {"beta1", "beta2", "eps", "weight_decay"}),
        .split = split_adamw,
        .expand = adamw_expand,
        .samples = {adamw_sample({3, 5}, 0.1), adamw_sample({17}, 0), adamw_sample({2, 1, 7}, 0.01)}},
-      {.name = "sgd",
+      {.id = ops::sgd,
        .kind = kind,
        .infer = infer_update(3, {"lr", "scale"}, {"momentum", "weight_decay"}),
        .split = split_sgd,

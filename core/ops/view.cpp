@@ -183,7 +183,7 @@ Grads slice_vjp(const VjpContext& c) {
 Grads pad_vjp(const VjpContext& c) {
   List limit = c.attrs.list("lo");
   for (size_t d = 0; d < limit.size(); ++d) limit[d] += c.in[0].shape()[d];
-  return {apply1("slice", {c.grad[0]},
+  return {apply1(ops::slice, {c.grad[0]},
                  {{"start", c.attrs.list("lo")}, {"limit", limit}, {"step", List(limit.size(), 1)}})};
 }
 
@@ -268,7 +268,7 @@ Attrs to(Shape shape) { return {{"shape", shape}}; }
 std::span<const Op> view_ops() {
   constexpr auto kind = OpKind::view;
   static const std::vector<Op> rows{
-      {.name = "reshape",
+      {.id = ops::reshape,
        .kind = kind,
        .infer = infer_reshape,
        .split = split_reshape,
@@ -276,7 +276,7 @@ std::span<const Op> view_ops() {
        .linear = {0},
        .samples = {floats({f32({6, 5})}, to({2, 3, 5})), floats({f32({3, 1, 7, 2})}, to({3, 14})),
                    floats({f32({1})}, to({})), integers({i32({4, 3, 5})}, to({4, 1, 15}))}},
-      {.name = "permute",
+      {.id = ops::permute,
        .kind = kind,
        .infer = infer_permute,
        .split = split_permute,
@@ -285,7 +285,7 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5})}, {{"order", List{1, 0}}}),
                    floats({f32({2, 3, 1, 5})}, {{"order", List{3, 0, 2, 1}}}),
                    integers({i32({4, 3, 5})}, {{"order", List{2, 0, 1}}})}},
-      {.name = "broadcast",
+      {.id = ops::broadcast,
        .kind = kind,
        .infer = infer_broadcast,
        .split = split_broadcast,
@@ -295,7 +295,7 @@ std::span<const Op> view_ops() {
                    floats({f32({3, 1, 5})}, spread({3, 7, 5}, {0, 1, 2})),
                    floats({f32({})}, spread({2, 3}, {})),
                    integers({i32({3, 5})}, spread({5, 2, 3}, {2, 0}))}},
-      {.name = "slice",
+      {.id = ops::slice,
        .kind = kind,
        .infer = infer_slice,
        .split = split_untouched,
@@ -304,7 +304,7 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({5, 7})}, ranges({0, 2}, {5, 6}, {1, 1})),
                    floats({f32({7, 1, 9})}, ranges({1, 0, 0}, {7, 1, 9}, {3, 1, 2})),
                    integers({i32({6, 5})}, ranges({3, 0}, {3, 5}, {1, 1}))}},
-      {.name = "pad",
+      {.id = ops::pad,
        .kind = kind,
        .infer = infer_pad,
        .split = split_untouched,
@@ -312,7 +312,7 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5})}, padding({1, 0}, {2, 0}, 0.5)),
                    floats({f32({4, 1, 3})}, padding({0, 2, 0}, {0, 0, 3}, 0)),
                    integers({i32({5})}, padding({1}, {1}, 7))}},
-      {.name = "concat",
+      {.id = ops::concat,
        .kind = kind,
        .infer = infer_concat,
        .split = split_concat,
@@ -320,19 +320,19 @@ std::span<const Op> view_ops() {
        .samples = {floats({f32({3, 5}), f32({3, 1}), f32({3, 2})}, {{"dim", 1}}),
                    floats({f32({2, 3}), f32({1, 3})}, {{"dim", 0}}),
                    integers({i32({3}), i32({0}), i32({5})}, {{"dim", 0}})}},
-      {.name = "take",
+      {.id = ops::take,
        .kind = OpKind::index,
        .infer = infer_take,
        .split = split_take,
        .vjp =
            [](const VjpContext& c) {
-             return Grads{apply1("index_add", {c.in[1], c.grad[0]}, {{"rows", c.in[0].size(0)}}), {}};
+             return Grads{apply1(ops::index_add, {c.in[1], c.grad[0]}, {{"rows", c.in[0].size(0)}}), {}};
            },
        .linear = {0},
        .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 1, 3}), i32({5})}),
                    integers({i32({4}), i32({9})})}},
       // out[ids[i]] += rows[i], in the order of i.
-      {.name = "index_add",
+      {.id = ops::index_add,
        .kind = OpKind::index,
        .infer = infer_index_add,
        .split = split_index_add,
@@ -340,7 +340,8 @@ std::span<const Op> view_ops() {
        .linear = {1},
        .samples = {integers({i32({3, 2}), f32({3, 2, 5})}, {{"rows", 4}}),
                    integers({i32({7}), f32({7, 1})}, {{"rows", 5}}),
-                   integers({i32({9}), i32({9})}, {{"rows", 4}})}},
+                   integers({i32({9}), i32({9})}, {{"rows", 4}})},
+       .library = Library::row_sums},
   };
   return rows;
 }

@@ -46,7 +46,7 @@ void AdamW::update(const Gradients& gradients, Here at) {
                 {"beta2", options_.betas[1]},
                 {"eps", options_.eps},
                 {"weight_decay", parameter.shape().size() < 2 ? 0.0 : options_.weight_decay}};
-    auto made = apply("adamw",
+    auto made = apply(ops::adamw,
                       {parameter(g), g, moment(parameter, "exp_avg", g, at),
                        moment(parameter, "exp_avg_sq", g, at), lr, bias1, bias2, scale},
                       attrs, at);

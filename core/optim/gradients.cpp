@@ -16,7 +16,7 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
     fail("there are no parameters; construct the model before, and pass state.parameters()");
   std::vector<Tensor> inputs{loss.sum, loss.count};
   for (const Parameter& parameter : parameters) inputs.push_back(parameter(loss.sum));
-  return {parameters, apply("grad", inputs, {}, at)};
+  return {parameters, apply(ops::grad, inputs, {}, at)};
 }
 
 }  // namespace lockstep

@@ -31,7 +31,8 @@ void Sgd::update(const Gradients& gradients, Here at) {
     Tensor g = gradients.values[i];
     Attrs attrs{{"momentum", options_.momentum},
                 {"weight_decay", parameter.shape().size() < 2 ? 0.0 : options_.weight_decay}};
-    auto made = apply("sgd", {parameter(g), g, moment(parameter, "momentum", g, at), lr, scale}, attrs, at);
+    auto made =
+        apply(ops::sgd, {parameter(g), g, moment(parameter, "momentum", g, at), lr, scale}, attrs, at);
     replace(parameter, made[0], at);
     replace(parameter, "momentum", made[1], at);
   }

@@ -264,9 +264,9 @@ class FarReductions : public Reductions {
 class FarTarget : public Target {
  public:
   Device& device() const override { return device_; }
-  bool claims(const std::string& op) const override { return cpu_target().claims(op); }
-  bool is_library_op(const std::string& op) const override { return cpu_target().is_library_op(op); }
-  bool accepts_strides(const std::string& op, size_t index) const override { return cpu_target().accepts_strides(op, index); }
+  bool claims(OpId op) const override { return cpu_target().claims(op); }
+  bool is_library_op(OpId op) const override { return cpu_target().is_library_op(op); }
+  bool accepts_strides(OpId op, size_t index) const override { return cpu_target().accepts_strides(op, index); }
   KernelSource generate(const Graph& body) const override {
     KernelSource source = cpu_target().generate(body);
     source.launch = std::to_string(body.inputs.size() + body.outputs.size());

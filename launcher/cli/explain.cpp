@@ -124,13 +124,13 @@ int explain(const std::string& word, std::ostream& out) {
   }
   for (const Op* row : all_ops()) {
     const Op& op = *row;
-    if (op.name == word) {
-      out << "op " << op.name << "\n  " << kind_text(op.kind) << "\n  "
+    if (op.id.name() == word) {
+      out << "op " << op.id << "\n  " << kind_text(op.kind) << "\n  "
           << (op.vjp ? "differentiable" : "not differentiable") << "\n  "
           << (op.expand ? "expands into primitives" : "a primitive") << "\n";
       found = true;
     }
-    known.emplace_back(op.name);
+    known.emplace_back(op.id.name());
   }
   if (found) return kExitOk;
   std::string elsewhere = neighbour(word);

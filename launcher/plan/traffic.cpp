@@ -74,12 +74,12 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh,
   for (size_t n = 0; n < whole.nodes.size(); ++n) {
     const Node& node = whole.nodes[n];
     const auto id = static_cast<NodeId>(n);
-    if (!node.op.ends_with("_start") || op_row(node.op).kind != OpKind::collective || streamed.count(id))
-      continue;
+    const Op& row = op_row(node.op);
+    if (row.half != CollectiveHalf::start || streamed.count(id)) continue;
     Transfer transfer;
-    transfer.op = node.op.ends_with("_start") ? node.op.substr(0, node.op.size() - 6) : node.op;
+    transfer.op = row.verb;
     int64_t ranks = 1;
-    if (node.op == "lane_exchange_start") {
+    if (node.op == ops::lane_exchange_start) {
       LS_CHECK(exchange < exchange_bytes.size(), "exchange ", exchange, " of ", exchange_bytes.size());
       transfer.dims = data;
       transfer.bytes = exchange_bytes[exchange++];

@@ -19,7 +19,7 @@
 
 namespace lockstep {
 
-Graph expanded(const Graph& graph, const std::vector<std::string>& keep) {
+Graph expanded(const Graph& graph, const std::vector<OpId>& keep) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
   std::vector<ValueId> map(graph.values.size(), kNoValue);

@@ -18,7 +18,7 @@ struct BodyCase {
 };
 
 // Composites and updates down to primitives; ops named in `keep` stay.
-Graph expanded(const Graph& graph, const std::vector<std::string>& keep = {});
+Graph expanded(const Graph& graph, const std::vector<OpId>& keep = {});
 // Bodies of the fused nodes that a graph of primitives and library ops becomes.
 std::vector<BodyCase> bodies_of(const Graph& graph, const std::string& title, const Sample& ranges,
                                 bool fusion = true);

@@ -291,7 +291,7 @@ TEST_F(CudaKernels, travel_as_bytes) {
 }
 
 struct Update {
-  const char* op;
+  OpId op;
   Attrs attrs;
   size_t tensors;  // per-element inputs
   std::vector<double> scalars;

@@ -56,7 +56,7 @@ class rows : public LibraryCase {
     }
     upload(ids);
     Node node;
-    node.op = embedding ? "embedding_grad" : "index_add";
+    node.op = embedding ? ops::embedding_grad : ops::index_add;
     node.attrs = {{"rows", table}};
     Operand oi = dense_operand(DType::i32, {count}), ou = dense_operand(dtype, {count, width});
     auto call = make_row_sums(*device_, node, embedding ? std::vector{ou, oi} : std::vector{oi, ou},

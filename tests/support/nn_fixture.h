@@ -30,7 +30,7 @@ struct Tracing {
                builder->graph.add_input(InputKind::batch, "targets", DType::i32, {sequences, tokens})};
   }
   Graph& graph() { return builder->graph; }
-  int64_t count(std::string_view op) const {
+  int64_t count(OpId op) const {
     int64_t n = 0;
     for (const Node& node : builder->graph.nodes) n += node.op == op;
     return n;

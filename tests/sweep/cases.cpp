@@ -64,7 +64,7 @@ std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype) 
     for (size_t b = 0; b < places.size(); ++b)
       if (chosen >> b & 1) made.in[places[b]].dtype = dtype;
     try {
-      op.infer({op.name, made.in, made.attrs, {}});
+      op.infer({op.id, made.in, made.attrs, {}});
     } catch (const UserError&) { continue; }
     best = made;
     most = std::popcount(chosen);
@@ -73,11 +73,11 @@ std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype) 
 }
 
 Case make_case(const Op& op, size_t number, const Sample& sample) {
-  Case made{&op, sample, str(op.name, ", sample ", number, ":"), {}, {}};
+  Case made{&op, sample, str(op.id, ", sample ", number, ":"), {}, {}};
   for (const TypedShape& type : sample.in) made.title += " " + shape_text(type.dtype, type.shape);
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> in = add_inputs(builder, sample.in);
-  for (const Tensor& out : apply(std::string(op.name), in, sample.attrs, Here::current(), builder))
+  for (const Tensor& out : apply(op.id, in, sample.attrs, Here::current(), builder))
     builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());
   made.graph = builder->graph;
   for (size_t i = 0; i < in.size(); ++i)
@@ -97,7 +97,7 @@ void for_each_case(const std::function<void(const Case&)>& law, const std::vecto
       for (DType dtype : others)
         if (auto variant = in_dtype(*op, op->samples[i], dtype)) variants.push_back(*variant);
       for (const Sample& sample : variants) {
-        std::string title = str(op->name, ", sample ", i);
+        std::string title = str(op->id, ", sample ", i);
         try {
           Case made = make_case(*op, i, sample);
           title = made.title;

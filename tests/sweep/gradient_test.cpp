@@ -32,8 +32,7 @@ std::vector<size_t> moving_outputs(const Case& made) {
 Gradient differentiate(const Case& made, const std::vector<bool>& wants) {
   auto builder = std::make_shared<Builder>();
   std::vector<Tensor> in = add_inputs(builder, made.sample.in);
-  std::vector<Tensor> out =
-      apply(std::string(made.op->name), in, made.sample.attrs, Here::current(), builder);
+  std::vector<Tensor> out = apply(made.op->id, in, made.sample.attrs, Here::current(), builder);
   std::vector<Tensor> cotangents(out.size());
   for (size_t o : moving_outputs(made))
     cotangents[o] = Tensor(builder, builder->graph.add_input(InputKind::value, str("cotangent", o),

@@ -23,7 +23,7 @@ Attrs batched(int64_t lhs, int64_t rhs) {
 }
 
 struct Call {
-  std::string op;
+  OpId op;
   std::vector<TypedShape> in;
   Attrs attrs;
 };
@@ -59,7 +59,7 @@ TEST(Halves, LibraryCallsOfSeveralBlocks) {
     for (const Call& call : calls(dtype)) {
       auto builder = std::make_shared<Builder>();
       auto in = add_inputs(builder, call.in);
-      titles.push_back(call.op);
+      titles.emplace_back(call.op.name());
       for (const auto& type : call.in) titles.back() += " " + shape_text(type.dtype, type.shape);
       for (const Tensor& out : apply(call.op, in, call.attrs))
         builder->graph.add_output(OutputKind::value, str("out", out.id()), out.id());

@@ -121,7 +121,7 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
     Node mine = node;
     mine.attrs = localize_attrs(*made.op, node.attrs, rule, out, {{letter, parts[r]}});
     given.push_back(evaluate_node(graph, mine, local));
-    std::vector<TypedShape> inferred = made.op->infer({made.op->name, local_types, mine.attrs, mine.at});
+    std::vector<TypedShape> inferred = made.op->infer({made.op->id, local_types, mine.attrs, mine.at});
     for (size_t o = 0; o < out.size(); ++o) {
       Shape shape = localize_shape(out[o].shape, rule.out[o], {{letter, parts[r]}});
       ASSERT_EQ(given.back()[o].shape, shape) << "rank " << r << ", output " << o;
@@ -153,8 +153,7 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
     std::vector<TypedShape> in = types_of(made.graph, made.node().inputs),
                             out = types_of(made.graph, made.node().outputs);
     SplitRule rule = parse_split_rule(
-        made.op->split ? made.op->split({made.op->name, in, made.sample.attrs, made.node().at}) : "", in,
-        out);
+        made.op->split ? made.op->split({made.op->id, in, made.sample.attrs, made.node().at}) : "", in, out);
     bool exact = exact_on_integers(made.op->kind);
     bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
     std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded

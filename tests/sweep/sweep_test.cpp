@@ -20,7 +20,7 @@ const std::vector<DType> kDtypes{DType::f64, DType::bf16, DType::f16};
 TEST(Sweep, EveryRowHasSamples) {
   EXPECT_GE(all_ops().size(), 80u);
   for (const Op* op : all_ops())
-    EXPECT_TRUE(!swept(*op) || !op->samples.empty()) << op->name << " has no samples";
+    EXPECT_TRUE(!swept(*op) || !op->samples.empty()) << op->id << " has no samples";
 }
 
 // Law 1: what the row infers is what a run gives.
@@ -47,7 +47,7 @@ TEST(Sweep, LanesAndCollectivesInferFromTheirSamples) {
     for (size_t i = 0; !swept(*op) && i < op->samples.size(); ++i) {
       Case made = make_case(*op, i, op->samples[i]);
       EXPECT_FALSE(made.node().outputs.empty()) << made.title;
-      if (op->kind != OpKind::lanes || op->name.starts_with("norm_")) continue;
+      if (op->kind != OpKind::lanes || op->id.name().starts_with("norm_")) continue;
       std::vector<HostTensor> out = evaluate(made.graph, made.inputs);
       ASSERT_EQ(out[0].shape, made.inputs[0].shape) << made.title;  // a sum of bf16 is f32
       for (int64_t e = 0; e < numel(out[0].shape); ++e)
@@ -70,7 +70,7 @@ TEST(Sweep, ExpansionEqualsReference) {
         for (const Tensor& tensor : out) builder->graph.add_output(OutputKind::value, "", tensor.id());
         verify(builder->graph, "expand");
         for (const Node& node : builder->graph.nodes)
-          EXPECT_NE(node.op, made.op->name) << made.title << " expands into itself";
+          EXPECT_NE(node.op, made.op->id) << made.title << " expands into itself";
         std::vector<HostTensor> right = evaluate_node(made.graph, made.node(), made.inputs),
                                 given = evaluate(builder->graph, made.inputs);
         ASSERT_EQ(given.size(), right.size()) << made.title;

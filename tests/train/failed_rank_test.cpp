@@ -18,9 +18,9 @@ class Failing : public Target {
  public:
   explicit Failing(std::function<void()> fail) : fail_(std::move(fail)) {}
   Device& device() const override { return cpu_target().device(); }
-  bool claims(const std::string& op) const override { return cpu_target().claims(op); }
-  bool is_library_op(const std::string& op) const override { return cpu_target().is_library_op(op); }
-  bool accepts_strides(const std::string& op, size_t index) const override {
+  bool claims(OpId op) const override { return cpu_target().claims(op); }
+  bool is_library_op(OpId op) const override { return cpu_target().is_library_op(op); }
+  bool accepts_strides(OpId op, size_t index) const override {
     return cpu_target().accepts_strides(op, index);
   }
   KernelSource generate(const Graph& body) const override { return cpu_target().generate(body); }

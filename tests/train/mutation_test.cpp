@@ -49,9 +49,7 @@ Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes,
   return out;
 }
 
-bool is_start(const Node& node) {
-  return node.op.size() > 6 && node.op.rfind("_start") == node.op.size() - 6;
-}
+bool is_start(const Node& node) { return op_row(node.op).half == CollectiveHalf::start; }
 const Node& wait_of(const Graph& graph, const Node& start) {
   for (const Node& node : graph.nodes)
     if (node.op == "wait" && node.inputs[0] == start.outputs[0]) return node;

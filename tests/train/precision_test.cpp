@@ -155,7 +155,8 @@ TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
   const Graph& body = plan.body;
   int contractions = 0;
   for (const Node& node : body.nodes) {
-    bool contraction = node.op == "dot" || node.op == "linear" || node.op.starts_with("sdpa");
+    bool contraction =
+        node.op == "dot" || node.op == "linear" || op_row(node.op).library == Library::attention;
     contractions += contraction;
     if (contraction)
       for (ValueId v : {node.inputs[0], node.inputs[1], node.outputs[0]})

@@ -29,7 +29,7 @@ struct AttentionCase {
   DType wide() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }
   Node node(bool backward) const {
     Node n;
-    n.op = backward ? "sdpa_grad" : "sdpa";
+    n.op = backward ? ops::sdpa_grad : ops::sdpa;
     n.attrs = {{"causal", causal}, {"scale", scale}};
     return n;
   }

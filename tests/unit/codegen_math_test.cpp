@@ -10,7 +10,7 @@ namespace lockstep {
 namespace {
 
 struct Function {
-  const char* op;
+  OpId op;
   double (*exact)(double);
   double ulps, lo, hi;
 };
@@ -25,7 +25,7 @@ const Function kFunctions[] = {
     {"rsqrt", rsqrt, 1.6, 1e-30, 1e30}, {"round", std::nearbyint, 0.5, -1e4, 1e4},
 };
 
-Graph unary(const std::string& op, DType dtype, int64_t n) {
+Graph unary(OpId op, DType dtype, int64_t n) {
   Graph body;
   body.mesh = Mesh{{}, {}};
   ValueId x = body.add_input(InputKind::value, "x", dtype, {n});

@@ -6,7 +6,7 @@ namespace lockstep {
 namespace {
 
 struct Update {
-  const char* op;
+  OpId op;
   Attrs attrs;
   size_t tensors;  // per-element inputs
   std::vector<double> scalars;

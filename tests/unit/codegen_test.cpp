@@ -17,12 +17,12 @@ Graph body_of(const Op& row, const std::vector<TypedShape>& in, const Attrs& att
   std::vector<ValueId> inputs;
   for (size_t i = 0; i < in.size(); ++i)
     inputs.push_back(body.add_input(InputKind::value, str("x", i), in[i].dtype, in[i].shape));
-  Node node{std::string(row.name), inputs, {}, attrs, {}, nullptr};
+  Node node{row.id, inputs, {}, attrs, {}, nullptr};
   SourceLine at;
-  InferContext context{row.name, in, attrs, at};
+  InferContext context{row.id, in, attrs, at};
   std::vector<std::pair<DType, Shape>> types;
   for (const auto& type : row.infer(context)) types.emplace_back(type.dtype, type.shape);
-  auto made = body.append(std::string(row.name), inputs, attrs, types);
+  auto made = body.append(row.id, inputs, attrs, types);
   for (size_t i = 0; i < made.size(); ++i) body.add_output(OutputKind::value, str("y", i), made[i]);
   return body;
 }
@@ -36,7 +36,7 @@ bool generated(const Op& row) {
     case OpKind::view:
       return true;
     case OpKind::index:
-      return row.name == "take";
+      return row.id == ops::take;
     default:
       return false;
   }
@@ -54,12 +54,12 @@ std::vector<Case> table_cases(std::vector<KernelSource>& sources, const std::vec
         bool floats = false;
         for (auto& type : in)
           if (type.dtype == DType::f32) type.dtype = other, floats = true;
-        if (other != DType::f32 && (!floats || row->name == "bitcast")) continue;
+        if (other != DType::f32 && (!floats || row->id == "bitcast")) continue;
         Graph body;
         try {
           body = body_of(*row, in, sample.attrs);
         } catch (const UserError&) { continue; }
-        Case one{str(row->name, " ", in.empty() ? std::string("()") : shape_text(in[0].dtype, in[0].shape)),
+        Case one{str(row->id, " ", in.empty() ? std::string("()") : shape_text(in[0].dtype, in[0].shape)),
                  "",
                  body,
                  {}};

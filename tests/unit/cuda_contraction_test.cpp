@@ -115,7 +115,7 @@ std::vector<int64_t> by_plan(const Case& c, const ContractionPlan& plan) {
           }
     return out;
   }
-  auto place = [](const Role& role, int64_t flat) {
+  auto place = [](const OperandRole& role, int64_t flat) {
     int64_t at = 0;
     for (size_t i = role.sizes.size(); i-- > 0;)
       at += flat % role.sizes[i] * role.strides[i], flat /= role.sizes[i];

@@ -171,7 +171,7 @@ TEST(Ir, PruneDropsWhatNoOutputNeeds) {
 TEST(Ir, ReorderKeepsTheProgram) {
   Graph moved = reorder(chain(), {1, 0, 2, 3});
   verify_structure(moved, "reorder");
-  EXPECT_EQ(moved.nodes[0].op, "sin");
+  EXPECT_EQ(moved.nodes[0].op, ops::sin);
   EXPECT_EQ(print(prune(moved)), print(prune(chain())));
   EXPECT_THROW(reorder(chain(), {2, 0, 1, 3}), InternalError);
   EXPECT_THROW(reorder(chain(), {0, 1}), InternalError);

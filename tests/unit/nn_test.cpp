@@ -360,7 +360,7 @@ TEST(Trace, LayersNameTheLineThatCalledThem) {
   Tensor y = layer(convert(tracing.ids, DType::f32));
   EXPECT_EQ(y.shape(), (Shape{2, 3}));
   const Node& node = tracing.graph().nodes.back();
-  EXPECT_EQ(node.op, "linear");
+  EXPECT_EQ(node.op, ops::linear);
   EXPECT_EQ(node.at.text(), str("nn_test.cpp:", line, " (head)"));
 }
 

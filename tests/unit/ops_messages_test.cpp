@@ -13,7 +13,7 @@ constexpr auto F = DType::f32, H = DType::bf16, D = DType::f64, I = DType::i32, 
                B = DType::boolean;
 
 struct Case {
-  std::string op;
+  OpId op;
   std::vector<TypedShape> in;
   Attrs attrs;
   std::string words;
@@ -240,13 +240,13 @@ const std::vector<Case> kCases{
 TEST(OpMessages, EveryTypeRuleSaysWhatDoesNotFit) {
   SourceLine at{"/home/me/gpt.cpp", 12, "blocks.0.attn"};
   for (const Case& row : kCases) {
-    SCOPED_TRACE(row.op + ": " + row.words);
+    SCOPED_TRACE(str(row.op, ": ", row.words));
     try {
       op_row(row.op).infer({row.op, row.in, row.attrs, at});
       ADD_FAILURE() << "accepted";
     } catch (const UserError& error) {
       std::string what = error.what();
-      EXPECT_EQ(what.rfind("[" + row.op + "] gpt.cpp:12 (blocks.0.attn): ", 0), 0u) << what;
+      EXPECT_EQ(what.rfind(str("[", row.op, "] gpt.cpp:12 (blocks.0.attn): "), 0), 0u) << what;
       EXPECT_NE(what.find(row.words), std::string::npos) << what;
     }
   }
@@ -324,8 +324,8 @@ TEST(OpMessages, WhatApplyIsGivenByTheUser) {
                  [&] { apply1("clamp", {x}, {{"lo", 0.0}}); });
   expect_refused("clamp", "the attribute \"hi\" is not a number",
                  [&] { apply1("clamp", {x}, {{"lo", 0.0}, {"hi", "one"}}); });
-  expect_refused("relu6", "no op is named \"relu6\"", [&] { apply1("relu6", {x}); });
-  expect_refused("sofmax", "did you mean \"softmax\"?", [&] { apply1("sofmax", {x}); });
+  expect_refused("relu6", "no op is named \"relu6\"", [&] { apply1(intern("relu6"), {x}); });
+  expect_refused("sofmax", "did you mean \"softmax\"?", [&] { apply1(intern("sofmax"), {x}); });
   expect_refused("full", "has no inputs",
                  [&] { apply1("full", {}, {{"shape", Shape{2}}, {"value", 1.0}, {"dtype", DType::f32}}); });
   expect_refused("cross_entropy", "has 3 outputs; write apply() and choose one of them",

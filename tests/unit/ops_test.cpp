@@ -23,7 +23,7 @@ struct Traced {
   const Node& last() const { return builder->graph.nodes.back(); }
   std::vector<std::string> ops() const {
     std::vector<std::string> out;
-    for (const Node& node : builder->graph.nodes) out.push_back(node.op);
+    for (const Node& node : builder->graph.nodes) out.emplace_back(node.op.name());
     return out;
   }
 };
@@ -61,7 +61,7 @@ TEST(Ops, NumbersTakeTheTensorsDtype) {
   Tensor x = t.input({2}, DType::f64);
   EXPECT_EQ((x * 2.0).dtype(), DType::f64);
   EXPECT_EQ((1.0 - x).dtype(), DType::f64);
-  EXPECT_EQ(t.last().op, "sub");
+  EXPECT_EQ(t.last().op, ops::sub);
   EXPECT_EQ(t.builder->graph.nodes[t.builder->graph.nodes.size() - 2].attrs.number("value"), 1.0);
   EXPECT_EQ((t.input({2}, DType::i32) + 3).dtype(), DType::i32);
 }
@@ -166,23 +166,23 @@ TEST(Ops, DropoutsHaveTheirOwnStreams) {
 TEST(Ops, EveryRowIsWhole) {
   std::set<std::string_view> names;
   for (const Op* row : all_ops()) {
-    SCOPED_TRACE(row->name);
-    EXPECT_TRUE(names.insert(row->name).second);
+    SCOPED_TRACE(row->id);
+    EXPECT_TRUE(names.insert(row->id.name()).second);
     EXPECT_TRUE(row->infer && row->split);
     EXPECT_EQ(row->scalar.empty(), row->kind != OpKind::pointwise);
     EXPECT_EQ(static_cast<bool>(row->expand), row->kind == OpKind::composite || row->kind == OpKind::update);
-    EXPECT_EQ(find_op(row->name), row);
-    EXPECT_EQ(row->samples.empty(), row->name == "fused");
+    EXPECT_EQ(find_op(row->id), row);
+    EXPECT_EQ(row->samples.empty(), row->id == ops::fused);
     for (const Sample& sample : row->samples) {
-      auto out = row->infer({row->name, sample.in, sample.attrs, {}});
+      auto out = row->infer({row->id, sample.in, sample.attrs, {}});
       EXPECT_LT(row->statistics, static_cast<int>(out.size()) + (row->statistics == 0));
-      SplitRule rule = parse_split_rule(row->split({row->name, sample.in, sample.attrs, {}}), sample.in, out);
+      SplitRule rule = parse_split_rule(row->split({row->id, sample.in, sample.attrs, {}}), sample.in, out);
       EXPECT_EQ(rule.in.size(), sample.in.size());
       EXPECT_EQ(rule.out.size(), out.size());
       for (int i : row->linear) EXPECT_LT(i, static_cast<int>(sample.in.size()));
     }
   }
-  EXPECT_EQ(find_op("conv"), nullptr);
+  EXPECT_EQ(find_op(intern("conv")), nullptr);
 }
 
 TEST(Ops, ExpansionsHaveTheTypesOfTheirRow) {
@@ -190,14 +190,14 @@ TEST(Ops, ExpansionsHaveTheTypesOfTheirRow) {
     if (!row->expand) continue;
     for (const Sample& sample : row->samples)
       for (DType dtype : {DType::f32, DType::f64, DType::bf16}) {
-        SCOPED_TRACE(str(row->name, " ", name(dtype)));
+        SCOPED_TRACE(str(row->id, " ", name(dtype)));
         if (dtype == DType::bf16 && row->kind == OpKind::update) continue;
         std::vector<TypedShape> in = sample.in;
         for (auto& type : in)
           if (type.dtype == DType::f32) type.dtype = dtype;
         std::vector<TypedShape> want;
         try {
-          want = row->infer({row->name, in, sample.attrs, {}});
+          want = row->infer({row->id, in, sample.attrs, {}});
         } catch (const UserError&) {
           EXPECT_EQ(dtype, DType::bf16);  // a gradient row, whose statistics are f32
           continue;
@@ -268,7 +268,7 @@ TEST(Ops, VerifyLooksIntoBodies) {
 
 TEST(Ops, AnUnknownRowIsNamedWithTheNearest) {
   try {
-    op_row("sofmax");
+    op_row(intern("sofmax"));
     FAIL();
   } catch (const InternalError& error) {
     EXPECT_NE(std::string(error.what()).find("no op is named \"sofmax\"; did you mean \"softmax\"?"),
@@ -282,7 +282,7 @@ std::vector<TypedShape> types(std::vector<Shape> shapes) {
   for (auto& shape : shapes) out.push_back({DType::f32, shape});
   return out;
 }
-std::string rule_of(const std::string& op, const std::vector<Shape>& shapes, const Attrs& attrs = {}) {
+std::string rule_of(OpId op, const std::vector<Shape>& shapes, const Attrs& attrs = {}) {
   return op_row(op).split({op, types(shapes), attrs, {}});
 }
 

@@ -62,7 +62,7 @@ struct OneLayer {
   }
 };
 
-std::vector<const Node*> nodes_of(const Graph& graph, std::string_view op) {
+std::vector<const Node*> nodes_of(const Graph& graph, OpId op) {
   std::vector<const Node*> out;
   for (const Node& node : graph.nodes)
     if (node.op == op) out.push_back(&node);
@@ -190,7 +190,7 @@ TEST(AdamW, WithoutClippingTheNormIsStillReported) {
   const Node& update = *nodes_of(tracing.graph(), "adamw")[0];
   const Graph& graph = tracing.graph();
   const Node& scale = graph.nodes[static_cast<size_t>(graph[update.inputs.back()].producer)];
-  EXPECT_EQ(scale.op, "full");
+  EXPECT_EQ(scale.op, ops::full);
   EXPECT_EQ(scale.attrs.number("value"), 1.0);
 }
 

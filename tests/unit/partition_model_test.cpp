@@ -50,7 +50,7 @@ Traced traced(const std::string& kind, int64_t tp, double dropout = 0) {
 std::vector<std::string> collectives(const Graph& graph) {
   std::vector<std::string> out;
   for (const Node& node : graph.nodes)
-    if (node.op.size() > 6 && node.op.rfind("model_", 0) == 0 && node.op != "model_wait")
+    if (op_row(node.op).of_model && op_row(node.op).half == CollectiveHalf::start)
       out.push_back(str(node.op == "model_gather_start" ? "gather " : "exchange ",
                         shape_text(graph[node.inputs[0]].dtype, graph[node.inputs[0]].shape), " ",
                         node.at.scope));

@@ -15,7 +15,7 @@ namespace {
 const double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 // One node by itself: outputs of these types for these inputs.
-std::vector<HostTensor> run(const std::string& op, const std::vector<HostTensor>& in, const Attrs& attrs,
+std::vector<HostTensor> run(OpId op, const std::vector<HostTensor>& in, const Attrs& attrs,
                             const std::vector<std::pair<DType, Shape>>& out) {
   Graph graph;
   std::vector<ValueId> ids;
@@ -28,12 +28,11 @@ std::vector<HostTensor> run(const std::string& op, const std::vector<HostTensor>
 HostTensor f32(const Shape& shape, const std::vector<double>& values) {
   return from_values(DType::f32, shape, values);
 }
-std::vector<double> floats(const std::string& op, const std::vector<HostTensor>& in, const Attrs& attrs,
-                           const Shape& out) {
+std::vector<double> floats(OpId op, const std::vector<HostTensor>& in, const Attrs& attrs, const Shape& out) {
   return to_doubles(run(op, in, attrs, {{DType::f32, out}})[0]);
 }
-std::vector<int64_t> ints(const std::string& op, const std::vector<HostTensor>& in, const Attrs& attrs,
-                          DType dtype, const Shape& out) {
+std::vector<int64_t> ints(OpId op, const std::vector<HostTensor>& in, const Attrs& attrs, DType dtype,
+                          const Shape& out) {
   return to_ints(run(op, in, attrs, {{dtype, out}})[0]);
 }
 using Doubles = std::vector<double>;
@@ -288,7 +287,7 @@ TEST(Reference, FusedNodesRunTheirBodyAndRanksAreRefused) {
   EXPECT_THROW(evaluate(graph, {f32({3}, {1, 2, 3})}), InternalError);
   for (const char* op : {"grad", "wait", "norm_limbs", "no_such_op"}) {
     try {
-      run(op, {f32({2}, {1, 2})}, {}, {{DType::f32, {2}}});
+      run(intern(op), {f32({2}, {1, 2})}, {}, {{DType::f32, {2}}});
       ADD_FAILURE() << op;
     } catch (const InternalError& error) {
       EXPECT_NE(std::string(error.what()).find(str("[", op, "] model.cpp:7")), std::string::npos)

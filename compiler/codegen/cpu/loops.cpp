@@ -55,13 +55,13 @@ class Nest {
   }
 
   double neutral_value(const Reduction& reduction) const {
-    const std::string& op = reduction.node->op;
+    const OpId op = reduction.node->op;
     DType dtype = type_of(reduction);
-    if (dtype == DType::boolean) return op == "prod" || op == "min" ? -1 : 0;
-    if (op == "sum") return 0;
-    if (op == "prod") return 1;
+    if (dtype == DType::boolean) return op == ops::prod || op == ops::min ? -1 : 0;
+    if (op == ops::sum) return 0;
+    if (op == ops::prod) return 1;
     double inf = std::numeric_limits<double>::infinity();
-    return op == "max" ? -inf : inf;
+    return op == ops::max ? -inf : inf;
   }
   std::string neutral(const Reduction& reduction) const {
     DType dtype = type_of(reduction);
@@ -78,11 +78,12 @@ class Nest {
                 value);
   }
   std::string combine(const Reduction& reduction, const std::string& a, const std::string& b) const {
-    const std::string& op = reduction.node->op;
-    if (type_of(reduction) == DType::boolean) return str(a, op == "prod" || op == "min" ? " & " : " | ", b);
-    if (op == "sum") return a + " + " + b;
-    if (op == "prod") return a + " * " + b;
-    return str(op == "max" ? "ls_maximum(" : "ls_minimum(", a, ", ", b, ")");
+    const OpId op = reduction.node->op;
+    if (type_of(reduction) == DType::boolean)
+      return str(a, op == ops::prod || op == ops::min ? " & " : " | ", b);
+    if (op == ops::sum) return a + " + " + b;
+    if (op == ops::prod) return a + " * " + b;
+    return str(op == ops::max ? "ls_maximum(" : "ls_minimum(", a, ", ", b, ")");
   }
   std::string rounded(const Reduction& reduction, const std::string& value) const {
     DType dtype = type_of(reduction);
@@ -156,7 +157,7 @@ class Nest {
       std::string value = str("t", reduction.item), type(name(accumulator(type_of(reduction))));
       if (finds_position(*reduction.node)) {
         text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(",
-                       tail ? "m" : "LS_W", "), ", reduction.node->op == "argmax", ");"));
+                       tail ? "m" : "LS_W", "), ", reduction.node->op == ops::argmax, ");"));
       } else if (!reduction.column) {
         if (tail) value = str("ls_where(ls_first(m), ", value, ", ", neutral(reduction), ")");
         text_.line(str("s", k, "[h] = ", combine(reduction, str("s", k, "[h]"), value), ";"));
@@ -270,8 +271,8 @@ class Nest {
   void finish(size_t k, const std::string& lanes) {
     const Reduction& reduction = plan_.reductions[k];
     if (finds_position(*reduction.node))
-      text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ", reduction.node->op == "argmax",
-                     ");"));
+      text_.line(str("const vi q", k, " = ls_best_of(", lanes, ", p", k, ", ",
+                     reduction.node->op == ops::argmax, ");"));
     else
       text_.line(str("const ", vector_of(reduction), " q", k, " = ",
                      rounded(reduction, tree(reduction, lanes)), ";"));

@@ -29,7 +29,7 @@ const char* kind_of(const Graph& body, const GraphInput& input) {
 }
 }  // namespace
 
-Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) {
+Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
   const Op& row = op_row(op);
   LS_CHECK(row.expand, "row ", op, " has no expansion");
   Attrs marked = attrs;
@@ -59,9 +59,10 @@ Graph multi_tensor_body(const std::string& op, const Attrs& attrs, DType dtype) 
       ++marks;
       ValueId value = rewriter.at(decay);
       if (made.dtype != DType::f32)
-        value = rewriter.graph().append("convert", {value}, {{"dtype", made.dtype}}, {{made.dtype, {}}})[0];
+        value =
+            rewriter.graph().append(ops::convert, {value}, {{"dtype", made.dtype}}, {{made.dtype, {}}})[0];
       if (!made.shape.empty())
-        value = rewriter.graph().append("broadcast", {value}, {{"shape", made.shape}, {"dims", Shape{}}},
+        value = rewriter.graph().append(ops::broadcast, {value}, {{"shape", made.shape}, {"dims", Shape{}}},
                                         {{made.dtype, made.shape}})[0];
       rewriter.map(node.outputs[0], value);
     } else {
@@ -86,7 +87,7 @@ Graph gated_body(Graph body, const std::vector<DType>& gates) {
   for (size_t k = 0; k < gates.size(); ++k) {
     Tensor gate = scalar_of(str("gate", k), gates[k]), limit = scalar_of(str("limit", k), DType::f32);
     Tensor one = less_equal(abs(gates[k] == DType::f32 ? gate : convert(gate, DType::f32)), limit);
-    within = within.defined() ? apply1("and", {within, one}) : one;
+    within = within.defined() ? apply1(ops::and_, {within, one}) : one;
   }
   for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
     const ValueId old = elements.at(o == 0 ? 0 : o + 1);

@@ -72,7 +72,7 @@ std::string attr_text(const Attr& attr) {
 std::string ItemText::pointwise(const Item& item) const {
   const Node& node = *item.node;
   const Op& row = op_row(node.op);
-  LS_CHECK(!row.scalar.empty(), "row ", row.name, " has no scalar code");
+  LS_CHECK(!row.scalar.empty(), "row ", row.id, " has no scalar code");
   std::string code(row.scalar);
   const DType first = items_[static_cast<size_t>(item.args[0])].dtype;
   if (is_integer(first))

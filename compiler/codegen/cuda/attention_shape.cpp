@@ -27,9 +27,9 @@ void* moved(void* base, const AttentionShape& shape, const HeadView& view, int64
 
 AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
                                const std::vector<Operand>& out) {
-  LS_CHECK(node.op == "sdpa" || node.op == "sdpa_grad", node.op, " is no attention");
+  LS_CHECK(node.op == ops::sdpa || node.op == ops::sdpa_grad, node.op, " is no attention");
   AttentionShape s;
-  s.backward = node.op == "sdpa_grad";
+  s.backward = node.op == ops::sdpa_grad;
   LS_CHECK(in.size() == (s.backward ? 6 : 3) && out.size() == (s.backward ? 3 : 2), node.op, " has ",
            in.size(), " inputs, ", out.size(), " outputs");
   const Operand &q = in[s.backward ? 1 : 0], &k = in[s.backward ? 2 : 1], &lse = s.backward ? in[5] : out[1];

@@ -97,17 +97,17 @@ int64_t OperandRole::count() const {
 
 ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
                                  const std::vector<Operand>& out, bool tf32) {
-  LS_CHECK(node.op == "dot" || node.op == "linear", node.op);
+  LS_CHECK(node.op == ops::dot || node.op == ops::linear, node.op);
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
   std::vector<int64_t> batch_a, batch_b, contract_a, contract_b;
-  if (node.op == "linear") {
+  if (node.op == ops::linear) {
     contract_a = {static_cast<int64_t>(in[0].shape.size()) - 1}, contract_b = {1};
   } else {
     batch_a = node.attrs.list("lhs_batch"), batch_b = node.attrs.list("rhs_batch");
     contract_a = node.attrs.list("lhs_contract"), contract_b = node.attrs.list("rhs_contract");
   }
   ContractionPlan plan;
-  plan.bias = node.op == "linear" && in.size() > 2;
+  plan.bias = node.op == ops::linear && in.size() > 2;
   plan.in = in[0].dtype, plan.out = out[0].dtype;
   plan.a = side_of(in[0], batch_a, contract_a), plan.b = side_of(in[1], batch_b, contract_b);
   // The order of the dims that are summed decides the order of the sum, nothing else: outermost are those

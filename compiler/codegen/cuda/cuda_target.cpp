@@ -10,6 +10,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/reductions.h"
 #include "core/base/error.h"
+#include "core/ops/op.h"
 
 namespace lockstep {
 
@@ -18,16 +19,13 @@ class CudaTarget : public Target {
  public:
   explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {}
   Device& device() const override { return *device_; }
-  bool claims(const std::string& op) const override {
-    return op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad";
+  bool claims(OpId op) const override {
+    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad;
   }
-  bool is_library_op(const std::string& op) const override {
-    return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" ||
-           op == "index_add";
-  }
-  bool accepts_strides(const std::string& op, size_t index) const override {
-    if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
-    if (op == "sdpa_grad") return index != 5;  // all but lse
+  bool is_library_op(OpId op) const override { return op_row(op).library != Library::none; }
+  bool accepts_strides(OpId op, size_t index) const override {
+    if (op == ops::sdpa) return index < 4;        // q, k, v and the output; not lse
+    if (op == ops::sdpa_grad) return index != 5;  // all but lse
     return false;
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
@@ -44,12 +42,16 @@ class CudaTarget : public Target {
   std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                  const std::vector<Operand>& out,
                                                  const TargetOptions& options) const override {
-    if (node.op == "dot" || node.op == "linear")
-      return cuda::make_contraction(*device_, node, in, out, options);
-    if (node.op == "sdpa" || node.op == "sdpa_grad")
-      return cuda::make_attention(*device_, node, in, out, options);
-    if (node.op == "embedding_grad" || node.op == "index_add")
-      return cuda::make_row_sums(*device_, node, in, out, options);
+    switch (op_row(node.op).library) {
+      case Library::contraction:
+        return cuda::make_contraction(*device_, node, in, out, options);
+      case Library::attention:
+        return cuda::make_attention(*device_, node, in, out, options);
+      case Library::row_sums:
+        return cuda::make_row_sums(*device_, node, in, out, options);
+      case Library::none:
+        break;
+    }
     throw InternalError(str(node.op, " is no library op"));
   }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {

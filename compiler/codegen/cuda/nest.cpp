@@ -61,24 +61,25 @@ KernelText Nest::write() {
 }
 
 std::string Nest::neutral(const Reduction& reduction) const {
-  const std::string& op = reduction.node->op;
+  const OpId op = reduction.node->op;
   const DType dtype = type_of(reduction);
-  if (dtype == DType::boolean) return op == "prod" || op == "min" ? "true" : "false";
-  if (op == "sum") return literal(dtype, 0);
-  if (op == "prod") return literal(dtype, 1);
+  if (dtype == DType::boolean) return op == ops::prod || op == ops::min ? "true" : "false";
+  if (op == ops::sum) return literal(dtype, 0);
+  if (op == ops::prod) return literal(dtype, 1);
   if (is_float(dtype))
-    return literal(dtype, op == "max" ? -std::numeric_limits<double>::infinity()
-                                      : std::numeric_limits<double>::infinity());
+    return literal(dtype, op == ops::max ? -std::numeric_limits<double>::infinity()
+                                         : std::numeric_limits<double>::infinity());
   const auto bits = 8 * size_of(dtype);
   const bool is_signed = dtype == DType::i32 || dtype == DType::i64;
-  if (op == "max")
+  if (op == ops::max)
     return is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : str("(", name(dtype), ")0");
   return is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)") : str("(", name(dtype), ")~0ul");
 }
 
 std::string Nest::functor(const Reduction& reduction) const {
-  const std::string& op = reduction.node->op;
-  if (type_of(reduction) == DType::boolean) return op == "prod" || op == "min" ? "ls_all()" : "ls_any()";
+  const OpId op = reduction.node->op;
+  if (type_of(reduction) == DType::boolean)
+    return op == ops::prod || op == ops::min ? "ls_all()" : "ls_any()";
   return str("ls_", op, "()");
 }
 
@@ -102,7 +103,7 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
 int Nest::before_rounding(const Store& store, DType dtype, int width) const {
   const cpu::Item& item = plan_.items[static_cast<size_t>(store.item)];
   if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise ||
-      item.node->op != "convert")
+      item.node->op != ops::convert)
     return -1;
   const cpu::Item& from = plan_.items[static_cast<size_t>(item.args[0])];
   return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;

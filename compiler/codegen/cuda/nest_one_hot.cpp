@@ -11,7 +11,7 @@ using cpu::Reduction;
 
 int Nest::one_hot(const Statements& statements, int id) const {
   const cpu::Item& item = statements.item(id);
-  if (item.kind != ItemKind::pointwise || item.node->op != "eq" || plan_.columns < 2) return -1;
+  if (item.kind != ItemKind::pointwise || item.node->op != ops::eq || plan_.columns < 2) return -1;
   auto column = [&](int arg) {
     const cpu::Item& one = statements.item(arg);
     return one.kind == ItemKind::iota && one.dtype == DType::i32 && one.index == plan_.indexer->column();
@@ -26,9 +26,11 @@ int Nest::one_hot(const Statements& statements, int id) const {
 // Zeros before and behind leave an element as it is, but for -0, which becomes the 0 that the sum begins
 // with. Where the last loop writes elements, one that is read there may be written over already.
 bool Nest::takes(const Statements& statements, const Reduction& reduction) const {
-  if (reduction.column || reduction.node->op != "sum" || type_of(reduction) == DType::boolean) return false;
+  if (reduction.column || reduction.node->op != ops::sum || type_of(reduction) == DType::boolean)
+    return false;
   const cpu::Item& item = statements.item(reduction.item);
-  if (item.kind != ItemKind::pointwise || item.node->op != "where" || one_hot(statements, item.args[0]) < 0)
+  if (item.kind != ItemKind::pointwise || item.node->op != ops::where ||
+      one_hot(statements, item.args[0]) < 0)
     return false;
   const cpu::Item& other = statements.item(item.args[2]);
   if (other.kind != ItemKind::constant || other.value != 0 || std::signbit(other.value)) return false;

@@ -43,7 +43,7 @@ class Nest {
   const cpu::Reduction& reduction(size_t k) const { return plan_.reductions[k]; }
   bool position(const cpu::Reduction& reduction) const { return cpu::finds_position(*reduction.node); }
   std::string largest(const cpu::Reduction& reduction) const {
-    return reduction.node->op == "argmax" ? "true" : "false";
+    return reduction.node->op == ops::argmax ? "true" : "false";
   }
   void needs_aligned(size_t argument, int bytes) {
     out_.aligned[argument] = std::max(out_.aligned[argument], std::min(bytes, 16));

@@ -115,8 +115,8 @@ std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
                                            const std::vector<Operand>& in, const std::vector<Operand>& out,
                                            const TargetOptions& options) {
   for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
-  bool embedding = node.op == "embedding_grad";
-  LS_CHECK(embedding || node.op == "index_add", node.op);
+  bool embedding = node.op == ops::embedding_grad;
+  LS_CHECK(embedding || node.op == ops::index_add, node.op);
   size_t ids = embedding ? 1 : 0, updates = embedding ? 0 : 1;
   int64_t rows = out[0].shape[0], count = numel(in[ids].shape);
   return std::make_unique<RowSums>(device, ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0,

@@ -131,7 +131,7 @@ Heads heads_of(const Operand& operand) {
 class Attention : public HostCall {
  public:
   Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out)
-      : backward_(node.op == "sdpa_grad") {
+      : backward_(node.op == ops::sdpa_grad) {
     const Operand& q = in[backward_ ? 1 : 0];
     const Operand& k = in[backward_ ? 2 : 1];
     batch_ = q.shape[0], tokens_ = q.shape[1], heads_ = q.shape[2], size_ = q.shape[3], keys_ = k.shape[1],

@@ -267,7 +267,7 @@ class Contraction : public HostCall {
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out) {
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
-  if (node.op == "linear") {
+  if (node.op == ops::linear) {
     int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
     return std::make_unique<Contraction>(side_of(in[0], {}, {last}), side_of(in[1], {}, {1}), in.size() > 2,
                                          in[0].dtype);

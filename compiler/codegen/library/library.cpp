@@ -6,6 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/base/error.h"
+#include "core/ops/op.h"
 
 namespace lockstep {
 
@@ -17,21 +18,25 @@ bool is_dense(const Operand& operand) {
   return true;
 }
 
-bool is_library_op(const std::string& op) {
-  return op == "dot" || op == "linear" || op == "sdpa" || op == "sdpa_grad" || op == "embedding_grad" ||
-         op == "index_add";
-}
-bool accepts_strides(const std::string& op, size_t index) {
-  if (op == "sdpa") return index < 4;        // q, k, v and the output; not lse
-  if (op == "sdpa_grad") return index != 5;  // all but lse
+bool is_library_op(OpId op) { return op_row(op).library != Library::none; }
+bool accepts_strides(OpId op, size_t index) {
+  if (op == ops::sdpa) return index < 4;        // q, k, v and the output; not lse
+  if (op == ops::sdpa_grad) return index != 5;  // all but lse
   return false;
 }
 
 std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                const std::vector<Operand>& out) {
-  if (node.op == "dot" || node.op == "linear") return make_contraction(node, in, out);
-  if (node.op == "sdpa" || node.op == "sdpa_grad") return make_attention(node, in, out);
-  if (node.op == "embedding_grad" || node.op == "index_add") return make_row_sums(node, in, out);
+  switch (op_row(node.op).library) {
+    case Library::contraction:
+      return make_contraction(node, in, out);
+    case Library::attention:
+      return make_attention(node, in, out);
+    case Library::row_sums:
+      return make_row_sums(node, in, out);
+    case Library::none:
+      break;
+  }
   throw InternalError(str(node.op, " is no library op"));
 }
 

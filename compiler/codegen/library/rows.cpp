@@ -81,7 +81,7 @@ class RowSums : public HostCall {
 std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in,
                                            const std::vector<Operand>& out) {
   for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
-  bool embedding = node.op == "embedding_grad";
+  bool embedding = node.op == ops::embedding_grad;
   size_t ids = embedding ? 1 : 0, updates = embedding ? 0 : 1;
   int64_t rows = out[0].shape[0], count = numel(in[ids].shape);
   return std::make_unique<RowSums>(ids, updates, count, rows, rows ? numel(out[0].shape) / rows : 0,
