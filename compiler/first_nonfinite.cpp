@@ -28,15 +28,14 @@ std::vector<std::string> parameters_of(const Phases& phases) {
   const Graph& whole = phases.whole;
   std::vector<std::string> out(phases.body.outputs.size());
   auto producer = [&](ValueId v) -> const Node* {
-    return whole[v].producer < 0 ? nullptr : &whole.nodes[static_cast<size_t>(whole[v].producer)];
+    return !whole[v].producer.valid() ? nullptr : &whole.producer(v);
   };
   for (const auto& output : whole.outputs) {
     const Node* made = output.kind == OutputKind::state ? producer(output.value) : nullptr;
     while (made && made->op == ops::wait) {  // gathered rows of the new weight
       const int index = whole[output.value].index;
       const Node* start = producer(made->inputs[0]);
-      made = start && start->op == ops::all_gather_start ? producer(start->inputs[static_cast<size_t>(index)])
-                                                         : nullptr;
+      made = start && start->op == ops::all_gather_start ? producer(start->inputs[index]) : nullptr;
     }
     if (!made || made->inputs.size() < 2 || whole[output.value].shape.empty()) continue;
     const Node* sum = producer(made->inputs[1]);
@@ -44,7 +43,7 @@ std::vector<std::string> parameters_of(const Phases& phases) {
     const Node* wait = producer(sum->inputs[0]);
     const Node* start = wait && wait->op == ops::wait ? producer(wait->inputs[0]) : nullptr;
     if (!start || start->op != ops::lane_exchange_start) continue;
-    const ValueId gradient = start->inputs[static_cast<size_t>(whole[sum->inputs[0]].index)];
+    const ValueId gradient = start->inputs[whole[sum->inputs[0]].index];
     for (size_t o = 0; o < phases.body.outputs.size(); ++o)
       if (phases.body.outputs[o] == gradient && out[o].empty()) out[o] = output.name;
   }
@@ -64,14 +63,14 @@ OpenBody open_body(const StepPlan& plan, const CompileOptions& options, const St
   for (size_t o = 0; o < out.graph.outputs.size(); ++o) named[out.graph.outputs[o].value] = parameters[o];
   out.graph.outputs.clear();
   const bool evaluated = options.backend == Backend::reference;  // every value is an array of its own
-  const auto places = evaluated ? std::vector<Place>() : places_of(out.graph);
+  const auto places = evaluated ? PerValue<Place>() : places_of(out.graph);
   for (const Node& node : out.graph.nodes) {
     if (is_body_start(node)) continue;
     for (ValueId v : node.outputs) {
       const Value& value = out.graph[v];
       if (!is_float(value.dtype)) continue;
       if (!evaluated)
-        if (const Place& place = places[static_cast<size_t>(v)];
+        if (const Place& place = places[v];
             place.root != v || !is_dense({value.dtype, value.shape, place.strides}))
           continue;
       if (auto found = named.find(v); found != named.end() && !found->second.empty())
@@ -153,15 +152,12 @@ std::string settled(const Seen& mine, Group& world) {
     all.push_back(Json::parse(text));
   int best = -1;
   for (int r = 0; r < static_cast<int>(all.size()); ++r) {
-    if (all[static_cast<size_t>(r)][0] < 0) continue;
-    auto place = [&](int of) {
-      return std::pair(all[static_cast<size_t>(of)][0].get<int64_t>(),
-                       all[static_cast<size_t>(of)][1].get<int64_t>());
-    };
+    if (all[r][0] < 0) continue;
+    auto place = [&](int of) { return std::pair(all[of][0].get<int64_t>(), all[of][1].get<int64_t>()); };
     if (best < 0 || place(r) < place(best)) best = r;
   }
   if (best >= 0) {
-    const Json& first = all[static_cast<size_t>(best)];
+    const Json& first = all[best];
     const std::string minus = first[3];
     return str("the first value that is not finite: in micro-batch ", first[0].get<int64_t>(), " (rank ",
                best, "), ", first[2].get<std::string>(), minus.empty() ? "" : str("; before it, ", minus));

@@ -35,7 +35,7 @@ class Search {
     if (logs::enabled("remat"))
       for (size_t k = 0; k < choices_.order.size(); ++k) {
         const Value& value = joint[choices_.order[k]];
-        const Node& node = joint.nodes[static_cast<size_t>(value.producer)];
+        const Node& node = joint.node(value.producer);
         logs::topic("remat", str("choice ", k + 1, ": ", node.op, " ", shape_text(value.dtype, value.shape),
                                  " @ ", node.at.text()));
       }

@@ -88,7 +88,7 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
   local.layout_of = [&context](const std::string& fqn) {
     Layout layout = context.layout_of(fqn);
     for (int dim = 0; dim < context.mesh.ndim(); ++dim)
-      if (!is_data_dim(context.mesh.dim_names[static_cast<size_t>(dim)])) layout.set(dim, Replicate());
+      if (!is_data_dim(context.mesh.dim_names[dim])) layout.set(dim, Replicate());
     return layout;
   };
   for (const auto& row : rows) {

@@ -50,7 +50,7 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
 ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePlan& plan, int64_t rank,
                          const std::vector<const Array*>& arrays,
                          const std::map<std::string, std::string>& metadata) {
-  const auto& chunks = plan.by_rank[static_cast<size_t>(rank)];
+  const auto& chunks = plan.by_rank[rank];
   ShardReceipt receipt;
   if (chunks.empty()) return receipt;
   std::vector<SafeTensor> tensors;

@@ -29,7 +29,7 @@ void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mes
   for (const auto& [dim, placement] : spec.layout.splits) {
     LS_CHECK(placement.kind == Placement::Kind::shard, spec.fqn, " is ", text(placement),
              "; only Replicate and Shard are state");
-    splits[static_cast<size_t>(dim)] = true;
+    splits[dim] = true;
   }
   std::map<std::vector<int64_t>, std::vector<int64_t>> holders;  // by coordinate, replicated dims at 0
   for (int64_t rank = 0; rank < mesh.size(); ++rank) {
@@ -58,7 +58,7 @@ std::vector<TensorSpec> specs_of(const std::vector<const Array*>& arrays) {
 
 int64_t SavePlan::bytes_of(int64_t rank) const {
   int64_t sum = 0;
-  for (const auto& chunk : by_rank[static_cast<size_t>(rank)])
+  for (const auto& chunk : by_rank[rank])
     sum += numel(chunk.box) * static_cast<int64_t>(size_of(tensors[chunk.tensor].dtype));
   return sum;
 }

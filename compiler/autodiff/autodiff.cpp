@@ -14,19 +14,20 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
                               const std::vector<ValueId>& roots) {
   Graph& graph = builder->graph;
   auto reached = depends_on(graph, roots);  // values computed from a root
-  std::vector<Tensor> gradient(graph.values.size());
-  gradient[static_cast<size_t>(of)] = seed;
-  for (NodeId n = graph[of].producer; n >= 0; --n) {
-    Node node = graph.nodes[static_cast<size_t>(n)];  // a copy: the vector grows below
+  PerValue<Tensor> gradient(graph.values.size());
+  gradient[of] = seed;
+  for (NodeId n : graph.node_ids().backward()) {
+    if (n > graph[of].producer) continue;
+    Node node = graph.node(n);  // a copy: the vector grows below
     std::vector<Tensor> grads, in, out;
     bool any = false, wanted = false;
     for (ValueId v : node.outputs) {
-      grads.push_back(gradient[static_cast<size_t>(v)]);
+      grads.push_back(gradient[v]);
       any = any || grads.back().defined();
     }
     std::vector<bool> wants;
     for (ValueId v : node.inputs) {
-      wants.push_back(reached[static_cast<size_t>(v)] && is_float(graph[v].dtype));
+      wants.push_back(reached[v] && is_float(graph[v].dtype));
       wanted = wanted || wants.back();
     }
     if (!any || !wanted) continue;
@@ -46,12 +47,12 @@ std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId o
       LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ",
                node.at.text(), ": gradient of input ", i, " is ", made[i].text(), ", the input is ",
                shape_text(input.dtype, input.shape));
-      Tensor& slot = gradient[static_cast<size_t>(node.inputs[i])];
+      Tensor& slot = gradient[node.inputs[i]];
       slot = slot.defined() ? apply1(ops::add, {slot, made[i]}) : made[i];
     }
   }
   std::vector<Tensor> out;
-  for (ValueId root : roots) out.push_back(gradient[static_cast<size_t>(root)]);
+  for (ValueId root : roots) out.push_back(gradient[root]);
   return out;
 }
 
@@ -60,17 +61,17 @@ Graph differentiate(Graph graph, const PassContext&) {
   Rewriter rewriter(graph);
   builder->graph = std::move(rewriter.graph());
   // The rewriter maps old ids; the builder's graph is where nodes are appended.
-  std::vector<ValueId> map(graph.values.size(), kNoValue);
+  PerValue<ValueId> map(graph.values.size(), kNoValue);
   for (size_t i = 0; i < graph.inputs.size(); ++i)
-    map[static_cast<size_t>(graph.inputs[i].value)] = builder->graph.inputs[i].value;
+    map[graph.inputs[i].value] = builder->graph.inputs[i].value;
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
-    for (ValueId v : node.inputs) inputs.push_back(map[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) inputs.push_back(map[v]);
     if (node.op != ops::grad) {
       std::vector<std::pair<DType, Shape>> types;
       for (ValueId v : node.outputs) types.emplace_back(graph[v].dtype, graph[v].shape);
       auto made = builder->graph.append(node.op, inputs, node.attrs, types, node.at);
-      for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i];
+      for (size_t i = 0; i < made.size(); ++i) map[node.outputs[i]] = made[i];
       continue;
     }
     AtLine line(node.at);
@@ -82,11 +83,11 @@ Graph differentiate(Graph graph, const PassContext&) {
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor parameter(builder, roots[i]);
       Tensor mine = gradients[i].defined() ? gradients[i] : full_like(parameter, 0);
-      map[static_cast<size_t>(node.outputs[i])] = apply1(ops::sum_lanes, {mine}).id();
+      map[node.outputs[i]] = apply1(ops::sum_lanes, {mine}).id();
     }
   }
   for (const auto& output : graph.outputs)
-    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+    builder->graph.add_output(output.kind, output.name, map[output.value]);
   return prune(builder->graph);
 }
 

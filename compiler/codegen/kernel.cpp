@@ -52,8 +52,8 @@ KernelCost kernel_cost(const Graph& body) {
 int kernel_cost_of(std::string_view scalar) { return cpu::cost_of(scalar); }
 
 bool can_alias(const Graph& body, int output, int input) {
-  const Value& to = body[body.outputs[static_cast<size_t>(output)].value];
-  const Value& from = body[body.inputs[static_cast<size_t>(input)].value];
+  const Value& to = body[body.outputs[output].value];
+  const Value& from = body[body.inputs[input].value];
   if (to.dtype != from.dtype || numel(to.shape) != numel(from.shape)) return false;
   auto made = cpu::plan_body(body);
   if (!made.plan) return false;

@@ -21,15 +21,15 @@ bool stays(const Op& row, const std::vector<Tensor>& inputs, const PassContext& 
 Graph decompose(Graph graph, const PassContext& context) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
-  std::vector<ValueId> map(graph.values.size(), kNoValue);
+  PerValue<ValueId> map(graph.values.size(), kNoValue);
   for (const auto& input : graph.inputs)
-    map[static_cast<size_t>(input.value)] =
+    map[input.value] =
         builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
   bool again = false;
   for (const Node& node : graph.nodes) {
     const Op& row = op_row(node.op);
     std::vector<Tensor> inputs;
-    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[v]);
     std::vector<Tensor> made;
     if (row.expand && !stays(row, inputs, context)) {
       AtLine line(node.at);
@@ -44,11 +44,11 @@ Graph decompose(Graph graph, const PassContext& context) {
       const Value& old = graph[node.outputs[i]];
       LS_CHECK(made[i].dtype() == old.dtype && made[i].shape() == old.shape, node.op, " at ", node.at.text(),
                ": its expansion gives ", made[i].text(), " for ", shape_text(old.dtype, old.shape));
-      map[static_cast<size_t>(node.outputs[i])] = made[i].id();
+      map[node.outputs[i]] = made[i].id();
     }
   }
   for (const auto& output : graph.outputs)
-    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+    builder->graph.add_output(output.kind, output.name, map[output.value]);
   return again ? decompose(std::move(builder->graph), context) : prune(builder->graph);
 }
 

@@ -21,8 +21,8 @@ class Joiner {
 
   // The parts of a value along one dim, when it is a sum of single-use pads along that dim.
   bool collect(ValueId v, bool root, int& dim, std::vector<Part>& parts) const {
-    if (graph_[v].producer < 0 || (!root && users_[static_cast<size_t>(v)].size() != 1)) return false;
-    const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
+    if (!graph_[v].producer.valid() || (!root && users_[v].size() != 1)) return false;
+    const Node& node = graph_.producer(v);
     if (node.op == ops::add)
       return collect(node.inputs[0], false, dim, parts) && collect(node.inputs[1], false, dim, parts);
     if (node.op != ops::pad || node.attrs.number("value") != 0) return false;
@@ -34,8 +34,8 @@ class Joiner {
       dim = static_cast<int>(d);
     }
     if (dim < 0) return false;
-    int64_t from = lo[static_cast<size_t>(dim)];
-    parts.push_back({from, from + graph_[node.inputs[0]].shape[static_cast<size_t>(dim)], node.inputs[0]});
+    int64_t from = lo[dim];
+    parts.push_back({from, from + graph_[node.inputs[0]].shape[dim], node.inputs[0]});
     return true;
   }
 
@@ -50,13 +50,13 @@ class Joiner {
       if (part.from != at) return {};
       at = part.to;
     }
-    if (at != graph_[node.outputs[0]].shape[static_cast<size_t>(dim)]) return {};
+    if (at != graph_[node.outputs[0]].shape[dim]) return {};
     return std::pair{dim, parts};
   }
 
  private:
   const Graph& graph_;
-  std::vector<std::vector<NodeId>> users_;
+  PerValue<std::vector<NodeId>> users_;
 };
 }  // namespace
 

@@ -20,7 +20,7 @@ struct Law {
 };
 
 const Node* producer(const Graph& graph, ValueId id) {
-  return graph[id].producer < 0 ? nullptr : &graph.nodes[static_cast<size_t>(graph[id].producer)];
+  return !graph[id].producer.valid() ? nullptr : &graph.producer(id);
 }
 
 bool is_full(const Graph& graph, ValueId id, double value) {

@@ -16,7 +16,7 @@ namespace {
 // on. At the last level each rank holds the rows that it updates.
 struct Forms {
   ValueId level[3] = {kNoValue, kNoValue, kNoValue};
-  ValueId row_squares = kNoValue;
+  ValueId row_squares;
   bool scalar = false;  // split forms are [1] for a value of rank 0
 };
 
@@ -67,7 +67,7 @@ class Partitioner {
   }
 
  private:
-  Forms& forms(ValueId old) { return forms_[static_cast<size_t>(old)]; }
+  Forms& forms(ValueId old) { return forms_[old]; }
   Tensor tensor(ValueId v) { return {made_, v}; }
   int rows() const { return static_cast<int>(dims_.size()); }  // the last level
   const std::string& dim_name(int dim) const { return made_->graph.mesh.dim_names[dim]; }
@@ -116,13 +116,12 @@ class Partitioner {
       if (old_[old].shape.empty())
         throw UserError(str("[update] ", at.text(),
                             ": a parameter of rank 0 cannot be split into rows; give it the shape [1]"));
-      Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(held)]))}}
-                                      : on_data();
+      Attrs attrs = level - held == 1 ? Attrs{{"mesh_dim", Attr(dim_name(dims_[held]))}} : on_data();
       return f.level[level] = emit(ops::local_rows, {tensor(f.level[held])}, attrs, at)[0].id();
     }
     LS_CHECK(level < rows(), "value %", old, " has no form");
     Tensor more = tensor(get(old, level + 1, asked));
-    Attrs attrs{{"mesh_dim", Attr(dim_name(dims_[static_cast<size_t>(level)]))}};
+    Attrs attrs{{"mesh_dim", Attr(dim_name(dims_[level]))}};
     Tensor result = wait(emit(ops::all_gather_start, {more}, alone(attrs), at)[0], more.text(), at);
     if (level == 0 && forms(old).scalar)
       result = emit(ops::reshape, {result}, {{"shape", Attr(std::vector<int64_t>{})}}, at)[0];
@@ -132,7 +131,7 @@ class Partitioner {
   SourceLine line_of(ValueId old, const SourceLine& asked) const {
     if (!asked.file.empty() || !asked.scope.empty()) return asked;
     NodeId producer = old_[old].producer;
-    return producer >= 0 ? old_.nodes[static_cast<size_t>(producer)].at : asked;
+    return producer.valid() ? old_.node(producer).at : asked;
   }
 
   void rewrite(const Node& node) {
@@ -141,7 +140,7 @@ class Partitioner {
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
         node.op == ops::convert && size_of(old_[node.outputs[0]].dtype) < size_of(old_[node.inputs[0]].dtype);
-    if (const Forms& held = forms(node.inputs.empty() ? 0 : node.inputs[0]);
+    if (const Forms& held = forms(node.inputs.empty() ? ValueId(0) : node.inputs[0]);
         smaller && held.level[0] == kNoValue && !held.scalar) {
       int level = rows();
       while (held.level[level] == kNoValue) --level;
@@ -173,12 +172,12 @@ class Partitioner {
     // A gradient that was rounded travels as what it was rounded to: widening it is the first part of its
     // sum.
     ValueId source = node.inputs[0];
-    if (const NodeId made = old_[source].producer; made >= 0)
-      if (const Node& wide = old_.nodes[static_cast<size_t>(made)];
+    if (const NodeId made = old_[source].producer; made.valid())
+      if (const Node& wide = old_.node(made);
           wide.op == ops::convert && old_[wide.inputs[0]].dtype == DType::bf16)
         source = wide.inputs[0];
     Tensor x = tensor(whole(source, node.at));
-    if (!of_data_[static_cast<size_t>(node.inputs[0])]) x = of_micro_batch(x, node.at);
+    if (!of_data_[node.inputs[0]]) x = of_micro_batch(x, node.at);
     Forms& f = forms(node.outputs[0]);
     if (!is_float(x.dtype())) {
       if (x.dtype() != DType::i64 || !x.shape().empty())
@@ -249,9 +248,9 @@ class Partitioner {
   const Graph& old_;
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
-  std::vector<Forms> forms_;
-  std::vector<int> dims_;      // data dims of the mesh in the order of splits
-  std::vector<bool> of_data_;  // per old value: computed from a micro-batch
+  PerValue<Forms> forms_;   // per value of the old graph
+  std::vector<int> dims_;   // data dims of the mesh in the order of splits
+  PerValue<bool> of_data_;  // computed from a micro-batch
 };
 }  // namespace
 

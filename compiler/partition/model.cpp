@@ -22,26 +22,22 @@ Placement state_placement(const PassContext& context, const std::string& fqn, in
 Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
-  std::vector<Tensor> made(graph.values.size());
-  std::vector<Placement> weight(graph.values.size());  // of state, and of its copies in another dtype
+  PerValue<Tensor> made(graph.values.size());
+  PerValue<Placement> weight(graph.values.size());  // of state, and of its copies in another dtype
   for (const auto& input : graph.inputs) {
-    made[static_cast<size_t>(input.value)] = {
-        builder,
-        builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape)};
-    if (input.kind == InputKind::state)
-      weight[static_cast<size_t>(input.value)] = state_placement(context, input.name, mesh_dim);
+    made[input.value] = {builder, builder->graph.add_input(input.kind, input.name, graph[input.value].dtype,
+                                                           graph[input.value].shape)};
+    if (input.kind == InputKind::state) weight[input.value] = state_placement(context, input.name, mesh_dim);
   }
   for (const Node& node : graph.nodes) {
     AtLine line(node.at);
     std::vector<Tensor> in, out;
-    for (ValueId v : node.inputs) in.push_back(made[static_cast<size_t>(v)]);
-    if (node.op == ops::convert)
-      weight[static_cast<size_t>(node.outputs[0])] = weight[static_cast<size_t>(node.inputs[0])];
+    for (ValueId v : node.inputs) in.push_back(made[v]);
+    if (node.op == ops::convert) weight[node.outputs[0]] = weight[node.inputs[0]];
     if (node.op == ops::dropout) {
       // Its numbers belong to elements of the whole tensor; a rank takes those of its part.
       out = op_row(ops::dropout).expand({in, node.attrs, builder});
-    } else if (node.op == ops::linear && in.size() == 3 &&
-               weight[static_cast<size_t>(node.inputs[1])] == Shard(1)) {
+    } else if (node.op == ops::linear && in.size() == 3 && weight[node.inputs[1]] == Shard(1)) {
       // Each rank has a term of the product; the bias is no term.
       Tensor y = apply1(ops::linear, {in[0], in[1]});
       out = {y + in[2]};
@@ -56,35 +52,34 @@ Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim
         out[1] = sum(convert(not_equal(targets, ignored), DType::i64), dims);
       }
     }
-    for (size_t i = 0; i < out.size(); ++i) made[static_cast<size_t>(node.outputs[i])] = out[i];
+    for (size_t i = 0; i < out.size(); ++i) made[node.outputs[i]] = out[i];
   }
   for (const auto& output : graph.outputs)
-    builder->graph.add_output(output.kind, output.name, made[static_cast<size_t>(output.value)].id());
+    builder->graph.add_output(output.kind, output.name, made[output.value].id());
   return prune(builder->graph);
 }
 
 void check_model_placements(const Graph& graph, const PassContext& context, int mesh_dim) {
-  const int64_t ranks = context.mesh.shape[static_cast<size_t>(mesh_dim)];
-  const std::string& dim = context.mesh.dim_names[static_cast<size_t>(mesh_dim)];
-  std::vector<Placement> is(graph.values.size());
+  const int64_t ranks = context.mesh.shape[mesh_dim];
+  const std::string& dim = context.mesh.dim_names[mesh_dim];
+  PerValue<Placement> is(graph.values.size());
   for (const auto& input : graph.inputs)
-    if (input.kind == InputKind::state)
-      is[static_cast<size_t>(input.value)] = state_placement(context, input.name, mesh_dim);
+    if (input.kind == InputKind::state) is[input.value] = state_placement(context, input.name, mesh_dim);
   auto describe = [&](ValueId v) {
-    return str("%", v, " ", shape_text(graph[v].dtype, graph[v].shape), " which is ",
-               text(is[static_cast<size_t>(v)]), " on ", dim);
+    return str("%", v, " ", shape_text(graph[v].dtype, graph[v].shape), " which is ", text(is[v]), " on ",
+               dim);
   };
   for (const Node& node : graph.nodes) {
     std::vector<Placement> in;
     std::set<int> groups;
-    for (ValueId v : node.inputs) in.push_back(is[static_cast<size_t>(v)]), groups.insert(in.back().groups);
+    for (ValueId v : node.inputs) in.push_back(is[v]), groups.insert(in.back().groups);
     auto fail = [&](const std::string& what) {
       throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what));
     };
     if (node.op == ops::redistribute) {
       if (text(in[0]) != node.attrs.word("from"))
         fail(str("reads ", describe(node.inputs[0]), "; it moves what is ", node.attrs.word("from")));
-      is[static_cast<size_t>(node.outputs[0])] = parse_placement(node.attrs.word("to"));
+      is[node.outputs[0]] = parse_placement(node.attrs.word("to"));
       continue;
     }
     if (node.op == ops::global_norm) {
@@ -108,15 +103,14 @@ void check_model_placements(const Graph& graph, const PassContext& context, int 
       fail(str("reads ", join(reads, ", "), "; it cannot make ", join(gives, ", "),
                " of that: a reduction or a gather is missing"));
     }
-    for (size_t i = 0; i < node.outputs.size(); ++i) is[static_cast<size_t>(node.outputs[i])] = found->out[i];
+    for (size_t i = 0; i < node.outputs.size(); ++i) is[node.outputs[i]] = found->out[i];
   }
   for (const auto& output : graph.outputs) {
     Placement wanted =
         output.kind == OutputKind::state ? state_placement(context, output.name, mesh_dim) : Replicate();
     NodeId producer = graph[output.value].producer;
-    if (!(is[static_cast<size_t>(output.value)] == wanted))
-      throw UserError(str("[output] ",
-                          producer >= 0 ? graph.nodes[static_cast<size_t>(producer)].at.text() : "?", ": ",
+    if (!(is[output.value] == wanted))
+      throw UserError(str("[output] ", producer.valid() ? graph.node(producer).at.text() : "?", ": ",
                           name(output.kind), " \"", output.name, "\" is ", describe(output.value),
                           "; it must be ", text(wanted)));
   }
@@ -129,7 +123,7 @@ Graph partition_model(Graph graph, const PassContext& context) {
           str("mesh dim ", other, " has size ", context.mesh.size(other),
               ": this version places models on tp alone; use tp, dp_shard or dp_replicate for these ranks"));
   const int mesh_dim = context.mesh.find("tp");
-  if (mesh_dim < 0 || context.mesh.shape[static_cast<size_t>(mesh_dim)] == 1) return graph;
+  if (mesh_dim < 0 || context.mesh.shape[mesh_dim] == 1) return graph;
   Graph placed = place_model(prepare_model(graph, context, mesh_dim), context, mesh_dim);
   check_model_placements(placed, context, mesh_dim);
   return localize_model(placed, context, mesh_dim);

@@ -15,7 +15,6 @@ namespace lockstep {
 namespace {
 using Kind = Placement::Kind;
 using List = std::vector<int64_t>;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 // Terms of fewer elements are all gathered and added by every rank: one collective instead of two.
 constexpr int64_t kFew = 16384;
 // Starts that follow that of a gradient's terms before its sum is waited for.
@@ -27,8 +26,8 @@ class Localizer {
       : old_(old),
         context_(context),
         dim_(dim),
-        ranks_(context.mesh.shape[u(dim)]),
-        name_(context.mesh.dim_names[u(dim)]) {
+        ranks_(context.mesh.shape[dim]),
+        name_(context.mesh.dim_names[dim]) {
     made_ = std::make_shared<Builder>();
     made_->graph.mesh = context.mesh;
     map_.resize(old.values.size());
@@ -36,8 +35,8 @@ class Localizer {
 
   Graph run() {
     for (const auto& input : old_.inputs)
-      map_[u(input.value)] = {made_, made_->graph.add_input(input.kind, input.name, old_[input.value].dtype,
-                                                            local_shape(input.value))};
+      map_[input.value] = {made_, made_->graph.add_input(input.kind, input.name, old_[input.value].dtype,
+                                                         local_shape(input.value))};
     const auto users = users_of(old_);
     for (const Node& node : old_.nodes) {
       AtLine line(node.at);
@@ -50,21 +49,20 @@ class Localizer {
         continue;
       }
       const bool travels = node.op == ops::redistribute && node.attrs.word("from") != "Replicate";
-      if (travels || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                 [&](ValueId v) { return !map_[u(v)].defined(); }))
+      if (travels ||
+          std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return !map_[v].defined(); }))
         flush_small();
       if (node.op == ops::redistribute) {
         // What a wider value was made of travels in its place: the same terms in fewer bytes.
-        map_[u(node.outputs[0])] =
-            moved(map_[u(node.inputs[0])], parse_placement(node.attrs.word("from")),
-                  parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
+        map_[node.outputs[0]] = moved(map_[node.inputs[0]], parse_placement(node.attrs.word("from")),
+                                      parse_placement(node.attrs.word("to")), narrow_source(node.inputs[0]));
         continue;
       }
       copy(node);
     }
     flush_small();
     for (const auto& output : old_.outputs)
-      made_->graph.add_output(output.kind, output.name, map_[u(output.value)].id());
+      made_->graph.add_output(output.kind, output.name, map_[output.value].id());
     return starts_early_waits_late(prune(made_->graph));
   }
 
@@ -77,25 +75,25 @@ class Localizer {
 
   void copy(const Node& node) {
     std::vector<Tensor> in;
-    for (ValueId v : node.inputs) in.push_back(map_[u(v)]);
+    for (ValueId v : node.inputs) in.push_back(map_[v]);
     auto out = apply_at(node.op, in, local_attrs(node), node.at, made_);
     for (size_t i = 0; i < out.size(); ++i) {
       LS_CHECK(out[i].shape() == local_shape(node.outputs[i]), node.op, " at ", node.at.text(),
                " on one rank makes ", out[i].text(), ", its part is ", local_shape(node.outputs[i]));
-      map_[u(node.outputs[i])] = out[i];
+      map_[node.outputs[i]] = out[i];
     }
   }
 
   // Terms of small gradients travel together, once the next collective is due.
-  bool small_gradient(const Node& node, const std::vector<std::vector<NodeId>>& users) const {
+  bool small_gradient(const Node& node, const PerValue<std::vector<NodeId>>& users) const {
     if (node.op != ops::redistribute || node.attrs.word("from") != "Partial(sum)" ||
         node.attrs.word("to") != "Replicate")
       return false;
     const Value& value = old_[node.outputs[0]];
-    const auto& readers = users[u(node.outputs[0])];
+    const auto& readers = users[node.outputs[0]];
     return numel(value.shape) < kFew && value.dtype == DType::f32 &&
            !narrow_source(node.inputs[0]).defined() && readers.size() == 1 &&
-           old_.nodes[u(readers[0])].op == ops::sum_lanes;
+           old_.node(readers[0]).op == ops::sum_lanes;
   }
   bool is_small(ValueId v) const {
     return std::any_of(small_.begin(), small_.end(), [&](const Node* node) { return node->outputs[0] == v; });
@@ -105,12 +103,12 @@ class Localizer {
     AtLine line(small_[0]->at);
     std::vector<Tensor> flat;
     for (const Node* node : small_)
-      flat.push_back(reshape(map_[u(node->inputs[0])], {numel(old_[node->inputs[0]].shape)}));
+      flat.push_back(reshape(map_[node->inputs[0]], {numel(old_[node->inputs[0]].shape)}));
     Tensor whole = moved(flat.size() == 1 ? flat[0] : concat(flat, 0), Partial(), Replicate(), {});
     int64_t at = 0;
     for (const Node* node : small_) {
       const Shape& shape = old_[node->outputs[0]].shape;
-      map_[u(node->outputs[0])] = reshape(slice(whole, 0, at, at + numel(shape)), shape);
+      map_[node->outputs[0]] = reshape(slice(whole, 0, at, at + numel(shape)), shape);
       at += numel(shape);
     }
     small_.clear();
@@ -134,7 +132,7 @@ class Localizer {
     const Placement to = placement(node.outputs[0]);
     auto cut = [&](const char* attr) {
       List list = attrs.list(attr);
-      list[u(to.dim)] /= ranks_;
+      list[to.dim] /= ranks_;
       attrs.set(attr, list);
     };
     if (to.kind == Kind::shard && node.op == ops::slice) {
@@ -154,19 +152,19 @@ class Localizer {
 
   Tensor narrow_source(ValueId v) const {
     const NodeId producer = old_[v].producer;
-    if (producer < 0) return {};
-    const Node& node = old_.nodes[u(producer)];
+    if (!producer.valid()) return {};
+    const Node& node = old_.node(producer);
     if (node.op != ops::convert || !is_float(old_[node.inputs[0]].dtype) ||
         size_of(old_[node.inputs[0]].dtype) >= size_of(old_[v].dtype))
       return {};
-    return map_[u(node.inputs[0])];
+    return map_[node.inputs[0]];
   }
 
   // A dim of `shape` as (groups, ranks, rest), with the ranks first: [ranks, before, groups, rest, after];
   // and back.
   Tensor ranks_first(Tensor x, const Placement& shard) const {
     Shape apart = x.shape();
-    const int64_t size = apart[u(shard.dim)];
+    const int64_t size = apart[shard.dim];
     apart.erase(apart.begin() + shard.dim);
     apart.insert(apart.begin() + shard.dim, {shard.groups, ranks_, size / (shard.groups * ranks_)});
     List order{shard.dim + 1};
@@ -177,7 +175,7 @@ class Localizer {
   // [ranks, part...] -> the whole, of parts along the shard's dim.
   Tensor put_together(Tensor stacked, const Placement& shard) const {
     Shape apart = stacked.shape();  // [ranks, before, size, after]
-    const int64_t size = apart[u(shard.dim + 1)];
+    const int64_t size = apart[shard.dim + 1];
     apart.erase(apart.begin() + shard.dim + 1);
     apart.insert(apart.begin() + shard.dim + 1, {shard.groups, size / shard.groups});
     List order;
@@ -187,7 +185,7 @@ class Localizer {
     }
     Shape whole = stacked.shape();
     whole.erase(whole.begin());
-    whole[u(shard.dim)] *= ranks_;
+    whole[shard.dim] *= ranks_;
     return reshape(permute(reshape(stacked, apart), order), whole);
   }
 
@@ -229,7 +227,7 @@ class Localizer {
     Tensor parts =
         exchanged(ranks_first(x, to));  // [ranks, before.., groups, rest, after..], cut at `from` still
     Shape each = x.shape();
-    each[u(to.dim)] /= ranks_;
+    each[to.dim] /= ranks_;
     each.insert(each.begin(), ranks_);
     return put_together(reshape(parts, each), from);
   }
@@ -238,29 +236,30 @@ class Localizer {
   // what is independent of it runs while it travels.
   Graph starts_early_waits_late(const Graph& graph) const {
     std::vector<NodeId> order;
-    std::vector<bool> placed(graph.nodes.size()), late(graph.values.size());
+    PerNode<bool> placed(graph.nodes.size());
+    PerValue<bool> late(graph.values.size());
     std::map<NodeId, std::vector<NodeId>> starts_behind;  // seen through views
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      if (!is_start(graph.nodes[n])) continue;
-      NodeId made = graph[graph.nodes[n].inputs[0]].producer;
-      while (made >= 0 && op_row(graph.nodes[u(made)].op).kind == OpKind::view &&
-             graph.nodes[u(made)].inputs.size() == 1)
-        made = graph[graph.nodes[u(made)].inputs[0]].producer;
-      if (made >= 0) starts_behind[made].push_back(static_cast<NodeId>(n));
+    for (NodeId n : graph.node_ids()) {
+      if (!is_start(graph.node(n))) continue;
+      NodeId made = graph[graph.node(n).inputs[0]].producer;
+      while (made.valid() && op_row(graph.node(made).op).kind == OpKind::view &&
+             graph.node(made).inputs.size() == 1)
+        made = graph[graph.node(made).inputs[0]].producer;
+      if (made.valid()) starts_behind[made].push_back(n);
     }
     auto put = [&](auto&& self, NodeId n) -> void {
-      if (placed[u(n)]) return;
-      placed[u(n)] = true;
-      for (ValueId v : graph.nodes[u(n)].inputs)
-        if (graph[v].producer >= 0) self(self, graph[v].producer);
+      if (placed[n]) return;
+      placed[n] = true;
+      for (ValueId v : graph.node(n).inputs)
+        if (graph[v].producer.valid()) self(self, graph[v].producer);
       order.push_back(n);
       if (auto behind = starts_behind.find(n); behind != starts_behind.end())
         for (NodeId start : behind->second) self(self, start);
     };
     std::vector<std::pair<int, NodeId>> sums;  // {starts before it, sum over micro-batches of what travels}
     int starts = 0;
-    for (size_t n = 0; n < graph.nodes.size(); ++n) {
-      const Node& node = graph.nodes[n];
+    for (NodeId n : graph.node_ids()) {
+      const Node& node = graph.node(n);
       if (is_start(node)) {
         ++starts;
         std::erase_if(sums, [&](const auto& sum) {
@@ -270,19 +269,19 @@ class Localizer {
       }
       const OpKind kind = op_row(node.op).kind;
       bool of_wait = node.op == ops::model_wait;
-      for (ValueId v : node.inputs) of_wait = of_wait || late[u(v)];
+      for (ValueId v : node.inputs) of_wait = of_wait || late[v];
       // Waits, and what only puts their result into shape.
       if (of_wait && (node.op == ops::model_wait || node.op == ops::convert || node.op == ops::sum ||
                       kind == OpKind::view)) {
-        for (ValueId v : node.outputs) late[u(v)] = true;
+        for (ValueId v : node.outputs) late[v] = true;
         continue;
       }
       if (of_wait && node.op == ops::sum_lanes)
-        sums.emplace_back(starts, static_cast<NodeId>(n));
+        sums.emplace_back(starts, n);
       else
-        put(put, static_cast<NodeId>(n));
+        put(put, n);
     }
-    for (size_t n = 0; n < graph.nodes.size(); ++n) put(put, static_cast<NodeId>(n));
+    for (NodeId n : graph.node_ids()) put(put, n);
     return reorder(graph, order);
   }
 
@@ -292,7 +291,7 @@ class Localizer {
   const int64_t ranks_;
   const std::string name_;
   std::shared_ptr<Builder> made_;
-  std::vector<Tensor> map_;
+  PerValue<Tensor> map_;
   std::vector<const Node*> small_,
       sums_;  // terms that wait for company, and the sums over micro-batches that read them
 };

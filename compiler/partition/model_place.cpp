@@ -14,7 +14,6 @@ namespace lockstep {
 
 namespace {
 using Kind = Placement::Kind;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 constexpr double kNever = 1e30;
 
 class ModelPlacer {
@@ -23,7 +22,7 @@ class ModelPlacer {
       : old_(old),
         context_(context),
         dim_(dim),
-        ranks_(context.mesh.shape[u(dim)]),
+        ranks_(context.mesh.shape[dim]),
         forms_(old.values.size()),
         weight_(old.values.size()),
         counted_(old.values.size()),
@@ -40,23 +39,23 @@ class ModelPlacer {
       Placement place =
           input.kind == InputKind::state ? context_.layout_of(input.name).on(dim_) : Replicate();
       made_[v].layout.set(dim_, place);
-      forms_[u(input.value)].push_back({place, v});
-      if (input.kind == InputKind::state && place.kind == Kind::shard) weight_[u(input.value)] = input.name;
+      forms_[input.value].push_back({place, v});
+      if (input.kind == InputKind::state && place.kind == Kind::shard) weight_[input.value] = input.name;
     }
     bool sharded =
         std::any_of(weight_.begin(), weight_.end(), [](const std::string& fqn) { return !fqn.empty(); });
     parallel_ = sharded && context_.options.sequence_parallel && tokens_.size() == 2;
     if (sharded) refusals_.check_sizes(parallel_ ? tokens_[1] : 0), refusals_.end();
     find_wanted();
-    std::vector<bool> done(old_.nodes.size());
-    for (size_t n = 0; n < old_.nodes.size(); ++n) {
+    PerNode<bool> done(old_.nodes.size());
+    for (NodeId n : old_.node_ids()) {
       if (done[n]) continue;
-      place(old_.nodes[n]);
+      place(old_.node(n));
       // A gradient is complete where it is made: its sum over ranks travels while backward goes on.
-      for (ValueId v : old_.nodes[n].outputs)
-        for (NodeId reader : users_[u(v)])
-          if (!done[u(reader)] && old_.nodes[u(reader)].op == ops::sum_lanes)
-            done[u(reader)] = true, place(old_.nodes[u(reader)]);
+      for (ValueId v : old_.node(n).outputs)
+        for (NodeId reader : users_[v])
+          if (!done[reader] && old_.node(reader).op == ops::sum_lanes)
+            done[reader] = true, place(old_.node(reader));
     }
     for (const auto& output : old_.outputs) {
       Placement wanted =
@@ -88,19 +87,19 @@ class ModelPlacer {
     const double part = bytes(old) * static_cast<double>(ranks_ - 1) / static_cast<double>(ranks_);
     if (from == Replicate()) return to.kind == Kind::shard ? 0 : kNever;
     if (to.kind == Kind::partial) return kNever;
-    if (!weight_[u(old)].empty()) return kNever;
+    if (!weight_[old].empty()) return kNever;
     if (from.kind == Kind::partial) return to.kind == Kind::shard ? part : 2 * part;
     return to.kind == Kind::shard ? part / static_cast<double>(ranks_) : part;
   }
   // The form from which a placement costs least.
   std::pair<double, const Form*> nearest_form(ValueId old, const Placement& to) const {
     std::pair<double, const Form*> best{std::numeric_limits<double>::infinity(), nullptr};
-    for (const Form& have : forms_[u(old)])
+    for (const Form& have : forms_[old])
       if (double c = cost(old, have.place, to); c < best.first) best = {c, &have};
     return best;
   }
   const Form* find_form(ValueId old, const Placement& place) const {
-    for (const Form& have : forms_[u(old)])
+    for (const Form& have : forms_[old])
       if (have.place == place) return &have;
     return nullptr;
   }
@@ -112,23 +111,24 @@ class ModelPlacer {
     if (made == kNoValue) {
       const Form have = *nearest_form(old, to).second;
       const Value& value = old_[old];
-      SourceLine at = value.producer >= 0 ? old_.nodes[u(value.producer)].at : SourceLine{};
-      Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[u(dim_)])},
+      SourceLine at = value.producer.valid() ? old_.node(value.producer).at : SourceLine{};
+      Attrs attrs{{"mesh_dim", Attr(context_.mesh.dim_names[dim_])},
                   {"from", Attr(text(have.place))},
                   {"to", Attr(text(to))}};
       made = made_.append(ops::redistribute, {have.value}, attrs, {{value.dtype, value.shape}},
                           reader_.file.empty() ? at : reader_)[0];
       made_[made].layout.set(dim_, to);
     }
-    forms_[u(old)].push_back({to, made});
+    forms_[old].push_back({to, made});
     return made;
   }
   // Constants, broadcasts, and arithmetic on them: each rank makes its part, rather than all and then taking
   // a part.
   ValueId remade(ValueId old, const Placement& to, int depth) {
     const NodeId producer = old_[old].producer;
-    if (producer < 0 || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate())) return kNoValue;
-    const Node& node = old_.nodes[u(producer)];
+    if (!producer.valid() || to.kind != Kind::shard || depth == 0 || !find_form(old, Replicate()))
+      return kNoValue;
+    const Node& node = old_.node(producer);
     const OpKind kind = op_row(node.op).kind;
     if (kind != OpKind::creation && node.op != ops::broadcast && kind != OpKind::pointwise) return kNoValue;
     if (kind == OpKind::pointwise &&
@@ -149,8 +149,8 @@ class ModelPlacer {
   }
   bool light(ValueId old, int depth) const {
     const NodeId producer = old_[old].producer;
-    if (producer < 0 || depth == 0) return numel(old_[old].shape) <= 1;
-    const Node& node = old_.nodes[u(producer)];
+    if (!producer.valid() || depth == 0) return numel(old_[old].shape) <= 1;
+    const Node& node = old_.node(producer);
     const OpKind kind = op_row(node.op).kind;
     if (kind == OpKind::creation || kind == OpKind::random || node.op == ops::broadcast) return true;
     return kind == OpKind::pointwise && std::all_of(node.inputs.begin(), node.inputs.end(),
@@ -169,22 +169,22 @@ class ModelPlacer {
   // What sums over micro-batches have to be: the placement of the parameter that their sum updates, or whole.
   void find_wanted() {
     wanted_.assign(old_.values.size(), std::nullopt);
-    for (size_t n = old_.nodes.size(); n-- > 0;) {
-      const Node& node = old_.nodes[n];
+    for (NodeId n : old_.node_ids().backward()) {
+      const Node& node = old_.node(n);
       // Counts are of whole data, from the batch on.
       if (node.op == ops::sum_lanes && !is_float(old_[node.outputs[0]].dtype))
-        counted_[u(node.inputs[0])] = true;
-      if (node.outputs.size() == 1 && counted_[u(node.outputs[0])])
+        counted_[node.inputs[0]] = true;
+      if (node.outputs.size() == 1 && counted_[node.outputs[0]])
         for (ValueId v : node.inputs)
-          if (!is_float(old_[v].dtype)) counted_[u(v)] = true;
+          if (!is_float(old_[v].dtype)) counted_[v] = true;
       if (op_row(node.op).kind == OpKind::update) {
         for (const auto& input : old_.inputs)
           if (input.value == node.inputs[0])
-            wanted_[u(node.inputs[1])] = context_.layout_of(input.name).on(dim_);
-      } else if (op_row(node.op).kind == OpKind::pointwise && wanted_[u(node.outputs[0])]) {
+            wanted_[node.inputs[1]] = context_.layout_of(input.name).on(dim_);
+      } else if (op_row(node.op).kind == OpKind::pointwise && wanted_[node.outputs[0]]) {
         for (ValueId v : node.inputs)
-          if (!wanted_[u(v)] && old_[v].shape == old_[node.outputs[0]].shape)
-            wanted_[u(v)] = wanted_[u(node.outputs[0])];
+          if (!wanted_[v] && old_[v].shape == old_[node.outputs[0]].shape)
+            wanted_[v] = wanted_[node.outputs[0]];
       }
     }
   }
@@ -192,14 +192,14 @@ class ModelPlacer {
   void place(const Node& node) {
     reader_ = node.at;
     if (node.op == ops::sum_lanes) {
-      Placement to = wanted_[u(node.outputs[0])].value_or(Replicate());
+      Placement to = wanted_[node.outputs[0]].value_or(Replicate());
       return run_way(node, {{to}, {to}});
     }
     if (node.op == ops::global_norm) {
       std::vector<Placement> in;
       for (ValueId v : node.inputs) {
         const Form* shard = nullptr;
-        for (const Form& have : forms_[u(v)])
+        for (const Form& have : forms_[v])
           if (have.place.kind != Kind::partial && (!shard || shard->place == Replicate())) shard = &have;
         in.push_back(shard ? shard->place : Replicate());
       }
@@ -218,14 +218,14 @@ class ModelPlacer {
     std::set<int> groups;
     bool split = false;
     for (ValueId v : node.inputs)
-      for (const Form& have : forms_[u(v)]) {
+      for (const Form& have : forms_[v]) {
         groups.insert(have.place.groups);
         split = split || !(have.place == Replicate());
       }
     // The stream of tokens begins at the embedding.
     const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
     auto ways = shard_ways(old_, node, ranks_, groups);
-    if ((!split && !begins) || (node.outputs.size() == 1 && counted_[u(node.outputs[0])])) return ways[0];
+    if ((!split && !begins) || (node.outputs.size() == 1 && counted_[node.outputs[0]])) return ways[0];
     const bool heavy = node.op == ops::dot || node.op == ops::linear;
     const ShardWay* best = nullptr;
     double least = 0;
@@ -237,7 +237,7 @@ class ModelPlacer {
       for (size_t i = 0; i < way.in.size(); ++i) {
         ValueId v = node.inputs[i];
         total += std::min(kNever, nearest_form(v, way.in[i]).first);
-        weight = weight || (!weight_[u(v)].empty() && way.in[i].kind == Kind::shard);
+        weight = weight || (!weight_[v].empty() && way.in[i].kind == Kind::shard);
       }
       bool terms = false, parts = false;
       for (size_t o = 0; o < way.out.size(); ++o) {
@@ -259,18 +259,18 @@ class ModelPlacer {
     }
     if (!best || least >= kNever) {
       for (ValueId v : node.inputs)
-        if (!weight_[u(v)].empty()) refusals_.add_weight(weight_[u(v)], node);
+        if (!weight_[v].empty()) refusals_.add_weight(weight_[v], node);
       return ways[0];
     }
     return *best;
   }
   // Whether terms are only added to other terms: no sum over ranks is needed for them alone.
   bool joins_terms(ValueId old) const {
-    const auto& readers = users_[u(old)];
+    const auto& readers = users_[old];
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
-      const Node& reader = old_.nodes[u(n)];
+      const Node& reader = old_.node(n);
       return reader.op == ops::add && std::any_of(reader.inputs.begin(), reader.inputs.end(), [&](ValueId v) {
-               return v != old && find_form(v, Partial()) && forms_[u(v)].size() == 1;
+               return v != old && find_form(v, Partial()) && forms_[v].size() == 1;
              });
     });
   }
@@ -281,7 +281,7 @@ class ModelPlacer {
     for (size_t i = 0; i < way.in.size(); ++i) {
       if (way.in[i] == Replicate()) continue;
       whole = false;
-      for (const Form& have : forms_[u(node.inputs[i])])
+      for (const Form& have : forms_[node.inputs[i]])
         any = any || have.place == way.in[i] ||
               (have.place.kind == Kind::partial && of_tokens(node.inputs[i]) && way.in[i] == Shard(1));
     }
@@ -292,8 +292,8 @@ class ModelPlacer {
     std::vector<ValueId> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) inputs.push_back(form(node.inputs[i], way.in[i]));
     auto made = emit(node, inputs, way.out);
-    for (size_t o = 0; o < made.size(); ++o) forms_[u(node.outputs[o])].push_back({way.out[o], made[o]});
-    if (node.op == ops::convert) weight_[u(node.outputs[0])] = weight_[u(node.inputs[0])];
+    for (size_t o = 0; o < made.size(); ++o) forms_[node.outputs[o]].push_back({way.out[o], made[o]});
+    if (node.op == ops::convert) weight_[node.outputs[0]] = weight_[node.inputs[0]];
   }
 
   const Graph& old_;
@@ -301,13 +301,13 @@ class ModelPlacer {
   const int dim_;
   const int64_t ranks_;
   Graph made_;
-  std::vector<std::vector<Form>> forms_;  // per old value
-  std::vector<std::string> weight_;       // per old value: the FQN of a sharded parameter that it is
-  std::vector<bool> counted_;             // per old value: only counts of tokens, and the data they are of
-  std::vector<std::vector<NodeId>> users_;
-  std::vector<std::optional<Placement>> wanted_;  // per old value
-  Shape tokens_;                                  // [sequences, tokens] of the batch
-  bool parallel_ = false;                         // sequence parallelism
+  PerValue<std::vector<Form>> forms_;
+  PerValue<std::string> weight_;  // the FQN of a sharded parameter that it is
+  PerValue<bool> counted_;        // only counts of tokens, and the data they are of
+  PerValue<std::vector<NodeId>> users_;
+  PerValue<std::optional<Placement>> wanted_;
+  Shape tokens_;           // [sequences, tokens] of the batch
+  bool parallel_ = false;  // sequence parallelism
   SourceLine reader_;
   ModelRefusals refusals_;
 };

@@ -48,12 +48,11 @@ class Placer {
     for (const Node& node : graph_.nodes) {
       if (is_start(node)) {
         LS_CHECK(node.outputs.size() == 1);
-        const auto& readers = users[static_cast<size_t>(node.outputs[0])];
+        const auto& readers = users[node.outputs[0]];
         for (NodeId reader : readers)
-          if (!is_wait(graph_.nodes[static_cast<size_t>(reader)]))
-            fail(
-                graph_.nodes[static_cast<size_t>(reader)],
-                str("reads %", node.outputs[0], ", which ", node.op, " has only started; wait for it first"));
+          if (!is_wait(graph_.node(reader)))
+            fail(graph_.node(reader), str("reads %", node.outputs[0], ", which ", node.op,
+                                          " has only started; wait for it first"));
         if (readers.size() != 1)
           fail(node, str("is waited for ", readers.size(), " times; each start has one wait"));
         for (const auto& output : graph_.outputs)
@@ -62,7 +61,7 @@ class Placer {
       }
       if (is_wait(node)) {
         NodeId from = graph_[node.inputs[0]].producer;
-        if (from < 0 || !is_start(graph_.nodes[static_cast<size_t>(from)]))
+        if (!from.valid() || !is_start(graph_.node(from)))
           fail(node, str("nothing is in flight in %", node.inputs[0], "; a wait follows a start"));
       }
     }
@@ -194,7 +193,7 @@ class Placer {
     if (!text_rule.empty()) rule = parse_split_rule(text_rule, in_types, out_types);
     for (size_t i = 0; i < in.size(); ++i) {
       if (in[i].kind != Kind::shard) continue;
-      char mine = text_rule.empty() ? 0 : rule.in[i][static_cast<size_t>(in[i].dim)];
+      char mine = text_rule.empty() ? 0 : rule.in[i][in[i].dim];
       bool fixed = mine == 0 || rule.fixed.find(mine) != std::string::npos;
       if (fixed || (letter && letter != mine) || (letter && groups != in[i].groups))
         fail(node, str("reads ", described(node.inputs[i], dim), "; its rule \"", text_rule,
@@ -219,8 +218,7 @@ class Placer {
       if (input.kind == InputKind::state) state[input.name] = graph_[input.value].layout;
     for (const auto& output : graph_.outputs) {
       const Value& value = graph_[output.value];
-      SourceLine at =
-          value.producer >= 0 ? graph_.nodes[static_cast<size_t>(value.producer)].at : SourceLine{};
+      SourceLine at = value.producer.valid() ? graph_.node(value.producer).at : SourceLine{};
       for (int dim = 0; dim < graph_.mesh.ndim(); ++dim) {
         Placement wanted = output.kind == OutputKind::state && state.count(output.name)
                                ? state[output.name].on(dim)

@@ -168,7 +168,7 @@ class Ways {
     auto with = [&](const std::vector<int>& which) {
       std::vector<Placement> in(in_.size(), Replicate());
       for (int i : which)
-        if (u(i) < in.size()) in[u(i)] = Partial();
+        if (u(i) < in.size()) in[i] = Partial();
       add(in, out);
     };
     if (row.joint) return with(linear);
@@ -190,14 +190,14 @@ std::vector<ShardWay> shard_ways(const Graph& graph, const Node& node, int64_t r
 }
 
 bool divides(const Shape& shape, const Placement& shard, int64_t ranks) {
-  return shard.dim >= 0 && u(shard.dim) < shape.size() && shape[u(shard.dim)] % (ranks * shard.groups) == 0;
+  return shard.dim >= 0 && u(shard.dim) < shape.size() && shape[shard.dim] % (ranks * shard.groups) == 0;
 }
 
 Shape shard_shape(const Shape& shape, const Placement& placement, int64_t ranks) {
   Shape out = shape;
   if (placement.kind != Kind::shard) return out;
   LS_CHECK(divides(shape, placement, ranks), text(placement), " of ", shape, " on ", ranks, " ranks");
-  out[u(placement.dim)] /= ranks;
+  out[placement.dim] /= ranks;
   return out;
 }
 

@@ -38,7 +38,7 @@ NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
     std::vector<std::vector<LaneBlock>> ranks;
     for (int s = 0; s < seats; ++s) {
       ranks.push_back(plan.blocks(h * seats + s));
-      seat_chunks[static_cast<size_t>(s)] += mine_.rows().chunk(h * seats + s);
+      seat_chunks[s] += mine_.rows().chunk(h * seats + s);
     }
     auto trees = trees_over(ranks, false);
     of_hosts.emplace_back();
@@ -49,7 +49,7 @@ NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
     if (h == host) of_node_ = std::move(trees), of_ranks = std::move(ranks);
     rail_chunks.push_back(mine_.rows().chunk(h * seats + seat));
   }
-  share_ = seat_chunks[static_cast<size_t>(seat)];
+  share_ = seat_chunks[seat];
   whole_ = trees_over(of_hosts, true)[0];
   check_sources(whole_.sources.size(), plan, device, reductions);
   inside_ = std::make_unique<BlockExchange>(std::move(of_ranks), std::move(seat_chunks), seat);

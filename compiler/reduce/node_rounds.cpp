@@ -29,16 +29,15 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
   LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ",
            plan_.per_lane(), " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");
   for (int r = 0; r < plan_.ranks; ++r) {
-    seat_chunks_[static_cast<size_t>(r % nodes_.ranks)] += rows_.chunk(r);
+    seat_chunks_[r % nodes_.ranks] += rows_.chunk(r);
     if (r % nodes_.ranks == seat()) rail_chunks_.push_back(rows_.chunk(r));
   }
   int64_t from_across = 0;
   for (int64_t slot = 0; slot < plan_.slots(plan_.rank); ++slot) {
     const auto trees = trees_of(slot);
-    most_trees_ = std::max(most_trees_, static_cast<int64_t>(trees[static_cast<size_t>(host())].size()));
+    most_trees_ = std::max(most_trees_, static_cast<int64_t>(trees[host()].size()));
     from_across = std::max(from_across, across_of(trees).received());
-    for (const auto& tree : trees[static_cast<size_t>(host())])
-      check_sources(tree.sources.size(), plan_, device, reductions);
+    for (const auto& tree : trees[host()]) check_sources(tree.sources.size(), plan_, device, reductions);
   }
   buffers_->fit(rows_.elements() * leaf_bytes(),
                 leaves_end(share() * (nodes_.ranks - 1) * leaf_bytes()) +
@@ -143,11 +142,11 @@ void NodeRounds::advance(Stream& stream) {
         rows_.dtype());
     if (s != seat()) received += share * leaf_bytes();
   }
-  const auto& trees = trees_[static_cast<size_t>(host())];
+  const auto& trees = trees_[host()];
   std::vector<const float*> blocks;
   for (size_t t = 0; t < trees.size(); ++t) blocks.push_back(added + static_cast<int64_t>(t) * share);
   const auto sums = sums_over(
-      trees, share, [&](const auto& source) { return leaves[static_cast<size_t>(source.member)]; },
+      trees, share, [&](const auto& source) { return leaves[source.member]; },
       [&](size_t t) { return added + static_cast<int64_t>(t) * share; });
   if (share > 0 && !sums.empty()) reductions_->sum(sums, stream);
   across_ = std::make_unique<BlockExchange>(across_of(trees_));

@@ -42,9 +42,7 @@ class NodeRounds : public GradientReducer, public TwoStages, public Round {
   BlockExchange across_of(const std::vector<std::vector<BlockTree>>& trees) const;
   int host() const { return plan_.rank / nodes_.ranks; }
   int seat() const { return plan_.rank % nodes_.ranks; }
-  int64_t share() const {
-    return seat_chunks_[static_cast<size_t>(seat())];
-  }  // elements that this rank adds for its host
+  int64_t share() const { return seat_chunks_[seat()]; }  // elements that this rank adds for its host
   int64_t leaf_bytes() const { return static_cast<int64_t>(size_of(rows_.dtype())); }
   // What a set receives: the leaves of the host's other ranks, then the host's sums, then those of other
   // hosts.

@@ -24,7 +24,7 @@ PackedRows::PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners
       if (count > 0 && width > 0) runs_.push_back({elements_, t, first * width, count * width});
       elements_ += count * width;
     }
-    chunks_[static_cast<size_t>(r)] = elements_ - begin;
+    chunks_[r] = elements_ - begin;
     if (r == rank_) chunk_at_ = begin;
   }
 }

@@ -24,7 +24,7 @@ class PackedRows {
   int64_t at(size_t tensor) const { return at_.at(tensor); }    // where they begin in the rank's chunk
   int64_t elements() const { return elements_; }
   const std::vector<int64_t>& chunks() const { return chunks_; }  // elements, per data rank
-  int64_t chunk(int rank) const { return chunks_[static_cast<size_t>(rank)]; }
+  int64_t chunk(int rank) const { return chunks_[rank]; }
   int64_t chunk() const { return chunk(rank_); }
   int64_t chunk_at() const { return chunk_at_; }  // this rank's
   DType dtype() const { return dtype_; }

@@ -22,9 +22,7 @@ struct DenseArray {
   std::vector<int64_t> i;
   bool real() const { return is_float(dtype); }
   int64_t size() const { return numel(shape); }
-  int64_t dim(int d) const {
-    return shape[static_cast<size_t>(d < 0 ? d + static_cast<int>(shape.size()) : d)];
-  }
+  int64_t dim(int d) const { return shape[d < 0 ? d + static_cast<int>(shape.size()) : d]; }
 };
 
 DenseArray make(DType dtype, Shape shape);  // zeros

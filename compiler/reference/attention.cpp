@@ -76,13 +76,12 @@ std::vector<DenseArray> sdpa(const Call& call) {
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t seen = at.seen(t);
     double top = -std::numeric_limits<double>::infinity(), total = 0;
-    for (int64_t s = 0; s < seen; ++s)
-      top = std::max(top, scores[static_cast<size_t>(s)] = at.score(b, t, s, h));
-    for (int64_t s = 0; s < seen; ++s) total += std::exp(scores[static_cast<size_t>(s)] - top);
-    lse.f[static_cast<size_t>((b * at.heads + h) * at.queries + t)] = top + std::log(total);
+    for (int64_t s = 0; s < seen; ++s) top = std::max(top, scores[s] = at.score(b, t, s, h));
+    for (int64_t s = 0; s < seen; ++s) total += std::exp(scores[s] - top);
+    lse.f[(b * at.heads + h) * at.queries + t] = top + std::log(total);
     double* to = out.f.data() + at.query_at(b, t, h);
     for (int64_t s = 0; s < seen; ++s) {
-      const double weight = std::exp(scores[static_cast<size_t>(s)] - top) / total;
+      const double weight = std::exp(scores[s] - top) / total;
       const double* value = at.v.f.data() + at.key_at(b, s, h);
       for (int64_t d = 0; d < at.width; ++d) to[d] += weight * value[d];
     }
@@ -99,21 +98,19 @@ std::vector<DenseArray> sdpa_grad(const Call& call) {
              dv = make(at.v.dtype, at.v.shape);
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t row = at.query_at(b, t, h);
-    const double log_sum = lse.f[static_cast<size_t>((b * at.heads + h) * at.queries + t)];
+    const double log_sum = lse.f[(b * at.heads + h) * at.queries + t];
     double shared = 0;
-    for (int64_t d = 0; d < at.width; ++d)
-      shared += go.f[static_cast<size_t>(row + d)] * out.f[static_cast<size_t>(row + d)];
+    for (int64_t d = 0; d < at.width; ++d) shared += go.f[row + d] * out.f[row + d];
     for (int64_t s = 0; s < at.seen(t); ++s) {
       const int64_t key = at.key_at(b, s, h);
       const double p = std::exp(at.score(b, t, s, h) - log_sum);
       double dp = 0;
-      for (int64_t d = 0; d < at.width; ++d)
-        dp += go.f[static_cast<size_t>(row + d)] * at.v.f[static_cast<size_t>(key + d)];
+      for (int64_t d = 0; d < at.width; ++d) dp += go.f[row + d] * at.v.f[key + d];
       const double ds = p * (dp - shared) * at.scale;
       for (int64_t d = 0; d < at.width; ++d) {
-        dq.f[static_cast<size_t>(row + d)] += ds * at.k.f[static_cast<size_t>(key + d)];
-        dk.f[static_cast<size_t>(key + d)] += ds * at.q.f[static_cast<size_t>(row + d)];
-        dv.f[static_cast<size_t>(key + d)] += p * go.f[static_cast<size_t>(row + d)];
+        dq.f[row + d] += ds * at.k.f[key + d];
+        dk.f[key + d] += ds * at.q.f[row + d];
+        dv.f[key + d] += p * go.f[row + d];
       }
     }
   });

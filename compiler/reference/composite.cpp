@@ -88,11 +88,9 @@ std::vector<DenseArray> layer_norm(const Call& call) {
     double middle = total / static_cast<double>(columns);
     for (int64_t c = 0; c < columns; ++c) squares += (from[c] - middle) * (from[c] - middle);
     double scale = 1 / std::sqrt(squares / static_cast<double>(columns) + eps);
-    for (int64_t c = 0; c < columns; ++c)
-      y.f[static_cast<size_t>(r * columns + c)] =
-          (from[c] - middle) * scale * w.f[static_cast<size_t>(c)] + b.f[static_cast<size_t>(c)];
-    mean.f[static_cast<size_t>(r)] = middle;
-    rstd.f[static_cast<size_t>(r)] = scale;
+    for (int64_t c = 0; c < columns; ++c) y.f[r * columns + c] = (from[c] - middle) * scale * w.f[c] + b.f[c];
+    mean.f[r] = middle;
+    rstd.f[r] = scale;
   }
   return {y, mean, rstd};
 }
@@ -104,20 +102,20 @@ std::vector<DenseArray> norm_grad(const DenseArray& dy, const DenseArray& x, con
   auto [rows, columns] = rows_of(x.shape);
   DenseArray dx = like(x), dw = like(w), db = like(w);
   for (int64_t r = 0; r < rows; ++r) {
-    const double scale = rstd.f[static_cast<size_t>(r)], middle = mean ? mean->f[static_cast<size_t>(r)] : 0;
+    const double scale = rstd.f[r], middle = mean ? mean->f[r] : 0;
     const double *go = dy.f.data() + r * columns, *from = x.f.data() + r * columns;
     double g_sum = 0, gx_sum = 0;
     for (int64_t c = 0; c < columns; ++c) {
-      double xhat = (from[c] - middle) * scale, g = go[c] * w.f[static_cast<size_t>(c)];
+      double xhat = (from[c] - middle) * scale, g = go[c] * w.f[c];
       g_sum += g;
       gx_sum += g * xhat;
-      dw.f[static_cast<size_t>(c)] += go[c] * xhat;
-      db.f[static_cast<size_t>(c)] += go[c];
+      dw.f[c] += go[c] * xhat;
+      db.f[c] += go[c];
     }
     const double n = static_cast<double>(columns);
     for (int64_t c = 0; c < columns; ++c) {
-      double xhat = (from[c] - middle) * scale, g = go[c] * w.f[static_cast<size_t>(c)];
-      dx.f[static_cast<size_t>(r * columns + c)] = scale * (g - (mean ? g_sum / n : 0) - xhat * gx_sum / n);
+      double xhat = (from[c] - middle) * scale, g = go[c] * w.f[c];
+      dx.f[r * columns + c] = scale * (g - (mean ? g_sum / n : 0) - xhat * gx_sum / n);
     }
   }
   if (mean) return {dx, dw, db};
@@ -141,15 +139,14 @@ std::vector<DenseArray> rms_norm(const Call& call) {
     double squares = 0;
     for (int64_t c = 0; c < columns; ++c) squares += from[c] * from[c];
     double scale = 1 / std::sqrt(squares / static_cast<double>(columns) + eps);
-    for (int64_t c = 0; c < columns; ++c)
-      y.f[static_cast<size_t>(r * columns + c)] = from[c] * scale * w.f[static_cast<size_t>(c)];
-    rstd.f[static_cast<size_t>(r)] = scale;
+    for (int64_t c = 0; c < columns; ++c) y.f[r * columns + c] = from[c] * scale * w.f[c];
+    rstd.f[r] = scale;
   }
   return {y, rstd};
 }
 
 int64_t target_of(const Call& call, const DenseArray& targets, int64_t r, int64_t classes) {
-  int64_t target = targets.i[static_cast<size_t>(r)], ignored = call.attrs().integer("ignore_index");
+  int64_t target = targets.i[r], ignored = call.attrs().integer("ignore_index");
   if (target != ignored && (target < 0 || target >= classes))
     throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": target ", target, " at position ", r,
                         " is outside the ", classes, " classes; targets must lie in [0, ", classes,
@@ -171,7 +168,7 @@ std::vector<DenseArray> cross_entropy(const Call& call) {
     for (int64_t c = 0; c < classes; ++c) top = std::max(top, from[c]);
     for (int64_t c = 0; c < classes; ++c) total += std::exp(from[c] - top);
     double log_sum = top + std::log(total);
-    lse.f[static_cast<size_t>(r)] = log_sum;
+    lse.f[r] = log_sum;
     int64_t target = target_of(call, targets, r, classes);
     if (target < 0) continue;
     sum.f[0] += log_sum - from[target];
@@ -191,7 +188,7 @@ std::vector<DenseArray> cross_entropy_grad(const Call& call) {
     if (target < 0) continue;
     for (int64_t c = 0; c < classes; ++c) {
       size_t k = static_cast<size_t>(r * classes + c);
-      out.f[k] = dsum * (std::exp(logits.f[k] - lse.f[static_cast<size_t>(r)]) - (c == target));
+      out.f[k] = dsum * (std::exp(logits.f[k] - lse.f[r]) - (c == target));
     }
   }
   return {out};
@@ -208,7 +205,7 @@ std::vector<DenseArray> dropout(const Call& call) {
   for (int64_t k = 0; k < x.size(); ++k) {
     uint64_t index = static_cast<uint64_t>(call.in[3].i[0] * per_sample + k);
     bool stays = philox::uniform(philox::bits(seed, stream, step, index)) >= static_cast<float>(p);
-    out.f[static_cast<size_t>(k)] = stays ? x.f[static_cast<size_t>(k)] / (1 - p) : 0.0;
+    out.f[k] = stays ? x.f[k] / (1 - p) : 0.0;
   }
   return {out};
 }

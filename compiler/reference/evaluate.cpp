@@ -137,7 +137,7 @@ DenseArray gather(const DenseArray& in, const Shape& shape, const std::vector<in
     int64_t at = offset;
     size_t next = 0;
     for (int64_t row = 0; row < rows; ++row) {
-      for (int64_t k = 0; k < inner; ++k) to[next++] = from[static_cast<size_t>(at + k * step)];
+      for (int64_t k = 0; k < inner; ++k) to[next++] = from[at + k * step];
       for (size_t d = rank; d-- > 1;) {  // the odometer over all dims but the last
         at += strides[d - 1];
         if (++index[d - 1] < shape[d - 1]) break;
@@ -157,8 +157,8 @@ DenseArray permuted(const DenseArray& in, const std::vector<int64_t>& order) {
   std::vector<int64_t> from = row_major_strides(in.shape), strides;
   Shape shape;
   for (int64_t d : order) {
-    shape.push_back(in.shape[static_cast<size_t>(d)]);
-    strides.push_back(from[static_cast<size_t>(d)]);
+    shape.push_back(in.shape[d]);
+    strides.push_back(from[d]);
   }
   return gather(in, shape, strides);
 }
@@ -211,37 +211,36 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
                                  const CollectiveHook& collective) {
   LS_CHECK(inputs.size() == graph.inputs.size(), inputs.size(), " tensors for ", graph.inputs.size(),
            " graph inputs");
-  std::vector<HostTensor> values(graph.values.size());
-  std::vector<NodeId> last(graph.values.size(), -1);  // the last reader: a value is dropped after it
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    for (ValueId id : graph.nodes[n].inputs) last[static_cast<size_t>(id)] = static_cast<NodeId>(n);
-  for (const auto& output : graph.outputs)
-    last[static_cast<size_t>(output.value)] = static_cast<NodeId>(graph.nodes.size());
+  PerValue<HostTensor> values(graph.values.size());
+  PerValue<NodeId> last(graph.values.size());  // the last reader: a value is dropped after it
+  for (NodeId n : graph.node_ids())
+    for (ValueId id : graph.node(n).inputs) last[id] = n;
+  for (const auto& output : graph.outputs) last[output.value] = NodeId(graph.nodes.size());
 
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& want = graph[graph.inputs[i].value];
     LS_CHECK(inputs[i].dtype == want.dtype && inputs[i].shape == want.shape, "input \"", graph.inputs[i].name,
              "\" is ", shape_text(want.dtype, want.shape), ", given ",
              shape_text(inputs[i].dtype, inputs[i].shape));
-    values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
+    values[graph.inputs[i].value] = inputs[i];
   }
-  for (size_t n = 0; n < graph.nodes.size(); ++n) {
-    const Node& node = graph.nodes[n];
+  for (NodeId n : graph.node_ids()) {
+    const Node& node = graph.node(n);
     std::vector<HostTensor> in;
-    for (ValueId id : node.inputs) in.push_back(values[static_cast<size_t>(id)]);
+    for (ValueId id : node.inputs) in.push_back(values[id]);
     const bool travels = collective && op_row(node.op).of_model;
     std::vector<HostTensor> out = travels ? collective(node, in) : evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) {
       const Value& want = graph[node.outputs[i]];
       LS_CHECK(out[i].shape == want.shape, "[", node.op, "] ", node.at.text(), ": output ", i, " is ",
                shape_text(out[i].dtype, out[i].shape), ", declared ", shape_text(want.dtype, want.shape));
-      values[static_cast<size_t>(node.outputs[i])] = out[i];
+      values[node.outputs[i]] = out[i];
     }
     for (ValueId id : node.inputs)
-      if (last[static_cast<size_t>(id)] == static_cast<NodeId>(n)) values[static_cast<size_t>(id)] = {};
+      if (last[id] == n) values[id] = {};
   }
   std::vector<HostTensor> results;
-  for (const auto& output : graph.outputs) results.push_back(values[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs) results.push_back(values[output.value]);
   return results;
 }
 

@@ -23,7 +23,7 @@ std::vector<int64_t> others(size_t rank, const std::vector<int64_t>& a, const st
 }
 Shape sizes(const DenseArray& x, const std::vector<int64_t>& dims) {
   Shape made;
-  for (int64_t d : dims) made.push_back(x.shape[static_cast<size_t>(d)]);
+  for (int64_t d : dims) made.push_back(x.shape[d]);
   return made;
 }
 std::vector<int64_t> joined(std::vector<int64_t> a, const std::vector<int64_t>& b) {
@@ -62,12 +62,12 @@ std::vector<DenseArray> fold(const Call& call, double real_start, int64_t int_st
   for (int64_t o = 0; o < out.size(); ++o) {
     if (x.real()) {
       double sum = real_start;
-      for (int64_t k = 0; k < inner; ++k) sum = real(sum, moved.f[static_cast<size_t>(o * inner + k)]);
-      out.f[static_cast<size_t>(o)] = sum;
+      for (int64_t k = 0; k < inner; ++k) sum = real(sum, moved.f[o * inner + k]);
+      out.f[o] = sum;
     } else {
       int64_t sum = int_start;
-      for (int64_t k = 0; k < inner; ++k) sum = integer(sum, moved.i[static_cast<size_t>(o * inner + k)]);
-      out.i[static_cast<size_t>(o)] = sum;
+      for (int64_t k = 0; k < inner; ++k) sum = integer(sum, moved.i[o * inner + k]);
+      out.i[o] = sum;
     }
   }
   return {out};
@@ -112,15 +112,15 @@ std::vector<DenseArray> arg_extreme(const Call& call) {
   std::vector<int64_t> kept = others(x.shape.size(), dim);
   DenseArray moved = permuted(x, joined(kept, dim));
   DenseArray out = make(DType::i32, sizes(x, kept));
-  const int64_t inner = x.shape[static_cast<size_t>(dim[0])];
+  const int64_t inner = x.shape[dim[0]];
   LS_CHECK(inner > 0 || out.size() == 0, "[", call.node.op, "] over a dim of size 0");
   auto before = [&](int64_t a, int64_t b) {  // element b beats element a
     if (!x.real()) {
-      int64_t u = moved.i[static_cast<size_t>(a)], v = moved.i[static_cast<size_t>(b)];
+      int64_t u = moved.i[a], v = moved.i[b];
       if (x.dtype == DType::u64) return largest ? less_words(u, v) : less_words(v, u);
       return largest ? u < v : v < u;
     }
-    double u = moved.f[static_cast<size_t>(a)], v = moved.f[static_cast<size_t>(b)];
+    double u = moved.f[a], v = moved.f[b];
     if (std::isnan(u) || std::isnan(v)) return !std::isnan(u) && std::isnan(v);
     return largest ? u < v : v < u;
   };
@@ -128,7 +128,7 @@ std::vector<DenseArray> arg_extreme(const Call& call) {
     int64_t best = 0;
     for (int64_t k = 1; k < inner; ++k)
       if (before(o * inner + best, o * inner + k)) best = k;
-    out.i[static_cast<size_t>(o)] = best;
+    out.i[o] = best;
   }
   return {out};
 }

@@ -61,8 +61,7 @@ std::vector<DenseArray> lane_sum(const Call& call) {
   const DenseArray& x = call.in[0];
   const int64_t rows = x.shape.empty() ? 1 : x.shape[0], width = rows ? x.size() / rows : 0;
   DenseArray squares = make(DType::f64, {rows});
-  for (int64_t k = 0; k < x.size(); ++k)
-    squares.f[static_cast<size_t>(k / width)] += x.f[static_cast<size_t>(k)] * x.f[static_cast<size_t>(k)];
+  for (int64_t k = 0; k < x.size(); ++k) squares.f[k / width] += x.f[k] * x.f[k];
   DenseArray sum = x;
   if (x.dtype == DType::bf16) sum.dtype = DType::f32;
   return {sum, squares};

@@ -23,9 +23,9 @@ std::vector<DenseArray> iota(const Call& call) {
   for (int64_t k = 0; k < out.size(); ++k) {
     int64_t index = k / stride % size;
     if (out.real())
-      out.f[static_cast<size_t>(k)] = static_cast<double>(index);
+      out.f[k] = static_cast<double>(index);
     else
-      out.i[static_cast<size_t>(k)] = index;
+      out.i[k] = index;
   }
   return {out};
 }
@@ -40,14 +40,13 @@ uint32_t random_word(const Call& call, const Shape& shape, int64_t k) {
 
 std::vector<DenseArray> rng_bits(const Call& call) {
   DenseArray out = make(DType::u32, call.attrs().list("shape"));
-  for (int64_t k = 0; k < out.size(); ++k) out.i[static_cast<size_t>(k)] = random_word(call, out.shape, k);
+  for (int64_t k = 0; k < out.size(); ++k) out.i[k] = random_word(call, out.shape, k);
   return {out};
 }
 
 std::vector<DenseArray> rng_uniform(const Call& call) {
   DenseArray out = make(DType::f32, call.attrs().list("shape"));
-  for (int64_t k = 0; k < out.size(); ++k)
-    out.f[static_cast<size_t>(k)] = philox::uniform(random_word(call, out.shape, k));
+  for (int64_t k = 0; k < out.size(); ++k) out.f[k] = philox::uniform(random_word(call, out.shape, k));
   return {out};
 }
 
@@ -100,9 +99,9 @@ void place(const DenseArray& part, DenseArray& whole, const std::vector<int64_t>
     int64_t at = 0;
     for (size_t d = 0; d < from.size(); ++d) at += (k / from[d] % part.shape[d] + offset[d]) * to[d];
     if (part.real())
-      whole.f[static_cast<size_t>(at)] = part.f[static_cast<size_t>(k)];
+      whole.f[at] = part.f[k];
     else
-      whole.i[static_cast<size_t>(at)] = part.i[static_cast<size_t>(k)];
+      whole.i[at] = part.i[k];
   }
 }
 
@@ -140,7 +139,7 @@ std::vector<DenseArray> take(const Call& call) {
   shape.insert(shape.end(), table.shape.begin() + 1, table.shape.end());
   DenseArray out = make(table.dtype, shape);
   for (int64_t k = 0; k < ids.size(); ++k) {
-    int64_t id = ids.i[static_cast<size_t>(k)];
+    int64_t id = ids.i[k];
     if (id < 0 || id >= rows)
       throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
                           " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
@@ -162,7 +161,7 @@ std::vector<DenseArray> add_rows(const Call& call, const DenseArray& ids, const 
   DenseArray out = make(u.dtype, shape);
   const int64_t width = numel(Shape(shape.begin() + 1, shape.end()));
   for (int64_t k = 0; k < ids.size(); ++k) {
-    int64_t id = ids.i[static_cast<size_t>(k)];
+    int64_t id = ids.i[k];
     if (id < 0 || id >= rows)
       throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
                           " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));

@@ -10,19 +10,18 @@
 namespace lockstep {
 
 namespace {
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 constexpr int kNever = std::numeric_limits<int>::max();
 
 class Chooser {
  public:
   explicit Chooser(const Graph& graph)
       : graph_(graph), joint_(joint_of(graph)), kept_(graph.values.size()), repeated_(graph.nodes.size()) {
-    for (ValueId v : joint_.saved) kept_[u(v)] = true;
+    for (ValueId v : joint_.saved) kept_[v] = true;
   }
 
   RematChoices run() {
     RematChoices out;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+    for (NodeId n : graph_.node_ids())
       if (joint_.roles[n] != JointRole::other) out.step_cost += joint_.cost[n];
     double cost = 0;
     int64_t values = 0, lowest = std::numeric_limits<int64_t>::max();
@@ -40,11 +39,11 @@ class Chooser {
       std::vector<NodeId> chain;
       reach(v, v, chain);
       for (NodeId n : chain) {
-        repeated_[u(n)] = true;
-        cost += joint_.cost[u(n)];
-        values += op_row(graph_.nodes[u(n)].op).kind != OpKind::view;
+        repeated_[n] = true;
+        cost += joint_.cost[n];
+        values += op_row(graph_.node(n).op).kind != OpKind::view;
       }
-      kept_[u(v)] = false;
+      kept_[v] = false;
       out.order.push_back(v);
     }
   }
@@ -53,30 +52,29 @@ class Chooser {
   // The buffer that a backward or repeated node reads for v: that of the forward pass, or (numbered behind
   // those) of the repetition.
   size_t buffer(ValueId v) const {
-    ValueId root = joint_.root[u(v)];
+    ValueId root = joint_.root[v];
     NodeId producer = graph_[root].producer;
-    bool forward =
-        producer >= 0 && joint_.varying[u(root)] && joint_.roles[u(producer)] == JointRole::forward;
-    return u(root) + (forward && !kept_[u(root)] ? graph_.values.size() : 0);
+    bool forward = producer.valid() && joint_.varying[root] && joint_.roles[producer] == JointRole::forward;
+    return root.index() + (forward && !kept_[root] ? graph_.values.size() : 0);
   }
 
   // Forward nodes that v is computed from, back to what is kept; `leaving` counts as not kept. Nodes that are
   // repeated anyway are left out. False where one of them may not be repeated.
   bool reach(ValueId v, ValueId leaving, std::vector<NodeId>& chain) {
     ++visit_;
-    seen_.resize(graph_.nodes.size(), 0);
+    seen_.resize(graph_.nodes.size());
     std::vector<ValueId> open{v};
     while (!open.empty()) {
       ValueId w = open.back();
       open.pop_back();
       NodeId n = graph_[w].producer;
-      if (n < 0 || !joint_.varying[u(w)] || (kept_[u(w)] && w != leaving) || repeated_[u(n)] ||
-          seen_[u(n)] == visit_)
+      if (!n.valid() || !joint_.varying[w] || (kept_[w] && w != leaving) || repeated_[n] ||
+          seen_[n] == visit_)
         continue;
-      if (!joint_.may_repeat[u(n)]) return false;
-      seen_[u(n)] = visit_;
+      if (!joint_.may_repeat[n]) return false;
+      seen_[n] = visit_;
       chain.push_back(n);
-      for (ValueId input : graph_.nodes[u(n)].inputs) open.push_back(input);
+      for (ValueId input : graph_.node(n).inputs) open.push_back(input);
     }
     return true;
   }
@@ -88,12 +86,12 @@ class Chooser {
     last_.assign(2 * values, -1);
     last_forward_.assign(values, -1);
     first_backward_.assign(values, kNever);
-    std::vector<bool> made(graph_.nodes.size());
+    PerNode<bool> made(graph_.nodes.size());
     int at = 0;
     auto run = [&](NodeId n, bool again, bool backward) {
-      const Node& node = graph_.nodes[u(n)];
+      const Node& node = graph_.node(n);
       for (ValueId v : node.inputs) {
-        size_t b = backward ? buffer(v) : u(joint_.root[u(v)]);
+        size_t b = backward ? buffer(v) : joint_.root[v].index();
         last_[b] = at;
         if (b < values) {
           if (backward)
@@ -103,31 +101,31 @@ class Chooser {
         }
       }
       for (ValueId v : node.outputs) {
-        size_t b = u(joint_.root[u(v)]) + (again && !kept_[u(joint_.root[u(v)])] ? values : 0);
+        size_t b = joint_.root[v].index() + (again && !kept_[joint_.root[v]] ? values : 0);
         if (again && b < values) continue;  // a second result of a repeated node, which is still kept
         first_[b] = std::min(first_[b], at);
         last_[b] = std::max(last_[b], at);
       }
       ++at;
     };
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+    for (NodeId n : graph_.node_ids()) {
       if (joint_.roles[n] == JointRole::other) continue;
       const bool backward = joint_.roles[n] == JointRole::backward;
       if (backward) {
         std::vector<NodeId> chain;
-        for (ValueId v : graph_.nodes[n].inputs)
+        for (ValueId v : graph_.node(n).inputs)
           if (buffer(v) >= values) collect(v, made, chain);
         std::sort(chain.begin(), chain.end());
         for (NodeId c : chain) run(c, true, true);
       }
-      run(static_cast<NodeId>(n), false, backward);
+      run(n, false, backward);
     }
     std::vector<int64_t> change(static_cast<size_t>(at) + 1, 0);
     for (size_t b = 0; b < 2 * values; ++b) {
-      int64_t bytes = joint_.bytes[b % values];
+      int64_t bytes = joint_.bytes[ValueId(b % values)];
       if (!bytes || first_[b] == kNever) continue;
-      change[u(first_[b])] += bytes;
-      change[u(last_[b]) + 1] -= bytes;
+      change[first_[b]] += bytes;
+      change[last_[b] + 1] -= bytes;
     }
     int64_t now = 0;
     peak_ = -1;
@@ -135,31 +133,32 @@ class Chooser {
       if ((now += change[i]) > peak_) peak_ = now, peak_at_ = static_cast<int>(i);
   }
 
-  void collect(ValueId v, std::vector<bool>& made, std::vector<NodeId>& chain) {
+  void collect(ValueId v, PerNode<bool>& made, std::vector<NodeId>& chain) {
     std::vector<ValueId> open{v};
     while (!open.empty()) {
       ValueId w = open.back();
       open.pop_back();
       NodeId n = graph_[w].producer;
-      if (n < 0 || !joint_.varying[u(w)] || kept_[u(w)] || made[u(n)]) continue;
-      made[u(n)] = true;
+      if (!n.valid() || !joint_.varying[w] || kept_[w] || made[n]) continue;
+      made[n] = true;
       chain.push_back(n);
-      for (ValueId input : graph_.nodes[u(n)].inputs) open.push_back(input);
+      for (ValueId input : graph_.node(n).inputs) open.push_back(input);
     }
   }
 
   ValueId best() {
-    ValueId chosen = kNoValue;
+    ValueId chosen;
     double most = 0;
     for (ValueId v : joint_.saved) {
-      if (!kept_[u(v)] || last_forward_[u(v)] >= peak_at_ || first_[u(v)] >= peak_at_ ||
-          first_backward_[u(v)] <= peak_at_)
+      const size_t b = v.index();
+      if (!kept_[v] || last_forward_[b] >= peak_at_ || first_[b] >= peak_at_ ||
+          first_backward_[b] <= peak_at_)
         continue;
       std::vector<NodeId> chain;
       if (!reach(v, v, chain)) continue;
-      auto bytes = static_cast<double>(joint_.bytes[u(v)]);
+      auto bytes = static_cast<double>(joint_.bytes[v]);
       double cost = bytes;  // so that what is free is still compared
-      for (NodeId n : chain) cost += joint_.cost[u(n)];
+      for (NodeId n : chain) cost += joint_.cost[n];
       if (bytes / cost > most) most = bytes / cost, chosen = v;
     }
     return chosen;
@@ -167,10 +166,11 @@ class Chooser {
 
   const Graph& graph_;
   Joint joint_;
-  std::vector<bool> kept_;      // per value
-  std::vector<bool> repeated_;  // per node
-  std::vector<int> first_, last_, last_forward_, first_backward_;
-  std::vector<int> seen_;
+  PerValue<bool> kept_;
+  PerNode<bool> repeated_;
+  std::vector<int> first_, last_;                   // per buffer
+  std::vector<int> last_forward_, first_backward_;  // per buffer of the forward pass
+  PerNode<int> seen_;
   int visit_ = 0;
   int64_t peak_ = 0;
   int peak_at_ = 0;

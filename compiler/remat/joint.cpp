@@ -10,8 +10,6 @@
 namespace lockstep {
 
 namespace {
-size_t u(int64_t i) { return static_cast<size_t>(i); }
-
 // Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
 constexpr double kFlopsPerByte = 32;
 
@@ -30,7 +28,7 @@ double cost_of(const Graph& graph, const Node& node) {
   if (node.op == ops::dot) {
     double inner = 1;
     for (int64_t d : node.attrs.list("lhs_contract"))
-      inner *= static_cast<double>(graph[node.inputs[0]].shape[u(d)]);
+      inner *= static_cast<double>(graph[node.inputs[0]].shape[d]);
     work += 2 * out * inner;
   }
   if (node.op == ops::sdpa)
@@ -40,16 +38,16 @@ double cost_of(const Graph& graph, const Node& node) {
 
 // Roots: a slice is a view where all slices of its source together are the source, as with queries, keys and
 // values of one product.
-std::vector<ValueId> roots_of(const Graph& graph) {
-  std::vector<int64_t> sliced(graph.values.size(), 0);
+PerValue<ValueId> roots_of(const Graph& graph) {
+  PerValue<int64_t> sliced(graph.values.size(), 0);
   for (const Node& node : graph.nodes)
-    if (node.op == ops::slice) sliced[u(node.inputs[0])] += size_in_bytes(graph[node.outputs[0]]);
-  std::vector<ValueId> root(graph.values.size());
-  for (size_t v = 0; v < root.size(); ++v) root[v] = static_cast<ValueId>(v);
+    if (node.op == ops::slice) sliced[node.inputs[0]] += size_in_bytes(graph[node.outputs[0]]);
+  PerValue<ValueId> root(graph.values.size());
+  for (ValueId v : graph.value_ids()) root[v] = v;
   for (const Node& node : graph.nodes) {
     bool view = node.op == ops::reshape || node.op == ops::permute || node.op == ops::broadcast ||
-                (node.op == ops::slice && sliced[u(node.inputs[0])] >= size_in_bytes(graph[node.inputs[0]]));
-    if (view) root[u(node.outputs[0])] = root[u(node.inputs[0])];
+                (node.op == ops::slice && sliced[node.inputs[0]] >= size_in_bytes(graph[node.inputs[0]]));
+    if (view) root[node.outputs[0]] = root[node.inputs[0]];
   }
   return root;
 }
@@ -58,25 +56,24 @@ std::vector<ValueId> roots_of(const Graph& graph) {
 Joint joint_of(const Graph& graph) {
   Joint out;
   std::vector<ValueId> summed, per_micro_batch;
-  std::vector<bool> needed(graph.values.size());  // for a sum over micro-batches
+  PerValue<bool> needed(graph.values.size());  // for a sum over micro-batches
   for (const auto& input : graph.inputs)
     if (input.kind == InputKind::batch || input.kind == InputKind::value || input.name == "rng.sample")
       per_micro_batch.push_back(input.value);
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
+  for (NodeId n : graph.node_ids().backward()) {
+    const Node& node = graph.node(n);
     const bool sum = op_row(node.op).kind == OpKind::lanes;
     if (sum) summed.insert(summed.end(), node.outputs.begin(), node.outputs.end());
-    if (sum || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; }))
-      for (ValueId v : node.inputs) needed[u(v)] = true;
+    if (sum || std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[v]; }))
+      for (ValueId v : node.inputs) needed[v] = true;
   }
   out.varying = depends_on(graph, per_micro_batch);
   const auto after_sum = depends_on(graph, summed);
   for (const Node& node : graph.nodes) {
     const OpKind kind = op_row(node.op).kind;
-    bool wanted =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[u(v)]; });
+    bool wanted = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[v]; });
     bool after =
-        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return after_sum[u(v)]; });
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return after_sum[v]; });
     JointRole role = kind == OpKind::lanes || !wanted ? JointRole::other
                      : after                          ? JointRole::backward
                                                       : JointRole::forward;
@@ -86,17 +83,17 @@ Joint joint_of(const Graph& graph) {
     out.cost.push_back(cost_of(graph, node));
   }
   out.root = roots_of(graph);
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    bool buffer = graph.values[v].producer >= 0 && out.varying[v] && out.root[v] == static_cast<ValueId>(v);
-    out.bytes.push_back(buffer ? size_in_bytes(graph.values[v]) : 0);
+  for (ValueId v : graph.value_ids()) {
+    bool buffer = graph[v].producer.valid() && out.varying[v] && out.root[v] == v;
+    out.bytes.push_back(buffer ? size_in_bytes(graph[v]) : 0);
   }
   std::set<ValueId> saved;
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
+  for (NodeId n : graph.node_ids())
     if (out.roles[n] == JointRole::backward)
-      for (ValueId v : graph.nodes[n].inputs) {
-        ValueId root = out.root[u(v)];
+      for (ValueId v : graph.node(n).inputs) {
+        ValueId root = out.root[v];
         NodeId producer = graph[root].producer;
-        if (out.varying[u(root)] && producer >= 0 && out.roles[u(producer)] == JointRole::forward)
+        if (out.varying[root] && producer.valid() && out.roles[producer] == JointRole::forward)
           saved.insert(root);
       }
   out.saved.assign(saved.begin(), saved.end());

@@ -16,17 +16,13 @@ enum class JointRole {
 };
 
 struct Joint {
-  std::vector<JointRole> roles;  // per node
-  std::vector<bool>
-      may_repeat;  // per node: forward, and a pure function of values (no collective, no update)
-  std::vector<double>
-      cost;  // per node: flops of contractions, and the bytes of every node counted as flops; 0 for views
-  std::vector<bool> varying;  // per value: differs between micro-batches. The others (weights, tables) are
-                              // there all the time
-  std::vector<ValueId> root;  // per value: itself, or what it is a view of (reshape, permute, broadcast,
-                              // slices that cover all)
-  std::vector<int64_t>
-      bytes;  // per value: of its buffer in the arena; 0 for views, inputs and what does not vary
+  PerNode<JointRole> roles;
+  PerNode<bool> may_repeat;  // forward, and a pure function of values (no collective, no update)
+  PerNode<double> cost;    // flops of contractions, and the bytes of every node counted as flops; 0 for views
+  PerValue<bool> varying;  // differs between micro-batches. The others (weights, tables) are always there
+  PerValue<ValueId>
+      root;  // itself, or what it is a view of (reshape, permute, broadcast, slices that cover all)
+  PerValue<int64_t> bytes;     // of its buffer in the arena; 0 for views, inputs and what does not vary
   std::vector<ValueId> saved;  // roots that are made by forward nodes and read by backward nodes, ascending
 };
 

@@ -11,8 +11,6 @@
 namespace lockstep {
 
 namespace {
-size_t u(int64_t i) { return static_cast<size_t>(i); }
-
 class Repeater {
  public:
   Repeater(const Graph& graph, const std::vector<ValueId>& given_up)
@@ -21,17 +19,17 @@ class Repeater {
         kept_(graph.values.size()),
         again_(graph.values.size(), kNoValue),
         rewriter_(graph) {
-    for (ValueId v : joint_.saved) kept_[u(v)] = true;
+    for (ValueId v : joint_.saved) kept_[v] = true;
     for (ValueId v : given_up) {
-      LS_CHECK(kept_[u(v)], "value %", v, " is not saved for the backward pass");
-      kept_[u(v)] = false;
+      LS_CHECK(kept_[v], "value %", v, " is not saved for the backward pass");
+      kept_[v] = false;
     }
     find_barriers();
   }
 
   Graph run() {
-    for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-      const Node& node = graph_.nodes[n];
+    for (NodeId n : graph_.node_ids()) {
+      const Node& node = graph_.node(n);
       if (joint_.roles[n] != JointRole::backward) {
         rewriter_.copy(node);
         continue;
@@ -46,32 +44,32 @@ class Repeater {
 
  private:
   // Values that need not be recomputed: inputs, what does not vary, what is kept.
-  bool is_there(ValueId v) const { return graph_[v].producer < 0 || !joint_.varying[u(v)] || kept_[u(v)]; }
+  bool is_there(ValueId v) const { return !graph_[v].producer.valid() || !joint_.varying[v] || kept_[v]; }
   bool of_forward(ValueId v) const {
     NodeId producer = graph_[v].producer;
-    return producer < 0 || joint_.roles[u(producer)] == JointRole::forward;
+    return !producer.valid() || joint_.roles[producer] == JointRole::forward;
   }
 
   // What copies read of values that are there: their barriers stand between forward and backward. Sample
   // numbers are always among them, so that the numbers of a dropout are drawn again rather than saved.
   void find_barriers() {
-    std::vector<bool> seen(graph_.nodes.size());
+    PerNode<bool> seen(graph_.nodes.size());
     std::vector<ValueId> open;
-    for (size_t n = 0; n < graph_.nodes.size(); ++n)
+    for (NodeId n : graph_.node_ids())
       if (joint_.roles[n] == JointRole::backward)
-        for (ValueId v : graph_.nodes[n].inputs)
-          if (of_forward(v) && !is_there(v) && !is_there(joint_.root[u(v)])) open.push_back(v);
+        for (ValueId v : graph_.node(n).inputs)
+          if (of_forward(v) && !is_there(v) && !is_there(joint_.root[v])) open.push_back(v);
     while (!open.empty()) {
       ValueId v = open.back();
       open.pop_back();
       if (is_there(v)) {
-        if (joint_.varying[u(v)]) barriers_.insert(v);
+        if (joint_.varying[v]) barriers_.insert(v);
         continue;
       }
       NodeId n = graph_[v].producer;
-      if (seen[u(n)]) continue;
-      seen[u(n)] = true;
-      for (ValueId input : graph_.nodes[u(n)].inputs) open.push_back(input);
+      if (seen[n]) continue;
+      seen[n] = true;
+      for (ValueId input : graph_.node(n).inputs) open.push_back(input);
     }
     if (ValueId sample = graph_.find_input("rng.sample"); sample != kNoValue && !barriers_.empty())
       barriers_.insert(sample);
@@ -89,11 +87,11 @@ class Repeater {
 
   // The value that a backward node or a copy reads for v.
   ValueId for_backward(ValueId v) {
-    if (!of_forward(v) || !joint_.varying[u(v)]) return rewriter_.at(v);
-    const ValueId root = joint_.root[u(v)];
+    if (!of_forward(v) || !joint_.varying[v]) return rewriter_.at(v);
+    const ValueId root = joint_.root[v];
     if (!is_there(v) && is_there(root) && !barriers_.count(root))
       return rewriter_.at(v);  // a view of what is kept
-    if (again_[u(v)] != kNoValue) return again_[u(v)];
+    if (again_[v] != kNoValue) return again_[v];
     if (is_there(v)) {
       if (!barriers_.count(v)) return rewriter_.at(v);
       const Value& value = graph_[v];
@@ -101,7 +99,7 @@ class Repeater {
                                               {{"shape", Attr(value.shape)}, {"again", Attr(true)}},
                                               {{value.dtype, value.shape}}, line_of(v))[0];
       rewriter_.graph()[made].layout = value.layout;
-      return again_[u(v)] = made;
+      return again_[v] = made;
     }
     // All that is missing for v, in the order of the forward pass.
     std::set<NodeId> missing;
@@ -109,28 +107,28 @@ class Repeater {
     while (!open.empty()) {
       ValueId w = open.back();
       open.pop_back();
-      if (is_there(w) || again_[u(w)] != kNoValue || !missing.insert(graph_[w].producer).second) continue;
-      for (ValueId input : graph_.nodes[u(graph_[w].producer)].inputs) open.push_back(input);
+      if (is_there(w) || again_[w] != kNoValue || !missing.insert(graph_[w].producer).second) continue;
+      for (ValueId input : graph_.producer(w).inputs) open.push_back(input);
     }
     for (NodeId n : missing) {
-      LS_CHECK(joint_.may_repeat[u(n)], graph_.nodes[u(n)].op, " at ", graph_.nodes[u(n)].at.text(),
+      LS_CHECK(joint_.may_repeat[n], graph_.node(n).op, " at ", graph_.node(n).at.text(),
                " may not be recomputed");
       std::vector<ValueId> inputs;
-      for (ValueId input : graph_.nodes[u(n)].inputs) inputs.push_back(for_backward(input));
-      auto made = append(graph_.nodes[u(n)], inputs);
-      for (size_t i = 0; i < made.size(); ++i) again_[u(graph_.nodes[u(n)].outputs[i])] = made[i];
+      for (ValueId input : graph_.node(n).inputs) inputs.push_back(for_backward(input));
+      auto made = append(graph_.node(n), inputs);
+      for (size_t i = 0; i < made.size(); ++i) again_[graph_.node(n).outputs[i]] = made[i];
     }
-    return again_[u(v)];
+    return again_[v];
   }
 
   SourceLine line_of(ValueId v) const {
-    return graph_[v].producer < 0 ? SourceLine{} : graph_.nodes[u(graph_[v].producer)].at;
+    return !graph_[v].producer.valid() ? SourceLine{} : graph_.producer(v).at;
   }
 
   const Graph& graph_;
   Joint joint_;
-  std::vector<bool> kept_;
-  std::vector<ValueId> again_;  // per value: its copy, or its barrier
+  PerValue<bool> kept_;
+  PerValue<ValueId> again_;  // its copy, or its barrier
   std::set<ValueId> barriers_;
   Rewriter rewriter_;
 };

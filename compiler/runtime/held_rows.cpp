@@ -12,7 +12,7 @@ HeldRows::HeldRows(const Mesh& mesh, std::vector<int64_t> coordinate)
 
 HeldRows::Range HeldRows::of(const Value& value, int dim, int64_t coordinate) const {
   auto at = at_;
-  at[static_cast<size_t>(dim)] = coordinate;
+  at[dim] = coordinate;
   return of(value, at);
 }
 
@@ -26,8 +26,7 @@ HeldRows::Range HeldRows::of(const Value& value, const std::vector<int64_t>& at)
   for (const char* name : {"dp_shard", "dp_replicate"}) {
     const int dim = mesh_.find(name);
     if (dim < 0 || value.layout.on(dim).kind != Placement::Kind::shard) continue;
-    auto [offset, count] =
-        balanced(rows, mesh_.shape[static_cast<size_t>(dim)], at[static_cast<size_t>(dim)]);
+    auto [offset, count] = balanced(rows, mesh_.shape[dim], at[dim]);
     first += offset, rows = count;
   }
   return {first * row, rows * row};

@@ -65,7 +65,7 @@ std::string Native::algorithms() const {
 std::string Native::describe() const {
   std::string out = str("arena ", arena_bytes_, " bytes (floor ", floor_, ")\n");
   for (const Call& call : calls_) {
-    const Node& node = graph_.nodes[static_cast<size_t>(call.node)];
+    const Node& node = graph_.node(call.node);
     out += is_body_start(node) || is_body_wait(node) ? std::string(node.op.name())
            : !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "")
                            : call.library->algorithm();
@@ -97,7 +97,7 @@ std::vector<int> Native::group_ready() const {
 std::byte* Native::pointer(const Slot& slot, const std::vector<void*>& inputs, size_t micro_batch) const {
   std::byte* base = slot.base == kOwn      ? arenas_[micro_batch].data()
                     : slot.base == kShared ? shared_.data()
-                                           : static_cast<std::byte*>(inputs[static_cast<size_t>(slot.base)]);
+                                           : static_cast<std::byte*>(inputs[slot.base]);
   return base + slot.offset;
 }
 
@@ -122,8 +122,7 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
   auto start_gather = [&](size_t b) {
     if (b >= buckets) return;
     std::vector<void*> to;
-    for (int segment : gathers_.buckets[b].segments)
-      to.push_back(pointer(segment_at_[static_cast<size_t>(segment)], {}, 0));
+    for (int segment : gathers_.buckets[b].segments) to.push_back(pointer(segment_at_[segment], {}, 0));
     weights->start(static_cast<int>(b), to, stream);
   };
   start_gather(0);
@@ -152,7 +151,7 @@ void Native::enqueue_call(size_t c, const Turn& turn, Stream& stream) {
   auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   BodyCollectives& collectives = collectives_[turn.micro_batch];
   void* workspace = pointer(call.workspace, *turn.inputs, turn.micro_batch);
-  if (const Node& node = graph_.nodes[static_cast<size_t>(call.node)]; is_body_start(node))
+  if (const Node& node = graph_.node(call.node); is_body_start(node))
     collectives.start(graph_, node, args_[0], args_[1], stream);
   else if (is_body_wait(node))
     collectives.wait(node, stream);

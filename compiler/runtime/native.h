@@ -51,7 +51,7 @@ class Native : public Executable {
     size_t inputs = 0;
     size_t workspace_bytes = 0;
     Slot workspace;
-    NodeId node = -1;
+    NodeId node;
   };
   // A micro-batch that runs.
   struct Turn {
@@ -65,13 +65,13 @@ class Native : public Executable {
   std::byte* pointer(const Slot& slot, const std::vector<void*>& inputs, size_t micro_batch) const;
 
   void make_calls();
-  void hold_in_flight(std::vector<int>& first, std::vector<int>& last) const;
+  void hold_in_flight(PerValue<int>& first, PerValue<int>& last) const;
   void plan();
   void plan_streams();
   int bucket_of(int call) const;  // whose weights are the last that are waited for before the call; -1: none
 
   Graph graph_;
-  std::vector<Place> places_;
+  PerValue<Place> places_;
   std::vector<std::vector<int>> groups_;
   std::vector<BodyCollectives> collectives_;  // per micro-batch
   std::vector<int> ready_;                    // per group: the call after which it is ready

@@ -20,12 +20,12 @@ std::string fused_text(const Graph& body) {
 }
 
 void Native::make_calls() {
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    const Node& node = graph_.nodes[n];
+  for (NodeId n : graph_.node_ids()) {
+    const Node& node = graph_.node(n);
     bool alias = (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
     if (alias) continue;
     Call call;
-    call.node = static_cast<NodeId>(n);
+    call.node = n;
     call.inputs = node.inputs.size();
     CallTime time;
     if (node.body) {
@@ -40,10 +40,8 @@ void Native::make_calls() {
       time.kind = "collective";
     } else {
       std::vector<Operand> in, out;
-      for (ValueId v : node.inputs)
-        in.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
-      for (ValueId v : node.outputs)
-        out.push_back({graph_[v].dtype, graph_[v].shape, places_[static_cast<size_t>(v)].strides});
+      for (ValueId v : node.inputs) in.push_back({graph_[v].dtype, graph_[v].shape, places_[v].strides});
+      for (ValueId v : node.outputs) out.push_back({graph_[v].dtype, graph_[v].shape, places_[v].strides});
       LS_CHECK(target_.is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ",
                node.at.text());
       call.library = target_.make_library_call(node, in, out, target_options_);
@@ -65,15 +63,15 @@ void Native::make_calls() {
 }
 
 // A collective reads its input and writes its result from its start to its wait.
-void Native::hold_in_flight(std::vector<int>& first, std::vector<int>& last) const {
+void Native::hold_in_flight(PerValue<int>& first, PerValue<int>& last) const {
   std::map<ValueId, int> started;  // by handle
-  auto root = [&](ValueId v) { return static_cast<size_t>(places_[static_cast<size_t>(v)].root); };
+  auto root = [&](ValueId v) { return places_[v].root; };
   for (size_t c = 0; c < calls_.size(); ++c) {
-    const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+    const Node& node = graph_.node(calls_[c].node);
     if (is_body_start(node)) started[node.outputs[0]] = static_cast<int>(c);
     if (!is_body_wait(node)) continue;
     const int start = started.at(node.inputs[0]);
-    ValueId in = graph_.nodes[static_cast<size_t>(calls_[static_cast<size_t>(start)].node)].inputs[0];
+    ValueId in = graph_.node(calls_[start].node).inputs[0];
     last[root(in)] = std::max(last[root(in)], static_cast<int>(c));
     first[root(node.outputs[0])] = std::min(first[root(node.outputs[0])], start);
   }
@@ -82,14 +80,14 @@ void Native::hold_in_flight(std::vector<int>& first, std::vector<int>& last) con
 void Native::plan() {
   // Lifetimes of roots in calls.
   int end = static_cast<int>(calls_.size());
-  std::vector<int> first(graph_.values.size(), -1), last(graph_.values.size(), -1);
-  auto root = [&](ValueId v) { return static_cast<size_t>(places_[static_cast<size_t>(v)].root); };
-  std::vector<int> made(graph_.values.size(), -1);  // call that makes a value; aliases follow their source
+  PerValue<int> first(graph_.values.size(), -1), last(graph_.values.size(), -1);
+  auto root = [&](ValueId v) { return places_[v].root; };
+  PerValue<int> made(graph_.values.size(), -1);  // call that makes a value; aliases follow their source
   for (size_t c = 0; c < calls_.size(); ++c) {
-    const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+    const Node& node = graph_.node(calls_[c].node);
     for (ValueId v : node.inputs) last[root(v)] = std::max(last[root(v)], static_cast<int>(c));
     for (ValueId v : node.outputs) {
-      made[static_cast<size_t>(v)] = static_cast<int>(c);
+      made[v] = static_cast<int>(c);
       if (first[root(v)] < 0) first[root(v)] = static_cast<int>(c);
       last[root(v)] = std::max(last[root(v)], static_cast<int>(c));
     }
@@ -98,65 +96,58 @@ void Native::plan() {
   for (const Node& node : graph_.nodes) {
     bool alias = (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
     if (alias)
-      for (ValueId v : node.inputs)
-        made[static_cast<size_t>(node.outputs[0])] =
-            std::max(made[static_cast<size_t>(node.outputs[0])], made[static_cast<size_t>(v)]);
+      for (ValueId v : node.inputs) made[node.outputs[0]] = std::max(made[node.outputs[0]], made[v]);
   }
   // Groups, in order: each ready when its outputs and all earlier groups are.
   std::set<int> grouped;
   int before = -1;
   for (const auto& group : groups_) {
-    for (int o : group)
-      before = std::max(before, made[static_cast<size_t>(graph_.outputs[static_cast<size_t>(o)].value)]),
-      grouped.insert(o);
+    for (int o : group) before = std::max(before, made[graph_.outputs[o].value]), grouped.insert(o);
     ready_.push_back(before);
   }
   for (size_t g = 0; g < groups_.size(); ++g)
     for (int o : groups_[g]) {
-      size_t r = root(graph_.outputs[static_cast<size_t>(o)].value);
+      const ValueId r = root(graph_.outputs[o].value);
       last[r] = std::max(last[r], ready_[g] + 1);  // it is read after that call
     }
   for (size_t o = 0; o < graph_.outputs.size(); ++o)
     if (!grouped.count(static_cast<int>(o))) last[root(graph_.outputs[o].value)] = end;
 
-  std::vector<int> base(graph_.values.size(), -1);
-  for (size_t i = 0; i < graph_.inputs.size(); ++i)
-    base[static_cast<size_t>(graph_.inputs[i].value)] = static_cast<int>(i);
+  PerValue<int> base(graph_.values.size(), -1);
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) base[graph_.inputs[i].value] = static_cast<int>(i);
   plan_streams();
   bool share = options_.backend == Backend::native;
   // A kernel's output takes over the buffer of an input that dies in this call, where the kernel allows it.
-  std::vector<ValueId> home(graph_.values.size());
-  for (size_t v = 0; v < home.size(); ++v) home[v] = static_cast<ValueId>(v);
+  PerValue<ValueId> home(graph_.values.size());
+  for (ValueId v : graph_.value_ids()) home[v] = v;
   if (share)
     for (size_t c = 0; c < calls_.size(); ++c) {
-      const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+      const Node& node = graph_.node(calls_[c].node);
       if (!node.body) continue;
-      std::set<size_t> taken;
+      std::set<ValueId> taken;
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         ValueId out = node.outputs[o];
-        if (root(out) != static_cast<size_t>(out)) continue;
+        if (root(out) != out) continue;
         for (size_t i = 0; i < node.inputs.size(); ++i) {
-          size_t r = root(node.inputs[i]);
-          bool whole = places_[static_cast<size_t>(node.inputs[i])].offset == 0 &&
-                       numel(graph_.values[r].shape) == numel(graph_[out].shape) &&
-                       graph_.values[r].dtype == graph_[out].dtype;
+          const ValueId r = root(node.inputs[i]);
+          bool whole = places_[node.inputs[i]].offset == 0 &&
+                       numel(graph_[r].shape) == numel(graph_[out].shape) &&
+                       graph_[r].dtype == graph_[out].dtype;
           bool readers_once = std::count_if(node.inputs.begin(), node.inputs.end(),
                                             [&](ValueId v) { return root(v) == r; }) == 1;
           if (base[r] >= 0 || !whole || !readers_once || taken.count(r) || last[r] != static_cast<int>(c) ||
               !can_alias(*node.body, o, i))
             continue;
           taken.insert(r);
-          home[static_cast<size_t>(out)] = home[r];
-          size_t h = static_cast<size_t>(home[r]);
-          last[h] = std::max(last[h], last[static_cast<size_t>(out)]);
+          home[out] = home[r];
+          const ValueId h = home[r];
+          last[h] = std::max(last[h], last[out]);
           break;
         }
       }
       // The lifetime of a shared home reaches to its newest tenant.
       for (ValueId out : node.outputs)
-        if (home[static_cast<size_t>(out)] != out)
-          last[static_cast<size_t>(out)] = std::max(
-              last[static_cast<size_t>(out)], last[static_cast<size_t>(home[static_cast<size_t>(out)])]);
+        if (home[out] != out) last[out] = std::max(last[out], last[home[out]]);
     }
   // Several micro-batches take turns in what lives and dies between two waits for weights.
   const bool turns = collectives_.size() > 1;
@@ -175,13 +166,10 @@ void Native::plan() {
     in.lifetimes.push_back({from, to, bytes});
     return Lies{&in, in.lifetimes.size() - 1};
   };
-  std::vector<Lies> values(graph_.values.size());
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    if (root(static_cast<ValueId>(v)) != v || first[v] < 0 || base[v] >= 0 ||
-        home[v] != static_cast<ValueId>(v))
-      continue;
-    const int64_t bytes =
-        numel(graph_.values[v].shape) * static_cast<int64_t>(size_of(graph_.values[v].dtype));
+  PerValue<Lies> values(graph_.values.size());
+  for (ValueId v : graph_.value_ids()) {
+    if (root(v) != v || first[v] < 0 || base[v] >= 0 || home[v] != v) continue;
+    const int64_t bytes = numel(graph_[v].shape) * static_cast<int64_t>(size_of(graph_[v].dtype));
     values[v] =
         live(first[v], last[v], bytes, !turns || last[v] >= end || bucket_of(first[v]) != bucket_of(last[v]));
   }
@@ -196,8 +184,7 @@ void Native::plan() {
     int until = segment.last;
     while (turns && until + 1 < end && bucket_of(until + 1) == bucket_of(segment.last))
       ++until;  // the next micro-batch reads it, too
-    segments.push_back(
-        live(gathers_.buckets[static_cast<size_t>(segment.bucket)].start, until, segment.bytes, !turns));
+    segments.push_back(live(gathers_.buckets[segment.bucket].start, until, segment.bytes, !turns));
   }
   own.arena = plan_arena(own.lifetimes), shared.arena = plan_arena(shared.lifetimes);
   auto place = [&](const Lies& at) {
@@ -213,22 +200,22 @@ void Native::plan() {
     shared_ = Buffer(static_cast<size_t>(shared.arena.bytes), target_.device().memory());
   }
   auto slot = [&](ValueId v, int call) {
-    const size_t r = root(v);
+    const ValueId r = root(v);
     Slot at{base[r], 0};
     for (size_t g = 0; base[r] >= 0 && g < gathers_.segments.size(); ++g)
       if (const auto& segment = gathers_.segments[g];
           segment.input == base[r] && segment.first <= call && call <= segment.last)
         at = segment_at_[g];
     if (base[r] < 0) {
-      const Lies& lies = values[static_cast<size_t>(home[r])];
+      const Lies& lies = values[home[r]];
       LS_CHECK(lies.in, "value %", v, " has no buffer");
       at = place(lies);
     }
-    at.offset += places_[static_cast<size_t>(v)].offset;
+    at.offset += places_[v].offset;
     return at;
   };
   for (size_t c = 0; c < calls_.size(); ++c) {
-    const Node& node = graph_.nodes[static_cast<size_t>(calls_[c].node)];
+    const Node& node = graph_.node(calls_[c].node);
     const int call = static_cast<int>(c);
     if (is_body_wait(node)) continue;
     for (ValueId v : node.inputs) calls_[c].args.push_back(slot(v, call));
@@ -239,9 +226,9 @@ void Native::plan() {
     if (workspaces[c].in) calls_[c].workspace = place(workspaces[c]);
   }
   for (const auto& output : graph_.outputs) {
-    LS_CHECK(is_dense({graph_[output.value].dtype, graph_[output.value].shape,
-                       places_[static_cast<size_t>(output.value)].strides}),
-             "output ", output.name, " is strided");
+    LS_CHECK(
+        is_dense({graph_[output.value].dtype, graph_[output.value].shape, places_[output.value].strides}),
+        "output ", output.name, " is strided");
     outputs_.push_back(slot(output.value, end));
   }
 }
@@ -250,17 +237,16 @@ void Native::plan() {
 void Native::plan_streams() {
   std::vector<GatherUse> uses;
   for (int input : streamed_) {
-    const ValueId weight = graph_.inputs[static_cast<size_t>(input)].value;
+    const ValueId weight = graph_.inputs[input].value;
     GatherUse use{
         input, numel(graph_[weight].shape) * static_cast<int64_t>(size_of(graph_[weight].dtype)), {}};
     for (size_t c = 0; c < calls_.size(); ++c) {
-      const auto& read = graph_.nodes[static_cast<size_t>(calls_[c].node)].inputs;
-      if (std::any_of(read.begin(), read.end(),
-                      [&](ValueId v) { return places_[static_cast<size_t>(v)].root == weight; }))
+      const auto& read = graph_.node(calls_[c].node).inputs;
+      if (std::any_of(read.begin(), read.end(), [&](ValueId v) { return places_[v].root == weight; }))
         use.calls.push_back(static_cast<int>(c));
     }
     for (const auto& output : graph_.outputs)
-      LS_CHECK(places_[static_cast<size_t>(output.value)].root != weight, "output ", output.name,
+      LS_CHECK(places_[output.value].root != weight, "output ", output.name,
                " is a weight that is freed after use");
     uses.push_back(std::move(use));
   }

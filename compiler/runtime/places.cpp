@@ -10,9 +10,9 @@ namespace {
 bool is_reshape(const Node& node) { return node.op == ops::reshape && !node.body; }
 
 // A part lies inside of a whole, and so does what it is a reshape of.
-void move_to(const Graph& graph, std::vector<Place>& places, ValueId v, const Place& place) {
-  places[static_cast<size_t>(v)] = place;
-  const Node& node = graph.nodes[static_cast<size_t>(graph[v].producer)];
+void move_to(const Graph& graph, PerValue<Place>& places, ValueId v, const Place& place) {
+  places[v] = place;
+  const Node& node = graph.producer(v);
   if (!is_reshape(node)) return;
   auto strides = reshape_strides(graph[v].shape, place.strides, graph[node.inputs[0]].shape);
   LS_CHECK(strides.has_value(), "reshape into a strided value at ", node.at.text());
@@ -20,15 +20,14 @@ void move_to(const Graph& graph, std::vector<Place>& places, ValueId v, const Pl
 }
 }  // namespace
 
-std::vector<Place> places_of(const Graph& graph) {
-  std::vector<Place> places(graph.values.size());
-  for (size_t v = 0; v < graph.values.size(); ++v)
-    places[v] = {static_cast<ValueId>(v), 0, row_major_strides(graph.values[v].shape)};
+PerValue<Place> places_of(const Graph& graph) {
+  PerValue<Place> places(graph.values.size());
+  for (ValueId v : graph.value_ids()) places[v] = {v, 0, row_major_strides(graph[v].shape)};
   for (const Node& node : graph.nodes) {
     const bool reshape = is_reshape(node), slice = node.op == ops::slice && node.attrs.flag("alias");
     if (!reshape && !slice) continue;
-    Place& out = places[static_cast<size_t>(node.outputs[0])];
-    const Place& in = places[static_cast<size_t>(node.inputs[0])];
+    Place& out = places[node.outputs[0]];
+    const Place& in = places[node.inputs[0]];
     const Value& from = graph[node.inputs[0]];
     out.root = in.root;
     out.offset = in.offset;
@@ -44,10 +43,10 @@ std::vector<Place> places_of(const Graph& graph) {
     }
   }
   // The last concat first: its parts may be concats.
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
+  for (NodeId n : graph.node_ids().backward()) {
+    const Node& node = graph.node(n);
     if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
-    const Place whole = places[static_cast<size_t>(node.outputs[0])];
+    const Place whole = places[node.outputs[0]];
     const auto dim = static_cast<size_t>(node.attrs.integer("dim"));
     int64_t at = 0;
     for (ValueId part : node.inputs) {

@@ -11,12 +11,12 @@ namespace lockstep {
 
 // Where a value lies: inside the buffer of a root value (an arena buffer or a graph input).
 struct Place {
-  ValueId root = kNoValue;
+  ValueId root;
   int64_t offset = 0;  // bytes
   std::vector<int64_t> strides;
 };
 // One per value of a lowered graph: aliases lie in their roots, the producers of concat parts write into the
 // concat. InternalError for a reshape that no strides describe.
-std::vector<Place> places_of(const Graph& graph);
+PerValue<Place> places_of(const Graph& graph);
 
 }  // namespace lockstep

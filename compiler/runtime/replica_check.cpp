@@ -9,7 +9,7 @@
 namespace lockstep {
 
 ReplicaCheck::ReplicaCheck(const Phases& phases, const LiveMesh& mesh, Device& device, Reductions& reductions,
-                           std::vector<Array*> state, const std::vector<void*>& at)
+                           std::vector<Array*> state, const PerValue<void*>& at)
     : reductions_(reductions) {
   for (Array* array : state) {
     Replica one = replica_of(*array, mesh.words, mesh.rank);
@@ -21,7 +21,7 @@ ReplicaCheck::ReplicaCheck(const Phases& phases, const LiveMesh& mesh, Device& d
   if (!replicas_.empty()) words_ = Buffer(replicas_.size() * sizeof(uint64_t), device.memory());
 }
 
-void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, const std::vector<void*>& at,
+void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, const PerValue<void*>& at,
                                 const std::vector<Array*>& state) {
   const Graph& whole = phases.whole;
   std::map<ValueId, const Array*> copy_of;  // values of the head: the state that they are copies of
@@ -29,10 +29,10 @@ void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, cons
     for (const Array* array : state)
       if (input.kind == InputKind::state && input.name == array->fqn) copy_of[input.value] = array;
   for (NodeId n : phases.head) {
-    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    const Node& node = whole.node(n);
     if (node.op == ops::convert) copy_of[node.outputs[0]] = copy_of[node.inputs[0]];
     if (node.op != ops::wait) continue;
-    const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
+    const Node& start = whole.producer(node.inputs[0]);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = whole[node.outputs[i]];
       const Array* array = copy_of[node.outputs[i]] = copy_of[start.inputs[i]];
@@ -42,10 +42,10 @@ void ReplicaCheck::add_gathered(const Phases& phases, const LiveMesh& mesh, cons
       if (!array || split) continue;
       Array like = *array;  // split as the state is along model dims, and whole on the data dims
       for (int d = 0; d < mesh.words.ndim(); ++d)
-        if (is_data_dim(mesh.words.dim_names[static_cast<size_t>(d)])) like.layout.set(d, Replicate());
+        if (is_data_dim(mesh.words.dim_names[d])) like.layout.set(d, Replicate());
       Replica one = replica_of(like, mesh.words, mesh.rank);
       one.name += str(" (", name(value.dtype), ", gathered)");
-      one.at = at[static_cast<size_t>(node.outputs[i])];
+      one.at = at[node.outputs[i]];
       one.bytes = numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
       if (one.count > 1) replicas_.push_back(one);
     }

@@ -14,7 +14,7 @@ class ReplicaCheck {
   // `at`: pointers of the values of the whole program. Arrays, device and reductions outlive the object, and
   // what they point to stays where it is.
   ReplicaCheck(const Phases& phases, const LiveMesh& mesh, Device& device, Reductions& reductions,
-               std::vector<Array*> state, const std::vector<void*>& at);
+               std::vector<Array*> state, const PerValue<void*>& at);
   const std::vector<Replica>& replicas() const { return replicas_; }
   size_t of_state() const { return of_state_; }  // so many of them, the first, are state
   // Enqueues the checksums, one word per replica, to words(): zeros unless *wanted, on the device, is not 0.
@@ -22,7 +22,7 @@ class ReplicaCheck {
   const uint64_t* words() const { return words_.as<uint64_t>(); }
 
  private:
-  void add_gathered(const Phases& phases, const LiveMesh& mesh, const std::vector<void*>& at,
+  void add_gathered(const Phases& phases, const LiveMesh& mesh, const PerValue<void*>& at,
                     const std::vector<Array*>& state);
 
   Reductions& reductions_;

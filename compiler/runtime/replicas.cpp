@@ -18,10 +18,10 @@ Replica replica_of(const Array& array, const Mesh& mesh, int64_t rank) {
   const auto at = mesh.coordinate(rank);
   for (int d = 0; d < mesh.ndim(); ++d) {
     if (array.layout.on(d).kind == Placement::Kind::shard) {
-      out.part += str(mesh.dim_names[static_cast<size_t>(d)], " ", at[static_cast<size_t>(d)], " ");
+      out.part += str(mesh.dim_names[d], " ", at[d], " ");
     } else {
-      out.index = out.index * mesh.shape[static_cast<size_t>(d)] + at[static_cast<size_t>(d)];
-      out.count *= mesh.shape[static_cast<size_t>(d)];
+      out.index = out.index * mesh.shape[d] + at[d];
+      out.count *= mesh.shape[d];
     }
   }
   return out;
@@ -46,7 +46,7 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
   std::map<std::string, std::map<std::string, std::map<uint64_t, std::vector<int>>>>
       held;  // tensor -> part -> checksum -> ranks
   for (int rank = 0; rank < static_cast<int>(texts.size()); ++rank)
-    for (const Json& one : Json::parse(texts[static_cast<size_t>(rank)])) {
+    for (const Json& one : Json::parse(texts[rank])) {
       const std::string tensor = one[0];
       if (!held.count(tensor)) order.push_back(tensor);
       held[tensor][one[1].get<std::string>()][one[2].get<uint64_t>()].push_back(rank);

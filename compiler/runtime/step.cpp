@@ -79,7 +79,7 @@ struct Step::Impl {
       Array* array = array_of(input.name);
       LS_CHECK(array && array->data, "state ", input.name, " is not allocated");
       state.push_back(array);
-      table.at[static_cast<size_t>(input.value)] = array->on(device);
+      table.at[input.value] = array->on(device);
     }
     for (const auto& output : whole.outputs)
       if (output.kind == OutputKind::state) written.push_back(array_of(output.name));
@@ -89,19 +89,18 @@ struct Step::Impl {
     const Graph& whole = plan.phases.whole;
     const auto readers = users_of(whole);
     for (NodeId n : plan.phases.counts) {
-      ValueId local = whole.nodes[static_cast<size_t>(n)].outputs[0];
+      ValueId local = whole.node(n).outputs[0];
       LS_CHECK(numel(whole[local].shape) == 1 && whole[local].dtype == DType::i64, "a count is one i64");
       // Its value after the all_reduce: what reads the term is the start, and what reads the start is the
       // wait.
       auto only_reader = [&](ValueId v) -> const Node& {
-        LS_CHECK(readers[static_cast<size_t>(v)].size() == 1, "a count on its way is read once");
-        return whole.nodes[static_cast<size_t>(readers[static_cast<size_t>(v)][0])];
+        LS_CHECK(readers[v].size() == 1, "a count on its way is read once");
+        return whole.node(readers[v][0]);
       };
       summed.push_back(only_reader(only_reader(local).outputs[0]).outputs[0]);
     }
     totals = Buffer((summed.size() + 2) * sizeof(int64_t), device.memory());
-    for (size_t c = 0; c < summed.size(); ++c)
-      table.at[static_cast<size_t>(summed[c])] = totals.as<int64_t>() + c;
+    for (size_t c = 0; c < summed.size(); ++c) table.at[summed[c]] = totals.as<int64_t>() + c;
   }
 
   // Pointers of a phase's inputs; `micro` is the local index of the micro-batch for batch fields and the
@@ -116,7 +115,7 @@ struct Step::Impl {
       } else if (void* number = micro >= 0 ? fed->sample(phase.inputs[i], micro) : nullptr) {
         out.push_back(number);
       } else {
-        void* pointer = table.at[static_cast<size_t>(phase.inputs[i])];
+        void* pointer = table.at[phase.inputs[i]];
         LS_CHECK(pointer || (weights && micro >= 0), "input ", input.name, " of a phase has no value");
         out.push_back(pointer);
       }
@@ -152,7 +151,7 @@ struct Step::Impl {
             ->wait(*compute);
     parts.seed->run(inputs_of(plan.phases.seed, -1), *compute);
     for (size_t o = 0; o < plan.phases.seed.outputs.size(); ++o)
-      table.at[static_cast<size_t>(plan.phases.seed.outputs[o])] = const_cast<void*>(parts.seed->output(o));
+      table.at[plan.phases.seed.outputs[o]] = const_cast<void*>(parts.seed->output(o));
   }
 
   // The micro-batch that this rank runs in a slot; -1: none.
@@ -173,14 +172,14 @@ struct Step::Impl {
     };
     auto gradients_of = [&](int g) {
       std::vector<const void*> gradients;
-      for (int output : plan.phases.buckets[static_cast<size_t>(g)])
+      for (int output : plan.phases.buckets[g])
         gradients.push_back(parts.body->output(static_cast<size_t>(output)));
       return gradients;
     };
     if (weights && plan.options.gather == GatherWhen::layers) {
       std::vector<std::vector<void*>> inputs(static_cast<size_t>(slots));
       for (int64_t j = 0; j < slots; ++j)
-        if (micro_batch(j) >= 0) inputs[static_cast<size_t>(j)] = inputs_of(plan.phases.body, j);
+        if (micro_batch(j) >= 0) inputs[j] = inputs_of(plan.phases.body, j);
       auto after = [&](size_t j, int g) {
         add(static_cast<int64_t>(j), static_cast<size_t>(g),
             inputs[j].empty() ? std::vector<const void*>{} : gradients_of(g));
@@ -271,8 +270,7 @@ struct Step::Impl {
       const Value& value = plan.phases.whole[metrics[m].second];
       LS_CHECK(numel(value.shape) == 1, "metric ", metrics[m].first, " is ",
                shape_text(value.dtype, value.shape));
-      device.copy(results.data() + 8 * (m + 2), table.at[static_cast<size_t>(metrics[m].second)],
-                  size_of(value.dtype), *compute);
+      device.copy(results.data() + 8 * (m + 2), table.at[metrics[m].second], size_of(value.dtype), *compute);
     }
     for (Array* array : written) array->device_wrote(device);
     rounded_version = state_version();

@@ -9,7 +9,7 @@
 namespace lockstep {
 
 StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
-                       std::vector<void*>& at)
+                       PerValue<void*>& at)
     : plan_(plan), lanes_(lanes), mesh_(mesh), device_(device) {
   const Graph& whole = plan.phases.whole;
   const int64_t slots = lanes.slots(lanes.rank);
@@ -21,7 +21,7 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
   size_t place = 0;
   for (const auto& input : whole.inputs) {
     if (input.kind != InputKind::scalar) continue;
-    at[static_cast<size_t>(input.value)] = scalar_block_.data() + place;
+    at[input.value] = scalar_block_.data() + place;
     if (input.name == "rng.sample") {
       sample_ = input.value;
       const DType dtype = whole[input.value].dtype;
@@ -57,7 +57,7 @@ void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars
     else if (name == "rng.step")
       integer = input.step;
     else if (name.rfind("mesh.", 0) == 0)
-      integer = mesh_.coordinate()[static_cast<size_t>(mesh_.words.dim(name.substr(5)))];
+      integer = mesh_.coordinate()[mesh_.words.dim(name.substr(5))];
     else {
       auto found = scalars.find(name);
       LS_CHECK(found != scalars.end(), "no value for the scalar ", name);
@@ -115,7 +115,7 @@ void* StepInputs::field(int64_t slot, const std::string& name) {
   size_t f = 0;
   while (f < plan_.fields.size() && plan_.fields[f].name != name) ++f;
   LS_CHECK(f < plan_.fields.size(), "no batch field ", name);
-  return batch_[static_cast<size_t>(slot)][f].data();
+  return batch_[slot][f].data();
 }
 
 void* StepInputs::sample(ValueId value, int64_t slot) {

@@ -16,7 +16,7 @@ class StepInputs {
   // Takes memory for this rank's slots of `lanes`, and puts the places of the plan's host scalars into `at`,
   // one pointer per value of the whole program. The arguments outlive it.
   StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
-             std::vector<void*>& at);
+             PerValue<void*>& at);
   // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has.
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const Step::Scalars& scalars, Stream& stream);
@@ -50,7 +50,7 @@ class StepInputs {
   std::vector<ScalarPlace> scalar_at_;
   Buffer scalar_block_, scalar_host_, samples_;
   size_t vote_at_ = 0;
-  ValueId sample_ = kNoValue;
+  ValueId sample_;
   std::vector<std::vector<Buffer>> batch_;      // per slot, per field, on the device
   std::vector<std::vector<Buffer>> staged_[2];  // where the host fills them: for this step, and for the next
   size_t set_in_use_ = 0;

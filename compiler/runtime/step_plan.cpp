@@ -9,8 +9,7 @@ std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
   std::vector<std::vector<Shape>> out;
   for (const auto& bucket : plan.phases.buckets) {
     out.emplace_back();
-    for (int output : bucket)
-      out.back().push_back(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].shape);
+    for (int output : bucket) out.back().push_back(plan.body[plan.body.outputs[output].value].shape);
   }
   return out;
 }
@@ -18,9 +17,9 @@ std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
 std::vector<DType> bucket_dtypes(const StepPlan& plan) {
   std::vector<DType> out;
   for (const auto& bucket : plan.phases.buckets) {
-    out.push_back(plan.body[plan.body.outputs[static_cast<size_t>(bucket.at(0))].value].dtype);
+    out.push_back(plan.body[plan.body.outputs[bucket.at(0)].value].dtype);
     for (int output : bucket)
-      LS_CHECK(plan.body[plan.body.outputs[static_cast<size_t>(output)].value].dtype == out.back(),
+      LS_CHECK(plan.body[plan.body.outputs[output].value].dtype == out.back(),
                "gradients of two types in one bucket");
   }
   return out;

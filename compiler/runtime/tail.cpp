@@ -29,9 +29,7 @@ bool keeps_outputs(const Node& node) {
 bool lies_in_reducer(const Node& node, ValueId v, int64_t rows) {
   return node.op == ops::lane_sum && v == node.outputs[0] && rows > 0;
 }
-const Node& gather_of(const Graph& whole, const Node& wait) {
-  return whole.nodes[static_cast<size_t>(whole[wait.inputs[0]].producer)];
-}
+const Node& gather_of(const Graph& whole, const Node& wait) { return whole.producer(wait.inputs[0]); }
 bool ends_gather(const Graph& whole, const Node& node) {
   return node.op == ops::wait && gather_of(whole, node).op == ops::all_gather_start;
 }
@@ -51,10 +49,10 @@ int64_t tail_bytes(const Phases& phases, const Mesh& mesh, int64_t rank) {
   };
   std::vector<NodeId> nodes = phases.head;
   for (const auto& step : phases.tail)
-    if (step.node >= 0) nodes.push_back(step.node);
+    if (step.node.valid()) nodes.push_back(step.node);
   const std::set<NodeId> head(phases.head.begin(), phases.head.end());
   for (NodeId n : nodes) {
-    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    const Node& node = whole.node(n);
     if (keeps_outputs(node) || (node.op == ops::convert && head.count(n)))
       for (ValueId v : node.outputs)
         if (!lies_in_reducer(node, v, held.of(whole[v]).count))
@@ -76,12 +74,12 @@ struct Tail::Impl {
   explicit Impl(Parts given)
       : parts(std::move(given)), whole(parts.phases.whole), held(whole.mesh, parts.mesh.coordinate()) {
     for (size_t b = 0; b < parts.phases.exchanges.size(); ++b) {
-      ValueId handle = whole.nodes[static_cast<size_t>(parts.phases.exchanges[b])].outputs[0];
+      ValueId handle = whole.node(parts.phases.exchanges[b]).outputs[0];
       exchange_of[handle] = static_cast<int>(b);
     }
-    for (NodeId n : parts.phases.head) prepare_head(whole.nodes[static_cast<size_t>(n)]);
+    for (NodeId n : parts.phases.head) prepare_head(whole.node(n));
     for (const auto& step : parts.phases.tail)
-      if (step.node >= 0) prepare(whole.nodes[static_cast<size_t>(step.node)]);
+      if (step.node.valid()) prepare(whole.node(step.node));
     batcher = make_update_batcher(parts.kernels, parts.options);
     gates = update_gates(whole);
   }
@@ -91,7 +89,7 @@ struct Tail::Impl {
   }
   int64_t ranks_of(const Node& node) const { return held.size(node.attrs.word("mesh_dim")); }
   int64_t local_count(ValueId v) const { return held.of(whole[v]).count; }
-  void*& at(ValueId v) { return parts.table.at[static_cast<size_t>(v)]; }
+  void*& at(ValueId v) { return parts.table.at[v]; }
   void* own(ValueId v, int64_t elements) {
     owned_bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
     return parts.table.own(v, static_cast<size_t>(elements) * size_of(whole[v].dtype));
@@ -113,7 +111,7 @@ struct Tail::Impl {
 
   void round_weights(Stream& on) {
     for (NodeId n : parts.phases.head) {
-      const Node& node = whole.nodes[static_cast<size_t>(n)];
+      const Node& node = whole.node(n);
       if (node.op == ops::convert) batcher->add(update_call(node));
     }
     batcher->flush(on);
@@ -121,7 +119,7 @@ struct Tail::Impl {
   void run_head(Stream& on) {
     stream = &on;
     for (NodeId n : parts.phases.head)
-      if (const Node& node = whole.nodes[static_cast<size_t>(n)]; node.op != ops::convert) run_node(node);
+      if (const Node& node = whole.node(n); node.op != ops::convert) run_node(node);
   }
   UpdateCall update_call(const Node& node) {
     UpdateCall call;
@@ -171,16 +169,16 @@ struct Tail::Impl {
     stream = &on;
     updates_begun = false;
     for (const auto& step : parts.phases.tail) {
-      if (step.node < 0) {
+      if (!step.node.valid()) {
         flush_sums();
         batcher->flush(*stream);
-        const Phase& phase = parts.phases.fragments[static_cast<size_t>(step.fragment)];
-        Executable& fragment = *parts.fragments[static_cast<size_t>(step.fragment)];
+        const Phase& phase = parts.phases.fragments[step.fragment];
+        Executable& fragment = *parts.fragments[step.fragment];
         fragment.run(parts.inputs_of(phase), *stream);
         for (size_t o = 0; o < phase.outputs.size(); ++o)
           at(phase.outputs[o]) = const_cast<void*>(fragment.output(o));
       } else {
-        run_node(whole.nodes[static_cast<size_t>(step.node)]);
+        run_node(whole.node(step.node));
       }
     }
     flush_sums();
@@ -219,9 +217,9 @@ struct Tail::Impl {
     } else if (node.op == ops::lane_sum) {
       auto [b, tensor] = exchanged(node.inputs[0]);
       const bool there = lies_in_reducer(node, node.outputs[0], local_count(node.outputs[0]));
-      sums.push_back(parts.reducers[static_cast<size_t>(b)]->sum_of(
-          static_cast<size_t>(tensor), there ? nullptr : static_cast<float*>(at(node.outputs[0])),
-          static_cast<double*>(at(node.outputs[1]))));
+      sums.push_back(parts.reducers[b]->sum_of(static_cast<size_t>(tensor),
+                                               there ? nullptr : static_cast<float*>(at(node.outputs[0])),
+                                               static_cast<double*>(at(node.outputs[1]))));
       at(node.outputs[0]) = sums.back().out;
     } else if (node.op == ops::norm_limbs) {
       std::vector<Reductions::Doubles> addends;
@@ -254,13 +252,12 @@ struct Tail::Impl {
     if (!norm.attrs.has("model_dim")) return false;
     const auto& once = norm.attrs.list("once");
     return std::find(once.begin(), once.end(), static_cast<int64_t>(input)) != once.end() &&
-           parts.mesh.coordinate()[static_cast<size_t>(parts.mesh.words.dim(norm.attrs.word("model_dim")))] !=
-               0;
+           parts.mesh.coordinate()[parts.mesh.words.dim(norm.attrs.word("model_dim"))] != 0;
   }
 
   // Which bucket and which tensor of it a waited-for gradient is.
   std::pair<int, int> exchanged(ValueId v) const {
-    const Node& wait = whole.nodes[static_cast<size_t>(whole[v].producer)];
+    const Node& wait = whole.producer(v);
     return {exchange_of.at(wait.inputs[0]), whole[v].index};
   }
 
@@ -277,7 +274,7 @@ struct Tail::Impl {
       const size_t bytes = static_cast<size_t>(local_count(v)) * element;
       copies.push_back({to, at(v), bytes});
       to += bytes;
-      for (int64_t r = 0; r < ranks; ++r) counts[static_cast<size_t>(r)] += held.of(whole[v], dim, r).count;
+      for (int64_t r = 0; r < ranks; ++r) counts[r] += held.of(whole[v], dim, r).count;
     }
     parts.reductions.copy(copies, *stream);
     flights[node.outputs[0]] = group(node).start(
@@ -288,8 +285,8 @@ struct Tail::Impl {
   void wait(const Node& node) {
     ValueId handle = node.inputs[0];
     if (auto found = exchange_of.find(handle); found != exchange_of.end())
-      return parts.reducers[static_cast<size_t>(found->second)]->wait(*stream);
-    const Node& from = whole.nodes[static_cast<size_t>(whole[handle].producer)];
+      return parts.reducers[found->second]->wait(*stream);
+    const Node& from = whole.producer(handle);
     if (auto flight = flights.find(handle); flight != flights.end()) {
       flight->second->wait(*stream);
       flights.erase(flight);

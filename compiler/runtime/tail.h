@@ -18,11 +18,11 @@ namespace lockstep {
 // Pointers of the values of the whole program, for those that exist outside an executable.
 struct ValueTable {
   Device* device = &cpu_device();
-  std::vector<void*> at;
+  PerValue<void*> at;
   std::vector<Buffer> owned;
   void* own(ValueId id, size_t bytes) {
     owned.emplace_back(bytes, device->memory());
-    return at[static_cast<size_t>(id)] = owned.back().data();
+    return at[id] = owned.back().data();
   }
 };
 

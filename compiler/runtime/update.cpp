@@ -144,7 +144,7 @@ std::vector<ValueId> update_gates(const Graph& whole) {
 std::map<std::string, DType> rounded_state(const Phases& phases) {
   std::map<std::string, DType> out;
   for (NodeId n : phases.head) {
-    const Node& node = phases.whole.nodes[static_cast<size_t>(n)];
+    const Node& node = phases.whole.node(n);
     if (node.op != ops::convert) continue;
     for (const auto& input : phases.whole.inputs)
       if (input.value == node.inputs[0]) out[input.name] = phases.whole[node.outputs[0]].dtype;
@@ -160,8 +160,7 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
     made.emplace(source.name, std::move(source));
   };
   for (NodeId n : phases.head)
-    if (const Node& node = phases.whole.nodes[static_cast<size_t>(n)]; node.op == ops::convert)
-      add(node, std::nullopt);
+    if (const Node& node = phases.whole.node(n); node.op == ops::convert) add(node, std::nullopt);
   for (const Node& node : phases.whole.nodes)
     if (op_row(node.op).kind == OpKind::update) {
       std::optional<DType> copy;

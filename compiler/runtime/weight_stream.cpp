@@ -6,12 +6,12 @@
 namespace lockstep {
 
 WeightStream::WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device,
-                           const std::vector<void*>& at)
+                           const PerValue<void*>& at)
     : plan_(plan), at_(at) {
   const Graph& whole = phases.whole;
   const HeldRows held(whole.mesh, mesh.coordinate());
   for (const auto& streamed : phases.streamed) {
-    const Node& start = whole.nodes[static_cast<size_t>(streamed.start)];
+    const Node& start = whole.node(streamed.start);
     const std::string& mesh_dim = start.attrs.word("mesh_dim");
     Source source;
     source.rows = start.inputs[streamed.tensor];
@@ -28,10 +28,9 @@ void WeightStream::start(int bucket, const std::vector<void*>& to, Stream& strea
   LS_CHECK(works.empty(), "bucket ", bucket, " is under way");
   const auto& segments = plan_.buckets.at(static_cast<size_t>(bucket)).segments;
   for (size_t i = 0; i < segments.size(); ++i) {
-    const Source& source = sources_.at(plan_.segments[static_cast<size_t>(segments[i])].input);
-    works.push_back(source.group->start(
-        AllGather{at_[static_cast<size_t>(source.rows)], to[i], source.counts, source.dtype},
-        str("weights ", bucket), stream));
+    const Source& source = sources_.at(plan_.segments[segments[i]].input);
+    works.push_back(source.group->start(AllGather{at_[source.rows], to[i], source.counts, source.dtype},
+                                        str("weights ", bucket), stream));
   }
 }
 

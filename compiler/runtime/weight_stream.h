@@ -18,20 +18,20 @@ class WeightStream : public WeightGathers {
   // `at` holds a pointer of the device per value of the whole program; those of the rows must stay the same
   // while the stream lives.
   WeightStream(const Phases& phases, const GatherPlan& plan, const LiveMesh& mesh, Device& device,
-               const std::vector<void*>& at);
+               const PerValue<void*>& at);
 
   void start(int bucket, const std::vector<void*>& to, Stream& stream) override;
   void wait(int bucket, Stream& stream) override;
 
  private:
   struct Source {
-    ValueId rows = kNoValue;
+    ValueId rows;
     std::vector<int64_t> counts;  // elements per rank of the group
     DType dtype = DType::f32;
     Group* group = nullptr;
   };
   const GatherPlan& plan_;
-  const std::vector<void*>& at_;
+  const PerValue<void*>& at_;
   std::map<int, Source> sources_;                            // by input of the body
   std::map<int, std::vector<std::shared_ptr<Work>>> works_;  // by bucket under way
 };

@@ -15,19 +15,19 @@ namespace {
 struct Bucket {
   std::vector<NodeId> starts;
   int64_t bytes = 0;
-  NodeId ready = -1;  // the last producer of an input
+  NodeId ready;  // the last producer of an input
 };
 
 class Bucketer {
  public:
   Bucketer(const Graph& old, const PassContext& context)
       : old_(old), context_(context), made_(std::make_shared<Builder>()), map_(old.values.size(), kNoValue) {
-    for (size_t n = 0; n < old_.nodes.size(); ++n) {
-      const Node& node = old_.nodes[n];
-      if (node.op == ops::wait) wait_of_[old_[node.inputs[0]].producer] = static_cast<NodeId>(n);
+    for (NodeId n : old_.node_ids()) {
+      const Node& node = old_.node(n);
+      if (node.op == ops::wait) wait_of_[old_[node.inputs[0]].producer] = n;
       if (node.op != ops::lane_sum) continue;
       const Node& waited = node_at(old_[node.inputs[0]].producer);
-      if (waited.op == ops::wait) sums_of_[old_[waited.inputs[0]].producer].push_back(static_cast<NodeId>(n));
+      if (waited.op == ops::wait) sums_of_[old_[waited.inputs[0]].producer].push_back(n);
     }
   }
 
@@ -37,18 +37,18 @@ class Bucketer {
       ValueId v =
           made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
       made_->graph[v].layout = old_[input.value].layout;
-      map_[static_cast<size_t>(input.value)] = v;
+      map_[input.value] = v;
     }
     std::vector<ValueId> exchanged;
     for (const Node& node : old_.nodes)
       if (node.op == ops::lane_exchange_start) exchanged.push_back(node.outputs[0]);
     auto tail = depends_on(old_, exchanged);
     auto exchanges = buckets_of(ops::lane_exchange_start, [](const Node&) { return true; });
-    const std::vector<int> stages = gather_stages();
+    const PerValue<int> stages = gather_stages();
     const std::set<ValueId> sooner = gathers_of_sums();
     auto gathers_of = [&](bool after_sums, int stage, bool soon = false) {
       return buckets_of(ops::all_gather_start, [&](const Node& node) {
-        return in_tail(node, tail) == after_sums && stages[static_cast<size_t>(node.outputs[0])] == stage &&
+        return in_tail(node, tail) == after_sums && stages[node.outputs[0]] == stage &&
                (sooner.count(node.outputs[0]) > 0) == soon;
       });
     };
@@ -63,12 +63,12 @@ class Bucketer {
       while (next < buckets.size() && buckets[next].ready <= done)
         handles.push_back(start(buckets[next], static_cast<int64_t>(next))), ++next;
     };
-    for (size_t n = 0; n < old_.nodes.size(); ++n) {
-      const Node& node = old_.nodes[n];
+    for (NodeId n : old_.node_ids()) {
+      const Node& node = old_.node(n);
       if (!in_tail(node, tail) && node.op != ops::lane_exchange_start && node.op != ops::all_gather_start &&
           !copied(node))
         copy(node);
-      start_ready(exchanges, exchange_handles, static_cast<NodeId>(n));
+      start_ready(exchanges, exchange_handles, n);
     }
     for (; next < exchanges.size(); ++next)
       exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
@@ -89,16 +89,16 @@ class Bucketer {
       if (node.op == ops::all_gather_start && in_tail(node, tail) && !sooner.count(node.outputs[0]))
         gathered.push_back(node.outputs[0]);
     auto after_gather = depends_on(old_, gathered);
-    for (size_t n = 0; n < old_.nodes.size(); ++n) {
-      const Node& node = old_.nodes[n];
+    for (NodeId n : old_.node_ids()) {
+      const Node& node = old_.node(n);
       if (in_tail(node, tail) && node.op != ops::all_gather_start && node.op != ops::lane_exchange_start &&
           !copied(node)) {
         if (in_tail(node, after_gather))
-          late.push_back(static_cast<NodeId>(n));
+          late.push_back(n);
         else
           copy(node);
       }
-      start_ready(gathers, gather_handles, static_cast<NodeId>(n));
+      start_ready(gathers, gather_handles, n);
     }
     for (; next < gathers.size(); ++next)
       gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
@@ -119,22 +119,20 @@ class Bucketer {
   }
 
  private:
-  const Node& node_at(NodeId n) const { return old_.nodes[static_cast<size_t>(n)]; }
+  const Node& node_at(NodeId n) const { return old_.node(n); }
   ValueId at(ValueId old) const {
-    LS_CHECK(map_[static_cast<size_t>(old)] != kNoValue, "bucket: %", old, " is read before it is made");
-    return map_[static_cast<size_t>(old)];
+    LS_CHECK(map_[old] != kNoValue, "bucket: %", old, " is read before it is made");
+    return map_[old];
   }
-  bool in_tail(const Node& node, const std::vector<bool>& tail) const {
-    return !node.outputs.empty() && tail[static_cast<size_t>(node.outputs[0])];
+  bool in_tail(const Node& node, const PerValue<bool>& tail) const {
+    return !node.outputs.empty() && tail[node.outputs[0]];
   }
-  bool copied(const Node& node) const {
-    return !node.outputs.empty() && map_[static_cast<size_t>(node.outputs[0])] != kNoValue;
-  }
+  bool copied(const Node& node) const { return !node.outputs.empty() && map_[node.outputs[0]] != kNoValue; }
   void copy(const Node& node) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(made_, at(v));
     auto made = apply_at(node.op, inputs, node.attrs, node.at, made_);
-    for (size_t i = 0; i < made.size(); ++i) map_[static_cast<size_t>(node.outputs[i])] = made[i].id();
+    for (size_t i = 0; i < made.size(); ++i) map_[node.outputs[i]] = made[i].id();
   }
   const std::vector<NodeId>& readers_of_wait(NodeId start) const {
     static const std::vector<NodeId> none;
@@ -147,16 +145,14 @@ class Bucketer {
   }
   // Per value: how many gathers lie on the longest way to it, itself included, since the last node that is no
   // gather: rows are gathered over one dim after another.
-  std::vector<int> gather_stages() const {
-    std::vector<int> out(old_.values.size(), 0);
+  PerValue<int> gather_stages() const {
+    PerValue<int> out(old_.values.size(), 0);
     for (const Node& node : old_.nodes) {
       if (node.op == ops::all_gather_start) {
-        for (ValueId v : node.inputs)
-          out[static_cast<size_t>(node.outputs[0])] =
-              std::max(out[static_cast<size_t>(node.outputs[0])], out[static_cast<size_t>(v)]);
-        ++out[static_cast<size_t>(node.outputs[0])];
+        for (ValueId v : node.inputs) out[node.outputs[0]] = std::max(out[node.outputs[0]], out[v]);
+        ++out[node.outputs[0]];
       } else if (node.op == ops::wait && waits_for_gather(node)) {
-        for (ValueId v : node.outputs) out[static_cast<size_t>(v)] = out[static_cast<size_t>(node.inputs[0])];
+        for (ValueId v : node.outputs) out[v] = out[node.inputs[0]];
       }
     }
     return out;
@@ -173,7 +169,8 @@ class Bucketer {
       NodeId n = open.back();
       open.pop_back();
       for (ValueId v : node_at(n).inputs)
-        if (NodeId made = old_[v].producer; made >= 0 && !copied(node_at(made)) && before.insert(made).second)
+        if (NodeId made = old_[v].producer;
+            made.valid() && !copied(node_at(made)) && before.insert(made).second)
           open.push_back(made);
     }
     for (NodeId n : before) copy(node_at(n));
@@ -191,7 +188,7 @@ class Bucketer {
   std::set<ValueId> gathers_of_sums() const {
     std::set<ValueId> out;
     for (const Node& node : old_.nodes) {
-      if (node.op != ops::all_gather_start || old_[node.inputs[0]].producer < 0) continue;
+      if (node.op != ops::all_gather_start || !old_[node.inputs[0]].producer.valid()) continue;
       const Node& made = node_at(old_[node.inputs[0]].producer);
       if (made.op == ops::lane_sum || (made.op == ops::wait && out.count(made.inputs[0])))
         out.insert(node.outputs[0]);
@@ -209,7 +206,7 @@ class Bucketer {
     while (!open.empty()) {
       const NodeId made = old_[open.back()].producer;
       open.pop_back();
-      if (made < 0 || copied(node_at(made)) || !needed.insert(made).second) continue;
+      if (!made.valid() || copied(node_at(made)) || !needed.insert(made).second) continue;
       for (ValueId v : node_at(made).inputs) open.push_back(v);
     }
     for (NodeId n : needed) copy(node_at(n));
@@ -218,9 +215,9 @@ class Bucketer {
   template <class Wanted>
   std::vector<Bucket> buckets_of(OpId op, Wanted wanted) const {
     std::vector<std::pair<NodeId, NodeId>> order;  // {ready, start}
-    for (size_t n = 0; n < old_.nodes.size(); ++n)
-      if (node_at(static_cast<NodeId>(n)).op == op && wanted(old_.nodes[n]))
-        order.emplace_back(old_[old_.nodes[n].inputs[0]].producer, static_cast<NodeId>(n));
+    for (NodeId n : old_.node_ids())
+      if (node_at(n).op == op && wanted(node_at(n)))
+        order.emplace_back(old_[old_.node(n).inputs[0]].producer, n);
     std::sort(order.begin(), order.end());
     std::vector<Bucket> out;
     for (auto [ready, start] : order) {
@@ -256,13 +253,13 @@ class Bucketer {
       types.push_back(shape_text(old_[node.outputs[0]].dtype, old_[node.outputs[0]].shape));
     }
     auto made = apply_at(ops::wait, {handle}, {{"types", Attr(join(types, ";"))}}, waits[0]->at, made_);
-    for (size_t i = 0; i < waits.size(); ++i) map_[static_cast<size_t>(waits[i]->outputs[0])] = made[i].id();
+    for (size_t i = 0; i < waits.size(); ++i) map_[waits[i]->outputs[0]] = made[i].id();
   }
 
   const Graph& old_;
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
-  std::vector<ValueId> map_;
+  PerValue<ValueId> map_;
   std::map<NodeId, NodeId> wait_of_;               // start -> its wait
   std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings
 };

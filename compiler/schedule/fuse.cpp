@@ -12,35 +12,31 @@
 
 namespace lockstep {
 
-namespace {
-size_t u(int64_t i) { return static_cast<size_t>(i); }
-}  // namespace
-
 FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
   std::set<NodeId> members(group.nodes.begin(), group.nodes.end()), all;
   std::function<void(ValueId)> reach = [&](ValueId value) {
     NodeId producer = graph_[value].producer;
-    if (producer < 0 || all.count(producer) || roles_[u(producer)] != FuseRole::copied) return;
+    if (!producer.valid() || all.count(producer) || roles_[producer] != FuseRole::copied) return;
     all.insert(producer);
-    for (ValueId input : graph_.nodes[u(producer)].inputs) reach(input);
+    for (ValueId input : graph_.node(producer).inputs) reach(input);
   };
   for (NodeId n : group.nodes)
-    for (ValueId input : graph_.nodes[u(n)].inputs) reach(input);
+    for (ValueId input : graph_.node(n).inputs) reach(input);
   all.insert(members.begin(), members.end());
   Body body;
   body.graph = std::make_shared<Graph>();
   body.graph->mesh = Mesh{{}, {}};
   std::map<ValueId, ValueId> made;
   for (NodeId n : all)
-    for (ValueId input : graph_.nodes[u(n)].inputs) {
+    for (ValueId input : graph_.node(n).inputs) {
       NodeId producer = graph_[input].producer;
-      if ((producer >= 0 && all.count(producer)) || made.count(input)) continue;
+      if ((producer.valid() && all.count(producer)) || made.count(input)) continue;
       made[input] = body.graph->add_input(InputKind::value, str("x", body.inputs.size()), graph_[input].dtype,
                                           graph_[input].shape);
       body.inputs.push_back(input);
     }
   for (NodeId n : all) {
-    const Node& node = graph_.nodes[u(n)];
+    const Node& node = graph_.node(n);
     std::vector<ValueId> inputs;
     for (ValueId input : node.inputs) inputs.push_back(made.at(input));
     std::vector<std::pair<DType, Shape>> types;
@@ -48,9 +44,9 @@ FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
     auto outputs = body.graph->append(node.op, inputs, node.attrs, types, node.at);
     for (size_t i = 0; i < outputs.size(); ++i) made[node.outputs[i]] = outputs[i];
   }
-  const Unit& unit = units_[u(unit_of_[u(group.nodes[0])])];
+  const Unit& unit = units_[unit_of_[group.nodes[0]]];
   for (NodeId n : group.nodes)
-    for (ValueId output : graph_.nodes[u(n)].outputs)
+    for (ValueId output : graph_.node(n).outputs)
       if (leaves(output, unit)) {
         body.graph->add_output(OutputKind::value, str("y", body.outputs.size()), made.at(output));
         body.outputs.push_back(output);
@@ -64,7 +60,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
 
   struct Step {
     FuseGroups::Body body;  // empty graph: a kept node
-    NodeId node = -1;       // the kept node, or the last member
+    NodeId node;            // the kept node, or the last member
     std::vector<ValueId> reads, makes;
   };
   std::vector<Step> steps;
@@ -76,24 +72,25 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     members += group.nodes.size();
     if (logs::enabled("fusion") && options.enabled) {
       std::string names;
-      for (NodeId n : group.nodes) names += str(" ", graph.nodes[u(n)].op);
+      for (NodeId n : group.nodes) names += str(" ", graph.node(n).op);
       logs::topic("fusion", str("group of ", group.nodes.size(), ":", names));
     }
     steps.push_back(std::move(step));
   }
   const size_t kernels = steps.size();
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (groups.needed(static_cast<NodeId>(n)) && groups.role(static_cast<NodeId>(n)) == FuseRole::kept)
-      steps.push_back({{}, static_cast<NodeId>(n), graph.nodes[n].inputs, graph.nodes[n].outputs});
+  for (NodeId n : graph.node_ids())
+    if (groups.needed(n) && groups.role(n) == FuseRole::kept)
+      steps.push_back({{}, n, graph.node(n).inputs, graph.node(n).outputs});
 
   // Kahn's algorithm; among the steps that are ready, the one whose last node comes first in the graph.
-  std::vector<int> maker(graph.values.size(), -1), waiting(steps.size(), 0);
+  PerValue<int> maker(graph.values.size(), -1);
+  std::vector<int> waiting(steps.size(), 0);
   for (size_t k = 0; k < steps.size(); ++k)
-    for (ValueId value : steps[k].makes) maker[u(value)] = static_cast<int>(k);
+    for (ValueId value : steps[k].makes) maker[value] = static_cast<int>(k);
   std::vector<std::vector<size_t>> next(steps.size());
   for (size_t k = 0; k < steps.size(); ++k)
     for (ValueId value : steps[k].reads)
-      if (maker[u(value)] >= 0) next[u(maker[u(value)])].push_back(k), ++waiting[k];
+      if (maker[value] >= 0) next[maker[value]].push_back(k), ++waiting[k];
   using Ready = std::pair<NodeId, size_t>;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
   for (size_t k = 0; k < steps.size(); ++k)
@@ -105,7 +102,7 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     ready.pop();
     ++done;
     const Step& step = steps[k];
-    const Node& node = graph.nodes[u(step.node)];
+    const Node& node = graph.node(step.node);
     if (!step.body.graph) {
       rewriter.copy(node);
     } else {

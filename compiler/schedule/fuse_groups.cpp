@@ -23,7 +23,6 @@ constexpr double kLeastShared = 1024;  // bytes that siblings must share
 constexpr double kLaunch = 1000;     // work that a kernel's launch is worth
 constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vector instruction
 
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 bool is_reshape(const Node& node) {
   return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") &&
          !node.attrs.has("dims");
@@ -56,19 +55,19 @@ double FuseGroups::bytes(ValueId value) const {
 }
 
 void FuseGroups::find_sources(NodeId n) {
-  const Node& node = graph_.nodes[u(n)];
+  const Node& node = graph_.node(n);
   for (ValueId output : node.outputs) {
-    if (roles_[u(n)] != FuseRole::copied) {
-      sources_[u(output)] = {output};
+    if (roles_[n] != FuseRole::copied) {
+      sources_[output] = {output};
       continue;
     }
     std::set<ValueId> all;
     for (ValueId input : node.inputs) {
-      all.insert(sources_[u(input)].begin(), sources_[u(input)].end());
-      depth_[u(output)] = std::max(depth_[u(output)], depth_[u(input)]);
+      all.insert(sources_[input].begin(), sources_[input].end());
+      depth_[output] = std::max(depth_[output], depth_[input]);
     }
-    if (op_row(node.op).kind == OpKind::pointwise) ++depth_[u(output)];
-    sources_[u(output)] = {all.begin(), all.end()};
+    if (op_row(node.op).kind == OpKind::pointwise) ++depth_[output];
+    sources_[output] = {all.begin(), all.end()};
   }
 }
 
@@ -78,8 +77,8 @@ bool FuseGroups::cheap(const Node& node, ValueId value) const {
   std::set<ValueId> all;
   int depth = 0;
   for (ValueId input : node.inputs) {
-    all.insert(sources_[u(input)].begin(), sources_[u(input)].end());
-    depth = std::max(depth, depth_[u(input)]);
+    all.insert(sources_[input].begin(), sources_[input].end());
+    depth = std::max(depth, depth_[input]);
   }
   double read = 0;
   bool halves = false;
@@ -99,52 +98,51 @@ void FuseGroups::find_roles() {
   buffered_.assign(graph_.values.size(), false);
   sources_.resize(graph_.values.size());
   depth_.assign(graph_.values.size(), 0);
-  for (const auto& output : graph_.outputs) buffered_[u(output.value)] = true;
-  for (size_t n = graph_.nodes.size(); n-- > 0;) {
-    const Node& node = graph_.nodes[n];
+  for (const auto& output : graph_.outputs) buffered_[output.value] = true;
+  for (NodeId n : graph_.node_ids().backward()) {
+    const Node& node = graph_.node(n);
     if (!needed_[n]) continue;
     bool passes = is_primitive(node) && is_reshape(node) &&
-                  (buffered_[u(node.outputs[0])] || !options_.enabled);  // a buffer under another shape
+                  (buffered_[node.outputs[0]] || !options_.enabled);  // a buffer under another shape
     if (!is_primitive(node) || passes)
-      for (ValueId input : node.inputs) buffered_[u(input)] = true;
+      for (ValueId input : node.inputs) buffered_[input] = true;
   }
-  for (const auto& input : graph_.inputs) sources_[u(input.value)] = {input.value};
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
-    const Node& node = graph_.nodes[n];
+  for (const auto& input : graph_.inputs) sources_[input.value] = {input.value};
+  for (NodeId n : graph_.node_ids()) {
+    const Node& node = graph_.node(n);
     if (needed_[n] && is_primitive(node)) {
       const ValueId value = node.outputs[0];
       const OpKind kind = op_row(node.op).kind;
-      if (is_reshape(node) && (buffered_[u(value)] || !options_.enabled))
+      if (is_reshape(node) && (buffered_[value] || !options_.enabled))
         roles_[n] = FuseRole::kept;
-      else if (!options_.enabled || buffered_[u(value)])
+      else if (!options_.enabled || buffered_[value])
         roles_[n] = FuseRole::member;
       else
         roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied
                                                                                            : FuseRole::member;
     }
-    find_sources(static_cast<NodeId>(n));
+    find_sources(n);
   }
 }
 
 std::set<ValueId> FuseGroups::reads_of(const std::vector<NodeId>& nodes) const {
   std::set<ValueId> reads;
   for (NodeId n : nodes)
-    for (ValueId input : graph_.nodes[u(n)].inputs)
-      reads.insert(sources_[u(input)].begin(), sources_[u(input)].end());
+    for (ValueId input : graph_.node(n).inputs) reads.insert(sources_[input].begin(), sources_[input].end());
   for (NodeId n : nodes)
-    for (ValueId output : graph_.nodes[u(n)].outputs) reads.erase(output);
+    for (ValueId output : graph_.node(n).outputs) reads.erase(output);
   return reads;
 }
 
 void FuseGroups::make_units() {
   unit_of_.assign(graph_.nodes.size(), -1);
   readers_.resize(graph_.values.size());
-  for (size_t n = 0; n < graph_.nodes.size(); ++n) {
+  for (NodeId n : graph_.node_ids()) {
     if (!needed_[n] || roles_[n] == FuseRole::copied) continue;
     unit_of_[n] = static_cast<int>(units_.size());
-    Unit unit{{static_cast<NodeId>(n)}, roles_[n] == FuseRole::member, {}, next_version_++, -1, 0, 0};
+    Unit unit{{n}, roles_[n] == FuseRole::member, {}, next_version_++, -1, 0, 0};
     unit.reads = reads_of(unit.nodes);
-    for (ValueId value : unit.reads) readers_[u(value)].insert(unit_of_[n]);
+    for (ValueId value : unit.reads) readers_[value].insert(unit_of_[n]);
     units_.push_back(std::move(unit));
   }
   order_units();
@@ -158,8 +156,8 @@ void FuseGroups::order_units() {
   for (size_t k = 0; k < units_.size(); ++k)
     for (ValueId value : units_[k].reads) {
       NodeId producer = graph_[value].producer;
-      if (producer >= 0 && unit_of_[u(producer)] != static_cast<int>(k) &&
-          next[u(unit_of_[u(producer)])].insert(static_cast<int>(k)).second)
+      if (producer.valid() && unit_of_[producer] != static_cast<int>(k) &&
+          next[unit_of_[producer]].insert(static_cast<int>(k)).second)
         ++waiting[k];
     }
   std::vector<int> ready;
@@ -169,47 +167,46 @@ void FuseGroups::order_units() {
   while (!ready.empty()) {
     int k = ready.back();
     ready.pop_back();
-    position_[u(k)] = static_cast<int>(order_.size());
+    position_[k] = static_cast<int>(order_.size());
     order_.push_back(k);
-    for (int other : next[u(k)])
-      if (--waiting[u(other)] == 0) ready.push_back(other);
+    for (int other : next[k])
+      if (--waiting[other] == 0) ready.push_back(other);
   }
 }
 
 // After b became part of a, which nothing stands between: of the units between their old places, those that a
 // now reads come first, then a, then the others. The rest of the order stays.
 void FuseGroups::order_joined(int a, int b) {
-  const int first = std::min(position_[u(a)], position_[u(b)]),
-            last = std::max(position_[u(a)], position_[u(b)]);
+  const int first = std::min(position_[a], position_[b]), last = std::max(position_[a], position_[b]);
   std::set<int> before;
   std::vector<int> open{a};
   while (!open.empty()) {
     const int k = open.back();
     open.pop_back();
-    for (ValueId value : units_[u(k)].reads) {
+    for (ValueId value : units_[k].reads) {
       const NodeId producer = graph_[value].producer;
-      const int maker = producer < 0 ? -1 : unit_of_[u(producer)];
-      if (maker >= 0 && maker != a && position_[u(maker)] > first && before.insert(maker).second)
+      const int maker = !producer.valid() ? -1 : unit_of_[producer];
+      if (maker >= 0 && maker != a && position_[maker] > first && before.insert(maker).second)
         open.push_back(maker);
     }
   }
   std::vector<int> front, back;
   for (int place = first; place <= last; ++place)
-    if (int k = order_[u(place)]; k >= 0 && k != a && k != b) (before.count(k) ? front : back).push_back(k);
+    if (int k = order_[place]; k >= 0 && k != a && k != b) (before.count(k) ? front : back).push_back(k);
   front.push_back(a);
   front.insert(front.end(), back.begin(), back.end());
   for (int place = first; place <= last; ++place) {
-    const auto at = u(place - first);
-    order_[u(place)] = at < front.size() ? front[at] : -1;
-    if (at < front.size()) position_[u(front[at])] = place;
+    const auto at = static_cast<size_t>(place - first);
+    order_[place] = at < front.size() ? front[at] : -1;
+    if (at < front.size()) position_[front[at]] = place;
   }
-  position_[u(b)] = -1;
+  position_[b] = -1;
 }
 
 bool FuseGroups::leaves(ValueId value, const Unit& a, const Unit* b) const {
-  if (buffered_[u(value)]) return true;
-  for (int reader : readers_[u(value)])
-    if (&units_[u(reader)] != &a && &units_[u(reader)] != b) return true;
+  if (buffered_[value]) return true;
+  for (int reader : readers_[value])
+    if (&units_[reader] != &a && &units_[reader] != b) return true;
   return false;
 }
 
@@ -217,7 +214,7 @@ double FuseGroups::bytes_moved(const Unit& unit) const {
   double out = 0;
   for (ValueId value : unit.reads) out += bytes(value);
   for (NodeId n : unit.nodes)
-    for (ValueId value : graph_.nodes[u(n)].outputs)
+    for (ValueId value : graph_.node(n).outputs)
       if (leaves(value, unit)) out += bytes(value);
   return out;
 }
@@ -228,7 +225,7 @@ double FuseGroups::bytes_saved(const Unit& a, const Unit& b) const {
     if (b.reads.count(value)) out += bytes(value);
   for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
     for (NodeId n : from->nodes)
-      for (ValueId value : graph_.nodes[u(n)].outputs)
+      for (ValueId value : graph_.node(n).outputs)
         if (to->reads.count(value)) out += bytes(value) * (leaves(value, a, &b) ? 1 : 2);
   return out;
 }
@@ -236,32 +233,32 @@ double FuseGroups::bytes_saved(const Unit& a, const Unit& b) const {
 std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
   std::set<std::pair<int, int>> pairs;
   auto consider = [&](int a, int b) {
-    if (a != b && units_[u(a)].group && units_[u(b)].group) pairs.insert({std::min(a, b), std::max(a, b)});
+    if (a != b && units_[a].group && units_[b].group) pairs.insert({std::min(a, b), std::max(a, b)});
   };
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
+  for (ValueId v : graph_.value_ids()) {
     const auto& readers = readers_[v];
-    NodeId producer = graph_.values[v].producer;
-    if (producer >= 0 && unit_of_[u(producer)] >= 0)
-      for (int reader : readers) consider(unit_of_[u(producer)], reader);
-    if (bytes(static_cast<ValueId>(v)) < kLeastShared) continue;
+    NodeId producer = graph_[v].producer;
+    if (producer.valid() && unit_of_[producer] >= 0)
+      for (int reader : readers) consider(unit_of_[producer], reader);
+    if (bytes(v) < kLeastShared) continue;
     int looked = 0;
     for (auto i = readers.begin(); i != readers.end(); ++i)
       for (auto j = std::next(i); j != readers.end() && looked < 512; ++j) {
-        NodeId gap = units_[u(*j)].nodes.front() > units_[u(*i)].nodes.front()
-                         ? units_[u(*j)].nodes.front() - units_[u(*i)].nodes.back()
-                         : units_[u(*i)].nodes.front() - units_[u(*j)].nodes.back();
+        const int gap = units_[*j].nodes.front() > units_[*i].nodes.front()
+                            ? units_[*j].nodes.front() - units_[*i].nodes.back()
+                            : units_[*i].nodes.front() - units_[*j].nodes.back();
         if (gap <= options_.reach) consider(*i, *j), ++looked;
       }
   }
   std::vector<Pair> out;
   for (auto [a, b] : pairs) {
-    const Unit &first = units_[u(a)], &second = units_[u(b)];
+    const Unit &first = units_[a], &second = units_[b];
     if (refused_.count({first.version, second.version})) continue;
     double saved = bytes_saved(first, second);
     bool vertical = false;
     for (auto [from, to] : {std::pair(&first, &second), std::pair(&second, &first)})
       for (NodeId n : from->nodes)
-        for (ValueId value : graph_.nodes[u(n)].outputs) vertical = vertical || to->reads.count(value) != 0;
+        for (ValueId value : graph_.node(n).outputs) vertical = vertical || to->reads.count(value) != 0;
     if (!vertical && (saved < kLeastShared || saved * 4 < std::min(bytes_moved(first), bytes_moved(second))))
       continue;
     out.push_back({a, b, saved});
@@ -273,18 +270,18 @@ std::vector<FuseGroups::Pair> FuseGroups::candidates() const {
 // Whether a unit outside is reached from a or b and reaches a or b: only units between them in the order can
 // be.
 bool FuseGroups::makes_cycle(int a, int b) const {
-  const int last = std::max(position_[u(a)], position_[u(b)]);
+  const int last = std::max(position_[a], position_[b]);
   std::vector<int> open;
   std::set<int> seen;
   auto follow = [&](int from, bool first) {
-    for (NodeId n : units_[u(from)].nodes)
-      for (ValueId value : graph_.nodes[u(n)].outputs)
-        for (int reader : readers_[u(value)]) {
+    for (NodeId n : units_[from].nodes)
+      for (ValueId value : graph_.node(n).outputs)
+        for (int reader : readers_[value]) {
           if (reader == a || reader == b) {
             if (!first) return true;
             continue;
           }
-          if (position_[u(reader)] < last && seen.insert(reader).second) open.push_back(reader);
+          if (position_[reader] < last && seen.insert(reader).second) open.push_back(reader);
         }
     return false;
   };
@@ -301,22 +298,22 @@ bool FuseGroups::makes_cycle(int a, int b) const {
 void FuseGroups::measure(Unit& unit) const {
   if (unit.work >= 0) return;
   KernelCost cost = kernel_cost(*body_of({unit.nodes}).graph);
-  LS_CHECK(cost.fits, "a primitive of its own does not fit a kernel: ", graph_.nodes[u(unit.nodes[0])].op);
+  LS_CHECK(cost.fits, "a primitive of its own does not fit a kernel: ", graph_.node(unit.nodes[0]).op);
   unit.work = cost.work;
   unit.dear = cost.dear;
   unit.gathers = cost.gathers;
 }
 
 bool FuseGroups::try_join(const Pair& pair) {
-  Unit &a = units_[u(pair.a)], &b = units_[u(pair.b)];
+  Unit &a = units_[pair.a], &b = units_[pair.b];
   if (a.nodes.empty() || b.nodes.empty() || refused_.count({a.version, b.version})) return false;
   const auto key = std::pair(a.version, b.version);
   auto refuse = [&](const std::string& why) {
     refused_.insert(key);
     if (logs::enabled("fusion"))
       logs::topic("fusion",
-                  str("apart: ", graph_.nodes[u(a.nodes.back())].op, " (node ", a.nodes.back(), ") and ",
-                      graph_.nodes[u(b.nodes.back())].op, " (node ", b.nodes.back(), "): ", why));
+                  str("apart: ", graph_.node(a.nodes.back()).op, " (node ", a.nodes.back(), ") and ",
+                      graph_.node(b.nodes.back()).op, " (node ", b.nodes.back(), "): ", why));
     return false;
   };
   if (a.nodes.size() + b.nodes.size() > static_cast<size_t>(options_.max_nodes))
@@ -328,11 +325,11 @@ bool FuseGroups::try_join(const Pair& pair) {
   std::merge(a.nodes.begin(), a.nodes.end(), b.nodes.begin(), b.nodes.end(),
              std::back_inserter(joined.nodes));
   // body_of asks which values leave the group: let it see both units as one.
-  for (NodeId n : b.nodes) unit_of_[u(n)] = pair.a;
+  for (NodeId n : b.nodes) unit_of_[n] = pair.a;
   const double saved = bytes_saved(a, b);
   std::vector<NodeId> old = a.nodes;
   auto rename = [&](int from, int to) {
-    for (ValueId value : b.reads) readers_[u(value)].erase(from), readers_[u(value)].insert(to);
+    for (ValueId value : b.reads) readers_[value].erase(from), readers_[value].insert(to);
   };
   std::set<ValueId> shared;
   for (ValueId value : b.reads)
@@ -353,15 +350,15 @@ bool FuseGroups::try_join(const Pair& pair) {
     why = "more work than moving the bytes";
   if (!why.empty()) {
     rename(pair.a, pair.b);
-    for (ValueId value : shared) readers_[u(value)].insert(pair.a);
-    for (NodeId n : b.nodes) unit_of_[u(n)] = pair.b;
+    for (ValueId value : shared) readers_[value].insert(pair.a);
+    for (NodeId n : b.nodes) unit_of_[n] = pair.b;
     return refuse(why);
   }
-  for (ValueId value : b.reads) readers_[u(value)].erase(pair.a);
-  for (ValueId value : a.reads) readers_[u(value)].erase(pair.a);
+  for (ValueId value : b.reads) readers_[value].erase(pair.a);
+  for (ValueId value : a.reads) readers_[value].erase(pair.a);
   a.nodes = std::move(joined.nodes);
   a.reads = reads_of(a.nodes);
-  for (ValueId value : a.reads) readers_[u(value)].insert(pair.a);
+  for (ValueId value : a.reads) readers_[value].insert(pair.a);
   a.version = next_version_++;
   a.work = cost.work;
   a.dear = cost.dear;

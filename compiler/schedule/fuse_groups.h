@@ -25,8 +25,8 @@ class FuseGroups {
  public:
   FuseGroups(const Graph& graph, const FuseOptions& options);
 
-  FuseRole role(NodeId node) const { return roles_[static_cast<size_t>(node)]; }
-  bool needed(NodeId node) const { return needed_[static_cast<size_t>(node)]; }
+  FuseRole role(NodeId node) const { return roles_[node]; }
+  bool needed(NodeId node) const { return needed_[node]; }
   // Greedy: the pair that saves most bytes first, in rounds, until nothing can be joined.
   void join();
   // Groups in the end; each fits one kernel.
@@ -38,7 +38,7 @@ class FuseGroups {
   };
   Body body_of(const FuseGroup& group) const;
   // Values with a buffer that `value` is computed from: itself, unless its producer is copied into readers.
-  const std::vector<ValueId>& sources(ValueId value) const { return sources_[static_cast<size_t>(value)]; }
+  const std::vector<ValueId>& sources(ValueId value) const { return sources_[value]; }
 
  private:
   struct Unit {  // a group, or one kept node
@@ -71,14 +71,14 @@ class FuseGroups {
 
   const Graph& graph_;
   FuseOptions options_;
-  std::vector<FuseRole> roles_;
-  std::vector<bool> needed_,
-      buffered_;  // per node; per value: must have a buffer (an output, or read by a kept node)
-  std::vector<std::vector<ValueId>> sources_;  // per value
-  std::vector<int> depth_;                     // per value: cheap producers on top of each other
+  PerNode<FuseRole> roles_;
+  PerNode<bool> needed_;
+  PerValue<bool> buffered_;  // must have a buffer: an output, or read by a kept node
+  PerValue<std::vector<ValueId>> sources_;
+  PerValue<int> depth_;  // cheap producers on top of each other
   std::vector<Unit> units_;
-  std::vector<int> unit_of_;               // per node, -1: copied
-  std::vector<std::set<int>> readers_;     // per value: units that read it as a source
+  PerNode<int> unit_of_;                   // -1: copied
+  PerValue<std::set<int>> readers_;        // units that read it as a source
   std::vector<int> position_;              // per unit: its place in a topological order
   std::vector<int> order_;                 // per place: the unit, -1: none any more
   std::set<std::pair<int, int>> refused_;  // versions of pairs that did not fit

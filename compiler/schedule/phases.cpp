@@ -14,44 +14,44 @@ namespace lockstep {
 namespace {
 // The input that a value is, or is gathered from as it is; kNoValue for another value.
 ValueId gathered_input(const Graph& whole, ValueId v) {
-  while (whole[v].producer >= 0) {
-    const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
+  while (whole[v].producer.valid()) {
+    const Node& node = whole.producer(v);
     if (node.op != ops::wait) return kNoValue;
-    const Node& start = whole.nodes[static_cast<size_t>(whole[node.inputs[0]].producer)];
+    const Node& start = whole.producer(node.inputs[0]);
     if (start.op != ops::all_gather_start) return kNoValue;
-    v = start.inputs[static_cast<size_t>(whole[v].index)];
+    v = start.inputs[whole[v].index];
   }
   return v;
 }
 
 // The nodes needed for `outputs`, stopping at values in `given` and at graph inputs.
 Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std::set<ValueId>& given) {
-  std::vector<bool> needed(whole.values.size());
+  PerValue<bool> needed(whole.values.size());
   std::set<NodeId> nodes;
   std::vector<ValueId> open = outputs;
   while (!open.empty()) {
     ValueId v = open.back();
     open.pop_back();
-    if (needed[static_cast<size_t>(v)]) continue;
-    needed[static_cast<size_t>(v)] = true;
-    if (given.count(v) || whole[v].producer < 0) continue;
+    if (needed[v]) continue;
+    needed[v] = true;
+    if (given.count(v) || !whole[v].producer.valid()) continue;
     nodes.insert(whole[v].producer);
-    for (ValueId input : whole.nodes[static_cast<size_t>(whole[v].producer)].inputs) open.push_back(input);
+    for (ValueId input : whole.producer(v).inputs) open.push_back(input);
   }
   Phase phase;
-  std::vector<ValueId> map(whole.values.size(), kNoValue);
+  PerValue<ValueId> map(whole.values.size(), kNoValue);
   auto add_input = [&](InputKind kind, const std::string& label, ValueId v) {
-    map[static_cast<size_t>(v)] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
+    map[v] = phase.graph.add_input(kind, label, whole[v].dtype, whole[v].shape);
     phase.inputs.push_back(v);
   };
   // A weight is the same input of the phase whether it lies whole or was gathered: the phase is the same on
   // every mesh.
   std::map<ValueId, ValueId> gathered;
   for (ValueId v : given)
-    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0)
+    if (needed[v] && whole[v].producer.valid())
       if (ValueId input = gathered_input(whole, v); input != kNoValue) gathered[input] = v;
   for (const auto& input : whole.inputs) {
-    if (needed[static_cast<size_t>(input.value)]) add_input(input.kind, input.name, input.value);
+    if (needed[input.value]) add_input(input.kind, input.name, input.value);
     if (auto found = gathered.find(input.value); found != gathered.end())
       add_input(input.kind, input.name, found->second);
   }
@@ -59,21 +59,20 @@ Phase extract(const Graph& whole, const std::vector<ValueId>& outputs, const std
   // elsewhere.
   int place = 0;
   for (ValueId v : given)
-    if (needed[static_cast<size_t>(v)] && whole[v].producer >= 0 && map[static_cast<size_t>(v)] == kNoValue)
+    if (needed[v] && whole[v].producer.valid() && map[v] == kNoValue)
       add_input(InputKind::value, str("given", place++), v);
   for (NodeId n : nodes) {
-    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    const Node& node = whole.node(n);
     std::vector<ValueId> inputs;
-    for (ValueId v : node.inputs) inputs.push_back(map[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) inputs.push_back(map[v]);
     std::vector<std::pair<DType, Shape>> types;
     for (ValueId v : node.outputs) types.emplace_back(whole[v].dtype, whole[v].shape);
     auto made = phase.graph.append(node.op, inputs, node.attrs, types, node.at);
     for (size_t i = 0; i < made.size(); ++i)
-      if (map[static_cast<size_t>(node.outputs[i])] == kNoValue)
-        map[static_cast<size_t>(node.outputs[i])] = made[i];
+      if (map[node.outputs[i]] == kNoValue) map[node.outputs[i]] = made[i];
   }
   for (ValueId v : outputs) {
-    phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), map[static_cast<size_t>(v)]);
+    phase.graph.add_output(OutputKind::value, str("out", phase.outputs.size()), map[v]);
     phase.outputs.push_back(v);
   }
   phase.graph.mesh = Mesh{};
@@ -104,17 +103,17 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
   for (const Phase& fragment : phases.fragments)
     elsewhere.insert(fragment.inputs.begin(), fragment.inputs.end());
   for (const auto& step : phases.tail)
-    if (step.node >= 0)
-      for (ValueId v : whole.nodes[static_cast<size_t>(step.node)].inputs) elsewhere.insert(v);
+    if (step.node.valid())
+      for (ValueId v : whole.node(step.node).inputs) elsewhere.insert(v);
   for (const auto& output : whole.outputs) elsewhere.insert(output.value);
   std::map<ValueId, int> inputs;
   for (size_t i = 0; i < phases.body.inputs.size(); ++i) inputs[phases.body.inputs[i]] = static_cast<int>(i);
   std::set<NodeId> taken;
   for (NodeId n : phases.head) {
-    const Node& wait = whole.nodes[static_cast<size_t>(n)];
+    const Node& wait = whole.node(n);
     if (wait.op != ops::wait) continue;
     const NodeId start = whole[wait.inputs[0]].producer;
-    if (whole.nodes[static_cast<size_t>(start)].attrs.word("mesh_dim") != mesh_dim) continue;
+    if (whole.node(start).attrs.word("mesh_dim") != mesh_dim) continue;
     if (std::any_of(wait.outputs.begin(), wait.outputs.end(),
                     [&](ValueId v) { return elsewhere.count(v) || !inputs.count(v); }))
       continue;
@@ -146,15 +145,15 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   Phases out;
   out.whole = whole;
   std::vector<ValueId> counts, gradients, counted, exchanged;
-  for (size_t n = 0; n < whole.nodes.size(); ++n) {
-    const Node& node = whole.nodes[n];
+  for (NodeId n : whole.node_ids()) {
+    const Node& node = whole.node(n);
     if (node.op == ops::lane_count) {
       counts.push_back(node.inputs[0]);
-      out.counts.push_back(static_cast<NodeId>(n));
+      out.counts.push_back(n);
       counted.push_back(node.outputs[0]);
     }
     if (node.op == ops::lane_exchange_start) {
-      out.exchanges.push_back(static_cast<NodeId>(n));
+      out.exchanges.push_back(n);
       out.buckets.emplace_back();
       for (ValueId v : node.inputs) {
         auto found = std::find(gradients.begin(), gradients.end(), v);
@@ -166,30 +165,27 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   }
   out.count = extract(whole, counts, {});
   for (size_t i = 0; i < counts.size(); ++i)
-    refuse_state_in_count(whole, counts[i], whole.nodes[static_cast<size_t>(out.counts[i])]);
+    refuse_state_in_count(whole, counts[i], whole.node(out.counts[i]));
 
   // Whole values that depend on a count and that the body reads.
   auto after_count = depends_on(whole, counted), after_exchange = depends_on(whole, exchanged);
   std::set<ValueId> reduced;
   for (const Node& node : whole.nodes)
     for (ValueId v : node.outputs)
-      if (node.op == ops::wait && after_count[static_cast<size_t>(v)] &&
-          !after_exchange[static_cast<size_t>(v)])
-        reduced.insert(v);
+      if (node.op == ops::wait && after_count[v] && !after_exchange[v]) reduced.insert(v);
   // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
   std::set<NodeId> head;
   std::set<ValueId> gathered;
-  for (size_t n = 0; n < whole.nodes.size(); ++n) {
-    const Node& node = whole.nodes[n];
-    if (node.op == ops::all_gather_start && !after_exchange[static_cast<size_t>(node.outputs[0])]) {
-      head.insert(static_cast<NodeId>(n));
+  for (NodeId n : whole.node_ids()) {
+    const Node& node = whole.node(n);
+    if (node.op == ops::all_gather_start && !after_exchange[node.outputs[0]]) {
+      head.insert(n);
       for (ValueId v : node.inputs) {
         NodeId made = whole[v].producer;
-        if (made < 0) continue;
-        const Node& rounded = whole.nodes[static_cast<size_t>(made)];
-        if (rounded.op == ops::wait && head.count(static_cast<NodeId>(made)))
-          continue;  // gathered over another dim before
-        if (rounded.op != ops::convert || whole[rounded.inputs[0]].producer >= 0)
+        if (!made.valid()) continue;
+        const Node& rounded = whole.node(made);
+        if (rounded.op == ops::wait && head.count(made)) continue;  // gathered over another dim before
+        if (rounded.op != ops::convert || whole[rounded.inputs[0]].producer.valid())
           throw UserError(
               str("[", rounded.op, "] ", rounded.at.text(),
                   ": reads rows of the state before the loss; only a convert of a parameter may"));
@@ -197,7 +193,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
       }
     }
     if (node.op == ops::wait && head.count(whole[node.inputs[0]].producer)) {
-      head.insert(static_cast<NodeId>(n));
+      head.insert(n);
       gathered.insert(node.outputs.begin(), node.outputs.end());
     }
   }
@@ -214,8 +210,7 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     for (ValueId v : node.inputs) {
       bool reader_in_body =
           !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::lane_count;
-      bool made_once = whole[v].producer >= 0 && !is_lane_value(v) && after_count[static_cast<size_t>(v)] &&
-                       !after_exchange[static_cast<size_t>(v)];
+      bool made_once = whole[v].producer.valid() && !is_lane_value(v) && after_count[v] && !after_exchange[v];
       if (reader_in_body && made_once) seeds.insert(v);
     }
 
@@ -225,14 +220,13 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   for (const auto& input : whole.inputs)
     if (input.kind == InputKind::state) state.push_back(input.value);
   auto after_state = depends_on(whole, state);
-  std::vector<bool> visited(whole.values.size());
+  PerValue<bool> visited(whole.values.size());
   auto of_state = [&](auto&& self, ValueId v) -> void {
-    auto at = static_cast<size_t>(v);
-    if (visited[at] || whole[v].producer < 0 || is_lane_value(v) || !after_state[at] || after_count[at] ||
-        after_exchange[at])
+    if (visited[v] || !whole[v].producer.valid() || is_lane_value(v) || !after_state[v] || after_count[v] ||
+        after_exchange[v])
       return;
-    visited[at] = true;
-    const Node& node = whole.nodes[static_cast<size_t>(whole[v].producer)];
+    visited[v] = true;
+    const Node& node = whole.producer(v);
     if (is_lane_node(node)) return;
     if (!trivial(whole, node)) {
       seeds.insert(v);
@@ -262,13 +256,13 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
     std::vector<ValueId> outputs;
     std::set<ValueId> inside;
     for (NodeId n : plain)
-      for (ValueId v : whole.nodes[static_cast<size_t>(n)].outputs) outputs.push_back(v), inside.insert(v);
+      for (ValueId v : whole.node(n).outputs) outputs.push_back(v), inside.insert(v);
     std::set<ValueId> given;
     for (NodeId n : plain)
-      for (ValueId v : whole.nodes[static_cast<size_t>(n)].inputs)
-        if (!inside.count(v) && whole[v].producer >= 0) given.insert(v);
+      for (ValueId v : whole.node(n).inputs)
+        if (!inside.count(v) && whole[v].producer.valid()) given.insert(v);
     out.fragments.push_back(extract(whole, outputs, given));
-    out.tail.push_back({-1, static_cast<int>(out.fragments.size()) - 1});
+    out.tail.push_back({kNoNode, static_cast<int>(out.fragments.size()) - 1});
     plain.clear();
   };
   auto of_body = [&](const Node& node) {
@@ -277,34 +271,32 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   };
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
   // of its own (iota, full).
-  std::vector<bool> wanted(whole.values.size());
-  for (const auto& output : whole.outputs) wanted[static_cast<size_t>(output.value)] = true;
-  for (size_t n = whole.nodes.size(); n-- > 0;) {
-    const Node& node = whole.nodes[n];
+  PerValue<bool> wanted(whole.values.size());
+  for (const auto& output : whole.outputs) wanted[output.value] = true;
+  for (NodeId n : whole.node_ids().backward()) {
+    const Node& node = whole.node(n);
     bool any = is_lane_node(node);
-    for (ValueId v : node.outputs) any = any || wanted[static_cast<size_t>(v)];
+    for (ValueId v : node.outputs) any = any || wanted[v];
     if (any && !of_body(node))
-      for (ValueId v : node.inputs) wanted[static_cast<size_t>(v)] = true;
+      for (ValueId v : node.inputs) wanted[v] = true;
   }
-  for (size_t n = 0; n < whole.nodes.size(); ++n) {
-    const Node& node = whole.nodes[n];
-    if (of_body(node) || head.count(static_cast<NodeId>(n))) continue;
-    bool before = !node.outputs.empty() && after_count[static_cast<size_t>(node.outputs[0])] &&
-                  !after_exchange[static_cast<size_t>(node.outputs[0])];
+  for (NodeId n : whole.node_ids()) {
+    const Node& node = whole.node(n);
+    if (of_body(node) || head.count(n)) continue;
+    bool before = !node.outputs.empty() && after_count[node.outputs[0]] && !after_exchange[node.outputs[0]];
     bool count_chain =
         node.op == ops::lane_count || (before && (node.op == ops::all_reduce_start || node.op == ops::wait));
     if (count_chain) continue;  // run before the body
     if (is_lane_node(node)) {
       flush();
-      out.tail.push_back({static_cast<NodeId>(n), -1});
-    } else if (std::any_of(node.outputs.begin(), node.outputs.end(),
-                           [&](ValueId v) { return wanted[static_cast<size_t>(v)]; })) {
+      out.tail.push_back({n, -1});
+    } else if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[v]; })) {
       for (ValueId v : node.inputs)
         if (replaced.count(v))
           throw UserError(str("[", node.op, "] ", node.at.text(), ": reads ", replaced[v],
                               " beside its update, which is in place; compute it from the loss's own values, "
                               "or read the state after the step"));
-      plain.push_back(static_cast<NodeId>(n));
+      plain.push_back(n);
     }
   }
   flush();

@@ -18,7 +18,7 @@ struct Phase {
 // One step of the tail, which is run node by node: a node of the whole program, or a fragment of plain ops on
 // whole values.
 struct TailStep {
-  NodeId node = -1;  // of the whole program; -1: run `fragment`
+  NodeId node;  // of the whole program; kNoNode: run `fragment`
   int fragment = -1;
 };
 
@@ -36,7 +36,7 @@ struct Phases {
   // the body, and the gather's start and tensor in `whole`.
   struct Streamed {
     int input = 0;
-    NodeId start = -1;
+    NodeId start;
     size_t tensor = 0;
   };
   std::vector<Streamed> streamed;

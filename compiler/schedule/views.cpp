@@ -46,9 +46,9 @@ class Marker {
   }
   // Whether every reader of v, seen through reshapes, takes v with these strides.
   bool readers_take(ValueId v, const std::vector<int64_t>& strides) const {
-    if (is_output(v) || users_[static_cast<size_t>(v)].empty()) return false;
-    for (NodeId n : users_[static_cast<size_t>(v)]) {
-      const Node& node = graph_.nodes[static_cast<size_t>(n)];
+    if (is_output(v) || users_[v].empty()) return false;
+    for (NodeId n : users_[v]) {
+      const Node& node = graph_.node(n);
       if (node.op == ops::reshape) {
         auto further = reshape_strides(graph_[v].shape, strides, graph_[node.outputs[0]].shape);
         if (!further || !readers_take(node.outputs[0], *further)) return false;
@@ -63,8 +63,8 @@ class Marker {
   // Whether v, seen back through reshapes of its own, is made by a library op that can write it with these
   // strides.
   bool writer_takes(ValueId v, const std::vector<int64_t>& strides) const {
-    if (is_output(v) || users_[static_cast<size_t>(v)].size() != 1 || graph_[v].producer < 0) return false;
-    const Node& node = graph_.nodes[static_cast<size_t>(graph_[v].producer)];
+    if (is_output(v) || users_[v].size() != 1 || !graph_[v].producer.valid()) return false;
+    const Node& node = graph_.producer(v);
     if (node.op == ops::reshape) {
       auto further = reshape_strides(graph_[v].shape, strides, graph_[node.inputs[0]].shape);
       return further && writer_takes(node.inputs[0], *further);
@@ -81,7 +81,7 @@ class Marker {
   }
   const Graph& graph_;
   const Target& target_;
-  std::vector<std::vector<NodeId>> users_;
+  PerValue<std::vector<NodeId>> users_;
   std::vector<ValueId> outputs_;
 };
 }  // namespace

@@ -50,8 +50,8 @@ const std::vector<int64_t>& Attrs::list(std::string_view name) const {
 DType Attrs::dtype(std::string_view name) const { return get<DType>(find(name), name, "a dtype"); }
 
 ValueId Graph::add_input(InputKind kind, const std::string& name, DType dtype, Shape shape) {
-  ValueId id = static_cast<ValueId>(values.size());
-  values.push_back({dtype, std::move(shape), {}, -1, 0});
+  const ValueId id(values.size());
+  values.push_back({dtype, std::move(shape), {}, kNoNode, 0});
   inputs.push_back({kind, name, id});
   return id;
 }
@@ -61,10 +61,10 @@ void Graph::add_output(OutputKind kind, const std::string& name, ValueId value) 
 
 std::vector<ValueId> Graph::append(OpId op, std::vector<ValueId> node_inputs, Attrs attrs,
                                    const std::vector<std::pair<DType, Shape>>& types, SourceLine at) {
-  NodeId id = static_cast<NodeId>(nodes.size());
+  const NodeId id(nodes.size());
   std::vector<ValueId> made;
   for (size_t i = 0; i < types.size(); ++i) {
-    made.push_back(static_cast<ValueId>(values.size()));
+    made.emplace_back(values.size());
     values.push_back({types[i].first, types[i].second, {}, id, static_cast<int>(i)});
   }
   nodes.push_back({op, std::move(node_inputs), made, std::move(attrs), std::move(at), nullptr});

@@ -10,15 +10,21 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/ir/id.h"
 #include "core/ir/op_id.h"
 #include "core/mesh/layout.h"
 #include "core/types/shape.h"
 
 namespace lockstep {
 
-using ValueId = int32_t;
-using NodeId = int32_t;
-inline constexpr ValueId kNoValue = -1;
+using ValueId = Id<struct Value>;
+using NodeId = Id<struct Node>;
+inline constexpr ValueId kNoValue;
+inline constexpr NodeId kNoNode;
+template <class Item>
+using PerValue = IdVector<ValueId, Item>;
+template <class Item>
+using PerNode = IdVector<NodeId, Item>;
 
 // The user's line that made a node, and the FQN of the layer it belongs to ("" outside a layer).
 struct SourceLine {
@@ -62,9 +68,9 @@ class Attrs {
 struct Value {
   DType dtype = DType::f32;
   Shape shape;
-  Layout layout;         // placements on graph.mesh; empty = Replicate everywhere
-  NodeId producer = -1;  // -1: a graph input
-  int index = 0;         // which output of the producer
+  Layout layout;    // placements on graph.mesh; empty = Replicate everywhere
+  NodeId producer;  // kNoNode: a graph input
+  int index = 0;    // which output of the producer
   bool operator==(const Value&) const = default;
 };
 
@@ -90,12 +96,12 @@ enum class OutputKind { state, metric, value };
 struct GraphInput {
   InputKind kind = InputKind::value;
   std::string name;
-  ValueId value = kNoValue;
+  ValueId value;
 };
 struct GraphOutput {
   OutputKind kind = OutputKind::value;
   std::string name;
-  ValueId value = kNoValue;
+  ValueId value;
 };
 
 struct Graph {
@@ -105,8 +111,15 @@ struct Graph {
   std::vector<GraphOutput> outputs;
   Mesh mesh;
 
-  const Value& operator[](ValueId id) const { return values[static_cast<size_t>(id)]; }
-  Value& operator[](ValueId id) { return values[static_cast<size_t>(id)]; }
+  const Value& operator[](ValueId id) const { return values[id.index()]; }
+  Value& operator[](ValueId id) { return values[id.index()]; }
+  const Node& node(NodeId id) const { return nodes[id.index()]; }
+  Node& node(NodeId id) { return nodes[id.index()]; }
+  const Node& producer(ValueId id) const {
+    return node((*this)[id].producer);
+  }  // of a value that a node makes
+  IdRange<ValueId> value_ids() const { return IdRange<ValueId>(values.size()); }
+  IdRange<NodeId> node_ids() const { return IdRange<NodeId>(nodes.size()); }
 
   ValueId add_input(InputKind kind, const std::string& name, DType dtype, Shape shape);
   void add_output(OutputKind kind, const std::string& name, ValueId value);

@@ -9,36 +9,36 @@
 
 namespace lockstep {
 
-std::vector<std::vector<NodeId>> users_of(const Graph& graph) {
-  std::vector<std::vector<NodeId>> users(graph.values.size());
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    for (ValueId input : graph.nodes[n].inputs) {
-      auto& list = users[static_cast<size_t>(input)];
-      if (list.empty() || list.back() != static_cast<NodeId>(n)) list.push_back(static_cast<NodeId>(n));
+PerValue<std::vector<NodeId>> users_of(const Graph& graph) {
+  PerValue<std::vector<NodeId>> users(graph.values.size());
+  for (NodeId n : graph.node_ids())
+    for (ValueId input : graph.node(n).inputs) {
+      auto& list = users[input];
+      if (list.empty() || list.back() != n) list.push_back(n);
     }
   return users;
 }
 
-std::vector<bool> needed_nodes(const Graph& graph) {
-  std::vector<bool> value_needed(graph.values.size()), node_needed(graph.nodes.size());
-  for (const auto& output : graph.outputs) value_needed[static_cast<size_t>(output.value)] = true;
-  for (size_t n = graph.nodes.size(); n-- > 0;) {
-    const Node& node = graph.nodes[n];
-    node_needed[n] = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                 [&](ValueId v) { return value_needed[static_cast<size_t>(v)]; });
+PerNode<bool> needed_nodes(const Graph& graph) {
+  PerValue<bool> value_needed(graph.values.size());
+  PerNode<bool> node_needed(graph.nodes.size());
+  for (const auto& output : graph.outputs) value_needed[output.value] = true;
+  for (NodeId n : graph.node_ids().backward()) {
+    const Node& node = graph.node(n);
+    node_needed[n] =
+        std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return value_needed[v]; });
     if (node_needed[n])
-      for (ValueId input : node.inputs) value_needed[static_cast<size_t>(input)] = true;
+      for (ValueId input : node.inputs) value_needed[input] = true;
   }
   return node_needed;
 }
 
-std::vector<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots) {
-  std::vector<bool> reached(graph.values.size());
-  for (ValueId root : roots) reached[static_cast<size_t>(root)] = true;
+PerValue<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots) {
+  PerValue<bool> reached(graph.values.size());
+  for (ValueId root : roots) reached[root] = true;
   for (const Node& node : graph.nodes)
-    if (std::any_of(node.inputs.begin(), node.inputs.end(),
-                    [&](ValueId v) { return reached[static_cast<size_t>(v)]; }))
-      for (ValueId output : node.outputs) reached[static_cast<size_t>(output)] = true;
+    if (std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[v]; }))
+      for (ValueId output : node.outputs) reached[output] = true;
   return reached;
 }
 
@@ -52,7 +52,7 @@ Rewriter::Rewriter(const Graph& old) : old_(old), map_(old.values.size(), kNoVal
 }
 ValueId Rewriter::at(ValueId old) const {
   LS_CHECK(mapped(old), "value %", old, " is read before it is made");
-  return map_[static_cast<size_t>(old)];
+  return map_[old];
 }
 std::vector<ValueId> Rewriter::copy(const Node& node) {
   std::vector<ValueId> inputs;
@@ -75,8 +75,8 @@ Graph Rewriter::finish() {
 Graph prune(const Graph& graph) {
   auto needed = needed_nodes(graph);
   Rewriter rewriter(graph);
-  for (size_t n = 0; n < graph.nodes.size(); ++n)
-    if (needed[n]) rewriter.copy(graph.nodes[n]);
+  for (NodeId n : graph.node_ids())
+    if (needed[n]) rewriter.copy(graph.node(n));
   return rewriter.finish();
 }
 
@@ -84,7 +84,7 @@ Graph reorder(const Graph& graph, const std::vector<NodeId>& order) {
   LS_CHECK(order.size() == graph.nodes.size(), "an order of ", order.size(), " for ", graph.nodes.size(),
            " nodes");
   Rewriter rewriter(graph);
-  for (NodeId n : order) rewriter.copy(graph.nodes[static_cast<size_t>(n)]);
+  for (NodeId n : order) rewriter.copy(graph.node(n));
   return rewriter.finish();
 }
 

@@ -8,11 +8,9 @@
 
 namespace lockstep {
 
-std::vector<std::vector<NodeId>> users_of(
-    const Graph& graph);                             // per value: nodes that read it, ascending, each once
-std::vector<bool> needed_nodes(const Graph& graph);  // per node: reached from an output
-std::vector<bool> depends_on(const Graph& graph,
-                             const std::vector<ValueId>& roots);  // per value: computed from any root
+PerValue<std::vector<NodeId>> users_of(const Graph& graph);  // nodes that read it, ascending, each once
+PerNode<bool> needed_nodes(const Graph& graph);              // reached from an output
+PerValue<bool> depends_on(const Graph& graph, const std::vector<ValueId>& roots);  // computed from any root
 
 // Copies a graph while a pass rewrites it. Values of the old graph are looked up with `at`; a node is copied
 // as it is, or replaced.
@@ -22,8 +20,8 @@ class Rewriter {
   explicit Rewriter(const Graph& old);
   Graph& graph() { return made_; }
   ValueId at(ValueId old) const;  // new id; InternalError when not yet mapped
-  bool mapped(ValueId old) const { return map_[static_cast<size_t>(old)] != kNoValue; }
-  void map(ValueId old, ValueId made) { map_[static_cast<size_t>(old)] = made; }
+  bool mapped(ValueId old) const { return map_[old] != kNoValue; }
+  void map(ValueId old, ValueId made) { map_[old] = made; }
   std::vector<ValueId> copy(
       const Node& node);  // same op on the mapped inputs, same output types and layouts; maps its outputs
   Graph finish();         // copies the outputs and returns the graph
@@ -31,7 +29,7 @@ class Rewriter {
  private:
   const Graph& old_;
   Graph made_;
-  std::vector<ValueId> map_;
+  PerValue<ValueId> map_;
 };
 
 // Without nodes that no output needs (inputs stay), values renumbered densely in order of appearance.

@@ -12,10 +12,10 @@ Group& LiveMesh::group_on(const Device& device, std::string_view dim_name) const
   const int dim = words.find(dim_name);
   const bool all = dim_name == kDataDims || (dim < 0 && is_data_dim(dim_name));
   if (dim < 0 && !all) return group(dim_name);
-  if (device.addressable()) return all ? *data : *groups[static_cast<size_t>(dim)];
+  if (device.addressable()) return all ? *data : *groups[dim];
   LS_CHECK(device_data && device_groups.size() == groups.size(), "the mesh has no group on ",
            device.describe(), "; join_device() gives it one");
-  return all ? *device_data : *device_groups[static_cast<size_t>(dim)];
+  return all ? *device_data : *device_groups[dim];
 }
 
 LiveMesh solo_mesh() {

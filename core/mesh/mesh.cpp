@@ -59,16 +59,15 @@ int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
       if (is_data_dim(mesh.dim_names[d])) at[d] = 0;
     auto& ranks = groups[at];
     ranks.resize(static_cast<size_t>(data));
-    ranks[static_cast<size_t>(mesh.data_rank(rank))] = rank;
+    ranks[mesh.data_rank(rank)] = rank;
   }
   int64_t seats = 0;
   for (const auto& [at, ranks] : groups) {
     if (!seats)
-      while (seats < data && ranks[static_cast<size_t>(seats)] / ranks_per_node == ranks[0] / ranks_per_node)
-        ++seats;
+      while (seats < data && ranks[seats] / ranks_per_node == ranks[0] / ranks_per_node) ++seats;
     if (data % seats) return 0;
     for (int64_t r = 0; r < data; ++r) {
-      const auto node = [&](int64_t of) { return ranks[static_cast<size_t>(of)] / ranks_per_node; };
+      const auto node = [&](int64_t of) { return ranks[of] / ranks_per_node; };
       if (r % seats ? node(r) != node(r - 1) : r > 0 && node(r) == node(r - 1)) return 0;
     }
   }
@@ -87,7 +86,7 @@ NodeRanks node_ranks(const Mesh& mesh, int64_t rank, int seats) {
     const int64_t data_rank = mesh.data_rank(other);
     auto put = [&](std::vector<int64_t>& list, int64_t place) {
       list.resize(std::max(list.size(), static_cast<size_t>(place) + 1));
-      list[static_cast<size_t>(place)] = other;
+      list[place] = other;
     };
     if (data_rank / seats == own / seats) put(out.inside, data_rank % seats);
     if (data_rank % seats == own % seats) put(out.across, data_rank / seats);

@@ -106,7 +106,7 @@ std::optional<NonFinite> find_nonfinite(const std::vector<const Array*>& arrays,
   const int64_t mine = tensor;
   least(tensor);
   if (tensor == none) return {};
-  const Array& array = *arrays[static_cast<size_t>(tensor)];
+  const Array& array = *arrays[tensor];
   if (mine != tensor) place = none;
   const int64_t own_place = place;
   least(place);

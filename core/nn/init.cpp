@@ -20,10 +20,9 @@ void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int6
     for (int64_t pair = 0; pair < 4; pair += 2) {
       int64_t at = 4 * quad + pair;
       if (at + 1 < first + begin || at >= first + end) continue;
-      auto values =
-          philox::normal_pair(words[static_cast<size_t>(pair)], words[static_cast<size_t>(pair) + 1]);
+      auto values = philox::normal_pair(words[pair], words[static_cast<size_t>(pair) + 1]);
       for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i)
-        put(i - first, static_cast<float>(std * values[static_cast<size_t>(i - at)]));
+        put(i - first, static_cast<float>(std * values[i - at]));
     }
   }
 }

@@ -64,7 +64,7 @@ void check_fit(const Spec& spec, const PlacementRule& rule) {
     throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ",
                         shape_text(spec.dtype, spec.shape), " and has no dim ", place.dim,
                         "; its dims are 0 .. ", dims - 1));
-  int64_t size = spec.shape[static_cast<size_t>(place.dim)];
+  int64_t size = spec.shape[place.dim];
   if (place.groups < 1 || size % place.groups)
     throw UserError(str("[place] ", text(rule), ": dim ", place.dim, " of \"", spec.fqn, "\" ",
                         shape_text(spec.dtype, spec.shape), " has size ", size,

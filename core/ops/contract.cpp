@@ -47,17 +47,17 @@ Types infer_dot(const InferContext& c) {
                ": the numbers of dims differ"));
   Shape out;
   for (size_t i = 0; i < lb.size(); ++i) {
-    if (lhs.shape[u(lb[i])] != rhs.shape[u(rb[i])])
-      c.fail(str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[u(lb[i])], ", dim ", rb[i],
-                 " has ", rhs.shape[u(rb[i])]));
-    out.push_back(lhs.shape[u(lb[i])]);
+    if (lhs.shape[lb[i]] != rhs.shape[rb[i]])
+      c.fail(str("batch dims differ: ", types, ", dim ", lb[i], " has ", lhs.shape[lb[i]], ", dim ", rb[i],
+                 " has ", rhs.shape[rb[i]]));
+    out.push_back(lhs.shape[lb[i]]);
   }
   for (size_t i = 0; i < lc.size(); ++i)
-    if (lhs.shape[u(lc[i])] != rhs.shape[u(rc[i])])
-      c.fail(str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[u(lc[i])], ", dim ", rc[i],
-                 " has ", rhs.shape[u(rc[i])]));
-  for (int64_t d : free_dims(lhs.shape.size(), both(lb, lc))) out.push_back(lhs.shape[u(d)]);
-  for (int64_t d : free_dims(rhs.shape.size(), both(rb, rc))) out.push_back(rhs.shape[u(d)]);
+    if (lhs.shape[lc[i]] != rhs.shape[rc[i]])
+      c.fail(str("inner dims differ: ", types, ", dim ", lc[i], " has ", lhs.shape[lc[i]], ", dim ", rc[i],
+                 " has ", rhs.shape[rc[i]]));
+  for (int64_t d : free_dims(lhs.shape.size(), both(lb, lc))) out.push_back(lhs.shape[d]);
+  for (int64_t d : free_dims(rhs.shape.size(), both(rb, rc))) out.push_back(rhs.shape[d]);
   return {{lhs.dtype, out}};
 }
 
@@ -66,10 +66,10 @@ std::string split_dot(const InferContext& c) {
              &lc = c.attrs.list("lhs_contract"), &rc = c.attrs.list("rhs_contract");
   Letters letters;
   std::string lhs(c.in[0].shape.size(), ' '), rhs(c.in[1].shape.size(), ' '), out;
-  for (size_t i = 0; i < lb.size(); ++i) out += lhs[u(lb[i])] = rhs[u(rb[i])] = letters.next();
-  for (size_t i = 0; i < lc.size(); ++i) lhs[u(lc[i])] = rhs[u(rc[i])] = letters.next();
-  for (int64_t d : free_dims(lhs.size(), both(lb, lc))) out += lhs[u(d)] = letters.next();
-  for (int64_t d : free_dims(rhs.size(), both(rb, rc))) out += rhs[u(d)] = letters.next();
+  for (size_t i = 0; i < lb.size(); ++i) out += lhs[lb[i]] = rhs[rb[i]] = letters.next();
+  for (size_t i = 0; i < lc.size(); ++i) lhs[lc[i]] = rhs[rc[i]] = letters.next();
+  for (int64_t d : free_dims(lhs.size(), both(lb, lc))) out += lhs[d] = letters.next();
+  for (int64_t d : free_dims(rhs.size(), both(rb, rc))) out += rhs[d] = letters.next();
   return join_rule({lhs, rhs}, {out});
 }
 
@@ -95,18 +95,17 @@ Grads dot_vjp(const VjpContext& c) {
   if (c.wants[0]) {
     Tensor da = apply1(ops::dot, {dy, b}, dot_attrs(range(0, batch), rb, range(a_end, b_end), b_free));
     List order(a.shape().size()), place = ranks(rc);
-    for (size_t i = 0; i < lb.size(); ++i) order[u(lb[i])] = static_cast<int64_t>(i);
-    for (size_t i = 0; i < a_free.size(); ++i) order[u(a_free[i])] = batch + static_cast<int64_t>(i);
-    for (size_t i = 0; i < lc.size(); ++i) order[u(lc[i])] = a_end + place[i];
+    for (size_t i = 0; i < lb.size(); ++i) order[lb[i]] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < a_free.size(); ++i) order[a_free[i]] = batch + static_cast<int64_t>(i);
+    for (size_t i = 0; i < lc.size(); ++i) order[lc[i]] = a_end + place[i];
     out[0] = permute(da, order);
   }
   if (c.wants[1]) {  // dims come as (batch, b's contracted in a's order, b's free)
     Tensor db = apply1(ops::dot, {a, dy}, dot_attrs(lb, range(0, batch), a_free, range(batch, a_end)));
     List order(b.shape().size()), place = ranks(lc);
-    for (size_t i = 0; i < rb.size(); ++i) order[u(rb[i])] = static_cast<int64_t>(i);
-    for (size_t i = 0; i < rc.size(); ++i) order[u(rc[i])] = batch + place[i];
-    for (size_t i = 0; i < b_free.size(); ++i)
-      order[u(b_free[i])] = batch + static_cast<int64_t>(rc.size() + i);
+    for (size_t i = 0; i < rb.size(); ++i) order[rb[i]] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < rc.size(); ++i) order[rc[i]] = batch + place[i];
+    for (size_t i = 0; i < b_free.size(); ++i) order[b_free[i]] = batch + static_cast<int64_t>(rc.size() + i);
     out[1] = permute(db, order);
   }
   return out;

@@ -37,7 +37,7 @@ Tensor reduce(OpId op, Tensor x, std::vector<int64_t> dims, bool keep, Here at) 
   Tensor out = apply1(op, {x}, {{"dims", dims}}, at);
   if (!keep) return out;
   Shape shape = x.shape();
-  for (int64_t dim : dims) shape[static_cast<size_t>(dim)] = 1;
+  for (int64_t dim : dims) shape[dim] = 1;
   return reshape(out, shape, at);
 }
 }  // namespace
@@ -114,7 +114,7 @@ Tensor mean(Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
   if (!is_float(x.dtype()))
     refuse("mean", {x}, at, str("input 0 is ", x.text(), ", needs floats; convert it?"));
   int64_t count = 1;
-  for (int64_t dim : dims) count *= x.shape()[static_cast<size_t>(dim_of("mean", x, dim, at))];
+  for (int64_t dim : dims) count *= x.shape()[dim_of("mean", x, dim, at)];
   Tensor total = sum(convert(x, rules::statistic(x.dtype()), at), std::move(dims), keep, at);
   return convert(apply1(ops::div, {total, full_like(total, static_cast<double>(count), at)}, {}, at),
                  x.dtype(), at);
@@ -135,7 +135,7 @@ Tensor reshape(Tensor x, Shape shape, Here at) {
     if (known == 0 || numel(x.shape()) % known != 0)
       refuse("reshape", {x}, at,
              str(x.text(), " to ", shape, ": ", numel(x.shape()), " elements do not divide by ", known));
-    shape[static_cast<size_t>(open)] = numel(x.shape()) / known;
+    shape[open] = numel(x.shape()) / known;
   }
   return shape == x.shape() ? x : apply1(ops::reshape, {x}, {{"shape", shape}}, at);
 }
@@ -150,8 +150,7 @@ Tensor transpose(Tensor x, int a, int b, Here at) {
   need("transpose", {x}, at);
   std::vector<int64_t> order(static_cast<size_t>(x.ndim()));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::swap(order[static_cast<size_t>(dim_of("transpose", x, a, at))],
-            order[static_cast<size_t>(dim_of("transpose", x, b, at))]);
+  std::swap(order[dim_of("transpose", x, a, at)], order[dim_of("transpose", x, b, at)]);
   return permute(x, order, at);
 }
 Tensor broadcast_to(Tensor x, Shape shape, Here at) {
@@ -191,10 +190,9 @@ Tensor concat(std::vector<Tensor> xs, int dim, Here at) {
 std::vector<Tensor> split(Tensor x, int dim, std::vector<int64_t> sizes, Here at) {
   need("split", {x}, at);
   int64_t d = dim_of("split", x, dim, at), total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-  if (total != x.shape()[static_cast<size_t>(d)])
+  if (total != x.shape()[d])
     refuse("split", {x}, at,
-           str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ",
-               x.shape()[static_cast<size_t>(d)]));
+           str("sizes ", sizes, " add up to ", total, ", dim ", d, " of ", x.text(), " has ", x.shape()[d]));
   std::vector<Tensor> out;
   int64_t start = 0;
   for (int64_t size : sizes) {

@@ -13,8 +13,7 @@ using Grads = std::vector<Tensor>;
 
 Shape reduced(const InferContext& c, const std::vector<int64_t>& dims) {
   Shape shape;
-  for (int64_t d : free_dims(c.in[0].shape.size(), dims))
-    shape.push_back(c.in[0].shape[static_cast<size_t>(d)]);
+  for (int64_t d : free_dims(c.in[0].shape.size(), dims)) shape.push_back(c.in[0].shape[d]);
   return shape;
 }
 auto infer_reduce(bool takes_bool) {
@@ -27,7 +26,7 @@ auto infer_reduce(bool takes_bool) {
       if (dims[i] < dims[i - 1]) c.fail(str("dims ", dims, " are not in ascending order"));
     if (takes_bool)
       for (int64_t d : dims)
-        if (c.in[0].shape[static_cast<size_t>(d)] == 0)
+        if (c.in[0].shape[d] == 0)
           c.fail(str("dim ", d, " of ", in_text(c, 0),
                      " is empty, and nothing has no largest or smallest element"));
     return {{c.in[0].dtype, reduced(c, dims)}};
@@ -37,7 +36,7 @@ Types infer_arg(const InferContext& c) {
   expect_count(c, 1);
   if (c.in[0].dtype == DType::boolean) c.fail(str("input 0 is ", in_text(c, 0), ", needs numbers"));
   auto dims = checked_dims(c, {c.attrs.integer("dim")}, c.in[0].shape.size(), "dim");
-  if (c.in[0].shape[static_cast<size_t>(dims[0])] == 0)
+  if (c.in[0].shape[dims[0]] == 0)
     c.fail(str("dim ", dims[0], " of ", in_text(c, 0),
                " is empty, and nothing has no largest or smallest element"));
   return {{DType::i32, reduced(c, dims)}};

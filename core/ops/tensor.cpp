@@ -36,7 +36,7 @@ int64_t Tensor::size(int dim) const {
   int rank = ndim();
   if (dim < -rank || dim >= rank)
     throw UserError(str("size(", dim, ") of ", text(), ": dims are ", -rank, " .. ", rank - 1));
-  return shape()[static_cast<size_t>(dim < 0 ? dim + rank : dim)];
+  return shape()[dim < 0 ? dim + rank : dim];
 }
 
 AtLine::AtLine(const SourceLine& at) : before_(living_line) { living_line = &at; }

@@ -40,7 +40,7 @@ class Tensor {
 
  private:
   std::shared_ptr<Builder> builder_;
-  ValueId id_ = kNoValue;
+  ValueId id_;
 };
 
 using Here = std::source_location;

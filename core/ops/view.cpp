@@ -55,20 +55,20 @@ Types infer_permute(const InferContext& c) {
     c.fail(str("order ", order, " for ", in_text(c, 0), ": every dim is named once"));
   checked_dims(c, order, order.size(), "order");
   Shape shape;
-  for (int64_t d : order) shape.push_back(c.in[0].shape[u(d)]);
+  for (int64_t d : order) shape.push_back(c.in[0].shape[d]);
   return {{c.in[0].dtype, shape}};
 }
 std::string split_permute(const InferContext& c) {
   Letters letters;
   std::string in, out;
   for (size_t d = 0; d < c.in[0].shape.size(); ++d) in += letters.next();
-  for (int64_t d : c.attrs.list("order")) out += in[u(d)];
+  for (int64_t d : c.attrs.list("order")) out += in[d];
   return join_rule({in}, {out});
 }
 Grads permute_vjp(const VjpContext& c) {
   const List& order = c.attrs.list("order");
   List back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[u(order[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
   return {permute(c.grad[0], back)};
 }
 
@@ -80,9 +80,9 @@ Types infer_broadcast(const InferContext& c) {
     c.fail(str("dims ", dims, " for ", in_text(c, 0), ": every dim goes somewhere"));
   checked_dims(c, dims, to.size(), "dims");
   for (size_t i = 0; i < dims.size(); ++i)
-    if (from[i] != 1 && from[i] != to[u(dims[i])])
+    if (from[i] != 1 && from[i] != to[dims[i]])
       c.fail(str("dim ", i, " of ", in_text(c, 0), " is ", from[i], " and goes to dim ", dims[i], " of ", to,
-                 ", which is ", to[u(dims[i])], "; sizes must be equal, or 1"));
+                 ", which is ", to[dims[i]], "; sizes must be equal, or 1"));
   return {{c.in[0].dtype, to}};
 }
 std::string split_broadcast(const InferContext& c) {
@@ -92,7 +92,7 @@ std::string split_broadcast(const InferContext& c) {
   std::string in(from.size(), '#'), out;
   for (size_t d = 0; d < to.size(); ++d) out += letters.next();
   for (size_t i = 0; i < dims.size(); ++i)
-    if (from[i] == to[u(dims[i])]) in[i] = out[u(dims[i])];
+    if (from[i] == to[dims[i]]) in[i] = out[dims[i]];
   return join_rule({in}, {out});
 }
 Grads broadcast_vjp(const VjpContext& c) {
@@ -100,13 +100,13 @@ Grads broadcast_vjp(const VjpContext& c) {
   const List& dims = c.attrs.list("dims");
   List made = free_dims(to.size(), dims), kept_order;
   for (size_t i = 0; i < dims.size(); ++i)
-    if (from[i] != to[u(dims[i])]) made.push_back(dims[i]);
+    if (from[i] != to[dims[i]]) made.push_back(dims[i]);
   std::sort(made.begin(), made.end());
   Tensor total = sum(c.grad[0], made);
   // What is left stands in the order of the output; the input may have had another.
   List left, sizes_in_order;
   for (size_t i = 0; i < dims.size(); ++i)
-    if (from[i] == to[u(dims[i])]) left.push_back(dims[i]);
+    if (from[i] == to[dims[i]]) left.push_back(dims[i]);
   List sorted = left;
   std::sort(sorted.begin(), sorted.end());
   for (int64_t d : left) kept_order.push_back(std::find(sorted.begin(), sorted.end(), d) - sorted.begin());

@@ -152,7 +152,7 @@ struct NodePlace {
 NodePlace place_among_nodes(const LiveMesh& mesh) {
   std::vector<int> data_dims;
   for (int d = 0; d < mesh.words.ndim(); ++d)
-    if (is_data_dim(mesh.words.dim_names[static_cast<size_t>(d)])) data_dims.push_back(d);
+    if (is_data_dim(mesh.words.dim_names[d])) data_dims.push_back(d);
   const auto [data_rank, group] = key_and_color(mesh.words, mesh.rank, data_dims);
   const int hosts = static_cast<int>(mesh.words.data_size()) / mesh.seats;
   return {group * hosts + data_rank / mesh.seats, group * mesh.seats + data_rank % mesh.seats, data_rank};
@@ -196,8 +196,7 @@ void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own) {
   const NodePlace at = place_among_nodes(mesh);
   const NodeRanks ranks = node_ranks(mesh.words, mesh.rank, mesh.seats);
   auto split = [&](const std::vector<int64_t>& members, int color, const std::shared_ptr<Group>& host) {
-    if (int d = dim_of(mesh.words, mesh.rank, members); d >= 0)
-      return mesh.device_groups[static_cast<size_t>(d)];
+    if (int d = dim_of(mesh.words, mesh.rank, members); d >= 0) return mesh.device_groups[d];
     std::shared_ptr<Group> group = own ? own(device, *host) : nullptr;
     if (group) return group;
     if (!world) world = device_group(device, mesh.world);

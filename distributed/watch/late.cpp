@@ -39,15 +39,14 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     if (!site.in_flight || report.waited_s < after_s) continue;
     std::vector<bool> there(static_cast<size_t>(report.group.size));
     auto mark = [&](int r) {
-      if (r < report.group.size) there[static_cast<size_t>(r)] = true;
+      if (r < report.group.size) there[r] = true;
     };
     for (int r : site.arrived) mark(r);
     // A rank that is further has been there: its line has left the record.
     for (auto last = furthest.lower_bound({key.first, 0});
          last != furthest.end() && last->first.first == key.first; ++last)
       if (last->second > key.second) mark(last->first.second);
-    for (int r = 0; r < report.group.size; ++r)
-      (there[static_cast<size_t>(r)] ? report.arrived : report.missing).push_back(r);
+    for (int r = 0; r < report.group.size; ++r) (there[r] ? report.arrived : report.missing).push_back(r);
     out.push_back(std::move(report));
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.waited_s > b.waited_s; });

@@ -40,7 +40,7 @@ class Stream {
     for (; count > 0; ++part) {
       int64_t end = part + 1 == parts_.end() ? tokens_ : (part + 1)->start;
       int64_t here = std::min(count, end - at);
-      sources[static_cast<size_t>(part->source)].read(part->begin + at - part->start, here, vocab, out);
+      sources[part->source].read(part->begin + at - part->start, here, vocab, out);
       at += here, count -= here, out += here;
     }
   }

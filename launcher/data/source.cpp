@@ -49,7 +49,7 @@ void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, in
   from.bytes.read(from.header + begin * static_cast<int64_t>(sizeof(Stored)), stored.data(),
                   count * static_cast<int64_t>(sizeof(Stored)));
   for (int64_t i = 0; i < count; ++i) {
-    const Stored token = stored[static_cast<size_t>(i)];
+    const Stored token = stored[i];
     if (static_cast<int64_t>(token) >= vocab) [[unlikely]]
       throw UserError(from.beyond_vocab(begin + i, static_cast<uint32_t>(token), vocab));
     out[i] = static_cast<int32_t>(token);

@@ -25,9 +25,9 @@ int64_t MemoryNeeds::exact() const {
 int64_t communicators(const Mesh& mesh, int seats) {
   int64_t dims = 0, data = 0;
   for (int i = 0; i < mesh.ndim(); ++i) {
-    if (mesh.shape[static_cast<size_t>(i)] < 2) continue;
+    if (mesh.shape[i] < 2) continue;
     ++dims;
-    if (is_data_dim(mesh.dim_names[static_cast<size_t>(i)])) ++data;
+    if (is_data_dim(mesh.dim_names[i])) ++data;
   }
   int64_t of_hosts = 0;
   if (seats) {
@@ -80,13 +80,13 @@ std::vector<Mesh> nearby_meshes(const Mesh& mesh) {
   const int replicate = both.find("dp_replicate");
   auto all_sharded = [&](Mesh from) {
     if (replicate >= 0) {
-      from.shape[shard] *= from.shape[static_cast<size_t>(replicate)];
-      from.shape[static_cast<size_t>(replicate)] = 1;
+      from.shape[shard] *= from.shape[replicate];
+      from.shape[replicate] = 1;
     }
     return from;
   };
-  for (Mesh moved = both; replicate >= 0 && moved.shape[static_cast<size_t>(replicate)] % 2 == 0;) {
-    moved.shape[static_cast<size_t>(replicate)] /= 2;
+  for (Mesh moved = both; replicate >= 0 && moved.shape[replicate] % 2 == 0;) {
+    moved.shape[replicate] /= 2;
     moved.shape[shard] *= 2;
     add(moved);
   }
@@ -95,10 +95,8 @@ std::vector<Mesh> nearby_meshes(const Mesh& mesh) {
     Mesh more = mesh;
     int largest = -1;
     for (int d = 0; d < more.ndim(); ++d)
-      if (is_data_dim(more.dim_names[static_cast<size_t>(d)]) &&
-          (largest < 0 || more.shape[static_cast<size_t>(d)] > more.shape[static_cast<size_t>(largest)]))
-        largest = d;
-    if (largest >= 0) more.shape[static_cast<size_t>(largest)] *= factor, add(more);
+      if (is_data_dim(more.dim_names[d]) && (largest < 0 || more.shape[d] > more.shape[largest])) largest = d;
+    if (largest >= 0) more.shape[largest] *= factor, add(more);
     Mesh sharded = all_sharded(both);
     sharded.shape[shard] *= factor;
     add(sharded);

@@ -49,7 +49,7 @@ Sums sums_of(const PaperStep& step, int64_t micro_batches, const Roofline& roofl
   for (const auto& bucket : plan.phases.buckets) {
     int64_t elements = 0, given = 0;  // given: bytes
     for (int output : bucket) {
-      const Value& value = plan.body[plan.body.outputs[static_cast<size_t>(output)].value];
+      const Value& value = plan.body[plan.body.outputs[output].value];
       elements += numel(value.shape);
       given += numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
     }

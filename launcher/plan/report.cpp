@@ -30,8 +30,7 @@ std::string role_of(const Spec& spec) {
 std::string placements_of(const Layout& layout, const Mesh& mesh) {
   std::vector<std::string> out;
   for (const auto& [dim, placement] : layout.splits)
-    if (mesh.shape[static_cast<size_t>(dim)] > 1)
-      out.push_back(str(mesh.dim_names[static_cast<size_t>(dim)], ": ", text(placement)));
+    if (mesh.shape[dim] > 1) out.push_back(str(mesh.dim_names[dim], ": ", text(placement)));
   return join(out, ", ");
 }
 bool alike(const PlanTensors& a, const PlanTensors& b) {

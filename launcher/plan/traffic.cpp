@@ -16,7 +16,7 @@ GroupShape group_shape(const Mesh& mesh, const std::vector<int>& dims, int64_t r
     for (size_t d = static_cast<size_t>(dim) + 1; d < mesh.shape.size(); ++d) stride *= mesh.shape[d];
     std::vector<int64_t> wider;
     for (int64_t member : members)
-      for (int64_t i = 0; i < mesh.shape[static_cast<size_t>(dim)]; ++i) wider.push_back(member + i * stride);
+      for (int64_t i = 0; i < mesh.shape[dim]; ++i) wider.push_back(member + i * stride);
     members = std::move(wider);
   }
   const auto here =
@@ -41,7 +41,7 @@ double staged_seconds(int64_t bytes, int64_t across, const Roofline& roofline) {
 
 std::string dims_text(const Mesh& mesh, const std::vector<int>& dims) {
   std::vector<std::string> names;
-  for (int dim : dims) names.push_back(mesh.dim_names[static_cast<size_t>(dim)]);
+  for (int dim : dims) names.push_back(mesh.dim_names[dim]);
   return join(names, " x ");
 }
 
@@ -62,18 +62,17 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh,
   const std::set<NodeId> head(phases.head.begin(), phases.head.end());
   std::set<NodeId> tail;
   for (const auto& step : phases.tail)
-    if (step.node >= 0) tail.insert(step.node);
+    if (step.node.valid()) tail.insert(step.node);
   std::vector<int> data;
   for (int d = 0; d < mesh.ndim(); ++d)
-    if (is_data_dim(mesh.dim_names[static_cast<size_t>(d)]) && mesh.shape[static_cast<size_t>(d)] > 1)
-      data.push_back(d);
+    if (is_data_dim(mesh.dim_names[d]) && mesh.shape[d] > 1) data.push_back(d);
   std::set<NodeId> streamed;  // inside of the body's executable: weight_gathers
   for (const auto& weight : phases.streamed) streamed.insert(weight.start);
   std::vector<Transfer> out;
   size_t exchange = 0;
-  for (size_t n = 0; n < whole.nodes.size(); ++n) {
-    const Node& node = whole.nodes[n];
-    const auto id = static_cast<NodeId>(n);
+  for (NodeId n : whole.node_ids()) {
+    const Node& node = whole.node(n);
+    const auto id = n;
     const Op& row = op_row(node.op);
     if (row.half != CollectiveHalf::start || streamed.count(id)) continue;
     Transfer transfer;
@@ -84,11 +83,11 @@ std::vector<Transfer> transfers(const Phases& phases, const Mesh& mesh,
       transfer.dims = data;
       transfer.bytes = exchange_bytes[exchange++];
       transfer.moment = Transfer::Moment::exchange;
-      for (int d : data) ranks *= mesh.shape[static_cast<size_t>(d)];
+      for (int d : data) ranks *= mesh.shape[d];
     } else {
       const int dim = mesh.find(node.attrs.word("mesh_dim"));
       transfer.dims = dim < 0 ? data : std::vector<int>{dim};
-      for (int d : transfer.dims) ranks *= mesh.shape[static_cast<size_t>(d)];
+      for (int d : transfer.dims) ranks *= mesh.shape[d];
       int64_t bytes = 0;
       for (ValueId v : node.inputs)
         bytes += numel(whole[v].shape) * static_cast<int64_t>(size_of(whole[v].dtype));
@@ -110,14 +109,13 @@ std::vector<Transfer> weight_gathers(const Phases& phases, const GatherPlan& pla
                                      int64_t micro_batches) {
   std::vector<Transfer> out;
   if (phases.streamed.empty()) return out;
-  const int dim =
-      mesh.dim(phases.whole.nodes[static_cast<size_t>(phases.streamed[0].start)].attrs.word("mesh_dim"));
+  const int dim = mesh.dim(phases.whole.node(phases.streamed[0].start).attrs.word("mesh_dim"));
   for (const auto& bucket : plan.buckets)
     out.push_back({"weight_gather",
                    {dim},
                    Transfer::Moment::body,
                    micro_batches,
-                   sent("all_gather", bucket.bytes, mesh.shape[static_cast<size_t>(dim)])});
+                   sent("all_gather", bucket.bytes, mesh.shape[dim])});
   return out;
 }
 

@@ -169,7 +169,7 @@ std::string LateWatch::deadline_words() const {
 }
 
 std::string LateWatch::condition(int64_t rank) const {
-  const Rank& at = ranks_[static_cast<size_t>(rank)];
+  const Rank& at = ranks_[rank];
   const char state = state_of_(at.at.pid);
   if (is_gone(state)) return str("its process ", at.at.pid, " is gone");
   if (at.stopped_ns) return is_halted(state) ? "it is stopped" : "it does not run";
@@ -278,13 +278,11 @@ void LateWatch::watch_waiting(int64_t now_ns, const Logs& logs, std::vector<std:
     const bool behind = !groups.insert(report.group.key).second;
     if (behind && !told_.count(key)) continue;
     for (int64_t rank : run_ranks(report.group, report.missing, logs))
-      if (rank >= 0 && waited >= kDead && verdict_.empty() &&
-          is_gone(state_of_(ranks_[static_cast<size_t>(rank)].at.pid)))
-        verdict_ =
-            str("rank ", rank, " (process ", ranks_[static_cast<size_t>(rank)].at.pid,
-                ") is gone, and its launcher has not said so; ",
-                place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
-                ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
+      if (rank >= 0 && waited >= kDead && verdict_.empty() && is_gone(state_of_(ranks_[rank].at.pid)))
+        verdict_ = str(
+            "rank ", rank, " (process ", ranks_[rank].at.pid, ") is gone, and its launcher has not said so; ",
+            place(rank).empty() ? "" : str("it was at ", place(rank), "; "),
+            ranks_text(run_ranks(report.group, report.arrived, logs)), " wait in ", where_text(report));
     if (waited < notice_after()) continue;
     expired |= waited >= limit();
     if (waited >= limit() / 2) suspects.emplace_back(report, waited);
@@ -368,7 +366,7 @@ std::string LateWatch::disagreement() const {
 std::string LateWatch::place(int64_t rank) const {
   if (rank < 0 || rank >= static_cast<int64_t>(ranks_.size())) return "";
   try {
-    const auto& record = ranks_[static_cast<size_t>(rank)].record;
+    const auto& record = ranks_[rank].record;
     return place_text(record ? record->log() : read_flight_log(progress_file(log_dir_, rank)));
   } catch (const UserError&) {
     return "";  // no record, or none that can be read: the cause is told without a place

@@ -279,7 +279,7 @@ RankServer::~RankServer() {
 
 std::string RankServer::words(int64_t rank) {
   std::lock_guard lock(mutex_);
-  return std::exchange(words_[static_cast<size_t>(rank)], {});
+  return std::exchange(words_[rank], {});
 }
 
 std::vector<std::pair<std::string, std::string>> RankServer::variables(int64_t rank) const {

@@ -25,8 +25,8 @@ class RankServer {
   // What a rank must find in its environment to reach the server, and to use shared memory alone.
   std::vector<std::pair<std::string, std::string>> variables(int64_t rank) const;
   // A rank joins in MPI_Init and has left after MPI_Finalize.
-  bool joined(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].joined; }
-  bool left(int64_t rank) const { return ranks_[static_cast<size_t>(rank)].left; }
+  bool joined(int64_t rank) const { return ranks_[rank].joined; }
+  bool left(int64_t rank) const { return ranks_[rank].left; }
 
   // What Open MPI says in a rank to its launcher instead of its stderr since the last call: why MPI_Init
   // failed, what MPI_Abort was given.

@@ -73,7 +73,7 @@ class Ranks {
       RunHooks hooks;
       hooks.stop_requested = [] { return signals_seen() > 0; };
       hooks.report_step = [this, at](int64_t step) {
-        steps_[static_cast<size_t>(at.rank)] = step;
+        steps_[at.rank] = step;
         if (auto recorder = flight_recorder()) recorder->progress(step, -1);
         fire_fault(at, step);
       };
@@ -82,8 +82,7 @@ class Ranks {
       hooks.device = options_.device;
       if (body_(at, std::move(world), hooks) == kExitStopped) {
         ++stopped_;
-        if (at.supervised())
-          append_private(stopped_file(at.log_dir, rank), str(steps_[static_cast<size_t>(rank)].load(), "\n"));
+        if (at.supervised()) append_private(stopped_file(at.log_dir, rank), str(steps_[rank].load(), "\n"));
       }
     } catch (...) {
       record(rank, std::current_exception());
@@ -101,7 +100,7 @@ class Ranks {
   void record(int rank, std::exception_ptr failure) {
     ErrorRecord record = describe_failure(failure).record;
     record.rank = rank;
-    record.step = steps_[static_cast<size_t>(rank)];
+    record.step = steps_[rank];
     record.time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                          std::chrono::system_clock::now().time_since_epoch())
                          .count();
@@ -111,13 +110,13 @@ class Ranks {
     failed_at_ = Clock::now();
     if (logs_.empty()) return;
     write_error_record(options_.log_dir, record);
-    logs_[static_cast<size_t>(rank)] << record.kind << ": " << record.message << std::endl;
+    logs_[rank] << record.kind << ": " << record.message << std::endl;
   }
 
   void say(int rank, const std::string& line) {
     std::lock_guard lock(mutex_);
     console_.rank_line(rank, line);
-    if (!logs_.empty()) logs_[static_cast<size_t>(rank)] << line << std::endl;
+    if (!logs_.empty()) logs_[rank] << line << std::endl;
   }
   bool live(const std::string& text) {
     std::lock_guard lock(mutex_);

@@ -22,23 +22,23 @@ namespace lockstep {
 Graph expanded(const Graph& graph, const std::vector<OpId>& keep) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
-  std::vector<ValueId> map(graph.values.size(), kNoValue);
+  PerValue<ValueId> map(graph.values.size(), kNoValue);
   for (const auto& input : graph.inputs)
-    map[static_cast<size_t>(input.value)] =
+    map[input.value] =
         builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
   bool again = false;
   for (const Node& node : graph.nodes) {
     const Op& row = op_row(node.op);
     std::vector<Tensor> inputs;
-    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[v]);
     const bool opens = row.expand && std::find(keep.begin(), keep.end(), node.op) == keep.end();
     auto made = opens ? row.expand({inputs, node.attrs, builder})
                       : apply_at(node.op, inputs, node.attrs, node.at, builder);
-    for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
+    for (size_t i = 0; i < made.size(); ++i) map[node.outputs[i]] = made[i].id();
     again = again || opens;
   }
   for (const auto& output : graph.outputs)
-    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+    builder->graph.add_output(output.kind, output.name, map[output.value]);
   return again ? expanded(builder->graph, keep) : prune(builder->graph);
 }
 

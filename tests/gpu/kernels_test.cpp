@@ -71,8 +71,8 @@ class CudaKernels : public ::testing::Test {
     for (const auto& input : inputs) places.push_back(place(input)), args.push_back(places.back().at);
     for (size_t o = 0; o < body.outputs.size(); ++o) {
       if (!over.empty() && over[o] >= 0) {
-        args.push_back(args[static_cast<size_t>(over[o])]);
-        places.push_back(places[static_cast<size_t>(over[o])]);
+        args.push_back(args[over[o]]);
+        places.push_back(places[over[o]]);
         continue;
       }
       const Value& value = body[body.outputs[o].value];
@@ -92,17 +92,17 @@ class CudaKernels : public ::testing::Test {
   // A graph node by node: fused nodes by their kernels, all else by the reference evaluator.
   std::vector<HostTensor> run_fused(const Graph& graph, const KernelSet& set,
                                     const std::vector<HostTensor>& inputs) {
-    std::vector<HostTensor> values(graph.values.size());
-    for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
+    PerValue<HostTensor> values(graph.values.size());
+    for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i].value] = inputs[i];
     for (const Node& node : graph.nodes) {
       std::vector<HostTensor> in;
-      for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
+      for (ValueId v : node.inputs) in.push_back(values[v]);
       auto out = node.body ? run(set, cuda::generate_kernel(*node.body).name, *node.body, in)
                            : evaluate_node(graph, node, in);
-      for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
+      for (size_t i = 0; i < out.size(); ++i) values[node.outputs[i]] = out[i];
     }
     std::vector<HostTensor> outputs;
-    for (const auto& output : graph.outputs) outputs.push_back(values[static_cast<size_t>(output.value)]);
+    for (const auto& output : graph.outputs) outputs.push_back(values[output.value]);
     return outputs;
   }
 

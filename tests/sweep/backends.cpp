@@ -24,21 +24,21 @@ struct Compiled {
 // Updates are expanded here as they are inside the multi-tensor kernel.
 Graph with_updates_expanded(const Graph& graph) {
   auto builder = std::make_shared<Builder>();
-  std::vector<ValueId> map(graph.values.size(), kNoValue);
+  PerValue<ValueId> map(graph.values.size(), kNoValue);
   for (const auto& input : graph.inputs)
-    map[static_cast<size_t>(input.value)] =
+    map[input.value] =
         builder->graph.add_input(input.kind, input.name, graph[input.value].dtype, graph[input.value].shape);
   for (const Node& node : graph.nodes) {
     std::vector<Tensor> inputs;
-    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) inputs.emplace_back(builder, map[v]);
     const Op& row = op_row(node.op);
     auto made = row.kind == OpKind::update || node.op == "global_norm"
                     ? row.expand({inputs, node.attrs, builder})
                     : apply_at(node.op, inputs, node.attrs, node.at, builder);
-    for (size_t i = 0; i < made.size(); ++i) map[static_cast<size_t>(node.outputs[i])] = made[i].id();
+    for (size_t i = 0; i < made.size(); ++i) map[node.outputs[i]] = made[i].id();
   }
   for (const auto& output : graph.outputs)
-    builder->graph.add_output(output.kind, output.name, map[static_cast<size_t>(output.value)]);
+    builder->graph.add_output(output.kind, output.name, map[output.value]);
   return builder->graph;
 }
 

@@ -65,7 +65,7 @@ const char* name_of(Cut cut) {
 }
 
 Graph mutate(const Graph& graph, NodeId target, Cut cut) {
-  const Node& chosen = graph.nodes[static_cast<size_t>(target)];
+  const Node& chosen = graph.node(target);
   const Node* wait = is_start(chosen) ? &wait_of(graph, chosen) : nullptr;
   Rewriter rewriter(graph);
   Graph& made = rewriter.graph();
@@ -113,8 +113,8 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
     EXPECT_NO_THROW(place_values(untouched, traced.context));
   }
   int mutants = 0, collectives = 0;
-  for (size_t n = 0; n < traced.program.nodes.size(); ++n) {
-    const Node& node = traced.program.nodes[n];
+  for (NodeId n : traced.program.node_ids()) {
+    const Node& node = traced.program.node(n);
     std::vector<Cut> cuts;
     if (is_start(node))
       cuts = {Cut::remove_pair, Cut::remove_wait, Cut::remove_start, Cut::double_pair}, ++collectives;
@@ -122,7 +122,7 @@ TEST_P(Mutation, IsACompileErrorThatNamesALine) {
       cuts = {Cut::remove_local, Cut::double_local}, ++collectives;
     if (node.op == "norm_limbs" || node.op == "local_rows") cuts = {Cut::remove_local};
     for (Cut cut : cuts) {
-      Graph mutant = mutate(traced.program, static_cast<NodeId>(n), cut);
+      Graph mutant = mutate(traced.program, n, cut);
       ++mutants;
       try {
         place_values(mutant, traced.context);
@@ -155,13 +155,12 @@ TEST(MissingReduction, IsFoundAfterEachPass) {
     Traced traced = program_of("llama", 3, 64 << 20, passes);
     EXPECT_NO_THROW(check_lanes(traced.program));
     int sums = 0;
-    for (size_t n = 0; n < traced.program.nodes.size(); ++n)
-      if (const Node& node = traced.program.nodes[n]; node.op == "sum_lanes") {
+    for (NodeId n : traced.program.node_ids())
+      if (const Node& node = traced.program.node(n); node.op == "sum_lanes") {
         // Until simplify makes them one, the count that seeds backward has no other reader: of one
         // micro-batch it is a program too, if another.
         if (passes == 1 && !is_float(traced.program[node.outputs[0]].dtype)) continue;
-        EXPECT_THROW(check_lanes(mutate(traced.program, static_cast<NodeId>(n), Cut::remove_local)),
-                     UserError)
+        EXPECT_THROW(check_lanes(mutate(traced.program, n, Cut::remove_local)), UserError)
             << step_passes()[passes - 1].name << ", " << node.at.text();
         ++sums;
       }

@@ -118,7 +118,7 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   const Graph& whole = plan.phases.whole;
   size_t rounded = 0, gathered = 0;
   for (NodeId n : plan.phases.head) {
-    const Node& node = whole.nodes[static_cast<size_t>(n)];
+    const Node& node = whole.node(n);
     if (node.op == "convert") {
       EXPECT_EQ(whole[node.inputs[0]].dtype, DType::f32);
       EXPECT_EQ(whole[node.outputs[0]].dtype, DType::bf16);
@@ -134,8 +134,8 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   EXPECT_EQ(rounded, parameters.size());
   EXPECT_EQ(gathered, parameters.size());
   for (const auto& step : plan.phases.tail)
-    if (step.node >= 0)
-      if (const Node& node = whole.nodes[static_cast<size_t>(step.node)]; node.op == "all_gather_start")
+    if (step.node.valid())
+      if (const Node& node = whole.node(step.node); node.op == "all_gather_start")
         for (ValueId v : node.inputs)
           EXPECT_EQ(numel(whole[v].shape), 1) << "only the loss is gathered behind the body";
   EXPECT_EQ(state_inputs(plan.phases.seed.graph), 0u);

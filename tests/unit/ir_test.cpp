@@ -49,7 +49,7 @@ TEST(Ir, PrintIsTheInverseOfParse) {
   EXPECT_FALSE(attrs.flag("absent"));
   EXPECT_EQ(graph.nodes[0].at.text(), "gpt.cpp:12 (blocks.0)");
   EXPECT_EQ(graph.inputs[3].name, "a \"quoted\\\" name");
-  EXPECT_EQ(graph.find_input("ids"), 1);
+  EXPECT_EQ(graph.find_input("ids"), ValueId(1));
   EXPECT_EQ(graph.find_input("idz"), kNoValue);
   EXPECT_EQ(graph.find_output("loss"), 7);
 }
@@ -124,6 +124,30 @@ Graph chain() {
   })");
 }
 
+std::vector<NodeId> nodes(std::initializer_list<int> indices) {
+  std::vector<NodeId> out;
+  for (int index : indices) out.emplace_back(index);
+  return out;
+}
+
+static_assert(!std::is_convertible_v<ValueId, NodeId> && !std::is_constructible_v<NodeId, ValueId>);
+static_assert(!std::is_convertible_v<int, ValueId> && !std::is_convertible_v<ValueId, size_t>);
+
+TEST(Ir, IdsCountAndWalkBothWays) {
+  EXPECT_FALSE(kNoValue.valid());
+  EXPECT_LT(kNoValue, ValueId(0));
+  EXPECT_EQ(str("%", ValueId(7), " %", kNoValue), "%7 %-1");
+  const Graph graph = chain();
+  std::vector<NodeId> forward, backward;
+  for (NodeId n : graph.node_ids()) forward.push_back(n);
+  for (NodeId n : graph.node_ids().backward()) backward.push_back(n);
+  EXPECT_EQ(forward, nodes({0, 1, 2, 3}));
+  EXPECT_EQ(backward, nodes({3, 2, 1, 0}));
+  for (NodeId n : Graph().node_ids().backward()) ADD_FAILURE() << n;
+  for (NodeId n : graph.node_ids())
+    for (ValueId v : graph.node(n).outputs) EXPECT_EQ(&graph.producer(v), &graph.nodes[n.index()]);
+}
+
 TEST(Ir, VerifyCatchesBrokenGraphs) {
   auto expect_broken = [](auto&& breaks, const std::string& words) {
     Graph graph = chain();
@@ -138,13 +162,13 @@ TEST(Ir, VerifyCatchesBrokenGraphs) {
     }
   };
   expect_broken([](Graph& g) { std::swap(g.nodes[0], g.nodes[2]); }, "before it is made");
-  expect_broken([](Graph& g) { g.nodes[3].inputs[0] = 99; }, "mul at ? reads %99");
-  expect_broken([](Graph& g) { g.nodes[3].inputs[0] = -1; }, "reads %-1");
-  expect_broken([](Graph& g) { g.nodes[1].outputs[0] = 2; }, "makes %2 again");
-  expect_broken([](Graph& g) { g[4].producer = 0; }, "%4 does not know its producer add");
-  expect_broken([](Graph& g) { g.outputs[0].value = 77; }, "output \"y\" is %77");
+  expect_broken([](Graph& g) { g.nodes[3].inputs[0] = ValueId(99); }, "mul at ? reads %99");
+  expect_broken([](Graph& g) { g.nodes[3].inputs[0] = kNoValue; }, "reads %-1");
+  expect_broken([](Graph& g) { g.nodes[1].outputs[0] = ValueId(2); }, "makes %2 again");
+  expect_broken([](Graph& g) { g[ValueId(4)].producer = NodeId(0); }, "%4 does not know its producer add");
+  expect_broken([](Graph& g) { g.outputs[0].value = ValueId(77); }, "output \"y\" is %77");
   expect_broken([](Graph& g) { g.inputs[1].name = "x"; }, "two inputs are named \"x\"");
-  expect_broken([](Graph& g) { g.inputs[1].value = 5; }, "has a producer");
+  expect_broken([](Graph& g) { g.inputs[1].value = ValueId(5); }, "has a producer");
   expect_broken([](Graph& g) { g.nodes.pop_back(); }, "output \"y\" is %5");
   expect_broken(
       [](Graph& g) {
@@ -169,27 +193,28 @@ TEST(Ir, PruneDropsWhatNoOutputNeeds) {
 }
 
 TEST(Ir, ReorderKeepsTheProgram) {
-  Graph moved = reorder(chain(), {1, 0, 2, 3});
+  Graph moved = reorder(chain(), nodes({1, 0, 2, 3}));
   verify_structure(moved, "reorder");
   EXPECT_EQ(moved.nodes[0].op, ops::sin);
   EXPECT_EQ(print(prune(moved)), print(prune(chain())));
-  EXPECT_THROW(reorder(chain(), {2, 0, 1, 3}), InternalError);
-  EXPECT_THROW(reorder(chain(), {0, 1}), InternalError);
+  EXPECT_THROW(reorder(chain(), nodes({2, 0, 1, 3})), InternalError);
+  EXPECT_THROW(reorder(chain(), nodes({0, 1})), InternalError);
 }
 
 TEST(Ir, UsersLivenessAndReach) {
   Graph graph = chain();
   auto users = users_of(graph);
-  EXPECT_EQ(users[0], (std::vector<NodeId>{0, 1, 3}));
-  EXPECT_EQ(users[2], (std::vector<NodeId>{2}));  // once, though read twice
-  EXPECT_TRUE(users[1].empty());
-  EXPECT_EQ(needed_nodes(graph), (std::vector<bool>{true, false, true, true}));
-  EXPECT_EQ(depends_on(graph, {2}), (std::vector<bool>{false, false, true, false, true, true}));
+  EXPECT_EQ(users[ValueId(0)], nodes({0, 1, 3}));
+  EXPECT_EQ(users[ValueId(2)], nodes({2}));  // once, though read twice
+  EXPECT_TRUE(users[ValueId(1)].empty());
+  EXPECT_EQ(needed_nodes(graph).items(), (std::vector<bool>{true, false, true, true}));
+  EXPECT_EQ(depends_on(graph, {ValueId(2)}).items(),
+            (std::vector<bool>{false, false, true, false, true, true}));
 }
 
 TEST(Ir, CopiesKeepLayoutsBodiesAndLines) {
   Graph graph = parse_graph(kText);
-  Graph copied = reorder(graph, {0, 1, 2});
+  Graph copied = reorder(graph, nodes({0, 1, 2}));
   EXPECT_EQ(print(copied), print(graph));
 }
 

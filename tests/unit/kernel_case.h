@@ -92,17 +92,17 @@ inline std::vector<KernelSource> kernels_of_graph(const Graph& graph) {
 // reference evaluator.
 inline std::vector<HostTensor> run_graph(const Graph& graph, const KernelLibrary& library,
                                          const std::vector<HostTensor>& inputs, int threads = 1) {
-  std::vector<HostTensor> values(graph.values.size());
-  for (size_t i = 0; i < inputs.size(); ++i) values[static_cast<size_t>(graph.inputs[i].value)] = inputs[i];
+  PerValue<HostTensor> values(graph.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i].value] = inputs[i];
   for (const Node& node : graph.nodes) {
     std::vector<HostTensor> in;
-    for (ValueId v : node.inputs) in.push_back(values[static_cast<size_t>(v)]);
+    for (ValueId v : node.inputs) in.push_back(values[v]);
     auto out = node.body ? run_kernel(library, generate_kernel(*node.body).name, *node.body, in, threads)
                          : evaluate_node(graph, node, in);
-    for (size_t i = 0; i < out.size(); ++i) values[static_cast<size_t>(node.outputs[i])] = out[i];
+    for (size_t i = 0; i < out.size(); ++i) values[node.outputs[i]] = out[i];
   }
   std::vector<HostTensor> outputs;
-  for (const auto& output : graph.outputs) outputs.push_back(values[static_cast<size_t>(output.value)]);
+  for (const auto& output : graph.outputs) outputs.push_back(values[output.value]);
   return outputs;
 }
 

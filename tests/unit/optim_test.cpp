@@ -189,7 +189,7 @@ TEST(AdamW, WithoutClippingTheNormIsStillReported) {
   EXPECT_NE(tracing.graph().find_output("grad_norm"), kNoValue);
   const Node& update = *nodes_of(tracing.graph(), "adamw")[0];
   const Graph& graph = tracing.graph();
-  const Node& scale = graph.nodes[static_cast<size_t>(graph[update.inputs.back()].producer)];
+  const Node& scale = graph.producer(update.inputs.back());
   EXPECT_EQ(scale.op, ops::full);
   EXPECT_EQ(scale.attrs.number("value"), 1.0);
 }

@@ -88,7 +88,7 @@ TEST_P(RematModels, ChoicesCostMoreAndMoreAndTheFrontierFalls) {
   EXPECT_LT(choices.peak[choices.frontier.back()] * 2, choices.peak[0]);
   EXPECT_LT(choices.cost.back(), choices.step_cost / 2);
   // Contractions and attention are dearer than norms and activations: none is given up before them.
-  const OpId first = joint.nodes[static_cast<size_t>(joint[choices.order[0]].producer)].op;
+  const OpId first = joint.producer(choices.order[0]).op;
   EXPECT_TRUE(first != "linear" && first != "sdpa") << first;
 }
 
@@ -98,8 +98,8 @@ TEST_P(RematModels, CopiesAreCopiesOnceEachRightBeforeTheirReader) {
   const Joint roles = joint_of(joint);
   auto before = ops_of(joint);
   std::map<std::string, int> forward;
-  for (size_t n = 0; n < joint.nodes.size(); ++n)
-    if (roles.roles[n] == JointRole::forward) ++forward[std::string(joint.nodes[n].op.name())];
+  for (NodeId n : joint.node_ids())
+    if (roles.roles[n] == JointRole::forward) ++forward[std::string(joint.node(n).op.name())];
   EXPECT_EQ(structure_hash(remade(joint, {})), structure_hash(joint));
   for (size_t level : {size_t{1}, choices.order.size() / 2, choices.order.size()}) {
     const Graph made =
@@ -117,7 +117,6 @@ TEST_P(RematModels, CopiesAreCopiesOnceEachRightBeforeTheirReader) {
         << "level " << level;
     // From the first barrier on, what a copy makes is read by the next node that is no copy, or by a copy:
     // none is made early.
-    std::vector<bool> copied(made.values.size());
     size_t first = made.nodes.size();
     for (size_t n = 0; n < made.nodes.size(); ++n)
       if (is_barrier(made.nodes[n]) && numel(made[made.nodes[n].outputs[0]].shape) > 1)
@@ -125,10 +124,10 @@ TEST_P(RematModels, CopiesAreCopiesOnceEachRightBeforeTheirReader) {
     const auto roles_after = joint_of(made);
     size_t last_forward = 0;
     for (size_t n = 0; n < first; ++n)
-      if (roles_after.roles[n] == JointRole::forward) last_forward = n;
+      if (roles_after.roles[NodeId(n)] == JointRole::forward) last_forward = n;
     bool backward_between = false;
     for (size_t n = last_forward + 1; n < first; ++n)
-      backward_between = backward_between || roles_after.roles[n] == JointRole::backward;
+      backward_between = backward_between || roles_after.roles[NodeId(n)] == JointRole::backward;
     EXPECT_TRUE(backward_between) << "copies begin before the backward pass does";
   }
 }
@@ -141,7 +140,7 @@ TEST_P(RematModels, AnyChoiceIsTheSameComputation) {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     std::vector<ValueId> given_up;
     for (ValueId v : roles.saved)
-      if (philox::uniform(philox::bits(seed, 0, 0, static_cast<uint64_t>(v))) * 41 < static_cast<float>(seed))
+      if (philox::uniform(philox::bits(seed, 0, 0, v.index())) * 41 < static_cast<float>(seed))
         given_up.push_back(v);
     const Graph made = remade(joint, given_up);
     EXPECT_GE(made.nodes.size(), joint.nodes.size() + given_up.size()) << "seed " << seed;
@@ -185,8 +184,8 @@ TEST(RematGraphs, ACollectiveIsNeverRepeated) {
   auto repeatable = [](const Graph& graph) {
     std::set<std::string> ops;
     const Joint joint = joint_of(graph);
-    for (size_t n = 0; n < graph.nodes.size(); ++n)
-      if (joint.may_repeat[n]) ops.emplace(graph.nodes[n].op.name());
+    for (NodeId n : graph.node_ids())
+      if (joint.may_repeat[n]) ops.emplace(graph.node(n).op.name());
     return ops;
   };
   EXPECT_EQ(repeatable(chain(true)), (std::set<std::string>{"tanh", "exp", "sum"}));

@@ -113,20 +113,20 @@ class Nest {
     const int last = plan_.stages - 1;
     roots_.assign(static_cast<size_t>(plan_.stages), {});
     for (const Reduction& reduction : plan_.reductions)
-      roots_[static_cast<size_t>(reduction.column ? last : reduction.stage)].push_back(reduction.item);
+      roots_[reduction.column ? last : reduction.stage].push_back(reduction.item);
     for (const Store& store : plan_.stores)
-      if (store.level == Level::element) roots_[static_cast<size_t>(last)].push_back(store.item);
+      if (store.level == Level::element) roots_[last].push_back(store.item);
     std::vector<int> all;
     for (auto& roots : roots_) all.insert(all.end(), roots.begin(), roots.end());
     for (const Store& store : plan_.stores)
       if (store.level == Level::row) all.push_back(store.item);
     for (int id : main_.closure(all, {}))
-      if (!plan_.items[static_cast<size_t>(id)].varies) row_items_.push_back(id);
+      if (!plan_.items[id].varies) row_items_.push_back(id);
     std::set<int> seen;
     for (auto& roots : roots_) {
       std::set<int> cached;
       for (int id : main_.closure(roots, cached_)) {
-        const Item& item = plan_.items[static_cast<size_t>(id)];
+        const Item& item = plan_.items[id];
         if (item.varies && item.cost >= kDear && seen.count(id) &&
             plan_.columns * static_cast<int64_t>(size_of(accumulator(item.dtype))) <= kRowCache)
           cached_.insert(id);
@@ -135,7 +135,7 @@ class Nest {
     }
   }
 
-  const Item& item(int id) const { return plan_.items[static_cast<size_t>(id)]; }
+  const Item& item(int id) const { return plan_.items[id]; }
 
   // Items, sums and stores of one stage for the columns c ... of row r.
   void stage_body(int stage, bool tail) {
@@ -143,7 +143,7 @@ class Nest {
     std::set<int> known;
     for (int id : cached_)
       if (written_.count(id)) known.insert(id);
-    for (int id : main_.closure(roots_[static_cast<size_t>(stage)], known)) {
+    for (int id : main_.closure(roots_[stage], known)) {
       if (!item(id).varies) continue;
       main_.write(text_, id, tail);
       if (cached_.count(id)) {
@@ -172,7 +172,7 @@ class Nest {
     if (!last) return;
     for (const Store& store : plan_.stores) {
       if (store.level != Level::element) continue;
-      const DType dtype = body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype;
+      const DType dtype = body_[body_.outputs[store.output].value].dtype;
       std::string at = plan_.indexer->text(store.index, "c");
       text_.line(
           tail ? str("ls_store_n_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ", m);")
@@ -183,7 +183,7 @@ class Nest {
   void cached_loads(int stage) {
     for (int id : cached_) {
       if (!written_.count(id)) continue;
-      std::vector<int> need = main_.closure(roots_[static_cast<size_t>(stage)], {});
+      std::vector<int> need = main_.closure(roots_[stage], {});
       if (std::find(need.begin(), need.end(), id) == need.end()) continue;
       text_.line(str("const ", register_type(item(id).dtype), " t", id, " = ls_load_",
                      name(accumulator(item(id).dtype)), "(k", id, ", c);"));
@@ -291,12 +291,12 @@ class Nest {
                      "];"));
     for (int stage = 0; stage < plan_.stages; ++stage) {
       row_items(stage);
-      if (!roots_[static_cast<size_t>(stage)].empty()) row_stage(stage, here);
+      if (!roots_[stage].empty()) row_stage(stage, here);
     }
     row_items(plan_.stages);
     for (const Store& store : plan_.stores) {
       if (store.level != Level::row) continue;
-      const DType dtype = body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype;
+      const DType dtype = body_[body_.outputs[store.output].value].dtype;
       text_.line(str("ls_put_", name(dtype), "(o", store.output, ", ", plan_.indexer->text(store.index, "c"),
                      ", t", store.item, "[0]);"));
     }
@@ -369,8 +369,7 @@ class Nest {
     for (int id : end_.closure(roots, {})) end_.write(text_, id, true);
     for (const Store& store : plan_.stores)
       if (store.level == Level::column)
-        text_.line(str("ls_store_n_",
-                       name(body_[body_.outputs[static_cast<size_t>(store.output)].value].dtype), "(o",
+        text_.line(str("ls_store_n_", name(body_[body_.outputs[store.output].value].dtype), "(o",
                        store.output, ", c, t", store.item, ", m);"));
     text_.close();
     for (size_t k : sums) text_.line(str("__builtin_free(w", k, ");"));

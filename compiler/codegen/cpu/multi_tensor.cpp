@@ -153,15 +153,15 @@ KernelSource generate_multi_tensor(const Graph& body) {
   for (const auto& store : plan.stores) roots.push_back(store.item);
   auto needed = items.closure(roots, {});
   for (int id : needed)
-    if (!plan.items[static_cast<size_t>(id)].varies) items.write(text, id, false);
+    if (!plan.items[id].varies) items.write(text, id, false);
   for (bool tail : {false, true}) {
     text.open(tail ? "for (i64 c = whole > lo ? whole : lo; c < hi; c += LS_W) {"
                    : "for (i64 c = lo; c < whole; c += LS_W) {");
     if (tail) text.line("const i64 m = hi - c < LS_W ? hi - c : LS_W;");
     for (int id : needed)
-      if (plan.items[static_cast<size_t>(id)].varies) items.write(text, id, tail);
+      if (plan.items[id].varies) items.write(text, id, tail);
     for (const auto& store : plan.stores) {
-      DType dtype = own[own.outputs[static_cast<size_t>(store.output)].value].dtype;
+      DType dtype = own[own.outputs[store.output].value].dtype;
       text.line(str(tail ? "ls_store_n_" : "ls_store_", name(dtype), "(o", store.output, ", c, t", store.item,
                     tail ? ", m);" : ");"));
     }

@@ -74,7 +74,7 @@ std::string ItemText::pointwise(const Item& item) const {
   const Op& row = op_row(node.op);
   LS_CHECK(!row.scalar.empty(), "row ", row.id, " has no scalar code");
   std::string code(row.scalar);
-  const DType first = items_[static_cast<size_t>(item.args[0])].dtype;
+  const DType first = items_[item.args[0]].dtype;
   if (is_integer(first))
     for (auto [sign, verb] :
          {std::pair(" / ", "ls_div"), std::pair(" << ", "ls_shl"), std::pair(" >> ", "ls_shr")})
@@ -168,7 +168,7 @@ std::string ItemText::select(const Item& item, int id, std::string& loop) const 
 }
 
 void ItemText::write(Text& text, int id, bool tail) const {
-  const Item& item = items_[static_cast<size_t>(id)];
+  const Item& item = items_[id];
   std::string loop, code;
   switch (item.kind) {
     case ItemKind::load:
@@ -215,7 +215,7 @@ std::vector<int> ItemText::closure(const std::vector<int>& roots, const std::set
     int id = open.back();
     open.pop_back();
     if (known.count(id) || !out.insert(id).second) continue;
-    const Item& item = items_[static_cast<size_t>(id)];
+    const Item& item = items_[id];
     open.insert(open.end(), item.args.begin(), item.args.end());
     for (int inner : indexer_.items(item.index)) open.push_back(inner);
     for (const Guard& guard : item.guards)

@@ -30,8 +30,7 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
     return std::find(dims.begin(), dims.end(), dim) != dims.end();
   };
   for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
-    if (!has(batch, dim) && !has(contract, dim))
-      append(side.free, operand.shape[u(dim)], operand.strides[u(dim)]);
+    if (!has(batch, dim) && !has(contract, dim)) append(side.free, operand.shape[dim], operand.strides[dim]);
   return side;
 }
 
@@ -115,22 +114,21 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   std::vector<size_t> order(contract_a.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
-    return in[0].strides[u(contract_a[x])] > in[0].strides[u(contract_a[y])];
+    return in[0].strides[contract_a[x]] > in[0].strides[contract_a[y]];
   });
   Joint<2> contract;
   for (size_t i : order)
-    contract.append(in[0].shape[u(contract_a[i])],
-                    {in[0].strides[u(contract_a[i])], in[1].strides[u(contract_b[i])]});
+    contract.append(in[0].shape[contract_a[i]], {in[0].strides[contract_a[i]], in[1].strides[contract_b[i]]});
   plan.a.contract = contract.role(0), plan.b.contract = contract.role(1);
   plan.m = plan.a.free.count(), plan.n = plan.b.free.count(), plan.k = plan.a.contract.count();
   Joint<3> batch;
   plan.batch = 1;
-  for (int64_t dim : batch_a) plan.batch *= in[0].shape[u(dim)];
+  for (int64_t dim : batch_a) plan.batch *= in[0].shape[dim];
   int64_t stride_d = plan.batch * plan.m * plan.n;
   for (size_t i = 0; i < batch_a.size(); ++i) {
-    int64_t size = in[0].shape[u(batch_a[i])];
+    int64_t size = in[0].shape[batch_a[i]];
     stride_d = size ? stride_d / size : 0;
-    batch.append(size, {in[0].strides[u(batch_a[i])], in[1].strides[u(batch_b[i])], stride_d});
+    batch.append(size, {in[0].strides[batch_a[i]], in[1].strides[batch_b[i]], stride_d});
   }
   plan.a.batch = batch.role(0), plan.b.batch = batch.role(1);
 
@@ -177,7 +175,7 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
       for (int which = 0; which < 3; ++which)
         gemm.alignment = static_cast<int>(
             std::gcd(int64_t{gemm.alignment},
-                     at[u(which)] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
+                     at[which] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
   plan.matrix = true;
   return plan;
 }

@@ -244,8 +244,8 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return out;
   check(status, str("cublasLtMatmulAlgoGetHeuristic for ", text(options)));
   for (int i = 0; i < returned; ++i)
-    if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
-      out.push_back(std::make_unique<LtGemm>(device, options, description, found[static_cast<size_t>(i)]));
+    if (found[i].state == CUBLAS_STATUS_SUCCESS)
+      out.push_back(std::make_unique<LtGemm>(device, options, description, found[i]));
   return out;
 }
 

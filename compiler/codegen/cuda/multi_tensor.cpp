@@ -31,13 +31,11 @@ void loop(cpu::Text& text, const Graph& body, const cpu::Plan& plan, int width, 
   std::vector<int> roots, varying;
   for (const auto& store : plan.stores) roots.push_back(store.item);
   for (int id : statements.closure(roots))
-    if (plan.items[static_cast<size_t>(id)].varies) varying.push_back(id);
+    if (plan.items[id].varies) varying.push_back(id);
   text.open(str("for (i64 c0 = ", from, " + threadIdx.x * ", width, "; c0 < ", to,
                 "; c0 += ", kTensorThreads * width, ") {"));
   statements.before_elements(text, varying);
-  auto dtype = [&](const cpu::Store& store) {
-    return body[body.outputs[static_cast<size_t>(store.output)].value].dtype;
-  };
+  auto dtype = [&](const cpu::Store& store) { return body[body.outputs[store.output].value].dtype; };
   for (const auto& store : plan.stores) {
     std::string type = str("ls_raw<", size_of(dtype(store)), ", ", width, ">");
     text.line(str(type, " y", store.output, " = ", type, "::zeros();"));
@@ -133,7 +131,7 @@ KernelSource generate_multi_tensor(const Graph& body) {
   std::vector<int> roots;
   for (const auto& store : plan.stores) roots.push_back(store.item);
   for (int id : statements.closure(roots))
-    if (!plan.items[static_cast<size_t>(id)].varies) statements.row(text, id);
+    if (!plan.items[id].varies) statements.row(text, id);
   loop(text, own, plan, width, "lo", "whole");
   loop(text, own, plan, 1, "whole", "hi");
   text.close();

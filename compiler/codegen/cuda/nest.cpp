@@ -101,11 +101,11 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
 }
 
 int Nest::before_rounding(const Store& store, DType dtype, int width) const {
-  const cpu::Item& item = plan_.items[static_cast<size_t>(store.item)];
+  const cpu::Item& item = plan_.items[store.item];
   if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise ||
       item.node->op != ops::convert)
     return -1;
-  const cpu::Item& from = plan_.items[static_cast<size_t>(item.args[0])];
+  const cpu::Item& from = plan_.items[item.args[0]];
   return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;
 }
 

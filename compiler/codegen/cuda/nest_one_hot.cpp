@@ -17,9 +17,7 @@ int Nest::one_hot(const Statements& statements, int id) const {
     return one.kind == ItemKind::iota && one.dtype == DType::i32 && one.index == plan_.indexer->column();
   };
   for (int side : {0, 1})
-    if (column(item.args[static_cast<size_t>(side)]) &&
-        !statements.item(item.args[static_cast<size_t>(1 - side)]).varies)
-      return item.args[static_cast<size_t>(1 - side)];
+    if (column(item.args[side]) && !statements.item(item.args[1 - side]).varies) return item.args[1 - side];
   return -1;
 }
 

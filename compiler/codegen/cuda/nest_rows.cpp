@@ -135,8 +135,7 @@ void Nest::one_row(Statements& statements) {
     if (took && writes_elements && !meets)
       text_.line(form_.whole_warps() ? "__syncthreads();" : "__syncwarp();");
     if (stage == 0 && staged_bytes_ > 0) text_.line(str("ls_wait<", depth_ - 1, ">();"));
-    if (!stage_roots[static_cast<size_t>(stage)].empty())
-      one_stage(statements, stage, stage_roots[static_cast<size_t>(stage)], loaded);
+    if (!stage_roots[stage].empty()) one_stage(statements, stage, stage_roots[stage], loaded);
   }
   row_items(plan_.stages);
   if (!writes_rows) return;

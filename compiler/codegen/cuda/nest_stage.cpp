@@ -49,13 +49,11 @@ void Nest::plan_stage(const Statements& statements, const std::vector<int>& ids,
 }
 
 std::string Nest::staged_type(int id) const {
-  return str("ls_stage<", size_of(plan_.items[static_cast<size_t>(id)].dtype), ", ", form_.width, ", ",
-             staged_threads_, ">");
+  return str("ls_stage<", size_of(plan_.items[id].dtype), ", ", form_.width, ", ", staged_threads_, ">");
 }
 
 std::string Nest::staged_place(int id, const std::string& step) const {
-  const auto bytes = static_cast<int64_t>(size_of(plan_.items[static_cast<size_t>(id)].dtype)) * form_.width *
-                     staged_threads_;
+  const auto bytes = static_cast<int64_t>(size_of(plan_.items[id].dtype)) * form_.width * staged_threads_;
   return str("ls_rows + ", staged_.at(id), " + (slot * ", staged_steps_, " + ", step, ") * ", bytes);
 }
 

@@ -33,9 +33,7 @@ class Nest {
     return i < body_.inputs.size() ? body_[body_.inputs[i].value].dtype
                                    : output_dtype(static_cast<int>(i - body_.inputs.size()));
   }
-  DType output_dtype(int output) const {
-    return body_[body_.outputs[static_cast<size_t>(output)].value].dtype;
-  }
+  DType output_dtype(int output) const { return body_[body_.outputs[output].value].dtype; }
   DType type_of(const cpu::Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
   std::string type(const cpu::Reduction& reduction) const {
     return std::string(register_type(type_of(reduction)));

@@ -108,14 +108,13 @@ int first_error_line(const std::vector<std::string>& log) {
 std::string failure(const std::string& source, const std::string& target, const std::string& log_text) {
   const std::vector<std::string> log = lines_of(log_text), lines = lines_of(source);
   std::string out = str("NVRTC ", opened().version, " cannot compile kernels for ", target, ":");
-  for (int i = 0; i < std::min<int>(kLogLines, static_cast<int>(log.size())); ++i)
-    out += "\n  " + log[static_cast<size_t>(i)];
+  for (int i = 0; i < std::min<int>(kLogLines, static_cast<int>(log.size())); ++i) out += "\n  " + log[i];
   const int at = first_error_line(log);
   if (at > 0) {
     out += "\n  the source there:";
     for (int i = std::max(1, at - kSourceLines);
          i <= std::min<int>(at + kSourceLines, static_cast<int>(lines.size())); ++i)
-      out += str("\n  ", i == at ? "> " : "  ", i, ": ", lines[static_cast<size_t>(i - 1)]);
+      out += str("\n  ", i == at ? "> " : "  ", i, ": ", lines[i - 1]);
   }
   return out +
          "\n  generated kernels are tested with NVRTC 13.0: use the NVRTC of that toolkit, and report this "

@@ -59,8 +59,7 @@ class CudaReductions : public Reductions {
   CudaReductions(CudaDevice& device, const std::string& cache_dir) : device_(device), cache_dir_(cache_dir) {
     device_.enter();
     module_ = source_module(device_, reductions_source(), cache_dir_);
-    for (int l = 0; l <= kMaxLefts; ++l)
-      accumulate_[static_cast<size_t>(l)] = module_->function(str("accumulate_", l));
+    for (int l = 0; l <= kMaxLefts; ++l) accumulate_[l] = module_->function(str("accumulate_", l));
     totals_ = module_->function("row_totals");
     limbs_ = module_->function("limbs");
     limbs_finish_ = module_->function("limbs_finish");

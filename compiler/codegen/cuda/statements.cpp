@@ -49,7 +49,7 @@ std::string Statements::pointwise(const Item& item) const {
   const Op& row = op_row(node.op);
   LS_CHECK(!row.scalar.empty(), "row ", row.id, " has no scalar code");
   std::string code(row.scalar);
-  const DType first = items_[static_cast<size_t>(item.args[0])].dtype;
+  const DType first = items_[item.args[0]].dtype;
   if (is_integer(first)) {
     if (code == "-{0}") code = "ls_neg({0})";
     for (auto [sign, verb] :

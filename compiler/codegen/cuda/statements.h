@@ -26,7 +26,7 @@ class Statements {
         number_(std::move(number)),
         width_(width) {}
 
-  const cpu::Item& item(int id) const { return items_[static_cast<size_t>(id)]; }
+  const cpu::Item& item(int id) const { return items_[id]; }
   // The items that these need, themselves included, ascending; nothing behind an item in `known`.
   std::vector<int> closure(const std::vector<int>& roots, const std::set<int>& known = {}) const {
     return closure_.closure(roots, known);

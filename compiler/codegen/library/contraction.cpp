@@ -51,8 +51,8 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
              const std::vector<int64_t>& contract) {
   Side side;
   auto add = [&](Role& role, int64_t dim) {
-    role.sizes.push_back(operand.shape[static_cast<size_t>(dim)]);
-    role.strides.push_back(operand.strides[static_cast<size_t>(dim)]);
+    role.sizes.push_back(operand.shape[dim]);
+    role.strides.push_back(operand.strides[dim]);
   };
   for (int64_t dim : batch) add(side.batch, dim);
   for (int64_t dim : contract) add(side.contract, dim);
@@ -220,7 +220,7 @@ class Contraction : public HostCall {
       const uint16_t* row = halves + batch.offset(i / nr) + rows.offset(i % nr);
       float* out = to + i * nc;
       if (dense) widen(dtype_, row, out, nc);
-      for (int64_t c = 0; c < nc && !dense; ++c) widen(dtype_, row + at[static_cast<size_t>(c)], out + c, 1);
+      for (int64_t c = 0; c < nc && !dense; ++c) widen(dtype_, row + at[c], out + c, 1);
     }
   }
   int64_t chunk_k(bool transposed) const { return transposed && k_ >= 1024 ? 256 : std::max<int64_t>(k_, 1); }

@@ -39,8 +39,8 @@ int Evaluator::append(Item item) {
   if (items_.size() >= kMostItems) throw NoPlan("too many values");
   item.varies = item.varies || indexer_.varies_with_column(item.index);
   auto needs = [&](int id) {
-    item.stage = std::max(item.stage, items_[u(id)].stage);
-    item.varies = item.varies || items_[u(id)].varies;
+    item.stage = std::max(item.stage, items_[id].stage);
+    item.varies = item.varies || items_[id].varies;
   };
   for (int arg : item.args) needs(arg);
   for (int id : indexer_.items(item.index)) needs(id);
@@ -62,7 +62,7 @@ int Evaluator::at(ValueId value, const Index& index) {
     item.input = input->second;
     made = append(std::move(item));
   } else {
-    const Node& node = body_.nodes[u(body_[value].producer)];
+    const Node& node = body_.producer(value);
     switch (op_row(node.op).kind) {
       case OpKind::pointwise:
         made = pointwise(node, value, index);
@@ -117,7 +117,7 @@ int Evaluator::creation(const Node& node, const Index& index) {
   DType dtype = node.attrs.dtype("dtype");
   if (!node.attrs.has("dim")) return constant(dtype, node.attrs.number("value"));
   Item item = make_item(ItemKind::iota, dtype, 2);
-  item.index = index[u(node.attrs.integer("dim"))];
+  item.index = index[node.attrs.integer("dim")];
   return append(std::move(item));
 }
 
@@ -138,14 +138,14 @@ int Evaluator::view(const Node& node, const Index& index) {
   Index inner(from.size());
   if (attrs.has("order")) {
     const auto& order = attrs.list("order");
-    for (size_t i = 0; i < order.size(); ++i) inner[u(order[i])] = index[i];
+    for (size_t i = 0; i < order.size(); ++i) inner[order[i]] = index[i];
   } else if (attrs.has("start")) {
     const auto &start = attrs.list("start"), &step = attrs.list("step");
     for (size_t i = 0; i < from.size(); ++i)
       inner[i] = indexer_.shift(indexer_.scale(index[i], step[i]), start[i]);
   } else if (attrs.has("dims")) {
     const auto& dims = attrs.list("dims");
-    for (size_t i = 0; i < from.size(); ++i) inner[i] = from[i] == 1 ? Expr{} : index[u(dims[i])];
+    for (size_t i = 0; i < from.size(); ++i) inner[i] = from[i] == 1 ? Expr{} : index[dims[i]];
   } else {
     inner = indexer_.unflatten(indexer_.flatten(index, to), from);
   }
@@ -212,7 +212,7 @@ int Evaluator::take(const Node& node, const Index& index) {
     known->second = append(std::move(item));
   }
   const int number = known->second;
-  Index inner{indexer_.item(number, table[0], items_[u(number)].varies)};
+  Index inner{indexer_.item(number, table[0], items_[number].varies)};
   inner.insert(inner.end(), index.begin() + static_cast<int64_t>(ids.size()), index.end());
   return at(node.inputs[0], inner);
 }
@@ -220,7 +220,7 @@ int Evaluator::take(const Node& node, const Index& index) {
 int Evaluator::reduced(ValueId value, const Index& index) {
   auto found = reductions_.find(value);
   if (found == reductions_.end()) throw NoPlan("a reduction is read where it is not complete");
-  const Reduction& reduction = plan_.reductions[u(found->second)];
+  const Reduction& reduction = plan_.reductions[found->second];
   Expr flat = indexer_.flatten(index, body_[value].shape);
   if (reduction.column != at_end_) throw NoPlan("a reduction is read where it is not complete");
   if (!(flat == (at_end_ ? indexer_.column() : indexer_.row())))

@@ -24,14 +24,12 @@ Expr Indexer::intern(Atom atom) {
 
 int64_t Indexer::low(const Expr& a) const {
   int64_t out = a.constant;
-  for (auto [id, k] : a.terms)
-    out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].low : atoms_[static_cast<size_t>(id)].high);
+  for (auto [id, k] : a.terms) out += k * (k > 0 ? atoms_[id].low : atoms_[id].high);
   return out;
 }
 int64_t Indexer::high(const Expr& a) const {
   int64_t out = a.constant;
-  for (auto [id, k] : a.terms)
-    out += k * (k > 0 ? atoms_[static_cast<size_t>(id)].high : atoms_[static_cast<size_t>(id)].low);
+  for (auto [id, k] : a.terms) out += k * (k > 0 ? atoms_[id].high : atoms_[id].low);
   return out;
 }
 
@@ -40,7 +38,7 @@ Expr Indexer::recombined(Expr a) {
   for (bool again = true; again;) {
     again = false;
     for (auto [id, k] : a.terms) {
-      const Atom atom = atoms_[static_cast<size_t>(id)];
+      const Atom atom = atoms_[id];
       if (atom.kind != Kind::remainder) continue;
       Expr quotient = divide(atom.inside, atom.n);
       if (quotient.terms.size() != 1 || quotient.constant != 0 || quotient.terms.begin()->second != 1)
@@ -131,7 +129,7 @@ Expr Indexer::divide(const Expr& a, int64_t n) {
   if (auto [big, small, factor] = separated(rest, n); factor > 1)
     return add(whole, divide(divided(big, factor), n / factor));
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
-    const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
+    const Atom atom = atoms_[rest.terms.begin()->first];
     if (atom.kind == Kind::divide) return add(whole, divide(atom.inside, atom.n * n));
     if (atom.kind == Kind::remainder && atom.n % n == 0)
       return add(whole, remainder(divide(atom.inside, n), atom.n / n));
@@ -151,7 +149,7 @@ Expr Indexer::remainder(const Expr& a, int64_t n) {
   if (auto [big, small, factor] = separated(rest, n); factor > 1)
     return add(scale(remainder(divided(big, factor), n / factor), factor), small);
   if (rest.terms.size() == 1 && rest.constant == 0 && rest.terms.begin()->second == 1) {
-    const Atom atom = atoms_[static_cast<size_t>(rest.terms.begin()->first)];
+    const Atom atom = atoms_[rest.terms.begin()->first];
     if (atom.kind == Kind::remainder && atom.n % n == 0) return remainder(atom.inside, n);
   }
   return intern({.kind = Kind::remainder, .inside = rest, .n = n, .low = 0, .high = n - 1});
@@ -191,19 +189,18 @@ Index Indexer::unflatten(const Expr& flat, const Shape& shape) {
 }
 
 bool Indexer::varies_with_column(const Expr& a) const {
-  return std::any_of(a.terms.begin(), a.terms.end(),
-                     [&](const auto& t) { return atoms_[static_cast<size_t>(t.first)].varies; });
+  return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return atoms_[t.first].varies; });
 }
 bool Indexer::divides_column(const Expr& a) const {
   return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) {
-    const Atom& atom = atoms_[static_cast<size_t>(t.first)];
+    const Atom& atom = atoms_[t.first];
     return atom.varies && atom.kind != Kind::column;
   });
 }
 std::vector<int> Indexer::items(const Expr& a) const {
   std::vector<int> out;
   for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    const Atom& atom = atoms_[id];
     if (atom.kind == Kind::item) out.push_back(atom.item);
     for (int inner : items(atom.inside)) out.push_back(inner);
   }
@@ -213,7 +210,7 @@ std::vector<int> Indexer::items(const Expr& a) const {
 Lanes Indexer::lanes(const Expr& a) const {
   Lanes out{true, 0, a.constant};
   for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    const Atom& atom = atoms_[id];
     if (!atom.varies) {
       out.multiple = std::gcd(out.multiple, k);
       continue;
@@ -242,7 +239,7 @@ Lanes Indexer::lanes(const Expr& a) const {
 std::string Indexer::text(const Expr& a, const std::string& column, const std::string& lane) const {
   std::string out;
   for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    const Atom& atom = atoms_[id];
     std::string inside = atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item
                              ? ""
                              : text(atom.inside, column, lane),
@@ -277,7 +274,7 @@ std::string Indexer::text(const Expr& a, const std::string& column, const std::s
 std::string Indexer::scalar_text(const Expr& a, const std::string& column, const std::string& number) const {
   std::string out;
   for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    const Atom& atom = atoms_[id];
     std::string inside, part;
     if (atom.kind == Kind::divide || atom.kind == Kind::remainder || atom.kind == Kind::guard)
       inside = scalar_text(atom.inside, column, number);
@@ -310,7 +307,7 @@ std::string Indexer::scalar_text(const Expr& a, const std::string& column, const
 int64_t Indexer::extent(const Expr& a) const {
   int64_t out = std::max(high(a), -low(a));
   for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[static_cast<size_t>(id)];
+    const Atom& atom = atoms_[id];
     if (atom.kind == Kind::divide || atom.kind == Kind::remainder || atom.kind == Kind::guard) {
       out = std::max(out, extent(atom.inside));
       if (atom.kind == Kind::guard) out = std::max({out, atom.n, atom.m});

@@ -19,9 +19,9 @@ Index element_index(const Graph& body, const Node& node, const ReduceForm& form,
   const auto& along = form.column ? form.kept : form.reduced;
   auto part = [&](const std::vector<int64_t>& dims, const Expr& flat, Index& out) {
     Shape sizes;
-    for (int64_t d : dims) sizes.push_back(shape[static_cast<size_t>(d)]);
+    for (int64_t d : dims) sizes.push_back(shape[d]);
     Index inner = indexer.unflatten(flat, sizes);
-    for (size_t i = 0; i < dims.size(); ++i) out[static_cast<size_t>(dims[i])] = inner[i];
+    for (size_t i = 0; i < dims.size(); ++i) out[dims[i]] = inner[i];
   };
   Index out(shape.size());
   part(across, indexer.row(), out);
@@ -60,14 +60,14 @@ void place_output(const Graph& body, size_t output, Plan& plan, Evaluator& main,
 std::vector<bool> reached(const Plan& plan) {
   std::vector<bool> need(plan.items.size());
   for (const auto& store : plan.stores)
-    if (store.level != Level::column) need[static_cast<size_t>(store.item)] = true;
-  for (const auto& reduction : plan.reductions) need[static_cast<size_t>(reduction.item)] = true;
+    if (store.level != Level::column) need[store.item] = true;
+  for (const auto& reduction : plan.reductions) need[reduction.item] = true;
   for (size_t i = plan.items.size(); i-- > 0;) {
     if (!need[i]) continue;
-    for (int arg : plan.items[i].args) need[static_cast<size_t>(arg)] = true;
-    for (int id : plan.indexer->items(plan.items[i].index)) need[static_cast<size_t>(id)] = true;
+    for (int arg : plan.items[i].args) need[arg] = true;
+    for (int id : plan.indexer->items(plan.items[i].index)) need[id] = true;
     for (const auto& guard : plan.items[i].guards)
-      for (int id : plan.indexer->items(guard.at)) need[static_cast<size_t>(id)] = true;
+      for (int id : plan.indexer->items(guard.at)) need[id] = true;
   }
   return need;
 }
@@ -113,7 +113,7 @@ PlanResult plan_in(const Graph& body, const Space& space) {
       ReduceForm form = form_of(body, node);
       (form.column ? plan.column_reductions : plan.row_reductions) = true;
       int item = main.at(node.inputs[0], element_index(body, node, form, *plan.indexer));
-      plan.reductions.push_back({&node, form.column, item, plan.items[static_cast<size_t>(item)].stage});
+      plan.reductions.push_back({&node, form.column, item, plan.items[item].stage});
       int id = static_cast<int>(plan.reductions.size()) - 1;
       (form.column ? end : main).set_reduction(node.outputs[0], id);
       if (form.column)
@@ -125,8 +125,7 @@ PlanResult plan_in(const Graph& body, const Space& space) {
   } catch (const NoPlan& error) { return {std::nullopt, error.what()}; }
   for (const auto& reduction : plan.reductions) plan.stages = std::max(plan.stages, reduction.stage + 1);
   for (const auto& store : plan.stores)
-    if (store.level == Level::element)
-      plan.stages = std::max(plan.stages, plan.items[static_cast<size_t>(store.item)].stage + 1);
+    if (store.level == Level::element) plan.stages = std::max(plan.stages, plan.items[store.item].stage + 1);
   weigh(plan);
   return {std::move(plan), ""};
 }

@@ -18,7 +18,7 @@ ReduceForm form_of(const Graph& body, const Node& node) {
   int64_t reduced = 1, kept = 1;
   int64_t last_reduced = -1, first_kept = static_cast<int64_t>(shape.size());
   for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
-    int64_t size = shape[static_cast<size_t>(d)];
+    int64_t size = shape[d];
     if (std::find(dims.begin(), dims.end(), d) != dims.end()) {
       form.reduced.push_back(d);
       reduced *= size;

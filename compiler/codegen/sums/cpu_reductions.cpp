@@ -29,7 +29,7 @@ void in_parts(int64_t count, int threads, Fn fn) {
   for (int part = 0; part < threads; ++part) {
     try {
       fn(part, count * part / threads, count * (part + 1) / threads);
-    } catch (...) { failed[static_cast<size_t>(part)] = std::current_exception(); }
+    } catch (...) { failed[part] = std::current_exception(); }
   }
   for (const auto& error : failed)
     if (error) std::rethrow_exception(error);
@@ -199,8 +199,7 @@ class CpuReductions : public Reductions {
                           n = std::min(kBlock, sum.width - column);
             const int64_t at = piece / cut.pieces_per_row * sum.width + column;
             merge(sum, at, n, between, stack.data(), kernels);
-            if (sum.row_squares)
-              piece_squares_[static_cast<size_t>(squares_at[s] + piece)] = kernels.squares(sum.out + at, n);
+            if (sum.row_squares) piece_squares_[squares_at[s] + piece] = kernels.squares(sum.out + at, n);
           } else {
             const int64_t first = piece * cut.rows_per_piece,
                           number = std::min(cut.rows_per_piece, sum.rows - first);
@@ -237,7 +236,7 @@ class CpuReductions : public Reductions {
         sum.add(std::span(d.from + from, static_cast<size_t>(to - from)));
         begin -= d.count, end -= d.count;
       }
-      parts[static_cast<size_t>(part)] = sum;
+      parts[part] = sum;
     });
     Limbs total;
     for (const Limbs& part : parts) total.add(part);
@@ -278,7 +277,7 @@ class CpuReductions : public Reductions {
         const auto* at = static_cast<const uint64_t*>(parts[i].from);
         uint64_t sum = 0;
         for (int64_t w = from; w < to; ++w) sum += at[w];
-        found[static_cast<size_t>(thread)][i] = sum;
+        found[thread][i] = sum;
         begin -= all, end -= all;
       }
     });
