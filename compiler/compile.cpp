@@ -78,10 +78,10 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   const auto rows = step_passes();
-  const auto again = static_cast<size_t>(
+  const size_t again =
       std::find_if(rows.begin(), rows.end(),
                    [](const PassRow& row) { return std::string_view(row.name) == "rematerialize"; }) -
-      rows.begin());
+      rows.begin();
   // ZeRO 1 and 2 keep whole weights, in the dtype that they are computed with; the reference evaluator reads
   // whole values.
   const bool streams = mesh.size("dp_shard") > 1 && state.zero() == 3 && options.gather != GatherWhen::step &&

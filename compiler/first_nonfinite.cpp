@@ -101,13 +101,13 @@ class Look {
  public:
   Look(const OpenBody& body, Device& device) : body_(body), device_(device) {}
   void operator()(int64_t micro_batch, int output, const Executable& run) {
-    const auto at = static_cast<size_t>(output);
+    const size_t at = output;
     const Value& value = body_.graph[body_.graph.outputs[at].value];
     const int64_t count = numel(value.shape);
     const void* data = run.output(at);
     if (seen_.micro_batch >= 0) return;  // the first of this rank is known
     if (!device_.addressable()) {
-      copy_.resize(static_cast<size_t>(count) * size_of(value.dtype));
+      copy_.resize(count * size_of(value.dtype));
       copy_to_host(device_, copy_.data(), data, copy_.size());
       data = copy_.data();
     }

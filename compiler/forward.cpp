@@ -54,7 +54,7 @@ const void* Forward::run(const std::vector<void*>& batch) {
       inputs.push_back(batch.at(next++));
     } else {
       const Value& value = graph_[input.value];
-      const size_t bytes = static_cast<size_t>(numel(value.shape)) * size_of(value.dtype);
+      const size_t bytes = numel(value.shape) * size_of(value.dtype);
       if (batch_.size() <= next) batch_.emplace_back(bytes, device.memory());
       device.copy(batch_[next].data(), batch.at(next), bytes, *stream_);
       inputs.push_back(batch_[next++].data());
@@ -63,8 +63,7 @@ const void* Forward::run(const std::vector<void*>& batch) {
   executable_->run(inputs, *stream_);
   if (device.addressable()) return executable_->output(0);
   const Value& value = graph_[graph_.outputs[0].value];
-  if (!result_)
-    result_ = Buffer(static_cast<size_t>(numel(value.shape)) * size_of(value.dtype), device.staging());
+  if (!result_) result_ = Buffer(numel(value.shape) * size_of(value.dtype), device.staging());
   device.copy(result_.data(), executable_->output(0), result_.bytes(), *stream_);
   stream_->synchronize();
   return result_.data();

@@ -39,7 +39,7 @@ int64_t before(const std::vector<int64_t>& counts, int rank) {
 
 Slip slip_of(int64_t number, const void* data, int64_t count, DType dtype) {
   const int64_t bytes = count * static_cast<int64_t>(size_of(dtype));
-  return {number, bytes, hash64(data, static_cast<size_t>(bytes))};
+  return {number, bytes, hash64(data, bytes)};
 }
 
 template <class T>
@@ -244,7 +244,7 @@ class ChecksummedGroup : public Group {
     if (!summed || bytes <= kGathered) {
       auto flight = sent(
           1, stream, [this, c, number](Flight& f) { f.mine[0] = slip_of(number, c.in, c.count, c.dtype); });
-      flight->parts.resize(static_cast<size_t>(bytes * size()));
+      flight->parts.resize(bytes * size());
       const AllGather gather{c.in, flight->parts.data(), std::vector<int64_t>(size(), c.count), c.dtype};
       flight->works = {group_->start(gather, label, stream), exchange_all(flight, label, stream)};
       flight->check = [this, c, label, number, bytes, f = flight.get()] {
@@ -286,8 +286,8 @@ class ChecksummedGroup : public Group {
   template <class Write>
   FlightPointer sent(int slips, Stream& stream, Write write) {
     auto flight = std::make_shared<Flight>();
-    flight->mine.resize(static_cast<size_t>(slips));
-    flight->theirs.resize(static_cast<size_t>(size()));
+    flight->mine.resize(slips);
+    flight->theirs.resize(size());
     stream.run([flight, write] { write(*flight); });
     return flight;
   }
@@ -299,7 +299,7 @@ class ChecksummedGroup : public Group {
   }
   std::shared_ptr<Work> exchange_pairs(const FlightPointer& flight, const std::string& label,
                                        Stream& stream) {
-    const std::vector<int64_t> words(static_cast<size_t>(size()), kWords);
+    const std::vector<int64_t> words(size(), kWords);
     return group_->start(AllToAll{flight->mine.data(), flight->theirs.data(), words, words, DType::u64},
                          behind(label), stream);
   }

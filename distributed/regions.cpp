@@ -6,7 +6,7 @@
 namespace lockstep {
 
 namespace {
-size_t bytes(int64_t count, DType dtype) { return static_cast<size_t>(count) * size_of(dtype); }
+size_t bytes(int64_t count, DType dtype) { return count * size_of(dtype); }
 size_t bytes(const std::vector<int64_t>& counts, DType dtype) {
   return bytes(std::accumulate(counts.begin(), counts.end(), int64_t{0}), dtype);
 }

@@ -49,7 +49,7 @@ std::unique_ptr<InFile> open_shard(Storage& storage, const std::string& folder, 
   if (record.header_bytes > kMaxHeader)
     throw DamagedError(
         str(path, ": a header of ", record.header_bytes, " bytes; the format allows ", kMaxHeader));
-  std::string header(static_cast<size_t>(record.header_bytes), '\0');
+  std::string header(record.header_bytes, '\0');
   file->read(0, header.data(), header.size());
   if (hash64(header) != record.xxh3)
     throw DamagedError(str(path, ": the header (bytes 0..", record.header_bytes, ") is damaged: checksum ",
@@ -62,7 +62,7 @@ void stream_chunk(const InFile& file, const std::string& folder, const TensorRec
   Checksum checksum;
   int64_t element = static_cast<int64_t>(size_of(tensor.dtype));
   for_each_block(chunk.box, kBlockBytes / element, [&](const Box& block, int64_t at) {
-    size_t bytes = static_cast<size_t>(numel(block) * element);
+    size_t bytes = numel(block) * element;
     std::byte* into = sink.direct ? sink.direct(block) : nullptr;
     bool in_place = into != nullptr;
     if (!in_place) {
@@ -114,8 +114,7 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
         if (!part) continue;
         for_each_run(*part, block, piece.frame(array.local_shape),
                      [&](int64_t from, int64_t to, int64_t count) {
-                       std::memcpy(array.data.data() + to * element, data + from * element,
-                                   static_cast<size_t>(count * element));
+                       std::memcpy(array.data.data() + to * element, data + from * element, count * element);
                      });
       }
     };

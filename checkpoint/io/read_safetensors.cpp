@@ -13,7 +13,7 @@ SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string&
   std::string first(8, '\0');
   if (file.bytes() >= 8) file.read(0, first.data(), 8);
   int64_t length = safetensors_header_length(first, file.bytes(), path);
-  std::string json(static_cast<size_t>(length), '\0');
+  std::string json(length, '\0');
   file.read(8, json.data(), json.size());
   return parse_safetensors_header(json, file.bytes(), path);
 }
@@ -38,13 +38,13 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
     for_each_block(rows, kBlockBytes / from_size, [&](const Box& block, int64_t at) {
       auto part = intersect(block, piece.global);
       if (!part) return;
-      buffer.resize(static_cast<size_t>(numel(block) * from_size));
+      buffer.resize(numel(block) * from_size);
       file.read(tensor.offset + (skip + at) * from_size, buffer.data(), buffer.size());
       for_each_run(*part, block, frame, [&](int64_t from, int64_t to, int64_t count) {
         const std::byte* source = buffer.data() + from * from_size;
         std::byte* into = array.data.data() + to * to_size;
         if (tensor.dtype == array.dtype)
-          std::memcpy(into, source, static_cast<size_t>(count * to_size));
+          std::memcpy(into, source, count * to_size);
         else
           for (int64_t i = 0; i < count; ++i)
             set_double(array.dtype, into, i, get_double(tensor.dtype, source, i));

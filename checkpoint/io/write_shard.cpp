@@ -28,15 +28,14 @@ uint64_t write_chunk(OutFile& file, const Array& array, const Box& box, std::vec
   array.fetch();
   const std::byte* data = array.data.data();
   for_each_block(box, kBlockBytes / element, [&](const Box& block, int64_t) {
-    size_t bytes = static_cast<size_t>(numel(block) * element);
+    size_t bytes = numel(block) * element;
     const std::byte* source;
     if (int64_t at = contiguous_at(block, frame); at >= 0) {
       source = data + at * element;
     } else {
       buffer.resize(bytes);
       for_each_run(block, frame, block, [&](int64_t from, int64_t to, int64_t count) {
-        std::memcpy(buffer.data() + to * element, data + from * element,
-                    static_cast<size_t>(count * element));
+        std::memcpy(buffer.data() + to * element, data + from * element, count * element);
       });
       source = buffer.data();
     }

@@ -25,7 +25,7 @@ void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mes
                  std::vector<Held>& out) {
   const TensorSpec& spec = tensors[index];
   int64_t element = static_cast<int64_t>(size_of(spec.dtype));
-  std::vector<bool> splits(static_cast<size_t>(mesh.ndim()), false);
+  std::vector<bool> splits(mesh.ndim(), false);
   for (const auto& [dim, placement] : spec.layout.splits) {
     LS_CHECK(placement.kind == Placement::Kind::shard, spec.fqn, " is ", text(placement),
              "; only Replicate and Shard are state");
@@ -43,7 +43,7 @@ void append_held(const std::vector<TensorSpec>& tensors, size_t index, const Mes
     for (const auto& piece : local_pieces(spec.layout, mesh, spec.shape, at))
       out.push_back({index, piece.global, numel(piece.global) * element, ranks});
   if (out.size() == before) {
-    std::vector<int64_t> all(static_cast<size_t>(mesh.size()));
+    std::vector<int64_t> all(mesh.size());
     std::iota(all.begin(), all.end(), int64_t{0});
     out.push_back({index, whole(spec.shape), 0, all});
   }
@@ -66,7 +66,7 @@ int64_t SavePlan::bytes_of(int64_t rank) const {
 SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh) {
   SavePlan plan;
   plan.tensors = tensors;
-  plan.by_rank.resize(static_cast<size_t>(mesh.size()));
+  plan.by_rank.resize(mesh.size());
   std::set<std::string> names;
   std::vector<Held> held;
   std::string words = text(mesh);

@@ -58,7 +58,7 @@ class PosixOutFile : public OutFile {
                            path_, code);
       }
       at += n;
-      left -= static_cast<size_t>(n);
+      left -= n;
       written_ += n;
     }
   }
@@ -94,7 +94,7 @@ class PosixInFile : public InFile {
             path_, EIO);
       at += n;
       offset += n;
-      left -= static_cast<size_t>(n);
+      left -= n;
     }
   }
 
@@ -116,7 +116,7 @@ class HeldLock : public FolderLock {
 std::string holder_text(int fd) {
   char text[256];
   ssize_t n = ::pread(fd, text, sizeof text, 0);
-  return n > 0 ? trim(std::string_view(text, static_cast<size_t>(n))) : "another process";
+  return n > 0 ? trim(std::string_view(text, n)) : "another process";
 }
 }  // namespace
 

@@ -35,7 +35,7 @@ std::string read_text(Storage& storage, const std::string& path, int64_t limit) 
   if (file->bytes() > limit)
     throw StorageError(str(path, " has ", file->bytes(), " bytes; at most ", limit, " are read"), path,
                        EFBIG);
-  std::string text(static_cast<size_t>(file->bytes()), '\0');
+  std::string text(file->bytes(), '\0');
   file->read(0, text.data(), text.size());
   return text;
 }

@@ -10,7 +10,6 @@ namespace lockstep {
 
 namespace {
 using Kind = Placement::Kind;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 
 class Ways {
  public:
@@ -168,7 +167,7 @@ class Ways {
     auto with = [&](const std::vector<int>& which) {
       std::vector<Placement> in(in_.size(), Replicate());
       for (int i : which)
-        if (u(i) < in.size()) in[i] = Partial();
+        if (i < static_cast<int64_t>(in.size())) in[i] = Partial();
       add(in, out);
     };
     if (row.joint) return with(linear);
@@ -190,7 +189,8 @@ std::vector<ShardWay> shard_ways(const Graph& graph, const Node& node, int64_t r
 }
 
 bool divides(const Shape& shape, const Placement& shard, int64_t ranks) {
-  return shard.dim >= 0 && u(shard.dim) < shape.size() && shape[shard.dim] % (ranks * shard.groups) == 0;
+  return shard.dim >= 0 && shard.dim < static_cast<int>(shape.size()) &&
+         shape[shard.dim] % (ranks * shard.groups) == 0;
 }
 
 Shape shard_shape(const Shape& shape, const Placement& placement, int64_t ranks) {

@@ -22,7 +22,7 @@ std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blo
 }
 
 BlockExchange::BlockExchange(std::vector<std::vector<LaneBlock>> blocks, std::vector<int64_t> chunks, int me)
-    : blocks_(std::move(blocks)), chunks_(std::move(chunks)), me_(static_cast<size_t>(me)) {
+    : blocks_(std::move(blocks)), chunks_(std::move(chunks)), me_(me) {
   LS_CHECK(blocks_.size() == chunks_.size() && me_ < blocks_.size(), "member ", me, " of ", blocks_.size(),
            " with ", chunks_.size(), " chunks");
   for (size_t r = 0; r < chunks_.size(); ++r) own_at_ += r == me_ ? 0 : chunks_[r];

@@ -66,8 +66,7 @@ size_t LaneFold::depth_after(int64_t leaves, LaneCounter& counter, int64_t& adde
 
 void LaneFold::begin(Device& device) {
   if (partials_.empty())
-    for (size_t s = 0; s < slots_; ++s)
-      partials_.emplace_back(static_cast<size_t>(elements_) * sizeof(float), device.memory());
+    for (size_t s = 0; s < slots_; ++s) partials_.emplace_back(elements_ * sizeof(float), device.memory());
   counter_.clear();
   added_ = 0;
 }

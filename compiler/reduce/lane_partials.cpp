@@ -45,7 +45,7 @@ void LanePartials::count_slots() {
 void LanePartials::begin() {
   if (arrays_.empty())
     for (size_t s = 0; s < slots_; ++s)
-      arrays_.emplace_back(static_cast<size_t>(rows_.elements()) * sizeof(float), device_->memory());
+      arrays_.emplace_back(rows_.elements() * sizeof(float), device_->memory());
   counter_.clear();
   next_ = plan_.micro_batch_range(plan_.rank).first;
 }

@@ -12,7 +12,7 @@ namespace {
 // the end.
 std::vector<int> order_of(const LanePlan& plan, bool invariant) {
   if (invariant) return own_last(plan.ranks, plan.rank);
-  std::vector<int> order(static_cast<size_t>(plan.ranks));
+  std::vector<int> order(plan.ranks);
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
@@ -65,8 +65,7 @@ int64_t LaneReducer::sent_bytes() const {
 void LaneReducer::begin() {
   LS_CHECK(phase_ != Phase::flying, "the exchange of the last step was not waited for");
   mine_.begin();
-  if (phase_ == Phase::idle)
-    received_data_ = Buffer(static_cast<size_t>(received_) * sizeof(float), device_->memory());
+  if (phase_ == Phase::idle) received_data_ = Buffer(received_ * sizeof(float), device_->memory());
   phase_ = Phase::adding;
 }
 

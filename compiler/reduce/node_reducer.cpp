@@ -33,7 +33,7 @@ NodeReducer::NodeReducer(const std::vector<Shape>& shapes, const LanePlan& plan,
   const int seats = nodes_.ranks, hosts = plan.ranks / seats, seat = plan.rank % seats,
             host = plan.rank / seats;
   std::vector<std::vector<LaneBlock>> of_ranks, of_hosts;
-  std::vector<int64_t> seat_chunks(static_cast<size_t>(seats), 0), rail_chunks;
+  std::vector<int64_t> seat_chunks(seats, 0), rail_chunks;
   for (int h = 0; h < hosts; ++h) {
     std::vector<std::vector<LaneBlock>> ranks;
     for (int s = 0; s < seats; ++s) {
@@ -71,10 +71,10 @@ void NodeReducer::begin() {
            "the exchange of the last step was not waited for");
   mine_.begin();
   if (phase_ == Phase::idle) {
-    from_inside_ = Buffer(static_cast<size_t>(inside_->received()) * sizeof(float), device_->memory());
-    from_across_ = Buffer(static_cast<size_t>(across_->received()) * sizeof(float), device_->memory());
+    from_inside_ = Buffer(inside_->received() * sizeof(float), device_->memory());
+    from_across_ = Buffer(across_->received() * sizeof(float), device_->memory());
     for (size_t t = 0; t < of_node_.size(); ++t)
-      added_.emplace_back(static_cast<size_t>(share_) * sizeof(float), device_->memory());
+      added_.emplace_back(share_ * sizeof(float), device_->memory());
   }
   phase_ = Phase::adding;
 }

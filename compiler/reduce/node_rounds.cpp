@@ -24,7 +24,7 @@ NodeRounds::NodeRounds(const std::vector<Shape>& shapes, const LanePlan& plan, c
       reductions_(&reductions),
       turn_(std::move(turn)),
       buffers_(std::move(buffers)),
-      seat_chunks_(static_cast<size_t>(nodes.ranks), 0),
+      seat_chunks_(nodes.ranks, 0),
       fold_(plan, rows_.chunk(), at_once(), device, reductions, true) {
   LS_CHECK(plan_.order == LaneOrder::interleaved && nodes_.ranks % plan_.per_lane() == 0, "lanes of ",
            plan_.per_lane(), " micro-batches in rounds of hosts of ", nodes_.ranks, " ranks");

@@ -52,7 +52,7 @@ void PackedRows::pack(const std::vector<const void*>& gradients, void* to, Reduc
   std::vector<Reductions::Copy> copies;
   for (const auto& run : from)
     copies.push_back({static_cast<std::byte*>(to) + run.at * static_cast<int64_t>(size_of(dtype_)), run.from,
-                      static_cast<size_t>(run.count) * size_of(dtype_)});
+                      run.count * size_of(dtype_)});
   reductions.copy(copies, stream);
 }
 

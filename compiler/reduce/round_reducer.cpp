@@ -18,8 +18,8 @@ void RoundBuffers::allocate(Device& device) {
   if (!sets_.empty()) return;
   sets_.resize(kSets);
   for (Set& set : sets_) {
-    set.send = Buffer(static_cast<size_t>(send_), device.memory());
-    set.receive = Buffer(static_cast<size_t>(receive_), device.memory());
+    set.send = Buffer(send_, device.memory());
+    set.receive = Buffer(receive_, device.memory());
   }
 }
 
@@ -78,13 +78,13 @@ void RoundReducer::add(int64_t slot, const std::vector<const void*>& gradients, 
   set_->user = this;
   flying_ = slot;
   const bool mine = plan_.micro_batch(plan_.rank, slot) >= 0;
-  const auto own = static_cast<size_t>(plan_.rank);
+  const size_t own = plan_.rank;
   if (mine && invariant_)
     rows_.pack(gradients, set_->send.data(), *reductions_, stream);
   else if (mine)
     reductions_->accumulate(rows_.runs(gradients), {}, set_->send.as<float>(), stream);
   else if (!invariant_)
-    device_->zero(set_->send.data(), static_cast<size_t>(rows_.elements() * size()), stream);
+    device_->zero(set_->send.data(), rows_.elements() * size(), stream);
   const std::string round = str(label, " round ", slot);
   if (!invariant_) {
     work_ = data.start(ReduceScatter{set_->send.data(), set_->receive.data(), rows_.chunks(), DType::f32},

@@ -72,7 +72,7 @@ std::vector<DenseArray> sdpa(const Call& call) {
   const Attention at(call, 0);
   DenseArray out = make(at.q.dtype, at.q.shape),
              lse = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries});
-  std::vector<double> scores(static_cast<size_t>(at.keys));
+  std::vector<double> scores(at.keys);
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t seen = at.seen(t);
     double top = -std::numeric_limits<double>::infinity(), total = 0;

@@ -187,7 +187,7 @@ std::vector<DenseArray> cross_entropy_grad(const Call& call) {
     int64_t target = target_of(call, targets, r, classes);
     if (target < 0) continue;
     for (int64_t c = 0; c < classes; ++c) {
-      size_t k = static_cast<size_t>(r * classes + c);
+      size_t k = r * classes + c;
       out.f[k] = dsum * (std::exp(logits.f[k] - lse.f[r]) - (c == target));
     }
   }

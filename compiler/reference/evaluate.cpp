@@ -13,7 +13,7 @@ namespace reference {
 
 DenseArray make(DType dtype, Shape shape) {
   DenseArray made{dtype, std::move(shape), {}, {}};
-  size_t count = static_cast<size_t>(made.size());
+  size_t count = made.size();
   if (made.real())
     made.f.assign(count, 0.0);
   else

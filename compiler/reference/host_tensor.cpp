@@ -30,13 +30,13 @@ HostTensor from_ints(DType dtype, const Shape& shape, const std::vector<int64_t>
 }
 
 std::vector<double> to_doubles(const HostTensor& tensor) {
-  std::vector<double> values(static_cast<size_t>(tensor.size()));
+  std::vector<double> values(tensor.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.at(static_cast<int64_t>(i));
   return values;
 }
 
 std::vector<int64_t> to_ints(const HostTensor& tensor) {
-  std::vector<int64_t> values(static_cast<size_t>(tensor.size()));
+  std::vector<int64_t> values(tensor.size());
   for (size_t i = 0; i < values.size(); ++i) values[i] = tensor.int_at(static_cast<int64_t>(i));
   return values;
 }

@@ -16,7 +16,7 @@ struct HostTensor {
   Buffer data;
 
   int64_t size() const { return numel(shape); }  // elements
-  size_t bytes() const { return static_cast<size_t>(size()) * size_of(dtype); }
+  size_t bytes() const { return size() * size_of(dtype); }
   double at(int64_t i) const { return get_double(dtype, data.data(), i); }  // element i in row-major order
   int64_t int_at(int64_t i) const { return get_int(dtype, data.data(), i); }
   void set(int64_t i, double value) { set_double(dtype, data.data(), i, value); }

@@ -18,7 +18,7 @@ std::vector<DenseArray> full(const Call& call) {
 
 std::vector<DenseArray> iota(const Call& call) {
   DenseArray out = make(call.attrs().dtype("dtype"), call.attrs().list("shape"));
-  const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
+  const size_t dim = call.attrs().integer("dim");
   const int64_t stride = row_major_strides(out.shape)[dim], size = out.shape[dim];
   for (int64_t k = 0; k < out.size(); ++k) {
     int64_t index = k / stride % size;
@@ -69,7 +69,7 @@ std::vector<DenseArray> broadcast(const Call& call) {
   const auto& dims = call.attrs().list("dims");
   std::vector<int64_t> from = row_major_strides(x.shape), strides(shape.size(), 0);
   for (size_t d = 0; d < dims.size(); ++d) {
-    size_t to = static_cast<size_t>(dims[d]);
+    size_t to = dims[d];
     LS_CHECK(x.shape[d] == shape[to] || x.shape[d] == 1, "[broadcast] ", shape_text(x.dtype, x.shape), " to ",
              shape_text(x.dtype, shape));
     if (x.shape[d] != 1) strides[to] = from[d];
@@ -119,7 +119,7 @@ std::vector<DenseArray> pad(const Call& call) {
 }
 
 std::vector<DenseArray> concat(const Call& call) {
-  const size_t dim = static_cast<size_t>(call.attrs().integer("dim"));
+  const size_t dim = call.attrs().integer("dim");
   Shape shape = call.in[0].shape;
   shape[dim] = 0;
   for (const auto& x : call.in) shape[dim] += x.shape[dim];

@@ -26,7 +26,7 @@ void BodyCollectives::start(const Graph& graph, const Node& start, const void* i
   const int64_t count = numel(value.shape), ranks = group->size();
   const bool gather = start.op == ops::model_gather_start;
   LS_CHECK(gather || count % ranks == 0, count, " elements for ", ranks, " ranks");
-  const std::vector<int64_t> each(static_cast<size_t>(ranks), gather ? count : count / ranks);
+  const std::vector<int64_t> each(ranks, gather ? count : count / ranks);
   const std::string label =
       str(dim, gather ? " gather " : " exchange ", start.at.scope.empty() ? start.at.text() : start.at.scope);
   flights_[start.outputs[0]] = gather

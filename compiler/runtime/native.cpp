@@ -13,8 +13,7 @@ Native::Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> 
     : graph_(source.graph),
       places_(places_of(graph_)),
       groups_(source.groups),
-      collectives_(static_cast<size_t>(std::max<int64_t>(1, source.micro_batches)),
-                   BodyCollectives(source.group_of)),
+      collectives_(std::max<int64_t>(1, source.micro_batches), BodyCollectives(source.group_of)),
       kernels_(std::move(kernels)),
       options_(options),
       target_(target_of(options)),
@@ -136,7 +135,7 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
     for (Turn& turn : turns) {
       take(turn);
       for (int c = from; c < to; ++c) {
-        if (turn.inputs) enqueue_call(static_cast<size_t>(c), turn, stream);
+        if (turn.inputs) enqueue_call(c, turn, stream);
         reached(turn, c);
       }
     }

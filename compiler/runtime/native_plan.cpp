@@ -196,8 +196,8 @@ void Native::plan() {
   arena_bytes_ = micro_batches * own.arena.bytes + shared.arena.bytes;
   if (kernels_) {
     for (int64_t j = 0; j < micro_batches; ++j)
-      arenas_.emplace_back(static_cast<size_t>(own.arena.bytes), target_.device().memory());
-    shared_ = Buffer(static_cast<size_t>(shared.arena.bytes), target_.device().memory());
+      arenas_.emplace_back(own.arena.bytes, target_.device().memory());
+    shared_ = Buffer(shared.arena.bytes, target_.device().memory());
   }
   auto slot = [&](ValueId v, int call) {
     const ValueId r = root(v);

@@ -47,7 +47,7 @@ PerValue<Place> places_of(const Graph& graph) {
     const Node& node = graph.node(n);
     if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
     const Place whole = places[node.outputs[0]];
-    const auto dim = static_cast<size_t>(node.attrs.integer("dim"));
+    const size_t dim = node.attrs.integer("dim");
     int64_t at = 0;
     for (ValueId part : node.inputs) {
       move_to(graph, places, part,

@@ -172,17 +172,15 @@ struct Step::Impl {
     };
     auto gradients_of = [&](int g) {
       std::vector<const void*> gradients;
-      for (int output : plan.phases.buckets[g])
-        gradients.push_back(parts.body->output(static_cast<size_t>(output)));
+      for (int output : plan.phases.buckets[g]) gradients.push_back(parts.body->output(output));
       return gradients;
     };
     if (weights && plan.options.gather == GatherWhen::layers) {
-      std::vector<std::vector<void*>> inputs(static_cast<size_t>(slots));
+      std::vector<std::vector<void*>> inputs(slots);
       for (int64_t j = 0; j < slots; ++j)
         if (micro_batch(j) >= 0) inputs[j] = inputs_of(plan.phases.body, j);
       auto after = [&](size_t j, int g) {
-        add(static_cast<int64_t>(j), static_cast<size_t>(g),
-            inputs[j].empty() ? std::vector<const void*>{} : gradients_of(g));
+        add(static_cast<int64_t>(j), g, inputs[j].empty() ? std::vector<const void*>{} : gradients_of(g));
       };
       return parts.body->run_layers(inputs, *compute, after, *weights);
     }
@@ -193,9 +191,7 @@ struct Step::Impl {
         for (size_t g = 0; g < reducers.buckets.size(); ++g) add(j, g, {});
         continue;
       }
-      auto after = [&](int g) {
-        add(j, static_cast<size_t>(g), idle ? std::vector<const void*>{} : gradients_of(g));
-      };
+      auto after = [&](int g) { add(j, g, idle ? std::vector<const void*>{} : gradients_of(g)); };
       if (weights)
         parts.body->run(inputs_of(plan.phases.body, j), *compute, after, *weights);
       else

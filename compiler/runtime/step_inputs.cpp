@@ -40,7 +40,7 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
     batch_.emplace_back();
     for (auto& set : staged_) set.emplace_back();
     for (const auto& field : plan.fields) {
-      const size_t size = static_cast<size_t>(numel(field.shape)) * size_of(field.dtype);
+      const size_t size = numel(field.shape) * size_of(field.dtype);
       batch_.back().emplace_back(size, device.memory());
       for (auto& set : staged_)
         set.back().push_back(device.addressable() ? batch_.back().back() : Buffer(size, device.staging()));
@@ -120,7 +120,7 @@ void* StepInputs::field(int64_t slot, const std::string& name) {
 
 void* StepInputs::sample(ValueId value, int64_t slot) {
   if (sample_ == kNoValue || value != sample_) return nullptr;
-  return samples_.data() + static_cast<size_t>(slot) * size_of(plan_.phases.whole[sample_].dtype);
+  return samples_.data() + slot * size_of(plan_.phases.whole[sample_].dtype);
 }
 
 }  // namespace lockstep

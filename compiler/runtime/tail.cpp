@@ -92,7 +92,7 @@ struct Tail::Impl {
   void*& at(ValueId v) { return parts.table.at[v]; }
   void* own(ValueId v, int64_t elements) {
     owned_bytes += elements * static_cast<int64_t>(size_of(whole[v].dtype));
-    return parts.table.own(v, static_cast<size_t>(elements) * size_of(whole[v].dtype));
+    return parts.table.own(v, elements * size_of(whole[v].dtype));
   }
 
   // Rounded rows; on one rank they are the weights that the body reads.
@@ -217,7 +217,7 @@ struct Tail::Impl {
     } else if (node.op == ops::lane_sum) {
       auto [b, tensor] = exchanged(node.inputs[0]);
       const bool there = lies_in_reducer(node, node.outputs[0], local_count(node.outputs[0]));
-      sums.push_back(parts.reducers[b]->sum_of(static_cast<size_t>(tensor),
+      sums.push_back(parts.reducers[b]->sum_of(tensor,
                                                there ? nullptr : static_cast<float*>(at(node.outputs[0])),
                                                static_cast<double*>(at(node.outputs[1]))));
       at(node.outputs[0]) = sums.back().out;
@@ -268,7 +268,7 @@ struct Tail::Impl {
     const int dim = held.dim(node.attrs.word("mesh_dim"));
     const size_t element = size_of(whole[node.inputs[0]].dtype);
     std::byte* to = gather.send.data();
-    std::vector<int64_t> counts(static_cast<size_t>(ranks), 0);
+    std::vector<int64_t> counts(ranks, 0);
     std::vector<Reductions::Copy> copies;
     for (ValueId v : node.inputs) {
       const size_t bytes = static_cast<size_t>(local_count(v)) * element;

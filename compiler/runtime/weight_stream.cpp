@@ -26,7 +26,7 @@ WeightStream::WeightStream(const Phases& phases, const GatherPlan& plan, const L
 void WeightStream::start(int bucket, const std::vector<void*>& to, Stream& stream) {
   auto& works = works_[bucket];
   LS_CHECK(works.empty(), "bucket ", bucket, " is under way");
-  const auto& segments = plan_.buckets.at(static_cast<size_t>(bucket)).segments;
+  const auto& segments = plan_.buckets.at(bucket).segments;
   for (size_t i = 0; i < segments.size(); ++i) {
     const Source& source = sources_.at(plan_.segments[segments[i]].input);
     works.push_back(source.group->start(AllGather{at_[source.rows], to[i], source.counts, source.dtype},

@@ -196,7 +196,7 @@ void FuseGroups::order_joined(int a, int b) {
   front.push_back(a);
   front.insert(front.end(), back.begin(), back.end());
   for (int place = first; place <= last; ++place) {
-    const auto at = static_cast<size_t>(place - first);
+    const size_t at = place - first;
     order_[place] = at < front.size() ? front[at] : -1;
     if (at < front.size()) position_[front[at]] = place;
   }

@@ -176,7 +176,7 @@ ReadText read_text(const std::string& path) {
   std::string text;
   for (std::string part(1 << 16, 0); file && static_cast<int64_t>(text.size()) <= kJsonBytes;) {
     file.read(part.data(), static_cast<std::streamsize>(part.size()));
-    text.append(part, 0, static_cast<size_t>(file.gcount()));
+    text.append(part, 0, file.gcount());
   }
   if (file.bad()) return {"", "it cannot be read"};
   if (static_cast<int64_t>(text.size()) > kJsonBytes) return {"", large(static_cast<int64_t>(text.size()))};

@@ -83,13 +83,13 @@ bool read_plain(const std::string& path, std::string& text, std::string& why, in
     why = str("it has ", file.bytes, " bytes; at most ", limit, " are read");
     return false;
   }
-  text.resize(static_cast<size_t>(file.bytes));
+  text.resize(file.bytes);
   int64_t got = read_fully(file.fd.get(), text.data(), text.size(), 0);
   if (got < 0) {
     why = std::strerror(errno);
     return false;
   }
-  text.resize(static_cast<size_t>(got));  // it may have been cut meanwhile
+  text.resize(got);  // it may have been cut meanwhile
   return true;
 }
 
@@ -100,7 +100,7 @@ int write_fully(int fd, const void* data, size_t bytes, size_t* written) {
   while (done < bytes && !code) {
     ssize_t n = ::write(fd, at + done, std::min(bytes - done, size_t{1} << 30));
     if (n > 0)
-      done += static_cast<size_t>(n);
+      done += n;
     else if (n == 0)
       code = ENOSPC;
     else if (errno != EINTR)
@@ -119,7 +119,7 @@ int64_t read_fully(int fd, void* out, size_t bytes, int64_t offset) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return -1;
     if (n == 0) break;
-    done += static_cast<size_t>(n);
+    done += n;
   }
   return static_cast<int64_t>(done);
 }

@@ -20,7 +20,7 @@ class Id {
   constexpr explicit Id(Index index) : index_(static_cast<int32_t>(index)) {}
 
   constexpr bool valid() const { return index_ >= 0; }
-  constexpr size_t index() const { return static_cast<size_t>(index_); }
+  constexpr size_t index() const { return index_; }
   constexpr auto operator<=>(const Id&) const = default;                      // none is before all others
   friend constexpr int operator-(Id a, Id b) { return a.index_ - b.index_; }  // how far apart they stand
   friend std::ostream& operator<<(std::ostream& out, Id id) { return out << id.index_; }  // -1 for none

@@ -65,7 +65,7 @@ struct Array {
 
   uint64_t version() const { return version_; }  // counts the writes of both copies
   int64_t local_numel() const { return numel(local_shape); }
-  size_t local_bytes() const { return static_cast<size_t>(local_numel()) * size_of(dtype); }
+  size_t local_bytes() const { return local_numel() * size_of(dtype); }
 
  private:
   struct Remote {

@@ -121,7 +121,7 @@ void compare(Group& world, const std::string& when, const std::vector<Fingerprin
   for (size_t p = 0; p < parts.size(); ++p) mine.parts[p] = hash_of(parts[p]);
   mine.all = hash64(mine.parts.data(), sizeof mine.parts);
   const int n = world.size();
-  std::vector<Message> all(static_cast<size_t>(n));
+  std::vector<Message> all(n);
   all_gather(world, {&mine, all.data(), std::vector<int64_t>(n, sizeof mine), DType::u8}, "fingerprint");
   if (std::all_of(all.begin(), all.end(),
                   [&](const Message& other) { return other.magic == kMagic && other.all == all[0].all; }))

@@ -45,7 +45,7 @@ int64_t sum(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 void copy(void* out, const void* in, int64_t count, DType dtype) {
-  if (out != in && count > 0) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
+  if (out != in && count > 0) std::memcpy(out, in, count * size_of(dtype));
 }
 template <class... F>
 struct Overloaded : F... {
@@ -189,7 +189,7 @@ std::shared_ptr<Group> solo_group(const std::string& name) { return std::make_sh
 
 void check_collective(const Collective& what, int rank, int size) {
   (void)rank;
-  size_t n = static_cast<size_t>(size);
+  size_t n = size;
   std::visit(
       Overloaded{[&](const AllReduce& c) { LS_CHECK(c.count >= 0); },
                  [&](const AllGather& c) {

@@ -58,7 +58,7 @@ int data_ranks_per_node(const Mesh& mesh, int64_t ranks_per_node) {
     for (size_t d = 0; d < at.size(); ++d)
       if (is_data_dim(mesh.dim_names[d])) at[d] = 0;
     auto& ranks = groups[at];
-    ranks.resize(static_cast<size_t>(data));
+    ranks.resize(data);
     ranks[mesh.data_rank(rank)] = rank;
   }
   int64_t seats = 0;

@@ -108,7 +108,7 @@ class Stack {
  public:
   template <class... Args>
   Stack(const Scope& at, int64_t depth, const Args&... args) {
-    blocks_.reserve(static_cast<size_t>(depth));
+    blocks_.reserve(depth);
     for (int64_t i = 0; i < depth; ++i) blocks_.emplace_back(at / i, args...);
   }
   Tensor operator()(Tensor x) const {

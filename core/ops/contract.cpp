@@ -14,14 +14,13 @@ namespace {
 using namespace rules;
 using Grads = std::vector<Tensor>;
 using List = std::vector<int64_t>;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 
 List both(List a, const List& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 List range(int64_t from, int64_t to) {
-  List out(u(to - from));
+  List out(to - from);
   std::iota(out.begin(), out.end(), from);
   return out;
 }

@@ -142,13 +142,13 @@ Tensor reshape(Tensor x, Shape shape, Here at) {
 Tensor permute(Tensor x, std::vector<int64_t> order, Here at) {
   need("permute", {x}, at);
   for (int64_t& dim : order) dim = dim_of("permute", x, dim, at);
-  std::vector<int64_t> same(static_cast<size_t>(x.ndim()));
+  std::vector<int64_t> same(x.ndim());
   std::iota(same.begin(), same.end(), int64_t{0});
   return order == same ? x : apply1(ops::permute, {x}, {{"order", order}}, at);
 }
 Tensor transpose(Tensor x, int a, int b, Here at) {
   need("transpose", {x}, at);
-  std::vector<int64_t> order(static_cast<size_t>(x.ndim()));
+  std::vector<int64_t> order(x.ndim());
   std::iota(order.begin(), order.end(), int64_t{0});
   std::swap(order[dim_of("transpose", x, a, at)], order[dim_of("transpose", x, b, at)]);
   return permute(x, order, at);
@@ -171,7 +171,7 @@ Tensor broadcast_dims(Tensor x, Shape shape, std::vector<int64_t> dims, Here at)
 }
 Tensor slice(Tensor x, int dim, int64_t start, int64_t limit, Here at) {
   need("slice", {x}, at);
-  auto d = static_cast<size_t>(dim_of("slice", x, dim, at));
+  size_t d = dim_of("slice", x, dim, at);
   if (start == 0 && limit == x.shape()[d]) return x;
   std::vector<int64_t> starts(x.shape().size(), 0), limits = x.shape(), steps(x.shape().size(), 1);
   starts[d] = start;
@@ -220,7 +220,7 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
   if (b.ndim() != rank || !std::equal(lhs.begin(), lhs.end() - 2, rhs.begin()))
     refuse("matmul", {a}, at,
            str("leading dims differ: ", types(), "; broadcast one side, or reshape the other to 2 dims?"));
-  std::vector<int64_t> batch(static_cast<size_t>(rank - 2));
+  std::vector<int64_t> batch(rank - 2);
   std::iota(batch.begin(), batch.end(), int64_t{0});
   return apply1(ops::dot, {a, b},
                 {{"lhs_batch", batch},

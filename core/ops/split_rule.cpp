@@ -38,7 +38,7 @@ SplitRule parse_split_rule(std::string_view rule, const std::vector<TypedShape>&
         LS_CHECK(dims >= 0 && (leading < 0 || leading == dims) && dims <= static_cast<int64_t>(unused.size()),
                  "placement rule \"", rule, "\": \"...\" is ", leading, " dims and ", dims, " dims");
         leading = dims;
-        letters = unused.substr(0, static_cast<size_t>(dims)) + letters;
+        letters = unused.substr(0, dims) + letters;
       }
       LS_CHECK(letters.size() == shape.size(), "placement rule \"", rule, "\" has ", letters.size(),
                " letters for ", shape_text(types[i].dtype, shape));

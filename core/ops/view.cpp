@@ -11,7 +11,6 @@ namespace {
 using namespace rules;
 using Grads = std::vector<Tensor>;
 using List = std::vector<int64_t>;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 
 Types infer_reshape(const InferContext& c) {
   expect_count(c, 1);
@@ -189,7 +188,7 @@ Grads pad_vjp(const VjpContext& c) {
 
 Types infer_concat(const InferContext& c) {
   expect_count(c, 1, size_t(-1));
-  size_t dim = u(checked_dims(c, {c.attrs.integer("dim")}, c.in[0].shape.size(), "dim")[0]);
+  size_t dim = checked_dims(c, {c.attrs.integer("dim")}, c.in[0].shape.size(), "dim")[0];
   Shape shape = c.in[0].shape;
   for (size_t i = 1; i < c.in.size(); ++i) {
     if (c.in[i].dtype != c.in[0].dtype)

@@ -21,7 +21,7 @@ std::byte* offset(void* data, int64_t elements, DType dtype) {
   return static_cast<std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
 void copy(void* out, const void* in, int64_t count, DType dtype) {
-  if (count > 0 && out != in) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
+  if (count > 0 && out != in) std::memcpy(out, in, count * size_of(dtype));
 }
 int64_t before(const std::vector<int64_t>& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, int64_t{0});
@@ -44,7 +44,7 @@ struct Held<f16> {
 template <class T, class Op>
 void reduce_as(const std::vector<const void*>& ins, const std::vector<void*>& outs, int64_t count, Op op) {
   using H = typename Held<T>::type;
-  std::vector<H> held(static_cast<size_t>(std::min(count, kBlock)));
+  std::vector<H> held(std::min(count, kBlock));
   for (int64_t at = 0; at < count; at += kBlock) {
     int64_t n = std::min(kBlock, count - at);
     for (size_t r = 0; r < ins.size(); ++r) {

@@ -23,7 +23,7 @@ const std::byte* offset(const void* data, int64_t elements, DType dtype) {
   return static_cast<const std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }
 void copy(void* out, const void* in, int64_t count, DType dtype) {
-  if (count > 0 && out != in) std::memcpy(out, in, static_cast<size_t>(count) * size_of(dtype));
+  if (count > 0 && out != in) std::memcpy(out, in, count * size_of(dtype));
 }
 int64_t sum(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});

@@ -204,7 +204,7 @@ std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
-  return split(std::string(text, static_cast<size_t>(length)), ',')[0];
+  return split(std::string(text, length), ',')[0];
 }
 
 void check_thread_level(int provided) {

@@ -48,7 +48,7 @@ ncclRedOp_t op_of(DType dtype, ReduceOp op) {
   return op == ReduceOp::sum ? ncclSum : op == ReduceOp::max ? ncclMax : ncclMin;
 }
 
-size_t n(int64_t count) { return static_cast<size_t>(count); }
+size_t n(int64_t count) { return count; }
 std::byte* at(void* data, int64_t elements, DType dtype) {
   return static_cast<std::byte*>(data) + elements * static_cast<int64_t>(size_of(dtype));
 }

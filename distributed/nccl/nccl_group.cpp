@@ -243,8 +243,7 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     int64_t width = static_cast<int64_t>(size_of(c.dtype));
     if (count > 0)
       device_.copy(static_cast<std::byte*>(c.out) + to * width,
-                   static_cast<const std::byte*>(c.in) + from * width, static_cast<size_t>(count * width),
-                   *stream_);
+                   static_cast<const std::byte*>(c.in) + from * width, count * width, *stream_);
   }
   // Until the flight has landed, the group has failed, or the deadline has passed. On a thread of the host.
   void wait_here(NcclFlight& flight) {

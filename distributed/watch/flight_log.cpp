@@ -43,7 +43,7 @@ struct Copy {
       if (n == 0)
         throw UserError(str("flight record ", path, " has ", got, " bytes instead of ", sizeof(FlightFile),
                             "; it is not a flight record of this version"));
-      got += static_cast<size_t>(n);
+      got += n;
     }
     if (file->magic.load() != kFlightMagic || file->version != kFlightVersion ||
         file->slot_count != kFlightSlots)

@@ -21,7 +21,7 @@ bool write_kept_record(const std::string& path, const void* bytes, size_t size) 
     const ssize_t n = write(file.get(), static_cast<const char*>(bytes) + at, size - at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
-    at += static_cast<size_t>(n);
+    at += n;
   }
   const bool whole = at == size && std::rename(draft.c_str(), path.c_str()) == 0;
   if (!whole) unlink(draft.c_str());

@@ -37,7 +37,7 @@ std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double aft
     LateReport& report = site.report;
     report.waited_s = (static_cast<double>(now_ns) - static_cast<double>(site.first_ns)) * 1e-9;
     if (!site.in_flight || report.waited_s < after_s) continue;
-    std::vector<bool> there(static_cast<size_t>(report.group.size));
+    std::vector<bool> there(report.group.size);
     auto mark = [&](int r) {
       if (r < report.group.size) there[r] = true;
     };

@@ -99,10 +99,10 @@ std::unique_ptr<Loaded> load(const std::string& path, const std::string& device)
 
 int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& arguments, int64_t position) {
   if (arguments.temperature <= 0) return std::max_element(logits, logits + vocab) - logits;
-  std::vector<int64_t> order(static_cast<size_t>(vocab));
+  std::vector<int64_t> order(vocab);
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return logits[a] > logits[b]; });
-  if (arguments.top_k > 0 && arguments.top_k < vocab) order.resize(static_cast<size_t>(arguments.top_k));
+  if (arguments.top_k > 0 && arguments.top_k < vocab) order.resize(arguments.top_k);
   std::vector<double> weights;
   for (int64_t id : order)
     weights.push_back(std::exp((static_cast<double>(logits[id]) - logits[order[0]]) / arguments.temperature));
@@ -143,7 +143,7 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   out << arguments.prompt << std::flush;
   for (int64_t i = 0; i < arguments.tokens; ++i) {
     // The window is the last `context` tokens; what stands behind the last token is not seen by it.
-    std::vector<int32_t> window(static_cast<size_t>(context), 0);
+    std::vector<int32_t> window(context, 0);
     int64_t seen = std::min<int64_t>(context, static_cast<int64_t>(tokens.size()));
     std::copy(tokens.end() - seen, tokens.end(), window.begin());
     const float* logits = static_cast<const float*>(forward.run({window.data()}));

@@ -37,7 +37,7 @@ int PrintableStream::overflow(int c) {
 }
 
 std::streamsize PrintableStream::xsputn(const char* text, std::streamsize count) {
-  pending_.append(text, static_cast<size_t>(count));
+  pending_.append(text, count);
   if (const size_t end = pending_.rfind('\n'); end != std::string::npos) pass(end + 1);
   return count;
 }

@@ -62,7 +62,7 @@ template <class T>
 T key(T* field, const char* path, std::type_identity_t<T> fallback, const char* help, Rule rule = {}) {
   if (auto* reading = config_detail::reading) {
     using Kind = config_detail::Kind<T>;
-    auto offset = static_cast<size_t>(reinterpret_cast<const char*>(field) - reading->base);
+    size_t offset = reinterpret_cast<const char*>(field) - reading->base;
     reading->rows.push_back(
         {path, Kind::name, help, std::move(rule), offset, Kind::get(&fallback), &Kind::get, &Kind::set});
   }

@@ -58,7 +58,7 @@ class Stream {
 // Position of `word` in `known`; UserError with the nearest word otherwise.
 size_t word_of(const std::string& key, const std::string& word, const std::vector<std::string>& known) {
   auto found = std::find(known.begin(), known.end(), word);
-  if (found != known.end()) return static_cast<size_t>(found - known.begin());
+  if (found != known.end()) return found - known.begin();
   std::string near = nearest(word, known);
   throw UserError(str(key, ": \"", word, "\" is none of ", join(known, ", "),
                       near.empty() ? "" : str("; nearest: ", near)));

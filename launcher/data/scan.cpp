@@ -45,7 +45,7 @@ Scan scan(const Source& source, const ScanPlan& plan) {
   bool any = false;
   std::vector<std::byte> block;
   auto take = [&](int64_t from, int64_t bytes) {
-    block.resize(static_cast<size_t>(bytes));
+    block.resize(bytes);
     source.bytes.read(from, block.data(), bytes);
     out.content = hash64(block.data(), block.size(), out.content);
     // Offsets are multiples of a token's width but for the last block of a sampled file, and the header is
@@ -57,8 +57,7 @@ Scan scan(const Source& source, const ScanPlan& plan) {
         (std::min(from + bytes, source.header + source.tokens * source.width) - source.header) /
             source.width * source.width;
     if (begin >= end) return;
-    if (begin > from)
-      std::memmove(block.data(), block.data() + (begin - from), static_cast<size_t>(end - begin));
+    if (begin > from) std::memmove(block.data(), block.data() + (begin - from), end - begin);
     const int64_t token = (begin - source.header) / source.width;
     if (source.width == 1) take_largest<uint8_t>(block, end - begin, token, out, any);
     if (source.width == 2) take_largest<uint16_t>(block, end - begin, token, out, any);

@@ -46,7 +46,7 @@ std::optional<Scan> entry_of(int fd, const Json& key) {
   std::string text(65536, '\0');
   const int64_t got = read_fully(fd, text.data(), text.size(), 0);
   if (got <= 0) return {};
-  text.resize(static_cast<size_t>(got));
+  text.resize(got);
   const size_t end = text.find('\n');
   if (end == std::string::npos || text.substr(end + 1) != hash_hex(text.substr(0, end)) + "\n") return {};
   Json json = bounded_json(text.substr(0, end));

@@ -45,7 +45,7 @@ PlainFile open_of_many(const std::string& path) {
 template <class Stored>
 void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, int32_t* out) {
   thread_local std::vector<Stored> stored;
-  stored.resize(static_cast<size_t>(count));
+  stored.resize(count);
   from.bytes.read(from.header + begin * static_cast<int64_t>(sizeof(Stored)), stored.data(),
                   count * static_cast<int64_t>(sizeof(Stored)));
   for (int64_t i = 0; i < count; ++i) {
@@ -60,8 +60,8 @@ void read_as(const Source& from, int64_t begin, int64_t count, int64_t vocab, in
 // would be wrong without a word.
 bool looks_like_a_header(const std::vector<std::byte>& head) {
   if (static_cast<int64_t>(head.size()) < kTokenHeaderBytes) return false;
-  std::vector<int32_t> words(static_cast<size_t>(kTokenHeaderBytes / 4));
-  std::memcpy(words.data(), head.data(), static_cast<size_t>(kTokenHeaderBytes));
+  std::vector<int32_t> words(kTokenHeaderBytes / 4);
+  std::memcpy(words.data(), head.data(), kTokenHeaderBytes);
   const int32_t magic = words[0], month = magic / 100 % 100, day = magic % 100;
   const bool date =
       magic >= 20150101 && magic < 21000000 && month >= 1 && month <= 12 && day >= 1 && day <= 31;
@@ -81,7 +81,7 @@ FileBytes::FileBytes(const std::string& path) : path_(path) {
   stamp_ = stamp_of(file.fd.get(), path);
   fd_ = std::move(file.fd);
   if (stamp_.bytes >= kHoldFrom) return;
-  std::vector<std::byte> copy(static_cast<size_t>(stamp_.bytes));
+  std::vector<std::byte> copy(stamp_.bytes);
   read(0, copy.data(), stamp_.bytes);
   copy_ = std::move(copy);
   fd_.reset();
@@ -91,10 +91,10 @@ void FileBytes::read(int64_t offset, void* out, int64_t bytes) const {
   LS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= stamp_.bytes, path_, ": bytes ", offset, " + ",
            bytes, " of ", stamp_.bytes);
   if (!fd_) {
-    if (bytes) std::memcpy(out, copy_.data() + offset, static_cast<size_t>(bytes));
+    if (bytes) std::memcpy(out, copy_.data() + offset, bytes);
     return;
   }
-  const int64_t got = read_fully(fd_.get(), out, static_cast<size_t>(bytes), offset);
+  const int64_t got = read_fully(fd_.get(), out, bytes, offset);
   if (got == bytes) return;
   if (got < 0) unreadable(path_, str(bytes, " bytes at offset ", offset, ": ", std::strerror(errno)));
   const int64_t now = stamp_of(fd_.get(), path_).bytes;
@@ -179,7 +179,7 @@ void Source::read(int64_t begin, int64_t count, int64_t vocab, int32_t* out) con
 }
 
 std::vector<std::byte> Source::head(int64_t most) const {
-  std::vector<std::byte> out(static_cast<size_t>(std::min(most, bytes.size())));
+  std::vector<std::byte> out(std::min(most, bytes.size()));
   bytes.read(0, out.data(), static_cast<int64_t>(out.size()));
   return out;
 }

@@ -76,7 +76,7 @@ std::vector<Mesh> nearby_meshes(const Mesh& mesh) {
     both.dim_names.insert(both.dim_names.begin() + place, "dp_shard");
     both.shape.insert(both.shape.begin() + place, 1);
   }
-  const auto shard = static_cast<size_t>(both.find("dp_shard"));
+  const size_t shard = both.find("dp_shard");
   const int replicate = both.find("dp_replicate");
   auto all_sharded = [&](Mesh from) {
     if (replicate >= 0) {

@@ -81,7 +81,7 @@ void LogTail::read(LineCutter& into) {
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd_ < 0) return;
   char buffer[16384];
-  for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, n);
 }
 
 }  // namespace lockstep

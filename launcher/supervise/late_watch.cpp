@@ -99,7 +99,7 @@ LateWatch::LateWatch(std::string log_dir, int64_t nproc, const Deadlines& deadli
     : log_dir_(std::move(log_dir)),
       deadlines_(deadlines),
       state_of_(std::move(state)),
-      ranks_(static_cast<size_t>(nproc)),
+      ranks_(nproc),
       slow_(nproc) {}
 
 bool LateWatch::all_open() const {

@@ -53,7 +53,7 @@ void drain(int fd, LineCutter& into, bool rest) {
   size_t taken = 0;
   for (ssize_t n; (rest || taken < (1 << 20)) && (n = read(fd, buffer, sizeof buffer)) > 0;
        taken += static_cast<size_t>(n))
-    into.add(buffer, static_cast<size_t>(n));
+    into.add(buffer, n);
 }
 
 std::vector<LineCutter::Piece> pieces(LineCutter& cutter, bool rest) {

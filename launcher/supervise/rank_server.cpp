@@ -217,10 +217,7 @@ std::string regex_of(pmix_status_t (*make)(const char*, char**), const std::stri
 }  // namespace
 
 RankServer::RankServer(int64_t nproc)
-    : space_(random_name()),
-      folder_(Server::here().new_folder()),
-      ranks_(static_cast<size_t>(nproc)),
-      words_(ranks_.size()) {
+    : space_(random_name()), folder_(Server::here().new_folder()), ranks_(nproc), words_(ranks_.size()) {
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   const auto n = static_cast<uint32_t>(nproc);

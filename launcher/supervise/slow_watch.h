@@ -12,7 +12,7 @@ namespace lockstep {
 
 class SlowWatch {
  public:
-  explicit SlowWatch(int64_t nproc) : ranks_(static_cast<size_t>(nproc)) {}
+  explicit SlowWatch(int64_t nproc) : ranks_(nproc) {}
   // `words`: of all ranks, in order. What there is to say now: "rank 3 is slow: 1.9 times the median of the
   // ranks over the last 60 steps (38.2 ms of its own work a step, the others 20.1)", and that it is slow no
   // more. A rank is slow when it was in three windows that follow one another, each of at least 20 steps and

@@ -55,7 +55,7 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
   const DataNodes nodes{mesh.seats};
   auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
   if (nodes.ranks) {  // what a rank holds depends on its host's other ranks, too
-    full.resize(static_cast<size_t>(ranks));
+    full.resize(ranks);
     std::iota(full.begin(), full.end(), 0);
   }
   struct Bucket {

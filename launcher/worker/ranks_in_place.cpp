@@ -34,7 +34,7 @@ class Ranks {
  public:
   Ranks(const InPlace& options, Console& console, const RankBody& body)
       : options_(options), console_(console), body_(body) {
-    steps_ = std::vector<std::atomic<int64_t>>(static_cast<size_t>(options.nproc));
+    steps_ = std::vector<std::atomic<int64_t>>(options.nproc);
     for (auto& step : steps_) step = -1;
     for (int64_t rank = 0; !options.log_dir.empty() && rank < options.nproc; ++rank)
       logs_.emplace_back(made_private(rank_log_file(options.log_dir, rank)), std::ios::app);

@@ -128,9 +128,8 @@ class Run : Training {
   void report_work(MetricsRow& row) {
     const int n = live_.world->size();
     double mine = busy_steps_ ? busy_s_ * 1e3 / static_cast<double>(busy_steps_) : 0;
-    std::vector<double> all(static_cast<size_t>(n));
-    all_gather(*live_.world, {&mine, all.data(), std::vector<int64_t>(static_cast<size_t>(n), 1), DType::f64},
-               "busy");
+    std::vector<double> all(n);
+    all_gather(*live_.world, {&mine, all.data(), std::vector<int64_t>(n, 1), DType::f64}, "busy");
     busy_s_ = 0;
     busy_steps_ = 0;
     row.add("slowest_rank", static_cast<int64_t>(std::max_element(all.begin(), all.end()) - all.begin()));

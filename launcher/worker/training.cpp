@@ -29,7 +29,7 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
 }
 
 void Training::check_validation() const {
-  std::vector<int32_t> ids(static_cast<size_t>(config_.model.context)), targets(ids.size());
+  std::vector<int32_t> ids(config_.model.context), targets(ids.size());
   for (int64_t i = 0; i < validation_sequences(); ++i)
     data_.fill_validation(i, 1, ids.data(), targets.data());
 }

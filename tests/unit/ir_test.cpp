@@ -51,7 +51,7 @@ TEST(Ir, PrintIsTheInverseOfParse) {
   EXPECT_EQ(graph.inputs[3].name, "a \"quoted\\\" name");
   EXPECT_EQ(graph.find_input("ids"), ValueId(1));
   EXPECT_EQ(graph.find_input("idz"), kNoValue);
-  EXPECT_EQ(graph.find_output("loss"), 7);
+  EXPECT_EQ(graph.find_output("loss"), ValueId(7));
 }
 
 TEST(Ir, ValueIdsMayBeAnyNumbers) {

@@ -78,7 +78,7 @@ Mac mac_of(const std::string& name, const char* bytes, size_t size, const unsign
 std::optional<std::string> bytes_of(const Descriptor& file) {
   struct stat at;
   if (::fstat(file.get(), &at) != 0 || at.st_size > kMostBytes) return std::nullopt;
-  std::string out(static_cast<size_t>(at.st_size), '\0');
+  std::string out(at.st_size, '\0');
   if (read_fully(file.get(), out.data(), out.size(), 0) != at.st_size) return std::nullopt;
   return out;
 }

@@ -33,7 +33,7 @@ std::string read_in(const Descriptor& folder, const char* name) {
   Descriptor file(openat(folder.get(), name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat at{};
   if (!file || fstat(file.get(), &at) != 0 || !S_ISREG(at.st_mode)) return "";
-  std::string out(static_cast<size_t>(at.st_size), '\0');
+  std::string out(at.st_size, '\0');
   const int64_t got = read_fully(file.get(), out.data(), out.size(), 0);
   out.resize(got > 0 ? static_cast<size_t>(got) : 0);
   return out;
@@ -46,7 +46,7 @@ Descriptor output_file() {
   return file;
 }
 std::string text_of(const Descriptor& file) {
-  std::string out(static_cast<size_t>(std::max<off_t>(0, lseek(file.get(), 0, SEEK_END))), '\0');
+  std::string out(std::max<off_t>(0, lseek(file.get(), 0, SEEK_END)), '\0');
   const ssize_t n = pread(file.get(), out.data(), out.size(), 0);
   out.resize(n > 0 ? static_cast<size_t>(n) : 0);
   return out;

@@ -111,7 +111,7 @@ class Nest {
   // What each stage's loop computes, and which dear values of a row are kept between loops.
   void plan_stages() {
     const int last = plan_.stages - 1;
-    roots_.assign(static_cast<size_t>(plan_.stages), {});
+    roots_.assign(plan_.stages, {});
     for (const Reduction& reduction : plan_.reductions)
       roots_[reduction.column ? last : reduction.stage].push_back(reduction.item);
     for (const Store& store : plan_.stores)

@@ -17,7 +17,7 @@ class CudnnAttention : public LibraryCall {
   size_t workspace(int) const override {
     int64_t most = 0;
     for (const auto& plan : plans_) most = std::max(most, plan->workspace());
-    return static_cast<size_t>(most);
+    return most;
   }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
     AttentionPointers pointers = attention_pointers(shape_, args);

@@ -29,7 +29,7 @@ class OwnAttention : public LibraryCall {
   }
   size_t workspace(int) const override {  // delta
     if (!shape_.backward) return 0;
-    size_t rows = static_cast<size_t>(shape_.batch * shape_.heads * shape_.queries);
+    size_t rows = shape_.batch * shape_.heads * shape_.queries;
     return (rows * (shape_.dtype == DType::f64 ? 8 : 4) + 255) / 256 * 256;
   }
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {

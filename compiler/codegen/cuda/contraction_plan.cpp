@@ -11,7 +11,6 @@ namespace lockstep::cuda {
 
 namespace {
 constexpr int64_t kMostLaunches = 256;  // of one contraction whose batch dims do not nest
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 
 // Adds a dim inside those that are there.
 void append(OperandRole& role, int64_t size, int64_t stride) {

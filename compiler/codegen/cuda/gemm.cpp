@@ -235,7 +235,7 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
   for (auto which : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                      CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(which, static_cast<uint32_t>(options.alignment));
-  std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(count));
+  std::vector<cublasLtMatmulHeuristicResult_t> found(count);
   int returned = 0;
   auto status =
       lt.MatmulAlgoGetHeuristic(cublaslt_handle(device), &description.matmul, &description.a, &description.b,

@@ -8,14 +8,14 @@ namespace lockstep::cuda {
 
 namespace {
 size_t extent(int64_t rows, int64_t ld, int64_t cols, int64_t batch, int64_t stride, DType dtype) {
-  return static_cast<size_t>((batch - 1) * stride + (rows - 1) * ld + cols) * size_of(dtype);
+  return ((batch - 1) * stride + (rows - 1) * ld + cols) * size_of(dtype);
 }
 struct Scratch {
   Scratch(CudaDevice& device, const Gemm& gemm, const GemmOptions& o)
       : a(extent(o.ta ? o.k : o.m, o.lda, o.ta ? o.m : o.k, o.batch, o.stride_a, o.in), device.memory()),
         b(extent(o.tb ? o.n : o.k, o.ldb, o.tb ? o.k : o.n, o.batch, o.stride_b, o.in), device.memory()),
         d(extent(o.m, o.ldd, o.n, o.batch, o.stride_d, o.out), device.memory()),
-        vector(static_cast<size_t>(std::max(o.m, o.n)) * size_of(o.out), device.memory()),
+        vector(std::max(o.m, o.n) * size_of(o.out), device.memory()),
         aux(o.ld_aux ? extent(o.m, o.ld_aux, o.n, o.batch, o.stride_aux, o.out) : 256, device.memory()),
         workspace(std::max<size_t>(256, gemm.workspace()), device.memory()) {}
   Buffer a, b, d, vector, aux, workspace;
@@ -24,7 +24,7 @@ struct Scratch {
 // stays too high.
 void fill(CudaDevice& device, const Buffer& buffer, DType dtype, Stream& stream) {
   constexpr int64_t count = 1 << 20;
-  Buffer block(static_cast<size_t>(count) * size_of(dtype), device.staging());
+  Buffer block(count * size_of(dtype), device.staging());
   uint64_t state = 1;
   for (int64_t i = 0; i < count; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;

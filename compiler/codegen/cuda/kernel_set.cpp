@@ -80,7 +80,7 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
       uint32_t blocks = 0;
       for (; next < tensors && count < layout_.capacity; ++next) {
         if (numels[next] == 0) continue;
-        const auto at = static_cast<size_t>(count++);
+        const size_t at = count++;
         const auto columns = static_cast<size_t>(layout_.columns),
                    own = static_cast<size_t>(layout_.per_tensor), from = static_cast<size_t>(next);
         std::memcpy(bytes + layout_.pointers() + 8 * columns * at, table + columns * from, 8 * columns);

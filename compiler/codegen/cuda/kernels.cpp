@@ -65,7 +65,7 @@ std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> so
   std::vector<std::vector<KernelSource>> units(count);
   std::vector<size_t> sizes(count, 0);
   for (auto& source : sources) {
-    const auto least = static_cast<size_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+    const size_t least = std::min_element(sizes.begin(), sizes.end()) - sizes.begin();
     sizes[least] += source.text.size();
     units[least].push_back(std::move(source));
   }

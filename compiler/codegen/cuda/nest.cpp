@@ -118,7 +118,7 @@ void Nest::close_function() {
 void Nest::note_loads(const Statements& statements, const std::vector<int>& ids) {
   for (int id : ids)
     if (statements.loads_chunk(id))
-      needs_aligned(static_cast<size_t>(statements.item(id).input),
+      needs_aligned(statements.item(id).input,
                     static_cast<int>(size_of(statements.item(id).dtype)) * statements.width());
 }
 
@@ -172,8 +172,8 @@ std::string Nest::sums(size_t k) const {
 
 // What each stage's loop computes.
 std::vector<std::vector<int>> Nest::roots(const Statements& statements) const {
-  const auto last = static_cast<size_t>(plan_.stages - 1);
-  std::vector<std::vector<int>> out(static_cast<size_t>(plan_.stages));
+  const size_t last = plan_.stages - 1;
+  std::vector<std::vector<int>> out(plan_.stages);
   for (const Reduction& one : plan_.reductions)
     if (one.column || !takes(statements, one))
       out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);

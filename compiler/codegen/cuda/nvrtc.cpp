@@ -221,7 +221,7 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
   if (threads == 1) {
     for (size_t i : missing) make(i);
   } else {
-    boost::asio::thread_pool pool(static_cast<size_t>(threads));
+    boost::asio::thread_pool pool(threads);
     for (size_t i : missing) boost::asio::post(pool, [&make, i] { make(i); });
     pool.join();
   }

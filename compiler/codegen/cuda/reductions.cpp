@@ -123,8 +123,7 @@ class CudaReductions : public Reductions {
                  " counts of merges");
         if (sum.rows == 0) continue;
         if (sum.width == 0) {
-          if (sum.row_squares)
-            device_.zero(sum.row_squares, static_cast<size_t>(sum.rows) * sizeof(double), stream);
+          if (sum.row_squares) device_.zero(sum.row_squares, sum.rows * sizeof(double), stream);
           continue;
         }
         SumEntry entry = entry_of(sum);
@@ -274,7 +273,7 @@ class CudaReductions : public Reductions {
 
   // Captured graphs keep pointers into scratch: what was once given out stays.
   double* scratch_for(int64_t doubles) {
-    const size_t bytes = static_cast<size_t>(doubles) * sizeof(double);
+    const size_t bytes = doubles * sizeof(double);
     if (doubles == 0) return nullptr;
     if (scratch_.empty() || scratch_.back().bytes() < bytes) scratch_.emplace_back(bytes, device_.memory());
     return scratch_.back().as<double>();

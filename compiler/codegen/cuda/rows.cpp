@@ -45,7 +45,7 @@ class RowSums : public LibraryCall {
     for (size_t i = 0; i < kernels_.size(); ++i) kernels_[i] = module_->function(names[i]);
   }
 
-  size_t workspace(int) const override { return static_cast<size_t>(at_[7]); }
+  size_t workspace(int) const override { return at_[7]; }
   std::string algorithm() const override { return text_; }
 
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {
@@ -54,8 +54,8 @@ class RowSums : public LibraryCall {
     const void* updates = args[updates_];
     void* out = args[2];
     if (count_ == 0) {
-      check(driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(out), 0,
-                                   static_cast<size_t>(rows_ * width_ * size_), stream_of(stream)),
+      check(driver().MemsetD8Async(reinterpret_cast<CUdeviceptr>(out), 0, rows_ * width_ * size_,
+                                   stream_of(stream)),
             text_);
       return;
     }
@@ -71,8 +71,8 @@ class RowSums : public LibraryCall {
     for (int pass = 0; pass < passes_; ++pass) {
       int shift = 8 * pass;
       long long clear = pass ? 0 : 2 * rows_, entries = 256 * blocks_;
-      void* keys_out = part(static_cast<size_t>(pass % 2));
-      void* places_out = part(static_cast<size_t>(2 + pass % 2));
+      void* keys_out = part(pass % 2);
+      void* places_out = part(2 + pass % 2);
       void* count_args[] = {&ids, &keys, &n, &rows, &shift, &totals, &runs, &clear};
       launch(kernels_[0], blocks, 1, 1, 256, 0, stream, count_args, text_);
       void* scan_args[] = {&totals, &entries};

@@ -173,7 +173,7 @@ class Attention : public HostCall {
  private:
   size_t per_thread() const {
     int64_t panels = is_half(dtype_) ? (backward_ ? 4 : 2) * (tokens_ + keys_) * size_ : 0;
-    return static_cast<size_t>(2 * kRows * keys_ + 64 + panels);
+    return 2 * kRows * keys_ + 64 + panels;
   }
   // A head that is read, and room for one that is written; `room` moves behind what they took.
   Panel read(const Heads& heads, void* base, int64_t b, int64_t h, int64_t tokens, float*& room) const {

@@ -107,7 +107,7 @@ class Contraction : public HostCall {
     if (dtype_ == DType::f64) return 0;
     if (is_half(dtype_))
       return static_cast<size_t>(batch_ * (m_ * k_ + k_ * n_) + threads * block_elements()) * 4 + 64;
-    return static_cast<size_t>(((lie_a_ ? 0 : batch_ * m_ * k_) + (lie_b_ ? 0 : batch_ * k_ * n_)) * 4 + 64);
+    return ((lie_a_ ? 0 : batch_ * m_ * k_) + (lie_b_ ? 0 : batch_ * k_ * n_)) * 4 + 64;
   }
   std::string algorithm() const override {
     if (dtype_ == DType::f64) return "loop f64";

@@ -32,7 +32,7 @@ class RowSums : public HostCall {
       if (ids[i] < 0 || ids[i] >= rows_)
         throw UserError(
             str("index ", ids[i], " at position ", i, " is outside the table of ", rows_, " rows"));
-    std::memset(args[2], 0, static_cast<size_t>(rows_ * width_) * size_of(dtype_));
+    std::memset(args[2], 0, rows_ * width_ * size_of(dtype_));
     int64_t tasks = (width_ + kColumns - 1) / kColumns;
 #pragma omp parallel for num_threads(threads) schedule(static) if (count_ * width_ > 32768)
     for (int64_t task = 0; task < tasks; ++task) {

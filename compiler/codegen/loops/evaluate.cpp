@@ -12,7 +12,6 @@ namespace lockstep::cpu {
 
 namespace {
 constexpr size_t kMostItems = 4000;
-size_t u(int64_t i) { return static_cast<size_t>(i); }
 Item make_item(ItemKind kind, DType dtype, int cost) {
   Item item;
   item.kind = kind;
@@ -180,7 +179,7 @@ int Evaluator::pad(const Node& node, const Index& index) {
 }
 
 int Evaluator::concat(const Node& node, const Index& index) {
-  const size_t dim = u(node.attrs.integer("dim"));
+  const size_t dim = node.attrs.integer("dim");
   const DType dtype = body_[node.outputs[0]].dtype;
   int made = -1;
   int64_t end = body_[node.outputs[0]].shape[dim];

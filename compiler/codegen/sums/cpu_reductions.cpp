@@ -24,7 +24,7 @@ constexpr int64_t kParallel = 16 * kBlock;
 template <class Fn>
 void in_parts(int64_t count, int threads, Fn fn) {
   if (threads <= 1) return fn(0, int64_t{0}, count);
-  std::vector<std::exception_ptr> failed(static_cast<size_t>(threads));
+  std::vector<std::exception_ptr> failed(threads);
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int part = 0; part < threads; ++part) {
     try {
@@ -57,7 +57,7 @@ size_t depth_of(const Reductions::Sum& sum) {
     depth -= merges;
   }
   LS_CHECK(depth == 1, depth, " partials are left of a sum over ", sum.sources.size(), " sources");
-  return static_cast<size_t>(deepest);
+  return deepest;
 }
 
 // `count` elements of a source from element `at` on, as f32: where they are, or widened into `room`.
@@ -76,7 +76,7 @@ void merge(const Reductions::Sum& sum, int64_t at, int64_t count, float* between
   float* out = sum.out + at;
   if (sum.sources.size() == 1) {
     const float* values = values_of(sum.sources[0], at, count, out);
-    if (out != values) std::memcpy(out, values, static_cast<size_t>(count) * sizeof(float));
+    if (out != values) std::memcpy(out, values, count * sizeof(float));
     return;
   }
   size_t depth = 0, left_to_do = sum.sources.size() - 1;
@@ -151,8 +151,7 @@ class CpuReductions : public Reductions {
           const int64_t n = std::min(kBlock, run_end - i);
           const float* right =
               values_of({run->from, run->dtype}, i - run->at, n, lefts.empty() ? to + i : between);
-          if (lefts.empty() && right != to + i)
-            std::memcpy(to + i, right, static_cast<size_t>(n) * sizeof(float));
+          if (lefts.empty() && right != to + i) std::memcpy(to + i, right, n * sizeof(float));
           for (size_t l = 0; l < lefts.size(); ++l) {
             float* sum = l + 1 == lefts.size() ? to + i : between;
             kernels.add(sum, lefts[l] + i, right, n);
@@ -180,8 +179,7 @@ class CpuReductions : public Reductions {
     }
     const int threads = elements < kParallel ? 1 : threads_;
     grow_scratch(threads, depth);
-    if (piece_squares_.size() < static_cast<size_t>(piece_squares))
-      piece_squares_.resize(static_cast<size_t>(piece_squares));
+    if (piece_squares_.size() < static_cast<size_t>(piece_squares)) piece_squares_.resize(piece_squares);
     const LaneKernels& kernels = lane_kernels();
     in_parts(first_piece.back(), threads, [&](int part, int64_t begin, int64_t end) {
       float* between = scratch_.data() + static_cast<size_t>(part) * depth * kBlock;
@@ -227,13 +225,13 @@ class CpuReductions : public Reductions {
     int64_t count = 0;
     for (const Doubles& d : addends) count += d.count;
     const int threads = count < kParallel ? 1 : threads_;
-    std::vector<Limbs> parts(static_cast<size_t>(threads));
+    std::vector<Limbs> parts(threads);
     in_parts(count, threads, [&](int part, int64_t begin, int64_t end) {
       Limbs sum;
       for (const Doubles& d : addends) {
         const int64_t from = std::clamp<int64_t>(begin, 0, d.count),
                       to = std::clamp<int64_t>(end, 0, d.count);
-        sum.add(std::span(d.from + from, static_cast<size_t>(to - from)));
+        sum.add(std::span(d.from + from, to - from));
         begin -= d.count, end -= d.count;
       }
       parts[part] = sum;
@@ -254,7 +252,7 @@ class CpuReductions : public Reductions {
         const int64_t from = std::clamp<int64_t>(begin, 0, all), to = std::clamp<int64_t>(end, 0, all);
         if (from < to && c.to != c.from)
           std::memcpy(static_cast<std::byte*>(c.to) + from, static_cast<const std::byte*>(c.from) + from,
-                      static_cast<size_t>(to - from));
+                      to - from);
         begin -= all, end -= all;
       }
     });
@@ -266,8 +264,7 @@ class CpuReductions : public Reductions {
     size_t bytes = 0;
     for (const Bytes& part : parts) bytes += part.bytes;
     const int threads = bytes < kParallel * sizeof(float) ? 1 : threads_;
-    std::vector<std::vector<uint64_t>> found(static_cast<size_t>(threads),
-                                             std::vector<uint64_t>(parts.size()));
+    std::vector<std::vector<uint64_t>> found(threads, std::vector<uint64_t>(parts.size()));
     int64_t words = 0;
     for (const Bytes& part : parts) words += static_cast<int64_t>(part.bytes / 8);
     in_parts(words, threads, [&](int thread, int64_t begin, int64_t end) {

@@ -36,7 +36,7 @@ std::string nccl() {
   const SharedLibrary library{"libnccl.so.2", "/usr/local/cuda/lib64/libnccl.so.2"};
   auto* version = reinterpret_cast<int (*)(int*)>(library.find("ncclGetVersion"));
   int value = 0;
-  return version && version(&value) == 0 ? three_parts(static_cast<size_t>(value)) : none(library);
+  return version && version(&value) == 0 ? three_parts(value) : none(library);
 }
 
 std::string device_text(int ordinal) {
