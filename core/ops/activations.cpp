@@ -84,6 +84,7 @@ std::vector<Op> activation_rows() {
   return {
       {.id = ops::gelu,
        .kind = kind,
+       .attrs = {{"form", AttrType::word}},
        .infer = infer_gelu,
        .split = same_dims,
        .vjp = gelu_vjp,
@@ -91,6 +92,7 @@ std::vector<Op> activation_rows() {
        .samples = samples(1, true)},
       {.id = ops::gelu_grad,
        .kind = kind,
+       .attrs = {{"form", AttrType::word}},
        .infer = infer_gelu_grad,
        .split = same_dims,
        .expand = gelu_grad_expand,

@@ -126,6 +126,7 @@ std::vector<Op> attention_rows() {
   return {
       {.id = ops::sdpa,
        .kind = OpKind::composite,
+       .attrs = {{"causal", AttrType::flag, true}, {"scale", AttrType::number}},
        .infer = infer_sdpa,
        .split = split_sdpa,
        .vjp = sdpa_vjp,
@@ -136,6 +137,7 @@ std::vector<Op> attention_rows() {
        .library = Library::attention},
       {.id = ops::sdpa_grad,
        .kind = OpKind::composite,
+       .attrs = {{"causal", AttrType::flag, true}, {"scale", AttrType::number}},
        .infer = infer_sdpa_grad,
        .split = split_sdpa_grad,
        .expand = sdpa_grad_expand,

@@ -43,6 +43,7 @@ std::vector<Op> clip_rows() {
   return {
       {.id = ops::global_norm,
        .kind = kind,
+       .attrs = {{"model_dim", AttrType::word, true}, {"once", AttrType::list, true}},
        .infer = infer_global_norm,
        .split = unsplit,
        .expand = global_norm_expand,
@@ -50,6 +51,7 @@ std::vector<Op> clip_rows() {
                    floats({f32({}), f32({3, 0})})}},
       {.id = ops::clip_scale,
        .kind = kind,
+       .attrs = {{"max", AttrType::number}},
        .infer = infer_clip_scale,
        .split = unsplit,
        .expand = clip_scale_expand,

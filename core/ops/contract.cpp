@@ -159,6 +159,10 @@ std::span<const Op> contract_ops() {
     std::vector<Op> out{
         {.id = ops::dot,
          .kind = kind,
+         .attrs = {{"lhs_batch", AttrType::list},
+                   {"rhs_batch", AttrType::list},
+                   {"lhs_contract", AttrType::list},
+                   {"rhs_contract", AttrType::list}},
          .infer = infer_dot,
          .split = split_dot,
          .vjp = dot_vjp,

@@ -53,6 +53,7 @@ std::span<const Op> creation_ops() {
   static const std::vector<Op> rows{
       {.id = ops::full,
        .kind = OpKind::creation,
+       .attrs = {{"shape", AttrType::list}, {"value", AttrType::number}, {"dtype", AttrType::dtype}},
        .infer = infer_full,
        .split = split_made,
        .vjp = no_gradient,
@@ -61,6 +62,7 @@ std::span<const Op> creation_ops() {
                    {{}, {{"shape", Shape{}}, {"value", 1.0}, {"dtype", DType::boolean}}}}},
       {.id = ops::iota,
        .kind = OpKind::creation,
+       .attrs = {{"shape", AttrType::list}, {"dim", AttrType::integer}, {"dtype", AttrType::dtype}},
        .infer = infer_iota,
        .split = split_made,
        .vjp = no_gradient,
@@ -71,6 +73,7 @@ std::span<const Op> creation_ops() {
       // philox::bits(seed, stream, step, index).
       {.id = ops::rng_bits,
        .kind = OpKind::random,
+       .attrs = {{"shape", AttrType::list}, {"stream", AttrType::integer}},
        .infer = infer_random(DType::u32),
        .split = unsplit,
        .vjp = no_gradient,
@@ -78,6 +81,7 @@ std::span<const Op> creation_ops() {
                    integers(scalars, {{"shape", Shape{2, 1, 7}}, {"stream", -1}})}},
       {.id = ops::rng_uniform,
        .kind = OpKind::random,
+       .attrs = {{"shape", AttrType::list}, {"stream", AttrType::integer}},
        .infer = infer_random(DType::f32),
        .split = unsplit,
        .vjp = no_gradient,

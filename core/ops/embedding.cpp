@@ -109,6 +109,7 @@ std::vector<Op> embedding_rows() {
        .samples = {integers({f32({4, 5}), i32({3, 2})}), integers({f32({7, 6}), i32({1, 9})})}},
       {.id = ops::embedding_grad,
        .kind = kind,
+       .attrs = {{"rows", AttrType::integer}},
        .infer = infer_embedding_grad,
        .split = split_embedding_grad,
        .expand =
@@ -121,6 +122,7 @@ std::vector<Op> embedding_rows() {
        .library = Library::row_sums},
       {.id = ops::rope,
        .kind = kind,
+       .attrs = {{"theta", AttrType::number}, {"inverse", AttrType::flag, true}},
        .infer = infer_rope,
        .split = [](const InferContext&) { return "bThD->bThD"; },
        .vjp = rope_vjp,
@@ -132,6 +134,7 @@ std::vector<Op> embedding_rows() {
       // Elements are numbered over the whole tensor, so a rank holds all of it.
       {.id = ops::dropout,
        .kind = kind,
+       .attrs = {{"p", AttrType::number}, {"stream", AttrType::integer}},
        .infer = infer_dropout,
        .split = unsplit,
        .vjp = dropout_vjp,

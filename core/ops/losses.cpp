@@ -82,6 +82,7 @@ std::vector<Op> loss_rows() {
       // Rows may be sharded: sum and count are then Partial, lse is not.
       {.id = ops::cross_entropy,
        .kind = kind,
+       .attrs = {{"ignore_index", AttrType::integer}},
        .infer = infer_cross_entropy,
        .split = [](const InferContext&) { return "...V,...->,,..."; },
        .vjp = cross_entropy_vjp,
@@ -92,6 +93,7 @@ std::vector<Op> loss_rows() {
        .statistics = 1},
       {.id = ops::cross_entropy_grad,
        .kind = kind,
+       .attrs = {{"ignore_index", AttrType::integer}},
        .infer = infer_cross_entropy_grad,
        .split = [](const InferContext&) { return ",...V,...,...->...V"; },
        .expand = cross_entropy_grad_expand,

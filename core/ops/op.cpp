@@ -1,6 +1,8 @@
 // The table: all rows by name, and what is asked of it: types of a node, verification of a graph.
 #include "core/ops/op.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/ir/verify.h"
 #include "core/ops/rules.h"
@@ -48,8 +50,74 @@ const Op& op_row(OpId op) {
   throw InternalError(unknown_op(op));
 }
 
+namespace {
+std::string_view words(AttrType type) {
+  switch (type) {
+    case AttrType::flag:
+      return "a flag";
+    case AttrType::integer:
+      return "an integer";
+    case AttrType::number:
+      return "a number";
+    case AttrType::word:
+      return "a word";
+    case AttrType::list:
+      return "a list";
+    case AttrType::dtype:
+      return "a dtype";
+  }
+  return "";
+}
+bool is_of(AttrType type, const Attr& attr) {
+  switch (type) {
+    case AttrType::flag:
+      return std::holds_alternative<bool>(attr);
+    case AttrType::integer:
+      return std::holds_alternative<int64_t>(attr);
+    case AttrType::number:
+      return std::holds_alternative<double>(attr) || std::holds_alternative<int64_t>(attr);
+    case AttrType::word:
+      return std::holds_alternative<std::string>(attr);
+    case AttrType::list:
+      return std::holds_alternative<std::vector<int64_t>>(attr);
+    case AttrType::dtype:
+      return std::holds_alternative<DType>(attr);
+  }
+  return false;
+}
+
+// "; did you mean \"dims\"?", or what there is.
+std::string advice(const Op& row, const std::string& name) {
+  if (row.attrs.empty()) return "; it takes none";
+  std::vector<std::string> known, quoted;
+  for (const AttrField& field : row.attrs) {
+    known.emplace_back(field.name);
+    quoted.push_back(str('"', field.name, '"'));
+  }
+  const std::string near = nearest(name, known);
+  return near.empty() ? str("; known: ", join(quoted, ", ")) : str("; did you mean \"", near, "\"?");
+}
+void check_attrs(const Op& row, const InferContext& c) {
+  for (const auto& [name, value] : c.attrs.items()) {
+    auto field =
+        std::find_if(row.attrs.begin(), row.attrs.end(), [&](const auto& f) { return f.name == name; });
+    if (field == row.attrs.end()) c.fail(str("has no attribute \"", name, "\"", advice(row, name)));
+    if (!is_of(field->type, value)) c.fail(str("the attribute \"", name, "\" is not ", words(field->type)));
+  }
+  for (const AttrField& field : row.attrs)
+    if (!field.optional && !c.attrs.has(field.name))
+      c.fail(str("needs the attribute \"", field.name, "\", ", words(field.type)));
+}
+}  // namespace
+
+std::vector<TypedShape> infer(const Op& row, const InferContext& context) {
+  check_attrs(row, context);
+  return row.infer(context);
+}
+
 std::vector<TypedShape> infer(const Graph& graph, const Node& node) {
   if (node.body) {
+    check_attrs(op_row(node.op), {node.op, {}, node.attrs, node.at});
     std::vector<TypedShape> out;
     for (const auto& output : node.body->outputs)
       out.push_back({(*node.body)[output.value].dtype, (*node.body)[output.value].shape});
@@ -57,7 +125,7 @@ std::vector<TypedShape> infer(const Graph& graph, const Node& node) {
   }
   std::vector<TypedShape> in;
   for (ValueId id : node.inputs) in.push_back({graph[id].dtype, graph[id].shape});
-  return op_row(node.op).infer({node.op, in, node.attrs, node.at});
+  return infer(op_row(node.op), {node.op, in, node.attrs, node.at});
 }
 
 void verify(const Graph& graph, std::string_view after) {

@@ -72,9 +72,18 @@ enum class CollectiveHalf { none, start, wait };
 // The library calls that a target may have for an op.
 enum class Library { none, contraction, attention, row_sums };
 
+// What a type rule may read of a node: names and types are checked before it runs.
+enum class AttrType { flag, integer, number, word, list, dtype };  // an integer is a number, too
+struct AttrField {
+  std::string_view name;
+  AttrType type = AttrType::flag;
+  bool optional = false;
+};
+
 struct Op {
   OpId id;
   OpKind kind = OpKind::pointwise;
+  std::vector<AttrField> attrs = {};  // all that a node of it may have
   // Output types; throws UserError through context.fail.
   std::function<std::vector<TypedShape>(const InferContext&)> infer = {};
   // Placement rule for these inputs, as a string over named dims: "...mk,...kn->...mn". A letter kept in the
@@ -120,7 +129,10 @@ const Op* find_op(OpId op);       // nullptr when there is no such row
 const Op& op_row(OpId op);        // InternalError naming the nearest row
 std::string unknown_op(OpId op);  // no op is named "relu6"; did you mean "relu"?
 
-// Output types of a node from its inputs and attributes.
+// Output types of a node from its inputs and attributes. UserError "[op] file:line: what" when they do not
+// fit: an attribute that the row does not have (and the nearest that it has), one that is missing or of
+// another type.
+std::vector<TypedShape> infer(const Op& row, const InferContext& context);
 std::vector<TypedShape> infer(const Graph& graph, const Node& node);
 // verify_structure, and every node's types as its row infers them. InternalError naming `after` and the node.
 void verify(const Graph& graph, std::string_view after);

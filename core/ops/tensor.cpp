@@ -65,7 +65,7 @@ std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const A
   }
   LS_CHECK(builder != nullptr, op, " at ", at.text(), " has no inputs and no builder");
   std::vector<std::pair<DType, Shape>> made;
-  for (auto& out : row.infer(context)) made.emplace_back(out.dtype, std::move(out.shape));
+  for (auto& out : infer(row, context)) made.emplace_back(out.dtype, std::move(out.shape));
   std::vector<Tensor> out;
   for (ValueId id : builder->graph.append(op, ids, attrs, made, at)) out.emplace_back(builder, id);
   return out;

@@ -34,7 +34,7 @@ TEST(Localize, ByTheRowsOwnRule) {
   std::vector<TypedShape> in{{DType::f32, {5}}}, out{{DType::f32, {3, 5}}};
   Attrs attrs{{"shape", Ints{3, 5}}, {"dims", Ints{1}}};
   const Op& row = op_row("broadcast");
-  SplitRule rule = parse_split_rule(row.split({row.name, in, attrs, {}}), in, out);
+  SplitRule rule = parse_split_rule(row.split({row.id, in, attrs, {}}), in, out);
   EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.out[0][0], 2}}).list("shape"),
             (Ints{2, 5}));  // a new dim
   EXPECT_EQ(localize_attrs(row, attrs, rule, out, {{rule.in[0][0], 1}}).list("shape"),

@@ -324,6 +324,14 @@ TEST(OpMessages, WhatApplyIsGivenByTheUser) {
                  [&] { apply1("clamp", {x}, {{"lo", 0.0}}); });
   expect_refused("clamp", "the attribute \"hi\" is not a number",
                  [&] { apply1("clamp", {x}, {{"lo", 0.0}, {"hi", "one"}}); });
+  expect_refused("sum", "has no attribute \"dim\"; did you mean \"dims\"?",
+                 [&] { apply1("sum", {x}, {{"dims", Shape{0}}, {"dim", 0}}); });
+  expect_refused("broadcast", "has no attribute \"factor\"; known: \"shape\", \"dims\"",
+                 [&] { apply1("broadcast", {x}, {{"factor", 2.0}}); });
+  expect_refused("exp", "has no attribute \"base\"; it takes none",
+                 [&] { apply1("exp", {x}, {{"base", 2}}); });
+  expect_refused("sum", "the attribute \"dims\" is not a list", [&] { apply1("sum", {x}, {{"dims", 1}}); });
+  expect_refused("convert", "needs the attribute \"dtype\", a dtype", [&] { apply1("convert", {x}); });
   expect_refused("relu6", "no op is named \"relu6\"", [&] { apply1(intern("relu6"), {x}); });
   expect_refused("sofmax", "did you mean \"softmax\"?", [&] { apply1(intern("sofmax"), {x}); });
   expect_refused("full", "has no inputs",

@@ -247,6 +247,46 @@ TEST(Ops, VerifyNamesThePassTheNodeAndBothTypes) {
   }
 }
 
+TEST(Ops, VerifyKnowsTheAttributesOfEachOp) {
+  auto refused = [](const std::string& node) -> std::string {
+    const std::string text = "graph [dp_replicate=1] {\n  in value \"x\" %0 f32[2,3]\n  %1 f32[2] = " + node +
+                             " @ \"/home/me/gpt.cpp:12\" \"head\"\n  out value \"y\" %1\n}\n";
+    try {
+      verify(parse_graph(text), "simplify");
+    } catch (const InternalError& error) { return error.what(); }
+    return "";
+  };
+  EXPECT_EQ(refused("sum(%0) {dims=[1]}"), "");
+  EXPECT_EQ(refused("sum(%0) {dims=[1], axis=1}"),
+            "after simplify: [sum] gpt.cpp:12 (head): has no attribute \"axis\"; known: \"dims\"");
+  EXPECT_EQ(refused("sum(%0) {dim=[1]}"),
+            "after simplify: [sum] gpt.cpp:12 (head): has no attribute \"dim\"; did you mean \"dims\"?");
+  EXPECT_EQ(refused("sum(%0)"),
+            "after simplify: [sum] gpt.cpp:12 (head): needs the attribute \"dims\", a list");
+  EXPECT_EQ(refused("sum(%0) {dims=1}"),
+            "after simplify: [sum] gpt.cpp:12 (head): the attribute \"dims\" is not a list");
+  EXPECT_EQ(refused("exp(%0) {base=2}"),
+            "after simplify: [exp] gpt.cpp:12 (head): has no attribute \"base\"; it takes none");
+}
+
+// The samples of a row have every attribute that it asks for; optional ones are what passes add.
+TEST(Ops, EveryRowNamesItsAttributes) {
+  for (const Op* row : all_ops())
+    for (const Sample& sample : row->samples) {
+      SCOPED_TRACE(row->id);
+      EXPECT_EQ(infer(*row, {row->id, sample.in, sample.attrs, {}}),
+                row->infer({row->id, sample.in, sample.attrs, {}}));
+      for (const AttrField& field : row->attrs) {
+        if (field.optional) continue;
+        Attrs fewer;
+        for (const auto& [name, value] : sample.attrs.items())
+          if (name != field.name) fewer.set(name, value);
+        EXPECT_LT(fewer.items().size(), sample.attrs.items().size()) << field.name;
+        EXPECT_THROW(infer(*row, {row->id, sample.in, fewer, {}}), UserError) << field.name;
+      }
+    }
+}
+
 TEST(Ops, VerifyLooksIntoBodies) {
   const char* good = R"(graph [dp_replicate=1] {
     in value "x" %0 f32[2,3]
