@@ -92,9 +92,10 @@ std::string count_text(double value) {
   return out;
 }
 
+// The first 64, of those up to 2^16: `n` may be any number, and an answer comes at once.
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> out;
-  for (int64_t d = 1; d <= n && out.size() < 64; ++d)
+  for (int64_t d = 1; d <= std::min(n, int64_t{1} << 16) && out.size() < 64; ++d)
     if (n % d == 0) out.push_back(d);
   return out;
 }

@@ -275,6 +275,9 @@ TEST(ConfigErrors, BetweenKeys) {
             "c.json: batch.lanes is 3, which does not divide the 8 micro-batches of a step (batch.global / "
             "batch.micro); choose one of "
             "[1,2,4,8]");
+  // 2^61 - 1 micro-batches, a prime: not every number is tried.
+  EXPECT_EQ(with({"--batch.global=4611686018427387902", "--batch.micro=2", "--batch.lanes=3"}),
+            "c.json: batch.global is 4611686018427387902; it must be at least 1 and at most 16777216");
   EXPECT_EQ(with({"--model.kind=llama", "--model.kv_heads=3"}),
             "c.json: model.heads is 4, not a multiple of model.kv_heads, 3; 3 and 6 are");
   EXPECT_EQ(with({"--model.kind=llama", "--model.width=132"}),
