@@ -280,6 +280,7 @@ class CpuReductions : public Reductions {
     });
     for (size_t i = 0; i < parts.size(); ++i) {
       for (const auto& one : found) sums[i] += one[i];
+      if (parts[i].bytes % 8 == 0) continue;  // a part of no bytes may have no place
       uint64_t last = 0;
       std::memcpy(&last, static_cast<const std::byte*>(parts[i].from) + parts[i].bytes / 8 * 8,
                   parts[i].bytes % 8);
