@@ -123,9 +123,15 @@ TEST_F(Supervise, OddSurroundingsAreToldOrMakeNoDifference) {
       scratch_path() / "out");
   EXPECT_EQ(few.wait(10), kExitUser);
   EXPECT_HAS(few.output(), "Too many open files; each rank takes two files of this process: raise ulimit -n");
-  Process empty(
-      {"/usr/bin/env", "-i", FAKE_TRAINRUN, folder("empty"), "2", "0", "0", "1", FAKE_WORKER, "3", "mpi"},
-      scratch_path() / "out");
+  std::vector<std::string> empty_words = {"/usr/bin/env", "-i"};
+  for (const char* name :
+       {"LD_PRELOAD", "ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "OMP_TOOL_LIBRARIES"})
+    if (const char* value = std::getenv(name))
+      empty_words.push_back(str(name, "=", value));  // of a sanitizer
+  const std::vector<std::string> command = {FAKE_TRAINRUN, folder("empty"), "2", "0",  "0",
+                                            "1",           FAKE_WORKER,     "3", "mpi"};
+  empty_words.insert(empty_words.end(), command.begin(), command.end());
+  Process empty(empty_words, scratch_path() / "out");
   EXPECT_EQ(empty.wait(10), kExitOk) << empty.output();
 }
 
