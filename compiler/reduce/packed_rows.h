@@ -18,6 +18,13 @@ class PackedRows {
   PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners, const std::vector<int>& order,
              int rank, DType dtype = DType::f32);
 
+  struct Run {       // elements that are contiguous in a tensor and here
+    int64_t at = 0;  // here
+    size_t tensor = 0;
+    int64_t from = 0;  // in the tensor
+    int64_t count = 0;
+  };
+  const std::vector<Run>& layout() const { return runs_; }  // by `at`
   size_t tensors() const { return tensors_.size(); }
   int64_t width(size_t tensor) const { return tensors_.at(tensor).width; }  // elements of a row
   std::pair<int64_t, int64_t> owned_rows(size_t tensor) const;  // {first, count} of dim 0, this rank's
@@ -38,12 +45,6 @@ class PackedRows {
  private:
   struct Tensor {
     int64_t rows = 0, width = 0;
-  };
-  struct Run {       // elements that are contiguous in a tensor and here
-    int64_t at = 0;  // here
-    size_t tensor = 0;
-    int64_t from = 0;  // in the tensor
-    int64_t count = 0;
   };
   RowOwners owners_;
   int rank_;

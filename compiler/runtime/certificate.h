@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/runtime/step_plan.h"
+#include "compiler/program/step_plan.h"
+#include "compiler/runtime/executable.h"
 
 namespace lockstep {
 

@@ -16,6 +16,7 @@
 namespace lockstep {
 
 struct KernelSource;
+struct ProgramBlock;
 class KernelSet;
 
 struct CallTime {
@@ -70,6 +71,9 @@ class Executable {
   virtual std::vector<int> group_ready() const { return {}; }
   virtual int calls() const { return 0; }
   virtual std::vector<CallTime> times() const { return {}; }
+  virtual const ProgramBlock* block() const {
+    return nullptr;
+  }  // what it runs; null for the reference backend
 };
 
 // What must be compiled before an executable can be linked.

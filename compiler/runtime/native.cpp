@@ -10,22 +10,27 @@ namespace lockstep {
 
 Native::Native(const ExecutableSource& source, std::shared_ptr<const KernelSet> kernels,
                const CompileOptions& options)
-    : graph_(source.graph),
-      places_(places_of(graph_)),
-      groups_(source.groups),
-      collectives_(std::max<int64_t>(1, source.micro_batches), BodyCollectives(source.group_of)),
+    : block_(plan_block({source.graph, source.groups, source.streamed, source.gather, source.micro_batches},
+                        options)),
+      collectives_(static_cast<size_t>(block_.micro_batches), BodyCollectives(source.group_of)),
       kernels_(std::move(kernels)),
-      options_(options),
-      target_(target_of(options)),
-      target_options_(target_options(options)),
-      streamed_(source.streamed),
-      gather_options_(source.gather) {
-  make_calls();
-  plan();
+      kernel_of_(block_.calls.size(), nullptr),
+      options_(options) {
+  for (const BlockCall& call : block_.calls)
+    times_.push_back({call.what, call.family, 0, 0, call.flops, call.bytes});
+  if (!kernels_) return;
+  for (size_t c = 0; c < block_.calls.size(); ++c)
+    if (block_.calls[c].kind == BlockCall::Kind::kernel)
+      kernel_of_[c] = &kernels_->find(block_.calls[c].name);
+  Allocator& memory = target_of(options_).device().memory();
+  for (int64_t j = 0; j < block_.micro_batches; ++j)
+    arenas_.emplace_back(static_cast<size_t>(block_.own_bytes), memory);
+  shared_ = Buffer(static_cast<size_t>(block_.shared_bytes), memory);
 }
 
 void Native::run(const std::vector<void*>& inputs, Stream& stream, const AfterGroup& after) {
-  LS_CHECK(streamed_.empty(), "this executable gathers its weights; it needs to be given a way");
+  LS_CHECK(block_.gathers.segments.empty(),
+           "this executable gathers its weights; it needs to be given a way");
   enqueue(
       {{&inputs}}, stream,
       [&](size_t, int group) {
@@ -51,60 +56,29 @@ void Native::run_layers(const std::vector<std::vector<void*>>& inputs, Stream& s
   enqueue(std::move(turns), stream, after, &weights);
 }
 
-const void* Native::output(size_t index) const { return pointer(outputs_[index], inputs_, micro_batch_); }
-
-std::string Native::algorithms() const {
-  std::string out;
-  for (const Call& call : calls_)
-    if (call.library || !call.kernel_name.empty())
-      out += (!call.library ? call.kernel_name : call.library->algorithm()) + "\n";
-  return out;
-}
-
-std::string Native::describe() const {
-  std::string out = str("arena ", arena_bytes_, " bytes (floor ", floor_, ")\n");
-  for (const Call& call : calls_) {
-    const Node& node = graph_.node(call.node);
-    out += is_body_start(node) || is_body_wait(node) ? std::string(node.op.name())
-           : !call.library ? call.kernel_name + (node.body ? str(" ", fused_text(*node.body)) : "")
-                           : call.library->algorithm();
-    for (size_t i = 0; i < call.args.size(); ++i)
-      out += str(i == 0             ? " ("
-                 : i == call.inputs ? " -> "
-                                    : ", ",
-                 call.args[i].base == kOwn      ? "arena"
-                 : call.args[i].base == kShared ? "shared"
-                                                : str("in", call.args[i].base),
-                 "+", call.args[i].offset);
-    out += str(") @ ", node.at.text(), "\n");
-  }
-  return out;
-}
-
-double Native::flops() const {
-  double sum = 0;
-  for (const Call& call : calls_) sum += call.library ? call.library->flops() : 0;
-  return sum;
+const void* Native::output(size_t index) const {
+  return pointer(block_.outputs[index], inputs_, micro_batch_);
 }
 
 std::vector<int> Native::group_ready() const {
   std::vector<int> out;
-  for (int call : ready_) out.push_back(call + 1);
+  for (int call : block_.ready) out.push_back(call + 1);
   return out;
 }
 
-std::byte* Native::pointer(const Slot& slot, const std::vector<void*>& inputs, size_t micro_batch) const {
-  std::byte* base = slot.base == kOwn      ? arenas_[micro_batch].data()
-                    : slot.base == kShared ? shared_.data()
-                                           : static_cast<std::byte*>(inputs[slot.base]);
+std::byte* Native::pointer(const BlockSlot& slot, const std::vector<void*>& inputs,
+                           size_t micro_batch) const {
+  std::byte* base = slot.base == BlockSlot::own_arena      ? arenas_[micro_batch].data()
+                    : slot.base == BlockSlot::shared_arena ? shared_.data()
+                                                           : static_cast<std::byte*>(inputs[slot.base]);
   return base + slot.offset;
 }
 
 void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& after,
                      WeightGathers* weights) {
-  LS_CHECK(kernels_ || calls_.empty(), "this executable was made for a plan; it has no kernels");
+  LS_CHECK(kernels_ || block_.calls.empty(), "this executable was made for a plan; it has no kernels");
   auto reached = [&](Turn& turn, int done) {
-    for (; turn.group < groups_.size() && ready_[turn.group] <= done; ++turn.group)
+    for (; turn.group < block_.groups.size() && block_.ready[turn.group] <= done; ++turn.group)
       after(turn.micro_batch, static_cast<int>(turn.group));
   };
   auto take = [&](const Turn& turn) {
@@ -112,30 +86,31 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
     if (turn.inputs) inputs_ = *turn.inputs;
   };
   for (Turn& turn : turns) {
-    LS_CHECK(!turn.inputs || turn.inputs->size() == graph_.inputs.size(), turn.inputs->size(), " inputs for ",
-             graph_.inputs.size());
+    LS_CHECK(!turn.inputs || turn.inputs->size() == block_.graph.inputs.size(), turn.inputs->size(),
+             " inputs for ", block_.graph.inputs.size());
     take(turn);
     reached(turn, -1);
   }
-  const size_t buckets = weights ? gathers_.buckets.size() : 0;
+  const size_t buckets = weights ? block_.gathers.buckets.size() : 0;
   auto start_gather = [&](size_t b) {
     if (b >= buckets) return;
     std::vector<void*> to;
-    for (int segment : gathers_.buckets[b].segments) to.push_back(pointer(segment_at_[segment], {}, 0));
+    for (int segment : block_.gathers.buckets[b].segments)
+      to.push_back(pointer(block_.segment_at[segment], {}, 0));
     weights->start(static_cast<int>(b), to, stream);
   };
   start_gather(0);
   size_t bucket = 0;  // the next to be waited for; the one behind it is started then
-  for (int from = 0, end = static_cast<int>(calls_.size()); from < end;) {
-    for (; bucket < buckets && gathers_.buckets[bucket].wait == from; ++bucket) {
+  for (int from = 0, end = static_cast<int>(block_.calls.size()); from < end;) {
+    for (; bucket < buckets && block_.gathers.buckets[bucket].wait == from; ++bucket) {
       weights->wait(static_cast<int>(bucket), stream);
       start_gather(bucket + 1);
     }
-    const int to = bucket < buckets ? gathers_.buckets[bucket].wait : end;
+    const int to = bucket < buckets ? block_.gathers.buckets[bucket].wait : end;
     for (Turn& turn : turns) {
       take(turn);
       for (int c = from; c < to; ++c) {
-        if (turn.inputs) enqueue_call(c, turn, stream);
+        if (turn.inputs) enqueue_call(static_cast<size_t>(c), turn, stream);
         reached(turn, c);
       }
     }
@@ -144,20 +119,27 @@ void Native::enqueue(std::vector<Turn> turns, Stream& stream, const AfterLayer& 
 }
 
 void Native::enqueue_call(size_t c, const Turn& turn, Stream& stream) {
-  const Call& call = calls_[c];
+  const BlockCall& call = block_.calls[c];
   args_.clear();
-  for (const Slot& slot : call.args) args_.push_back(pointer(slot, *turn.inputs, turn.micro_batch));
+  for (const BlockSlot& slot : call.args) args_.push_back(pointer(slot, *turn.inputs, turn.micro_batch));
   auto start = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   BodyCollectives& collectives = collectives_[turn.micro_batch];
   void* workspace = pointer(call.workspace, *turn.inputs, turn.micro_batch);
-  if (const Node& node = graph_.node(call.node); is_body_start(node))
-    collectives.start(graph_, node, args_[0], args_[1], stream);
-  else if (is_body_wait(node))
-    collectives.wait(node, stream);
-  else if (!call.library)
-    call.kernel->enqueue(args_.data(), workspace, stream, options_.threads);
-  else
-    call.library->enqueue(args_.data(), workspace, stream, options_.threads);
+  const Node& node = block_.graph.node(call.node);
+  switch (call.kind) {
+    case BlockCall::Kind::kernel:
+      kernel_of_[c]->enqueue(args_.data(), workspace, stream, options_.threads);
+      break;
+    case BlockCall::Kind::library:
+      call.library->enqueue(args_.data(), workspace, stream, options_.threads);
+      break;
+    case BlockCall::Kind::start:
+      collectives.start(block_.graph, node, args_[0], args_[1], stream);
+      break;
+    case BlockCall::Kind::wait:
+      collectives.wait(node, stream);
+      break;
+  }
   if (!timing()) return;
   stream.synchronize();  // times of calls are of each alone
   times_[c].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

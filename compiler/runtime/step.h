@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/program/step_plan.h"
+#include "compiler/runtime/executable.h"
 #include "compiler/runtime/replicas.h"
-#include "compiler/runtime/step_plan.h"
 #include "core/mesh/array.h"
 
 namespace lockstep {

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "compiler/runtime/held_rows.h"
+#include "compiler/program/held_rows.h"
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"

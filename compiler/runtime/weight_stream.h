@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "compiler/program/held_rows.h"
 #include "compiler/runtime/executable.h"
-#include "compiler/runtime/held_rows.h"
 #include "compiler/schedule/phases.h"
 #include "core/mesh/array.h"
 

@@ -14,7 +14,8 @@ struct Flags {
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
-  bool reference = false, json = false;
+  bool reference = false, json = false, program = false;
+  int64_t rank = 0;  // of --program
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.

@@ -3,6 +3,9 @@
 #include <ostream>
 
 #include "compiler/memory_budget.h"
+#include "compiler/program/build.h"
+#include "compiler/program/print.h"
+#include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 #include "launcher/machine/run_device.h"
@@ -19,6 +22,26 @@ std::string roofline_word(const PlanArguments& arguments, const FoundTarget& fou
 }
 }  // namespace
 
+namespace {
+// What `rank` does in a step of the planned run.
+StepProgram program_of(const PaperRun& run, int64_t rank) {
+  if (rank >= run.words.size())
+    throw UserError(str("--rank is ", rank, ", and the ranks of this plan are 0 to ", run.words.size() - 1,
+                        "; give one of them, or a larger --nproc"));
+  const StepExecutables& planned = run.step.executables;
+  if (!planned.body->block())
+    throw UserError(
+        "plan --program: the reference backend evaluates graphs node by node and has no program; "
+        "leave compile.backend at \"native\"");
+  StepBlocks blocks{*planned.count->block(), *planned.seed->block(), *planned.body->block(), {}};
+  for (const auto& fragment : planned.fragments) blocks.fragments.push_back(*fragment->block());
+  StepProgram program =
+      build_program(run.step.plan, std::move(blocks), {run.words, rank, run.state.mesh().seats});
+  verify(program);
+  return program;
+}
+}  // namespace
+
 int plan(const PlanArguments& arguments, std::ostream& out) {
   RunConfig config = arguments.config;
   FoundTarget found = found_target(config.train.device, arguments.nproc);
@@ -31,6 +54,10 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
       arguments.nproc % roofline.ranks_per_node == 0)
     config.mesh.ranks_per_node = roofline.ranks_per_node;
   PaperRun run(config, arguments.nproc, found.target, word.empty() ? nullptr : &roofline);
+  if (arguments.program) {
+    out << print(program_of(run, arguments.rank));
+    return kExitOk;
+  }
   PlanReport report = make_report(
       config, run, word.empty() ? nullptr : &roofline,
       str("no roofline is known for ", device.describe(), "; give one with --roofline h200|cpu|FILE.json"));

@@ -123,12 +123,20 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
                    "rates that the step time is predicted with; default: those of the device")
       ->type_name("h200|cpu|FILE.json");
   plan_app->add_flag("--json", flags.json, "one JSON object instead of tables");
+  plan_app->add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
+  plan_app->add_option("--rank", flags.rank, "whose program; default: 0")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("R");
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
-      PlanArguments arguments{
-          config_to_open(flags, *plan_app, "plan"), parse_nproc(flags.nproc, "--nproc", kMostRanks),
-          flags.memory.empty() ? 0 : parse_memory(flags.memory), flags.roofline, flags.json};
+      PlanArguments arguments{config_to_open(flags, *plan_app, "plan"),
+                              parse_nproc(flags.nproc, "--nproc", kMostRanks),
+                              flags.memory.empty() ? 0 : parse_memory(flags.memory),
+                              flags.roofline,
+                              flags.json,
+                              flags.program,
+                              flags.rank};
       for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
       validate(arguments.config, arguments.nproc);
       return plan(arguments, out);

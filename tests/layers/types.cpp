@@ -30,7 +30,8 @@ std::string code_of(const std::string& text) {
       const size_t open = text.find('(', i);
       const std::string close = ")" + text.substr(i + 2, open - i - 2) + "\"";
       skip_to(text.find(close, open) + close.size());
-    } else if (text[i] == '"' || (text[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(text[i - 1]))))) {
+    } else if (text[i] == '"' ||
+               (text[i] == '\'' && (i == 0 || !std::isalnum(static_cast<unsigned char>(text[i - 1]))))) {
       size_t end = i + 1;
       while (end < text.size() && text[end] != text[i]) end += text[end] == '\\' ? 2 : 1;
       skip_to(end + 1);

@@ -60,6 +60,31 @@ TEST_F(PlanCommand, SeventyBillionParametersOnAThousandRanks) {
   }
 }
 
+TEST_F(PlanCommand, TheProgramOfARankIsPrinted) {
+  write_tiny();
+  const std::vector<std::string> words{"plan", "--nproc", "2", "c.json", "--train.device=cpu", "--program"};
+  const auto first = trainrun(words);
+  EXPECT_EQ(first.code, kExitOk);
+  for (const char* part : {"program of rank 0, mesh [dp_replicate=2]: ", "\nphase body: ",
+                           "\neach step, in order\n", "start all_to_all \"exchange 0"})
+    EXPECT_HAS(first.output, part);
+  auto other = words;
+  other.insert(other.end(), {"--rank", "1"});
+  EXPECT_HAS(trainrun(other).output, "program of rank 1, mesh [dp_replicate=2]: ");
+  other.back() = "2";
+  const auto beyond = trainrun(other);
+  EXPECT_EQ(beyond.code, kExitUser);
+  EXPECT_HAS(beyond.output,
+             "--rank is 2, and the ranks of this plan are 0 to 1; give one of them, or a larger --nproc");
+  other = words;
+  other.push_back("--compile.backend=reference");
+  const auto reference = trainrun(other);
+  EXPECT_EQ(reference.code, kExitUser);
+  EXPECT_HAS(reference.output,
+             "plan --program: the reference backend evaluates graphs node by node and has no program; leave "
+             "compile.backend at \"native\"");
+}
+
 TEST_F(PlanCommand, TextAndJsonAreOfOnePlan) {
   write_tiny();
   auto text = trainrun({"plan", "--nproc", "3", "c.json", "--train.device=cpu"}).output;

@@ -101,6 +101,7 @@ TinyResult train_tiny(const TinyRun& run) {
       save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()},
                       std::as_const(state).arrays(), mesh, 0);
     std::lock_guard guard(mutex);
+    if (run.observe) run.observe(mesh, step);
     results[static_cast<size_t>(mesh.rank)] = mine;
   });
   for (const auto& result : results)

@@ -1,6 +1,7 @@
 // A small model trained in one process, ranks as threads: what the train tests compare as strings.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct TinyRun {
   std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and
                                      // leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
+  // Called on every rank after its last step, one rank at a time.
+  std::function<void(const LiveMesh& mesh, const Step& step)> observe = {};
 };
 
 struct TinyResult {

@@ -74,8 +74,7 @@ TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
       // Outputs may stand in another order where buckets differ; what computes them may not.
       auto text = [](Graph graph) {
         graph.outputs.clear();
-        for (size_t v = 0; v < graph.values.size(); ++v)
-          graph.add_output(OutputKind::value, "", ValueId(v));
+        for (size_t v = 0; v < graph.values.size(); ++v) graph.add_output(OutputKind::value, "", ValueId(v));
         return structure_hash(graph);
       };
       EXPECT_EQ(text(other.body), text(one.body)) << ranks << " ranks, buckets of " << bytes;

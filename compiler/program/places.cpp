@@ -1,5 +1,5 @@
 // Places, first of views, then of the parts of concats.
-#include "compiler/runtime/places.h"
+#include "compiler/program/places.h"
 
 #include "compiler/schedule/strides.h"
 #include "core/base/error.h"

@@ -1,5 +1,5 @@
 // The shapes and types of a plan's gradient buckets.
-#include "compiler/runtime/step_plan.h"
+#include "compiler/program/step_plan.h"
 
 #include "core/base/error.h"
 

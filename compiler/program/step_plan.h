@@ -5,11 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "compiler/pass.h"
 #include "compiler/reduce/lanes.h"
-#include "compiler/runtime/executable.h"
 #include "compiler/schedule/phases.h"
 
 namespace lockstep {
+
+class KernelSet;
 
 // One field of a micro-batch as the step function reads it.
 struct FieldType {

@@ -1,5 +1,5 @@
 // Rows by coordinate.
-#include "compiler/runtime/held_rows.h"
+#include "compiler/program/held_rows.h"
 
 #include "core/mesh/layout.h"
 

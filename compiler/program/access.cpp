@@ -1,0 +1,116 @@
+// What each kind of instruction reads and writes.
+#include "compiler/program/program.h"
+
+namespace lockstep {
+
+namespace {
+int64_t bytes_of(const Value& value) {
+  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+}
+
+struct Finder {
+  const StepProgram& program;
+  Access out;
+  void read(const Span& span) {
+    if (span.there() && span.bytes > 0) out.reads.push_back(span);
+  }
+  void write(const Span& span) {
+    if (span.there() && span.bytes > 0) out.writes.push_back(span);
+  }
+  void operator()(const RunBlock& run) {
+    const ProgramBlock& block = program.blocks[run.block];
+    for (int c = run.first; c < run.last; ++c) {
+      const BlockCall& call = block.calls[c];
+      if (call.kind == BlockCall::Kind::wait) continue;
+      const Node& node = block.graph.node(call.node);
+      for (size_t i = 0; i < call.inputs; ++i)
+        read(span_of(run, call.args[i], bytes_of(block.graph[node.inputs[i]])));
+      if (call.kind == BlockCall::Kind::start) continue;  // its result is the block's own until the wait
+      for (size_t i = call.inputs; i < call.args.size(); ++i)
+        write(span_of(run, call.args[i], bytes_of(block.graph[node.outputs[i - call.inputs]])));
+    }
+  }
+  void operator()(const StartCollective& start) {
+    read(start.from);
+    write(start.to);
+  }
+  void operator()(const Wait&) {}
+  void operator()(const Accumulate& add) {
+    for (const auto& piece : add.pieces) read(piece.from);
+    for (const Span& span : add.lefts) read(span);
+    write(add.to);
+  }
+  void operator()(const SumTrees& sums) {
+    for (const auto& tree : sums.trees) {
+      for (const auto& source : tree.sources) read(source.at);
+      write(tree.out);
+      write(tree.row_squares);
+    }
+  }
+  void operator()(const CopySpans& all) {
+    for (const auto& copy : all.copies) {
+      read(copy.from);
+      write(copy.to);
+    }
+  }
+  void operator()(const ZeroSpan& zero) { write(zero.at); }
+  void operator()(const AddCounts& add) {
+    read(add.totals);
+    read(add.addend);
+    write(add.totals);
+  }
+  void operator()(const UpdateTensors& update) {
+    for (const auto& tensor : update.tensors) {
+      for (const Span& span : tensor.inputs) read(span);
+      for (const Span& span : tensor.outputs) write(span);
+      write(tensor.copy);
+    }
+    for (const Span& span : update.gates) read(span);
+    for (const Span& span : update.limits) read(span);
+  }
+  void operator()(const SumSquares& sum) {
+    for (const Span& span : sum.addends) read(span);
+    write(sum.words);
+  }
+  void operator()(const NormOfWords& norm) {
+    read(norm.words);
+    write(norm.norm);
+  }
+};
+}  // namespace
+
+Span span_of(const RunBlock& run, const BlockSlot& at, int64_t bytes) {
+  const Span& base = at.base == BlockSlot::own_arena      ? run.own
+                     : at.base == BlockSlot::shared_arena ? run.shared
+                                                          : run.inputs[at.base];
+  return base.there() ? base.part(at.offset, bytes) : Span{};
+}
+
+Access access_of(const StepProgram& program, const Instr& instr) {
+  Finder finder{program, {}};
+  std::visit(finder, instr.what);
+  return std::move(finder.out);
+}
+
+std::string_view name(Region::Kind kind) {
+  static constexpr std::string_view names[] = {"state", "input", "arena", "value", "partial", "staging"};
+  return names[static_cast<size_t>(kind)];
+}
+std::string_view name(StartCollective::Verb verb) {
+  static constexpr std::string_view names[] = {"all_gather",     "all_to_all", "all_reduce",
+                                               "reduce_scatter", "send",       "recv"};
+  return names[static_cast<size_t>(verb)];
+}
+
+int64_t sent_bytes(const StartCollective& start, int64_t members, int64_t self) {
+  const auto size = static_cast<int64_t>(size_of(start.dtype));
+  if (start.verb == StartCollective::Verb::all_reduce)
+    return 2 * (start.send.at(0) * size / members * (members - 1) +
+                start.send[0] * size % members * (members - 1) / members);
+  int64_t elements = 0;
+  for (size_t r = 0; r < start.send.size(); ++r)
+    if (static_cast<int64_t>(r) != self) elements += start.send[r];
+  return elements * size;
+}
+
+}  // namespace lockstep

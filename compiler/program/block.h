@@ -1,0 +1,82 @@
+// ProgramBlock: a lowered graph as calls in order, over slots of planned memory. It is planned once and runs
+// for many micro-batches. Data only: it knows no device and no group.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/pass.h"
+#include "compiler/schedule/gathers.h"
+
+namespace lockstep {
+
+class LibraryCall;
+
+// Where an argument of a call lies: in an input of the graph, or in an arena.
+struct BlockSlot {
+  enum Base { own_arena = -1, shared_arena = -2 };  // of the micro-batch that runs; of all, in turns
+  int base = own_arena;                             // or the number of a graph input
+  int64_t offset = 0;                               // bytes
+  bool operator==(const BlockSlot&) const = default;
+};
+
+struct BlockCall {
+  enum class Kind {
+    kernel,   // generated: `name`
+    library,  // prepared: `library`; `name` is its algorithm
+    start,    // of a collective along a model dim: reads args[0], writes args[1] until its wait
+    wait,     // for the start that has the same `flight`
+  };
+  Kind kind = Kind::kernel;
+  std::string name;
+  std::shared_ptr<LibraryCall> library;
+  std::vector<BlockSlot> args;  // inputs, then outputs
+  size_t inputs = 0;
+  size_t workspace_bytes = 0;
+  BlockSlot workspace;
+  NodeId node;         // of the graph
+  int flight = -1;     // of a start or wait: its number in the block
+  std::string what;    // for people: "dot 4096x384x1152", "add,tanh"
+  std::string family;  // "contraction", "attention", "kernel", "rows", "collective"
+  double flops = 0;    // of one run
+  int64_t bytes = 0;   // that one run reads and writes
+};
+
+// What a block is planned from.
+struct BlockSource {
+  Graph graph;                           // lowered: fused nodes, library ops, views
+  std::vector<std::vector<int>> groups;  // of outputs, which leave the block while it runs
+  std::vector<int> streamed = {};        // inputs that are gathered while it runs
+  GatherOptions gather = {};
+  int64_t micro_batches = 1;  // that run part by part at once, at most
+};
+
+// Values lie in one arena. Where several micro-batches run part by part (BlockSource::micro_batches), what
+// outlives a part is in an arena of each micro-batch, and the rest, with whole weights and workspaces, in one
+// that they take turns in.
+struct ProgramBlock {
+  Graph graph;
+  std::vector<std::vector<int>> groups;
+  std::vector<BlockCall> calls;
+  std::vector<BlockSlot> outputs;  // dense
+  std::vector<int> ready;  // per group: the call after which it and those before it are ready; -1: at once
+  GatherPlan gathers;      // of the streamed inputs
+  std::vector<BlockSlot> segment_at;  // per segment of it: where the whole weight lies
+  int64_t micro_batches = 1;
+  int64_t own_bytes = 0, shared_bytes = 0;  // of the arenas
+  int64_t floor = 0;                        // bytes that live values need at the fullest call
+
+  int64_t arena_bytes() const { return micro_batches * own_bytes + shared_bytes; }
+  double flops() const;            // of the library calls of one run
+  std::string algorithms() const;  // kernels and library algorithms in order, for the certificate
+  std::string text() const;        // a line per call
+};
+
+// InternalError for a graph that is not lowered for the options' target.
+ProgramBlock plan_block(BlockSource source, const CompileOptions& options);
+
+// "add,tanh": the ops of a fused node that compute.
+std::string fused_text(const Graph& body);
+
+}  // namespace lockstep

@@ -1,0 +1,79 @@
+// BucketSum: the exact sum over micro-batches of one bucket of gradients, written as instructions. Each rank
+// adds what it has in the order of the tree, what it cannot add travels to the owners of the rows, and an
+// owner adds on. Flat or inside hosts first, once a step or in a round per micro-batch: the same tree, the
+// same bits.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/program/writer.h"
+#include "compiler/reduce/lanes.h"
+#include "compiler/reduce/packed_rows.h"
+
+namespace lockstep {
+
+// How many addends the device's kernels take at once (Reductions::most_sources, most_lefts).
+struct SumLimits {
+  size_t sources = SIZE_MAX, lefts = SIZE_MAX;
+  std::string device;  // for messages
+};
+
+// What all buckets of a step have in common.
+struct SumPlan {
+  LanePlan lanes;
+  RowOwners owners;
+  bool invariant = true;
+  int seats = 0;  // data ranks of a host, where gradients go inside hosts first; 0: all exchange with all
+  SumLimits limits;
+};
+
+// Buckets that take turns in staging and in the second stages of their exchanges.
+class BucketSum;
+struct SumTurns {
+  static constexpr size_t kSets = 2;
+  struct Set {
+    Span send, receive;
+    BucketSum* user = nullptr;
+  };
+  std::vector<Set> sets;
+  size_t next = 0;
+  BucketSum* staged = nullptr;  // whose first stage is under way
+};
+
+class BucketSum {
+ public:
+  virtual ~BucketSum() = default;
+  // In the order of slots of the rank's LanePlan: the gradients of a slot's micro-batch, one per tensor; none
+  // for an idle slot. Then end, wait, and tree_of for each tensor.
+  virtual void add(int64_t slot, const std::vector<Span>& gradients) = 0;
+  virtual void end() {}  // no more slots
+  virtual void wait() = 0;
+  // What is left to add for the rows that this rank owns. Without `out` the sum takes the place of its first
+  // addend.
+  SumTrees::Tree tree_of(size_t tensor, Span out, Span row_squares) const;
+
+  virtual void complete() {}  // ends the round under way
+  virtual void advance() {}   // starts the second stage of an exchange, once
+
+ protected:
+  BucketSum(ProgramWriter& writer, const SumPlan& plan, std::string label, PackedRows rows)
+      : writer_(writer), plan_(plan), label_(std::move(label)), rows_(std::move(rows)) {}
+  virtual SumTrees::Tree addends_of(size_t tensor) const = 0;
+
+  ProgramWriter& writer_;
+  const SumPlan& plan_;
+  std::string label_;
+  PackedRows rows_;
+};
+
+// The pieces of a bucket's gradients, laid out by owner.
+std::vector<Accumulate::Piece> bucket_pieces(const PackedRows& rows, const std::vector<Span>& gradients);
+
+// UserError where one sum would have more addends than the device adds at once. `turns` is shared by the
+// buckets of a step; all outlive the sum.
+std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
+                                           size_t bucket, const std::vector<Shape>& shapes, DType dtype);
+
+}  // namespace lockstep

@@ -1,0 +1,130 @@
+// StepBuilder: the instructions of a step, made in order: head, counts, micro-batches by a policy, tail.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/program/build.h"
+#include "compiler/program/held_rows.h"
+
+namespace lockstep {
+
+inline int64_t size_of_value(const Value& value) { return static_cast<int64_t>(size_of(value.dtype)); }
+
+class StepBuilder {
+  using Kind = Region::Kind;
+  using Verb = StartCollective::Verb;
+
+ public:
+  StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank);
+
+  StepProgram build();
+
+ private:
+  enum { kCount = 0, kSeed = 1, kBody = 2, kFragments = 3 };
+  struct Arenas {
+    std::vector<Span> own;  // per micro-batch that runs at once
+    Span shared;
+  };
+
+  void add_block(std::string name, ProgramBlock block);
+  const ProgramBlock& block(int b) const { return program_.blocks[b]; }
+
+  void declare_inputs();
+
+  // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
+  std::vector<Span> inputs_of(const Phase& phase, int64_t slot) const;
+  // The calls [first, last) of a block; `turn`: which of its arenas.
+  void run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn = 0);
+  void run_all(int b, const std::vector<Span>& inputs);
+  Span output_of(int b, size_t o, const std::vector<Span>& inputs, int64_t turn = 0) const;
+  int64_t micro_batch(int64_t slot) const { return sum_.lanes.micro_batch(sum_.lanes.rank, slot); }
+
+  int64_t bytes_of(ValueId v) const { return held_.of(whole_[v]).count * size_of_value(whole_[v]); }
+  int64_t ranks_of(const Node& start) const { return held_.size(start.attrs.word("mesh_dim")); }
+  const Node& start_of(const Node& wait) const { return whole_.producer(wait.inputs[0]); }
+  bool ends_gather(const Node& node) const;
+  std::string state_output(ValueId v) const;
+  void own(ValueId v, const std::string& name, int64_t least = 0);  // a region of at least so many elements
+
+  void prepare_head(const Node& node);
+  // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
+  bool in_place(const Node& node, ValueId v) const;
+  void prepare(const Node& node);
+  void find_gates();
+  void make_buckets();
+
+  void round_weights();
+  void head();
+  void counts();
+  void all_reduce(const std::string& along, Span at, const std::string& label);
+  ValueId summed_count(NodeId count) const;
+
+  // A micro-batch that runs.
+  struct Turn {
+    int64_t slot = 0, arena = 0;
+    bool idle = false;
+    std::vector<Span> inputs;
+    int reached = 0;   // calls that are done
+    size_t group = 0;  // the next to be ready
+  };
+  // Calls up to `end`; where a bucket's gradients are ready, they are added.
+  void advance(Turn& turn, int end);
+  void add(const Turn& turn, size_t g);
+
+  void bodies();
+  Turn turn_of(int64_t slot, int64_t arena = 0);
+  // Policies: one micro-batch after another; layer by layer over all of them; each with its own gathers.
+  void accumulate();
+  void by_layers();
+  void by_weights(std::vector<Turn> turns);
+  std::vector<int> gather_weights(size_t b);
+
+  void tail();
+  void flush_sums();
+  void flush_updates();
+
+  // A node of head or tail, by its op.
+  void node(NodeId n);
+  void local_rows(const Node& node);
+  void update(NodeId n, const Node& node);
+  void lane_sum(const Node& node);
+  void norm_limbs(const Node& node);
+  bool counted_elsewhere(const Node& norm, size_t input) const;
+  void sum_in_place(const Node& node);
+  void start_gather(const Node& node);
+  void wait(const Node& node);
+
+  struct Gather {
+    Span send, receive;
+    int flight = -1;
+  };
+  const StepPlan& plan_;
+  const Graph& whole_;
+  const ProgramRank& rank_;
+  HeldRows held_;
+  StepProgram program_;
+  ProgramWriter writer_;
+  PerValue<Span> at_;  // of the whole program's values, those outside of blocks
+  std::vector<Arenas> arenas_;
+  SumPlan sum_;
+  SumTurns turns_;
+  int64_t slots_ = 0;
+  std::vector<std::unique_ptr<BucketSum>> buckets_;
+  std::map<std::string, Span> batch_;
+  ValueId sample_;
+  Span samples_, vote_;
+  std::vector<Span> limits_;  // of the norms, of the loss
+  std::vector<ValueId> gates_;
+  std::map<std::string, ValueId> rounded_;  // state: its rounded rows
+  std::map<ValueId, ValueId> replaces_;
+  std::map<ValueId, Gather> gathers_;
+  std::map<ValueId, size_t> exchange_of_;
+  std::map<ValueId, int> flights_;
+  SumTrees sums_;
+  UpdateTensors updates_;
+};
+
+}  // namespace lockstep

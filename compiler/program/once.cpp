@@ -1,0 +1,256 @@
+// What a step does once beside its micro-batches: weights gathered, sums, norms, updates.
+#include <algorithm>
+#include <utility>
+
+#include "compiler/program/builder.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+bool StepBuilder::ends_gather(const Node& node) const {
+  return node.op == ops::wait && start_of(node).op == ops::all_gather_start;
+}
+
+std::string StepBuilder::state_output(ValueId v) const {
+  for (const auto& output : whole_.outputs)
+    if (output.value == v && output.kind == OutputKind::state) return output.name;
+  return "";
+}
+
+void StepBuilder::own(ValueId v, const std::string& name, int64_t least) {
+  at_[v] = writer_.region(Kind::value, name, std::max(least * size_of_value(whole_[v]), bytes_of(v)));
+}
+
+void StepBuilder::prepare_head(const Node& node) {
+  if (node.op == ops::convert) {
+    std::string name = "rounded";
+    for (const auto& input : whole_.inputs)
+      if (input.value == node.inputs[0])
+        rounded_[input.name] = node.outputs[0], name = "rounded " + input.name;
+    own(node.outputs[0], name, 1);
+  } else if (ends_gather(node) && ranks_of(start_of(node)) == 1) {
+    for (size_t i = 0; i < node.outputs.size(); ++i) at_[node.outputs[i]] = at_[start_of(node).inputs[i]];
+  } else {
+    prepare(node);
+  }
+}
+
+// A sum over lanes takes the place of one of its addends, where this rank has rows of it.
+
+bool StepBuilder::in_place(const Node& node, ValueId v) const {
+  return node.op == ops::lane_sum && v == node.outputs[0] && held_.of(whole_[v]).count > 0;
+}
+
+void StepBuilder::prepare(const Node& node) {
+  if (node.op == ops::lane_sum || node.op == ops::norm_limbs || node.op == ops::norm_of_limbs)
+    for (ValueId v : node.outputs)
+      if (!in_place(node, v)) own(v, str(node.op, " %", v), 1);
+  if (op_row(node.op).kind == OpKind::update)
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      replaces_[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
+  if (node.op == ops::all_gather_start && ranks_of(node) > 1) {
+    int64_t mine = 0, all = 0;
+    for (ValueId v : node.inputs) mine += bytes_of(v);
+    for (const Node& wait : whole_.nodes)
+      if (wait.op == ops::wait && wait.inputs[0] == node.outputs[0])
+        for (ValueId v : wait.outputs) all += bytes_of(v);
+    const std::string label = str("gather ", node.attrs.integer("bucket"));
+    gathers_[node.outputs[0]] = {writer_.region(Kind::staging, label + " send", mine),
+                                 writer_.region(Kind::staging, label + " receive", all), -1};
+  }
+  if (ends_gather(node))
+    for (ValueId v : node.outputs) {
+      const std::string state = state_output(v);
+      const ValueId home = state.empty() ? kNoValue : whole_.find_input(state);
+      if (home != kNoValue)
+        at_[v] = at_[home];
+      else
+        own(v, str("gathered %", v));
+    }
+}
+
+void StepBuilder::find_gates() {
+  for (const Node& node : whole_.nodes)
+    if (node.op == ops::norm_of_limbs) gates_.push_back(node.outputs[0]);
+  for (const auto& output : whole_.outputs)
+    if (output.kind == OutputKind::metric && output.name == "loss") gates_.push_back(output.value);
+}
+
+void StepBuilder::make_buckets() {
+  const auto shapes = bucket_shapes(plan_);
+  const auto dtypes = bucket_dtypes(plan_);
+  for (size_t b = 0; b < shapes.size(); ++b) {
+    exchange_of_[whole_.node(plan_.phases.exchanges[b]).outputs[0]] = b;
+    buckets_.push_back(make_bucket_sum(writer_, sum_, turns_, b, shapes[b], dtypes[b]));
+  }
+}
+
+void StepBuilder::tail() {
+  for (const auto& step : plan_.phases.tail) {
+    if (step.node.valid()) {
+      node(step.node);
+      continue;
+    }
+    flush_sums();
+    flush_updates();
+    const Phase& phase = plan_.phases.fragments[step.fragment];
+    const int b = kFragments + step.fragment;
+    const auto inputs = inputs_of(phase, -1);
+    run_all(b, inputs);
+    for (size_t o = 0; o < phase.outputs.size(); ++o) at_[phase.outputs[o]] = output_of(b, o, inputs);
+  }
+  flush_sums();
+  flush_updates();
+}
+
+void StepBuilder::flush_sums() {
+  if (!sums_.trees.empty()) writer_.put(std::exchange(sums_, {}));
+}
+
+void StepBuilder::flush_updates() {
+  if (!updates_.tensors.empty()) writer_.put(std::exchange(updates_, {}));
+}
+
+void StepBuilder::node(NodeId n) {
+  const Node& node = whole_.node(n);
+  if (node.op != ops::lane_sum && node.op != ops::local_rows) flush_sums();
+  if (node.op == ops::local_rows)
+    local_rows(node);
+  else if (op_row(node.op).kind == OpKind::update)
+    update(n, node);
+  else if (node.op == ops::lane_sum)
+    lane_sum(node);
+  else if (node.op == ops::norm_limbs)
+    norm_limbs(node);
+  else if (node.op == ops::norm_of_limbs)
+    writer_.put(NormOfWords{at_[node.inputs[0]], at_[node.outputs[0]]}, node.at);
+  else if (node.op == ops::all_reduce_start)
+    sum_in_place(node);
+  else if (node.op == ops::all_gather_start)
+    start_gather(node);
+  else if (node.op == ops::wait)
+    wait(node);
+  else
+    throw InternalError(str("no instruction for ", node.op, " at ", node.at.text()));
+}
+
+void StepBuilder::local_rows(const Node& node) {
+  const auto from = held_.of(whole_[node.inputs[0]]), to = held_.of(whole_[node.outputs[0]]);
+  const int64_t size = size_of_value(whole_[node.inputs[0]]);
+  at_[node.outputs[0]] = at_[node.inputs[0]].part((to.first - from.first) * size, to.count * size);
+}
+
+void StepBuilder::update(NodeId n, const Node& node) {
+  UpdateTensors::Tensor tensor{n, held_.of(whole_[node.inputs[0]]).count, {}, {}, {}};
+  for (ValueId v : node.inputs) tensor.inputs.push_back(at_[v]);
+  for (ValueId v : node.outputs) tensor.outputs.push_back(at_[v] = at_[replaces_[v]]);
+  if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
+    tensor.copy = at_[found->second];
+  if (updates_.gates.empty())
+    for (size_t k = 0; k < gates_.size(); ++k) {
+      LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],
+               ", which decides whether it is made");
+      updates_.gates.push_back(at_[gates_[k]]);
+      updates_.limits.push_back(limits_[k + 1 == gates_.size() ? 1 : 0]);
+    }
+  updates_.tensors.push_back(std::move(tensor));
+}
+
+void StepBuilder::lane_sum(const Node& node) {
+  const Node& wait = whole_.producer(node.inputs[0]);
+  const size_t b = exchange_of_.at(wait.inputs[0]);
+  const Span out = in_place(node, node.outputs[0]) ? Span{} : at_[node.outputs[0]];
+  sums_.trees.push_back(
+      buckets_[b]->tree_of(static_cast<size_t>(whole_[node.inputs[0]].index), out, at_[node.outputs[1]]));
+  at_[node.outputs[0]] = sums_.trees.back().out;
+}
+
+void StepBuilder::norm_limbs(const Node& node) {
+  SumSquares sum{{}, at_[node.outputs[0]]};
+  for (size_t i = 0; i < node.inputs.size(); ++i)
+    if (!counted_elsewhere(node, i))
+      sum.addends.push_back(at_[node.inputs[i]].part(0, bytes_of(node.inputs[i])));
+  writer_.put(std::move(sum), node.at);
+}
+
+// Of a gradient that is equal on all ranks of a model dim, the first rank counts the squares.
+
+bool StepBuilder::counted_elsewhere(const Node& norm, size_t input) const {
+  if (!norm.attrs.has("model_dim")) return false;
+  const auto& once = norm.attrs.list("once");
+  return std::find(once.begin(), once.end(), static_cast<int64_t>(input)) != once.end() &&
+         rank_.mesh.coordinate(rank_.rank)[rank_.mesh.dim(norm.attrs.word("model_dim"))] != 0;
+}
+
+void StepBuilder::sum_in_place(const Node& node) {
+  if (ranks_of(node) < 2) return;
+  const Value& value = whole_[node.inputs[0]];
+  flights_[node.outputs[0]] = writer_.start({.verb = Verb::all_reduce,
+                                             .along = node.attrs.word("mesh_dim"),
+                                             .dtype = value.dtype,
+                                             .send = {numel(value.shape)},
+                                             .from = at_[node.inputs[0]],
+                                             .to = at_[node.inputs[0]],
+                                             .label = "norm"},
+                                            node.at);
+}
+
+void StepBuilder::start_gather(const Node& node) {
+  flush_updates();
+  const int64_t ranks = ranks_of(node);
+  if (ranks == 1) return;
+  Gather& gather = gathers_[node.outputs[0]];
+  StartCollective all{
+      .verb = Verb::all_gather, .along = node.attrs.word("mesh_dim"), .dtype = whole_[node.inputs[0]].dtype};
+  const int dim = held_.dim(all.along);
+  CopySpans pack;
+  int64_t to = 0, mine = 0;
+  all.receive.assign(static_cast<size_t>(ranks), 0);
+  for (ValueId v : node.inputs) {
+    pack.copies.push_back({gather.send.part(to, bytes_of(v)), at_[v].part(0, bytes_of(v))});
+    to += bytes_of(v), mine += held_.of(whole_[v]).count;
+    for (int64_t r = 0; r < ranks; ++r) all.receive[r] += held_.of(whole_[v], dim, r).count;
+  }
+  writer_.put(std::move(pack), node.at);
+  all.send.assign(static_cast<size_t>(ranks), mine);
+  all.from = gather.send, all.to = gather.receive;
+  all.label = str("gather ", node.attrs.integer("bucket"));
+  gather.flight = writer_.start(std::move(all), node.at);
+}
+
+void StepBuilder::wait(const Node& node) {
+  const ValueId handle = node.inputs[0];
+  if (auto found = exchange_of_.find(handle); found != exchange_of_.end())
+    return buckets_[found->second]->wait();
+  const Node& from = whole_.producer(handle);
+  if (from.op == ops::all_reduce_start) {
+    if (auto flight = flights_.find(handle); flight != flights_.end()) writer_.wait(flight->second, node.at);
+    at_[node.outputs[0]] = at_[from.inputs[0]];
+    return;
+  }
+  CopySpans unpack;
+  const int64_t ranks = ranks_of(from);
+  if (ranks == 1) {
+    for (size_t i = 0; i < node.outputs.size(); ++i)
+      if (at_[node.outputs[i]] != at_[from.inputs[i]])
+        unpack.copies.push_back({at_[node.outputs[i]], at_[from.inputs[i]]});
+    return writer_.put(std::move(unpack), node.at);
+  }
+  Gather& gather = gathers_[handle];
+  writer_.finish(gather.flight);
+  const int dim = held_.dim(from.attrs.word("mesh_dim"));
+  int64_t part = 0;
+  for (int64_t r = 0; r < ranks; ++r)
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      const auto [first, count] = held_.of(whole_[from.inputs[i]], dim, r);
+      const int64_t size = size_of_value(whole_[from.inputs[i]]);
+      const int64_t offset = (first - held_.of(whole_[node.outputs[i]]).first) * size;
+      unpack.copies.push_back(
+          {at_[node.outputs[i]].part(offset, count * size), gather.receive.part(part, count * size)});
+      part += count * size;
+    }
+  writer_.put(std::move(unpack), node.at);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,399 @@
+// A block made: its calls, how long values live, and where they lie.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "compiler/codegen/target.h"
+#include "compiler/program/block.h"
+#include "compiler/program/places.h"
+#include "compiler/schedule/arena.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+bool is_start(const Node& node) {
+  return node.op == ops::model_gather_start || node.op == ops::model_exchange_start;
+}
+bool is_wait(const Node& node) { return node.op == ops::model_wait; }
+bool is_alias(const Node& node) {
+  return (node.op == ops::reshape && !node.body) || node.attrs.flag("alias");
+}
+int64_t bytes_of(const Value& value) {
+  return numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+}
+
+// The calls from `first` to `last` during which a value must stay.
+struct Life {
+  int first = -1, last = -1;
+};
+
+class Planner {
+ public:
+  Planner(BlockSource source, const CompileOptions& options)
+      : source_(std::move(source)),
+        options_(options),
+        target_(target_of(options)),
+        places_(places_of(source_.graph)),
+        life_(source_.graph.values.size()),
+        input_of_(source_.graph.values.size(), -1),
+        home_(source_.graph.values.size()) {
+    block_.graph = std::move(source_.graph);
+    block_.groups = std::move(source_.groups);
+    block_.micro_batches = std::max<int64_t>(1, source_.micro_batches);
+    for (size_t i = 0; i < graph().inputs.size(); ++i)
+      input_of_[graph().inputs[i].value] = static_cast<int>(i);
+  }
+
+  ProgramBlock plan() {
+    make_calls();
+    find_lives();
+    hold_in_flight();
+    find_ready();
+    plan_streams();
+    for (ValueId v : graph().value_ids()) home_[v] = v;
+    if (shares()) share_homes();
+    place_all();
+    bind();
+    return std::move(block_);
+  }
+
+ private:
+  const Graph& graph() const { return block_.graph; }
+  bool shares() const { return options_.backend == Backend::native; }  // eager: a buffer per value
+  bool in_turns() const { return block_.micro_batches > 1; }
+  int end() const { return static_cast<int>(block_.calls.size()); }
+  ValueId root(ValueId v) const { return places_[v].root; }
+  const Node& node_of(const BlockCall& call) const { return graph().node(call.node); }
+  // Whose weights are the last that are waited for before the call; -1: none.
+  int part_of(int call) const {
+    int part = -1;
+    for (const auto& bucket : block_.gathers.buckets) part += bucket.wait <= call;
+    return part;
+  }
+
+  void make_calls();
+  void make_library_call(const Node& node, BlockCall& call) const;
+  void find_lives();
+  void hold_in_flight();
+  void find_ready();
+  void plan_streams();
+  void share_homes();
+  void share_home(int call, ValueId out, std::set<ValueId>& taken);
+  void place_all();
+  void bind();
+
+  // A buffer with a life, to be placed in one of the two arenas.
+  struct Arena {
+    std::vector<Lifetime> lives;
+    ArenaPlan plan;
+  };
+  struct Buffer {
+    Arena* in = nullptr;
+    size_t index = 0;
+  };
+  Buffer live(int from, int to, int64_t bytes, bool own);
+  BlockSlot slot_of(const Buffer& at) const {
+    return {at.in == &own_ ? BlockSlot::own_arena : BlockSlot::shared_arena, at.in->plan.offsets[at.index]};
+  }
+  BlockSlot slot_of(ValueId v, int call) const;
+
+  BlockSource source_;
+  const CompileOptions& options_;
+  const Target& target_;
+  PerValue<Place> places_;
+  ProgramBlock block_;
+  PerValue<Life> life_;     // per root
+  PerValue<int> made_;      // per value: the call that makes it; aliases follow their source
+  PerValue<int> input_of_;  // per value: the graph input that it is; -1
+  PerValue<ValueId> home_;  // per root: whose buffer it takes over
+  Arena own_, shared_;
+  PerValue<Buffer> values_;
+  std::vector<Buffer> workspaces_;  // per call
+};
+
+void Planner::make_library_call(const Node& node, BlockCall& call) const {
+  std::vector<Operand> in, out;
+  for (ValueId v : node.inputs) in.push_back({graph()[v].dtype, graph()[v].shape, places_[v].strides});
+  for (ValueId v : node.outputs) out.push_back({graph()[v].dtype, graph()[v].shape, places_[v].strides});
+  LS_CHECK(target_.is_library_op(node.op), "the native backend has no kernel for ", node.op, " at ",
+           node.at.text());
+  call.kind = BlockCall::Kind::library;
+  call.library = target_.make_library_call(node, in, out, target_options(options_));
+  call.workspace_bytes = call.library->workspace(options_.threads);
+  call.name = call.what = call.library->algorithm();
+  const Library family = op_row(node.op).library;
+  call.family = family == Library::attention     ? "attention"
+                : family == Library::contraction ? "contraction"
+                                                 : "rows";
+  call.flops = call.library->flops();
+}
+
+void Planner::make_calls() {
+  std::map<ValueId, int> flights;  // by handle
+  for (NodeId n : graph().node_ids()) {
+    const Node& node = graph().node(n);
+    if (is_alias(node)) continue;
+    BlockCall call;
+    call.node = n;
+    call.inputs = node.inputs.size();
+    if (node.body) {
+      KernelSource source = target_.generate(*node.body);
+      call.name = source.name;
+      call.workspace_bytes = source.workspace;
+      call.what = fused_text(*node.body);
+      call.family = "kernel";
+    } else if (is_start(node) || is_wait(node)) {
+      call.kind = is_start(node) ? BlockCall::Kind::start : BlockCall::Kind::wait;
+      call.what = node.op.name();
+      call.family = "collective";
+      const ValueId handle = is_start(node) ? node.outputs[0] : node.inputs[0];
+      call.flight = flights.emplace(handle, static_cast<int>(flights.size())).first->second;
+    } else {
+      make_library_call(node, call);
+    }
+    for (ValueId v : node.inputs) call.bytes += bytes_of(graph()[v]);
+    for (ValueId v : node.outputs) call.bytes += bytes_of(graph()[v]);
+    block_.calls.push_back(std::move(call));
+  }
+}
+
+void Planner::find_lives() {
+  made_.assign(graph().values.size(), -1);
+  for (int c = 0; c < end(); ++c) {
+    const Node& node = node_of(block_.calls[c]);
+    for (ValueId v : node.inputs) life_[root(v)].last = std::max(life_[root(v)].last, c);
+    for (ValueId v : node.outputs) {
+      made_[v] = c;
+      Life& life = life_[root(v)];
+      if (life.first < 0) life.first = c;
+      life.last = std::max(life.last, c);
+    }
+  }
+  for (const Node& node : graph().nodes)
+    if (is_alias(node))
+      for (ValueId v : node.inputs) {
+        int& made = made_[node.outputs[0]];
+        made = std::max(made, made_[v]);
+      }
+}
+
+// A collective reads its input and writes its result from its start to its wait.
+void Planner::hold_in_flight() {
+  std::map<int, int> started;  // by flight
+  for (int c = 0; c < end(); ++c) {
+    const BlockCall& call = block_.calls[c];
+    if (call.kind == BlockCall::Kind::start) started[call.flight] = c;
+    if (call.kind != BlockCall::Kind::wait) continue;
+    const int start = started.at(call.flight);
+    const ValueId in = node_of(block_.calls[start]).inputs[0];
+    Life &read = life_[root(in)], &made = life_[root(node_of(call).outputs[0])];
+    read.last = std::max(read.last, c);
+    made.first = std::min(made.first, start);
+  }
+}
+
+// Groups, in order: each ready when its outputs and all earlier groups are, and read after that call.
+void Planner::find_ready() {
+  std::set<int> grouped;
+  int before = -1;
+  auto value_of = [&](int output) { return graph().outputs[output].value; };
+  for (const auto& group : block_.groups) {
+    for (int o : group) {
+      before = std::max(before, made_[value_of(o)]);
+      grouped.insert(o);
+    }
+    block_.ready.push_back(before);
+  }
+  for (size_t g = 0; g < block_.groups.size(); ++g)
+    for (int o : block_.groups[g]) {
+      Life& life = life_[root(value_of(o))];
+      life.last = std::max(life.last, block_.ready[g] + 1);
+    }
+  for (size_t o = 0; o < graph().outputs.size(); ++o)
+    if (!grouped.count(static_cast<int>(o))) life_[root(graph().outputs[o].value)].last = end();
+}
+
+// Streamed inputs: which calls read them, when they are gathered, and where they lie meanwhile.
+void Planner::plan_streams() {
+  std::vector<GatherUse> uses;
+  for (int input : source_.streamed) {
+    const ValueId weight = graph().inputs[input].value;
+    GatherUse use{input, bytes_of(graph()[weight]), {}};
+    for (int c = 0; c < end(); ++c) {
+      const auto& read = node_of(block_.calls[c]).inputs;
+      if (std::any_of(read.begin(), read.end(), [&](ValueId v) { return root(v) == weight; }))
+        use.calls.push_back(c);
+    }
+    for (const auto& output : graph().outputs)
+      LS_CHECK(root(output.value) != weight, "output ", output.name, " is a weight that is freed after use");
+    uses.push_back(std::move(use));
+  }
+  block_.gathers = plan_gathers(uses, source_.gather);
+}
+
+// A kernel's output takes over the buffer of an input that dies in this call, where the kernel allows it.
+void Planner::share_homes() {
+  for (int c = 0; c < end(); ++c) {
+    const Node& node = node_of(block_.calls[c]);
+    if (!node.body) continue;
+    std::set<ValueId> taken;
+    for (ValueId out : node.outputs) share_home(c, out, taken);
+    // The lifetime of a shared home reaches to its newest tenant.
+    for (ValueId out : node.outputs) {
+      const ValueId home = home_[out];
+      if (home == out) continue;
+      int& last = life_[out].last;
+      last = std::max(last, life_[home].last);
+    }
+  }
+}
+
+void Planner::share_home(int call, ValueId out, std::set<ValueId>& taken) {
+  const Node& node = node_of(block_.calls[call]);
+  if (root(out) != out) return;
+  const auto o = static_cast<size_t>(graph()[out].index);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId r = root(node.inputs[i]);
+    const Value& held = graph()[r];
+    const bool whole = places_[node.inputs[i]].offset == 0 &&
+                       numel(held.shape) == numel(graph()[out].shape) && held.dtype == graph()[out].dtype;
+    const bool read_once =
+        std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return root(v) == r; }) == 1;
+    if (input_of_[r] >= 0 || !whole || !read_once || taken.count(r) || life_[r].last != call ||
+        !can_alias(*node.body, o, i))
+      continue;
+    taken.insert(r);
+    home_[out] = home_[r];
+    int& last = life_[home_[r]].last;
+    last = std::max(last, life_[out].last);
+    return;
+  }
+}
+
+Planner::Buffer Planner::live(int from, int to, int64_t bytes, bool own) {
+  if (!shares()) from = 0, to = end();
+  Arena& in = own ? own_ : shared_;
+  in.lives.push_back({from, to, bytes});
+  return {&in, in.lives.size() - 1};
+}
+
+// Several micro-batches take turns in what lives and dies between two waits for weights.
+void Planner::place_all() {
+  values_.resize(graph().values.size());
+  for (ValueId v : graph().value_ids()) {
+    const auto [first, last] = life_[v];
+    if (root(v) != v || first < 0 || input_of_[v] >= 0 || home_[v] != v) continue;
+    const bool own = !in_turns() || last >= end() || part_of(first) != part_of(last);
+    values_[v] = live(first, last, bytes_of(graph()[v]), own);
+  }
+  workspaces_.resize(block_.calls.size());
+  for (size_t c = 0; c < block_.calls.size(); ++c)
+    if (const size_t bytes = block_.calls[c].workspace_bytes)
+      workspaces_[c] =
+          live(static_cast<int>(c), static_cast<int>(c), static_cast<int64_t>(bytes), !in_turns());
+  // Whole weights, from the start of their gathers to their last reader.
+  std::vector<Buffer> segments;
+  for (const auto& segment : block_.gathers.segments) {
+    int until = segment.last;
+    while (in_turns() && until + 1 < end() && part_of(until + 1) == part_of(segment.last))
+      ++until;  // the next micro-batch reads it, too
+    const auto& bucket = block_.gathers.buckets[segment.bucket];
+    segments.push_back(live(bucket.start, until, segment.bytes, !in_turns()));
+  }
+  own_.plan = plan_arena(own_.lives), shared_.plan = plan_arena(shared_.lives);
+  for (const Buffer& segment : segments) block_.segment_at.push_back(slot_of(segment));
+  block_.own_bytes = own_.plan.bytes, block_.shared_bytes = shared_.plan.bytes;
+  block_.floor = block_.micro_batches * own_.plan.floor + shared_.plan.floor;
+}
+
+BlockSlot Planner::slot_of(ValueId v, int call) const {
+  const ValueId r = root(v);
+  BlockSlot at{input_of_[r], 0};
+  if (at.base < 0) {
+    const Buffer& buffer = values_[home_[r]];
+    LS_CHECK(buffer.in, "value %", v, " has no buffer");
+    at = slot_of(buffer);
+  } else {
+    const auto& segments = block_.gathers.segments;
+    for (size_t s = 0; s < segments.size(); ++s)
+      if (segments[s].input == input_of_[r] && segments[s].first <= call && call <= segments[s].last)
+        at = block_.segment_at[s];
+  }
+  at.offset += places_[v].offset;
+  return at;
+}
+
+void Planner::bind() {
+  std::map<int, ValueId> result;  // by flight
+  for (const BlockCall& call : block_.calls)
+    if (call.kind == BlockCall::Kind::wait) result[call.flight] = node_of(call).outputs[0];
+  for (int c = 0; c < end(); ++c) {
+    BlockCall& call = block_.calls[c];
+    if (call.kind == BlockCall::Kind::wait) continue;
+    const Node& node = node_of(call);
+    for (ValueId v : node.inputs) call.args.push_back(slot_of(v, c));
+    if (call.kind == BlockCall::Kind::start) {
+      LS_CHECK(result.count(call.flight), node.op, " at ", node.at.text(), " is never waited for");
+      call.args.push_back(slot_of(result[call.flight], c));
+    } else {
+      for (ValueId v : node.outputs) call.args.push_back(slot_of(v, c));
+    }
+    if (const Buffer& workspace = workspaces_[c]; workspace.in) call.workspace = slot_of(workspace);
+  }
+  for (const auto& output : graph().outputs) {
+    const Value& value = graph()[output.value];
+    LS_CHECK(is_dense({value.dtype, value.shape, places_[output.value].strides}), "output ", output.name,
+             " is strided");
+    block_.outputs.push_back(slot_of(output.value, end()));
+  }
+}
+}  // namespace
+
+ProgramBlock plan_block(BlockSource source, const CompileOptions& options) {
+  return Planner(std::move(source), options).plan();
+}
+
+double ProgramBlock::flops() const {
+  double sum = 0;
+  for (const BlockCall& call : calls) sum += call.library ? call.flops : 0;
+  return sum;
+}
+
+std::string ProgramBlock::algorithms() const {
+  std::string out;
+  for (const BlockCall& call : calls)
+    if (call.kind == BlockCall::Kind::kernel || call.library) out += call.name + "\n";
+  return out;
+}
+
+std::string ProgramBlock::text() const {
+  std::string out = str("arena ", arena_bytes(), " bytes (floor ", floor, ")\n");
+  for (const BlockCall& call : calls) {
+    const Node& node = graph.node(call.node);
+    out += call.name.empty() ? call.what : call.name;
+    if (node.body) out += str(" ", fused_text(*node.body));
+    for (size_t i = 0; i < call.args.size(); ++i)
+      out += str(i == 0             ? " ("
+                 : i == call.inputs ? " -> "
+                                    : ", ",
+                 call.args[i].base == BlockSlot::own_arena      ? std::string("arena")
+                 : call.args[i].base == BlockSlot::shared_arena ? std::string("shared")
+                                                                : str("in", call.args[i].base),
+                 "+", call.args[i].offset);
+    out += str(") @ ", node.at.text(), "\n");
+  }
+  return out;
+}
+
+std::string fused_text(const Graph& body) {
+  std::vector<std::string> names;
+  for (const Node& node : body.nodes)
+    if (node.op != ops::broadcast && node.op != ops::reshape && node.op != ops::full)
+      names.emplace_back(node.op.name());
+  if (names.size() > 12) names.resize(12), names.push_back("...");
+  return join(names, ",");
+}
+
+}  // namespace lockstep

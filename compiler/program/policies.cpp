@@ -1,0 +1,121 @@
+// The order in which micro-batches run: one after another, or layer by layer.
+#include <algorithm>
+#include <utility>
+
+#include "compiler/program/builder.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+// Calls up to `end`; where a bucket's gradients are ready, they are added.
+
+void StepBuilder::advance(Turn& turn, int end) {
+  writer_.set_micro_batch(micro_batch(turn.slot));
+  const auto& ready = block(kBody).ready;
+  while (turn.reached <= end) {
+    const int stop = turn.group < ready.size() ? std::min(ready[turn.group] + 1, end) : end;
+    if (!turn.idle) run(kBody, turn.inputs, turn.reached, stop, turn.arena);
+    turn.reached = stop;
+    for (; turn.group < ready.size() && ready[turn.group] < turn.reached; ++turn.group) add(turn, turn.group);
+    if (stop == end) break;
+  }
+  writer_.set_micro_batch(-1);
+}
+
+void StepBuilder::add(const Turn& turn, size_t g) {
+  std::vector<Span> gradients;
+  if (micro_batch(turn.slot) >= 0)
+    for (int output : plan_.phases.buckets[g])
+      gradients.push_back(output_of(kBody, static_cast<size_t>(output), turn.inputs, turn.arena));
+  buckets_[g]->add(turn.slot, gradients);
+  // The last micro-batch's gradients travel while the rest of its backward runs.
+  if (turn.slot + 1 == slots_) buckets_[g]->end();
+}
+
+void StepBuilder::bodies() {
+  if (plan_.phases.streamed.empty())
+    accumulate();
+  else if (plan_.options.gather == GatherWhen::layers)
+    by_layers();
+  else
+    for (int64_t j = 0; j < slots_; ++j) by_weights({turn_of(j)});
+  if (slots_ == 0)
+    for (auto& bucket : buckets_) bucket->end();
+}
+
+StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
+  return {slot, arena, micro_batch(slot) < 0, inputs_of(plan_.phases.body, slot), 0, 0};
+}
+
+// Policy: one micro-batch after another, gradients added as they are ready.
+
+void StepBuilder::accumulate() {
+  for (int64_t j = 0; j < slots_; ++j) {
+    Turn turn = turn_of(j);
+    advance(turn, static_cast<int>(block(kBody).calls.size()));
+  }
+}
+
+// Policy: the weights of a bucket are gathered once, and the calls up to the next bucket run for one
+// micro-batch after another.
+
+void StepBuilder::by_layers() {
+  std::vector<Turn> turns;
+  for (int64_t j = 0; j < slots_; ++j) turns.push_back(turn_of(j, j));
+  by_weights(std::move(turns));
+}
+
+// Weights arrive bucket by bucket, one bucket ahead of the calls that read them. An idle slot of its own
+// runs like the others: all ranks take part in its gathers.
+
+void StepBuilder::by_weights(std::vector<Turn> turns) {
+  const auto& buckets = block(kBody).gathers.buckets;
+  if (plan_.options.gather != GatherWhen::layers) turns[0].idle = false;
+  const int64_t micro = turns.size() == 1 ? std::max<int64_t>(0, micro_batch(turns[0].slot)) : -1;
+  std::vector<std::vector<int>> flights(buckets.size());
+  auto start = [&](size_t b) {
+    writer_.set_micro_batch(micro);
+    if (b < buckets.size()) flights[b] = gather_weights(b);
+  };
+  start(0);
+  size_t next = 0;
+  for (int from = 0, end = static_cast<int>(block(kBody).calls.size()); from < end;) {
+    for (; next < buckets.size() && buckets[next].wait == from; ++next) {
+      writer_.set_micro_batch(micro);
+      for (int flight : flights[next]) writer_.wait(flight);
+      start(next + 1);
+    }
+    const int to = next < buckets.size() ? buckets[next].wait : end;
+    for (Turn& turn : turns) advance(turn, to);
+    from = to;
+  }
+  writer_.set_micro_batch(-1);
+}
+
+std::vector<int> StepBuilder::gather_weights(size_t b) {
+  const GatherPlan& plan = block(kBody).gathers;
+  std::vector<int> flights;
+  for (int s : plan.buckets[b].segments) {
+    const auto& segment = plan.segments[s];
+    for (const auto& weight : plan_.phases.streamed) {
+      if (weight.input != segment.input) continue;
+      const Node& node = whole_.node(weight.start);
+      const ValueId rows = node.inputs[weight.tensor];
+      const std::string& along = node.attrs.word("mesh_dim");
+      StartCollective gather{.verb = Verb::all_gather, .along = along, .dtype = whole_[rows].dtype};
+      const int64_t ranks = held_.size(along);
+      for (int64_t r = 0; r < ranks; ++r)
+        gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);
+      gather.send.assign(static_cast<size_t>(ranks), held_.of(whole_[rows]).count);
+      gather.from = at_[rows];
+      gather.to = span_of({kBody, 0, 0, {}, arenas_[kBody].own[0], arenas_[kBody].shared},
+                          block(kBody).segment_at[s], segment.bytes);
+      gather.label = str("weights ", b);
+      flights.push_back(writer_.start(std::move(gather), node.at));
+    }
+  }
+  return flights;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,238 @@
+// Lines of a program, and what repeats folded.
+#include "compiler/program/print.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <regex>
+
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string counted(size_t count, const std::string& what) {
+  return str(count, " ", what, count == 1 ? "" : "s");
+}
+
+struct Writer {
+  const StepProgram& program;
+
+  std::string at(const Span& span) const {
+    if (!span.there()) return "nothing";
+    const Region& region = program.regions[span.region];
+    if (span.offset == 0 && span.bytes == region.bytes) return str("[", region.name, "]");
+    return str("[", region.name, " + ", span.offset, ", ", span.bytes, " bytes]");
+  }
+  std::string label_of(int flight) const {
+    for (const auto& instr : program.instrs)
+      if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->flight == flight)
+        return start->label;
+    return "?";
+  }
+
+  std::string operator()(const RunBlock& run) const {
+    const ProgramBlock& block = program.blocks[run.block];
+    const bool all = run.first == 0 && run.last == static_cast<int>(block.calls.size());
+    return str("run ", program.block_names[run.block],
+               all ? std::string() : str(" calls ", run.first, " to ", run.last - 1));
+  }
+  std::string operator()(const StartCollective& start) const {
+    auto all = [](const std::vector<int64_t>& counts) {
+      return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    };
+    const bool gather = start.verb == StartCollective::Verb::all_gather;
+    const int64_t sent = gather && !start.send.empty() ? start.send[0] : all(start.send);
+    return str("start ", name(start.verb), " \"", start.label, "\" along ", start.along, ": ", sent, " ",
+               name(start.dtype), " from ", at(start.from),
+               start.receive.empty() ? std::string() : str(", ", all(start.receive)), " to ", at(start.to));
+  }
+  std::string operator()(const Wait& wait) const { return str("wait \"", label_of(wait.flight), "\""); }
+  std::string operator()(const Accumulate& add) const {
+    int64_t bytes = 0;
+    for (const auto& piece : add.pieces) bytes += piece.from.bytes;
+    std::string out = str("add gradients, ", amount(bytes), " in ", counted(add.pieces.size(), "piece"));
+    for (const Span& left : add.lefts) out += ", to " + at(left);
+    return out + ", into " + at(add.to);
+  }
+  std::string operator()(const SumTrees& sums) const {
+    const auto& first = sums.trees.at(0);
+    std::vector<std::string> addends;
+    for (const auto& source : first.sources)
+      addends.push_back(str("[", program.regions[source.at.region].name, "]"));
+    const std::string to = program.regions[first.out.region].name;
+    return str("sum ", counted(sums.trees.size(), "tensor"),
+               first.row_squares.there() ? " and the squares of their rows" : "", ", the first ",
+               join(addends, " + "),
+               first.out == first.sources.at(0).at ? std::string(", in place of the first addend")
+                                                   : str(", into [", to, "]"));
+  }
+  std::string operator()(const CopySpans& all) const {
+    int64_t bytes = 0;
+    for (const auto& copy : all.copies) bytes += copy.to.bytes;
+    if (all.copies.empty()) return "copy nothing";
+    return str("copy ", amount(bytes), " in ", counted(all.copies.size(), "piece"), ", the first from ",
+               at(all.copies[0].from), " to ", at(all.copies[0].to));
+  }
+  std::string operator()(const ZeroSpan& zero) const { return "zero " + at(zero.at); }
+  std::string operator()(const AddCounts& add) const {
+    return str("add integers ", at(add.addend), " to ", at(add.totals));
+  }
+  std::string operator()(const UpdateTensors& update) const {
+    const auto& first = update.tensors.at(0);
+    return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"),
+               ", the first ", at(first.outputs.at(0)),
+               first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
+               update.gates.empty() ? "" : ", unless the loss or a norm is beyond its limit");
+  }
+  std::string operator()(const SumSquares& sum) const {
+    return str("add up the squares of ", counted(sum.addends.size(), "tensor"),
+               " exactly, as integers, into ", at(sum.words));
+  }
+  std::string operator()(const NormOfWords& norm) const {
+    return str("norm of ", at(norm.words), " into ", at(norm.norm));
+  }
+};
+
+// "blocks.3" of "blocks.3.attn.qkv"; "" outside of a numbered layer.
+std::string layer_of(const std::string& scope) {
+  static const std::regex layer(R"(^(.*?\.\d+)(\.|$))");
+  std::smatch found;
+  return std::regex_search(scope, found, layer) ? found[1].str() : "";
+}
+
+// Lines under a title. What an earlier section says is not said again.
+struct Section {
+  std::string title;
+  std::vector<std::string> lines;
+};
+std::string folded(const std::vector<Section>& sections) {
+  std::map<std::vector<std::string>, std::string> said;  // the title of the first
+  std::string out;
+  for (size_t s = 0; s < sections.size();) {
+    const auto& [title, lines] = sections[s];
+    const auto [first, fresh] = said.emplace(lines, title.substr(0, title.find(',')));
+    if (fresh || lines.size() < 2) {
+      out += str("  ", title, "\n");
+      for (const auto& line : lines) out += str("    ", line, "\n");
+      ++s;
+      continue;
+    }
+    size_t last = s;
+    while (last + 1 < sections.size() && sections[last + 1].lines == lines &&
+           sections[last + 1].title.find(',') == std::string::npos)
+      ++last;
+    out += str("  ", title, last > s ? str(" to ", sections[last].title) : "", ": as ", first->second, "\n");
+    s = last + 1;
+  }
+  return out;
+}
+
+// Where a micro-batch stands in the tree is the same for all buckets: it is said once, in the title.
+void lift_sums(Section& section) {
+  static const std::regex names(R"((to|into) \[(exchange \d+) sum (\d+)\])");
+  std::string common;
+  std::vector<std::string> lines;
+  for (const auto& line : section.lines) {
+    lines.push_back(line);
+    if (!line.starts_with("add gradients")) continue;
+    std::string sum = "gradients", bucket;
+    for (std::sregex_iterator at(line.begin(), line.end(), names), end; at != end; ++at) {
+      const std::string partial = "sum " + (*at)[3].str();
+      bucket = (*at)[2].str();
+      if ((*at)[1] == "into")
+        sum = str(partial, " = ", sum);
+      else
+        sum = str(partial, " + ", sum == "gradients" ? sum : str("(", sum, ")"));
+    }
+    if (bucket.empty() || (!common.empty() && sum != common)) return;
+    common = sum;
+    const size_t amount = std::string_view("add gradients").size();
+    lines.back() = str("add gradients of ", bucket,
+                       line.substr(amount, line.find(" piece") +
+                                               (line.find(" pieces") == std::string::npos ? 6 : 7) - amount));
+  }
+  if (common.empty()) return;
+  section.title += ", " + common;
+  section.lines = std::move(lines);
+}
+
+std::string block_text(const StepProgram& program, size_t b) {
+  const ProgramBlock& block = program.blocks[b];
+  std::string out =
+      str("phase ", program.block_names[b], ": ", counted(block.calls.size(), "call"), ", arena ",
+          amount(block.own_bytes),
+          block.shared_bytes ? str(" and, shared by micro-batches, ", amount(block.shared_bytes)) : "", "\n");
+  std::vector<Section> sections;
+  std::string layer = "?";
+  for (size_t c = 0; c < block.calls.size(); ++c) {
+    const BlockCall& call = block.calls[c];
+    const SourceLine& at = block.graph.node(call.node).at;
+    // A call that fusion made of several layers' nodes has no layer of its own.
+    const std::string of = at.scope.empty() && !sections.empty() ? layer : layer_of(at.scope);
+    if (of != layer || sections.empty()) {
+      layer = of;
+      sections.push_back({str(layer.empty() ? "outside of layers" : layer, " (from call ", c, ")"), {}});
+    }
+    std::string where = at.file.empty() ? "" : str(at.file, ":", at.line);
+    if (!at.scope.empty()) where += str(" ", layer.empty() ? at.scope : "~" + at.scope.substr(layer.size()));
+    sections.back().lines.push_back(str(
+        call.family, " ", call.what.empty() ? "constants" : call.what,
+        call.workspace_bytes ? str(", workspace ", amount(static_cast<int64_t>(call.workspace_bytes))) : "",
+        where.empty() ? "" : " @ " + where));
+  }
+  return out + folded(sections);
+}
+
+std::string instrs_text(const StepProgram& program, const std::vector<Instr>& instrs) {
+  static const std::regex round(R"( round \d+)");
+  std::vector<Section> sections;
+  int last = -2;
+  for (const Instr& instr : instrs) {
+    if (instr.micro_batch != last) {
+      last = instr.micro_batch;
+      sections.push_back({last < 0 ? "once" : str("micro-batch ", last), {}});
+    }
+    sections.back().lines.push_back(std::regex_replace(text(program, instr), round, " round"));
+  }
+  for (Section& section : sections) lift_sums(section);
+  return folded(sections);
+}
+}  // namespace
+
+std::string text(const StepProgram& program, const Instr& instr) {
+  return std::visit(Writer{program}, instr.what);
+}
+
+std::string print(const StepProgram& program) {
+  std::vector<int> mine;
+  for (const Instr& instr : program.instrs)
+    if (instr.micro_batch >= 0) mine.push_back(instr.micro_batch);
+  std::string out = str("program of rank ", program.rank, ", mesh ", program.mesh, ": ",
+                        program.micro_batches, program.micro_batches == 1 ? " micro-batch" : " micro-batches",
+                        " over all ranks, in ", counted(static_cast<size_t>(program.lanes), "lane"));
+  if (!mine.empty())
+    out += str("; this rank's are from ", *std::min_element(mine.begin(), mine.end()), " to ",
+               *std::max_element(mine.begin(), mine.end()));
+  out +=
+      "\n\nmemory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own "
+      "and\nreceived; staging: what is packed to travel)\n";
+  std::map<Region::Kind, std::pair<int64_t, int64_t>> held;
+  for (const Region& region : program.regions) {
+    auto& [count, bytes] = held[region.kind];
+    ++count, bytes += region.bytes;
+  }
+  for (const auto& [kind, both] : held)
+    out += str("  ", name(kind), ": ", both.first, both.first == 1 ? " region, " : " regions, ",
+               amount(both.second), "\n");
+  for (size_t b = 0; b < program.blocks.size(); ++b) out += "\n" + block_text(program, b);
+  if (!program.refresh.empty())
+    out += str("\nbefore the first step, and after somebody else wrote the state\n",
+               instrs_text(program, program.refresh));
+  return out + str("\neach step, in order\n", instrs_text(program, program.instrs));
+}
+
+}  // namespace lockstep

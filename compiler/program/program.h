@@ -1,0 +1,185 @@
+// StepProgram: what one rank does in a step, instruction by instruction, over spans of memory. The compiler's
+// last IR: it is printed and checked, memory and traffic are sums over it, and one executor runs it. It knows
+// no device and no group.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "compiler/program/block.h"
+#include "core/ir/graph.h"
+
+namespace lockstep {
+
+// A stretch of memory that one thing owns.
+struct Region {
+  enum class Kind {
+    state,    // a tensor of the state, this rank's part of it; `name` is its FQN
+    input,    // what changes from step to step: host scalars, batch fields, sample numbers
+    arena,    // of a block: activations and workspaces
+    value,    // what outlives a block: sums, norms, rounded weights, gathered weights
+    partial,  // sums over micro-batches of a bucket, and what other ranks send of it
+    staging,  // what is packed to be sent
+  };
+  Kind kind = Kind::value;
+  std::string name;
+  int64_t bytes = 0;
+  bool operator==(const Region&) const = default;
+};
+
+// Bytes of a region.
+struct Span {
+  int region = -1;
+  int64_t offset = 0, bytes = 0;
+  bool there() const { return region >= 0; }
+  Span part(int64_t from, int64_t size) const { return {region, offset + from, size}; }
+  auto operator<=>(const Span&) const = default;
+};
+
+// The calls [first, last) of a block, for one micro-batch.
+struct RunBlock {
+  int block = 0;
+  int first = 0, last = 0;
+  std::vector<Span> inputs;  // per graph input of the block; not there: gathered into an arena
+  Span own, shared;          // its arenas
+  bool operator==(const RunBlock&) const = default;
+};
+
+// A collective begins after everything before it; spans stay untouched until its wait.
+struct StartCollective {
+  enum class Verb { all_gather, all_to_all, all_reduce, reduce_scatter, send, recv };
+  Verb verb = Verb::all_reduce;
+  std::string along;         // mesh dim, "data" (all data dims), "inside_hosts", "across_hosts"
+  DType dtype = DType::f32;  // on the wire
+  std::vector<int64_t> send = {},
+                       receive = {};  // elements to and from each member; all_reduce: one count, to send
+  int peer = -1;                      // of send and recv
+  Span from = {}, to = {};
+  int flight = -1;  // its number in the program
+  std::string label = {};
+  bool operator==(const StartCollective&) const = default;
+};
+struct Wait {
+  int flight = -1;
+  bool operator==(const Wait&) const = default;
+};
+
+// to = lefts[n-1] + (... + (lefts[0] + gradients)): a micro-batch's gradients, laid out by owner, added to
+// the partial sums that stand to their left in the tree.
+struct Accumulate {
+  struct Piece {  // elements that are contiguous in a gradient and in the bucket
+    Span from;
+    int64_t at = 0;  // in the bucket, elements
+    DType dtype = DType::f32;
+    bool operator==(const Piece&) const = default;
+  };
+  std::vector<Piece> pieces;
+  std::vector<Span> lefts;
+  Span to;
+  bool operator==(const Accumulate&) const = default;
+};
+
+// Sums over trees: sources are pushed in order, after the i-th the topmost two are added merges[i] times
+// (left + right). Per row the sum of squares in f64, where it is wanted.
+struct SumTrees {
+  struct Tree {
+    struct Source {
+      Span at;
+      DType dtype = DType::f32;
+      bool operator==(const Source&) const = default;
+    };
+    std::vector<Source> sources = {};
+    std::vector<int> merges = {};
+    int64_t rows = 0, width = 0;
+    Span out = {}, row_squares = {};
+    bool operator==(const Tree&) const = default;
+  };
+  std::vector<Tree> trees;
+  bool operator==(const SumTrees&) const = default;
+};
+
+struct CopySpans {
+  struct Copy {
+    Span to, from;
+    bool operator==(const Copy&) const = default;
+  };
+  std::vector<Copy> copies;
+  bool operator==(const CopySpans&) const = default;
+};
+struct ZeroSpan {
+  Span at;
+  bool operator==(const ZeroSpan&) const = default;
+};
+// totals += addend, i64.
+struct AddCounts {
+  Span totals, addend;
+  bool operator==(const AddCounts&) const = default;
+};
+
+// Many tensors through one kernel: optimizer updates in place, or converts of weights. An update may write
+// its result once more, rounded: the copy that the next step computes with.
+struct UpdateTensors {
+  struct Tensor {
+    NodeId node;  // of the typed graph: op and constants
+    int64_t count = 0;
+    std::vector<Span> inputs, outputs;
+    Span copy;
+    bool operator==(const Tensor&) const = default;
+  };
+  std::vector<Tensor> tensors;
+  std::vector<Span> gates;  // norms, then the loss; beyond its limit nothing is updated
+  std::vector<Span> limits;
+  bool operator==(const UpdateTensors&) const = default;
+};
+
+// words = the exact sum of the doubles, as integers that ranks can add; norm = the root of such words.
+struct SumSquares {
+  std::vector<Span> addends;
+  Span words;
+  bool operator==(const SumSquares&) const = default;
+};
+struct NormOfWords {
+  Span words, norm;
+  bool operator==(const NormOfWords&) const = default;
+};
+
+struct Instr {
+  std::variant<RunBlock, StartCollective, Wait, Accumulate, SumTrees, CopySpans, ZeroSpan, AddCounts,
+               UpdateTensors, SumSquares, NormOfWords>
+      what;
+  int micro_batch = -1;  // of the step, over all ranks; -1: once
+  int stage = 0;         // of a pipeline
+  SourceLine at;         // the user's line; none for what belongs to no line
+};
+
+struct StepProgram {
+  std::vector<Region> regions;
+  std::vector<ProgramBlock> blocks;
+  std::vector<std::string> block_names;
+  std::vector<Instr> refresh;  // before the first step, and after somebody else wrote the state
+  std::vector<Instr> instrs;   // each step
+  int flights = 0;
+  int64_t rank = 0;
+  std::string mesh;  // in words
+  int64_t micro_batches = 1, lanes = 1;
+
+  Span whole(int region) const { return {region, 0, regions[static_cast<size_t>(region)].bytes}; }
+};
+
+// What an instruction reads and writes; of a block's calls, each argument. A start reads `from` and writes
+// `to`; its wait does neither.
+struct Access {
+  std::vector<Span> reads, writes;
+};
+Access access_of(const StepProgram& program, const Instr& instr);
+// Where an argument of a block's call lies in a run of it.
+Span span_of(const RunBlock& run, const BlockSlot& at, int64_t bytes);
+
+std::string_view name(Region::Kind kind);
+std::string_view name(StartCollective::Verb verb);
+// Bytes that leave this rank, `self` of the members; an all_reduce counts as a ring's.
+int64_t sent_bytes(const StartCollective& start, int64_t members, int64_t self);
+
+}  // namespace lockstep

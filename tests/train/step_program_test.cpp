@@ -1,0 +1,261 @@
+// The program of a step beside the step that runs: the same waits in the same order, the same bytes, on every
+// rank of every kind of mesh; and what is wrong with a program is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "compiler/program/build.h"
+#include "compiler/program/print.h"
+#include "compiler/program/verify.h"
+#include "core/base/error.h"
+#include "tests/support/tiny_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+struct Arrangement {
+  std::string name;
+  Mesh mesh{{}, {}};
+  int zero = 3;
+  GatherWhen gather = GatherWhen::micro_batch;
+  int64_t ranks_per_node = 0;
+  bool invariant = true;
+  int64_t global = 24, lanes = 0;
+  DType compute = DType::f32;
+};
+
+std::vector<Arrangement> arrangements() {
+  const Mesh hsdp{{2, 2}, {"dp_replicate", "dp_shard"}};
+  std::vector<Arrangement> out{
+      {.name = "one rank", .mesh = {{1}, {"dp_replicate"}}},
+      {.name = "ddp 2", .mesh = {{2}, {"dp_replicate"}}},
+      {.name = "ddp 4, some without lanes", .mesh = {{4}, {"dp_replicate"}}, .global = 12},
+      {.name = "ddp 2 free", .mesh = {{2}, {"dp_replicate"}}, .invariant = false},
+      {.name = "ddp 2 bf16", .mesh = {{2}, {"dp_replicate"}}, .compute = DType::bf16},
+      {.name = "ddp on 2 hosts", .mesh = {{4}, {"dp_replicate"}}, .ranks_per_node = 2},
+      {.name = "ddp 2, lanes of two", .mesh = {{2}, {"dp_replicate"}}, .lanes = 3},
+      {.name = "zero 1", .mesh = {{2}, {"dp_shard"}}, .zero = 1},
+      {.name = "zero 2", .mesh = {{3}, {"dp_shard"}}, .zero = 2},
+      {.name = "zero 3", .mesh = {{2}, {"dp_shard"}}},
+      {.name = "zero 3, idle slots", .mesh = {{4}, {"dp_shard"}}},
+      {.name = "zero 3 bf16", .mesh = {{2}, {"dp_shard"}}, .compute = DType::bf16},
+      {.name = "zero 3 free", .mesh = {{2}, {"dp_shard"}}, .invariant = false},
+      {.name = "zero 3, layer by layer", .mesh = {{2}, {"dp_shard"}}, .gather = GatherWhen::layers},
+      {.name = "zero 3, layer by layer, idle slots",
+       .mesh = {{4}, {"dp_shard"}},
+       .gather = GatherWhen::layers},
+      {.name = "zero 3, once a step", .mesh = {{2}, {"dp_shard"}}, .gather = GatherWhen::step},
+      {.name = "zero 3 on 2 hosts", .mesh = {{4}, {"dp_shard"}}, .ranks_per_node = 2},
+      {.name = "zero 1 on 2 hosts", .mesh = {{4}, {"dp_shard"}}, .zero = 1, .ranks_per_node = 2},
+      {.name = "hsdp", .mesh = hsdp},
+      {.name = "hsdp zero 1", .mesh = hsdp, .zero = 1},
+      {.name = "hsdp on 2 hosts", .mesh = hsdp, .ranks_per_node = 2},
+      {.name = "tp", .mesh = {{2}, {"tp"}}},
+      {.name = "dp x tp", .mesh = {{2, 2}, {"dp_replicate", "tp"}}},
+      {.name = "shard x tp", .mesh = {{2, 2}, {"dp_shard", "tp"}}},
+      {.name = "shard x tp, layer by layer",
+       .mesh = {{2, 2}, {"dp_shard", "tp"}},
+       .gather = GatherWhen::layers},
+  };
+  return out;
+}
+
+// The labels of a program's waits in order, those inside of blocks among them.
+std::vector<std::string> waits_of(const StepProgram& program) {
+  std::map<int, std::string> labels;
+  std::vector<std::string> out;
+  for (const Instr& instr : program.instrs) {
+    if (const auto* start = std::get_if<StartCollective>(&instr.what)) labels[start->flight] = start->label;
+    if (const auto* wait = std::get_if<Wait>(&instr.what)) out.push_back(labels.at(wait->flight));
+    if (const auto* run = std::get_if<RunBlock>(&instr.what)) {
+      const ProgramBlock& block = program.blocks[run->block];
+      for (int c = run->first; c < run->last; ++c) {
+        if (block.calls[c].kind != BlockCall::Kind::wait) continue;
+        for (const BlockCall& call : block.calls)
+          if (call.kind == BlockCall::Kind::start && call.flight == block.calls[c].flight) {
+            const Node& node = block.graph.node(call.node);
+            out.push_back(str(node.attrs.word("mesh_dim"),
+                              node.op == ops::model_gather_start ? " gather " : " exchange ",
+                              node.at.scope.empty() ? node.at.text() : node.at.scope));
+          }
+      }
+    }
+  }
+  return out;
+}
+
+int64_t held_by(const StepProgram& program, std::initializer_list<Region::Kind> kinds) {
+  int64_t bytes = 0;
+  for (const Region& region : program.regions)
+    if (std::find(kinds.begin(), kinds.end(), region.kind) != kinds.end() &&
+        region.name != "counts and votes")
+      bytes += region.bytes;
+  return bytes;
+}
+
+TinyRun run_of(const Arrangement& arrangement) {
+  TinyRun run{
+      .compute = arrangement.compute, .global = arrangement.global, .lanes = arrangement.lanes, .steps = 2};
+  run.mesh = arrangement.mesh, run.zero = arrangement.zero, run.ranks_per_node = arrangement.ranks_per_node;
+  run.options.gather = arrangement.gather, run.options.invariant = arrangement.invariant;
+  run.options.bucket_bytes = 5000;
+  if (arrangement.compute == DType::bf16) run.options.precision = "bf16";
+  return run;
+}
+
+std::vector<StepProgram> programs_of(const Arrangement& arrangement, bool beside_the_run) {
+  std::vector<StepProgram> programs(static_cast<size_t>(arrangement.mesh.size()));
+  TinyRun run = run_of(arrangement);
+  run.observe = [&](const LiveMesh& mesh, const Step& step) {
+    StepProgram program =
+        build_program(step.plan(), plan_blocks(step.plan()), {mesh.words, mesh.rank, mesh.seats});
+    EXPECT_NO_THROW(verify(program)) << arrangement.name;
+    if (beside_the_run) {
+      std::vector<std::string> waited;
+      for (const auto& [label, seconds] : step.waits()) waited.push_back(label);
+      EXPECT_EQ(waits_of(program), waited) << arrangement.name << ", rank " << mesh.rank;
+      EXPECT_EQ(held_by(program, {Region::Kind::arena}), step.arena_bytes()) << arrangement.name;
+      EXPECT_EQ(held_by(program, {Region::Kind::value, Region::Kind::partial, Region::Kind::staging}),
+                step.reduction_bytes())
+          << arrangement.name << ", rank " << mesh.rank;
+    }
+    programs[static_cast<size_t>(mesh.rank)] = std::move(program);
+  };
+  train_tiny(run);
+  const int seats = data_ranks_per_node(arrangement.mesh, arrangement.ranks_per_node);
+  EXPECT_NO_THROW(verify_together(programs, arrangement.mesh, seats)) << arrangement.name;
+  return programs;
+}
+
+TEST(StepProgram, WaitsAndHoldsWhatTheRunWaitsForAndHolds) {
+  for (const auto& arrangement : arrangements()) {
+    SCOPED_TRACE(arrangement.name);
+    programs_of(arrangement, true);
+  }
+}
+
+std::string refusal(const StepProgram& program) {
+  try {
+    verify(program);
+  } catch (const InternalError& error) { return error.what(); }
+  return "";
+}
+
+// Whether an instruction behind the wait at `i` reads or writes what its collective brings or sends. On some
+// ranks none does: what they receive is empty, or read by the host.
+bool touched_later(const StepProgram& program, size_t i) {
+  const int flight = std::get<Wait>(program.instrs[i].what).flight;
+  std::vector<Span> moved;
+  for (const Instr& instr : program.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->flight == flight)
+      moved = {start->to, start->from};
+  for (size_t later = i + 1; later < program.instrs.size(); ++later) {
+    const Access access = access_of(program, program.instrs[later]);
+    auto meets = [&](const std::vector<Span>& spans, const Span& other) {
+      return std::any_of(spans.begin(), spans.end(), [&](const Span& span) {
+        return span.region == other.region && span.offset < other.offset + other.bytes &&
+               other.offset < span.offset + span.bytes;
+      });
+    };
+    if (meets(access.reads, moved[0]) || meets(access.writes, moved[0]) || meets(access.writes, moved[1]))
+      return true;
+  }
+  return false;
+}
+
+// Each start and each wait taken out, doubled, and each wait moved behind the next instruction that reads
+// what it waits for.
+TEST(StepProgram, AProgramWithoutAWaitOrAStartIsRefused) {
+  for (const auto& arrangement : arrangements()) {
+    if (arrangement.name != "ddp 2" && arrangement.name != "zero 3" && arrangement.name != "hsdp" &&
+        arrangement.name != "dp x tp" && arrangement.name != "zero 3 on 2 hosts")
+      continue;
+    const StepProgram whole = programs_of(arrangement, false)[1];
+    int tried = 0;
+    for (size_t i = 0; i < whole.instrs.size(); ++i) {
+      const auto* wait = std::get_if<Wait>(&whole.instrs[i].what);
+      if (!wait && !std::holds_alternative<StartCollective>(whole.instrs[i].what)) continue;
+      StepProgram broken = whole;
+      broken.instrs.erase(broken.instrs.begin() + static_cast<int64_t>(i));
+      EXPECT_NE(refusal(broken), "") << arrangement.name << ": without " << text(whole, whole.instrs[i]);
+      broken = whole;
+      broken.instrs.insert(broken.instrs.begin() + static_cast<int64_t>(i), whole.instrs[i]);
+      EXPECT_NE(refusal(broken), "") << arrangement.name << ": twice " << text(whole, whole.instrs[i]);
+      ++tried;
+      if (!wait) continue;
+      if (!touched_later(whole, i)) continue;
+      broken = whole;  // to the end
+      broken.instrs.erase(broken.instrs.begin() + static_cast<int64_t>(i));
+      broken.instrs.push_back(whole.instrs[i]);
+      EXPECT_NE(refusal(broken), "") << arrangement.name << ": late " << text(whole, whole.instrs[i]);
+    }
+    EXPECT_GT(tried, 6) << arrangement.name;
+  }
+}
+
+TEST(StepProgram, RefusalsNameTheInstruction) {
+  const StepProgram whole = programs_of({.name = "ddp 2", .mesh = {{2}, {"dp_replicate"}}}, false)[0];
+  StepProgram broken = whole;
+  std::erase_if(broken.instrs, [](const Instr& instr) { return std::holds_alternative<Wait>(instr.what); });
+  EXPECT_NE(refusal(broken).find("reads counts and votes while \"count\" is still writing it: run seed"),
+            std::string::npos)
+      << refusal(broken);
+  EXPECT_NE(refusal(broken).find("step program of rank 0: "), std::string::npos) << refusal(broken);
+  broken = whole;
+  std::erase_if(broken.instrs,
+                [](const Instr& instr) { return std::holds_alternative<Accumulate>(instr.what); });
+  EXPECT_NE(refusal(broken).find("which nothing wrote"), std::string::npos) << refusal(broken);
+  broken = whole;
+  for (Instr& instr : broken.instrs)
+    if (auto* add = std::get_if<Accumulate>(&instr.what)) add->to.offset += 64;
+  EXPECT_NE(refusal(broken).find("lie outside of region exchange 0 sum 0"), std::string::npos)
+      << refusal(broken);
+}
+
+TEST(StepProgram, RanksThatDisagreeAreRefused) {
+  const Mesh mesh{{2}, {"dp_shard"}};
+  const auto whole = programs_of({.name = "zero 3", .mesh = mesh}, false);
+  auto said = [&](const std::vector<StepProgram>& programs) -> std::string {
+    try {
+      verify_together(programs, mesh, 0);
+    } catch (const InternalError& error) { return error.what(); }
+    return "";
+  };
+  auto first = [](StepProgram& program, StartCollective::Verb verb) -> StartCollective& {
+    for (Instr& instr : program.instrs)
+      if (auto* start = std::get_if<StartCollective>(&instr.what); start && start->verb == verb)
+        return *start;
+    throw InternalError("no such collective");
+  };
+  auto broken = whole;
+  std::erase_if(broken[1].instrs, [](const Instr& instr) {
+    const auto* start = std::get_if<StartCollective>(&instr.what);
+    return start && start->label == "norm";
+  });
+  EXPECT_NE(said(broken).find("along dp_shard rank 0 starts "), std::string::npos) << said(broken);
+  broken = whole;
+  first(broken[1], StartCollective::Verb::all_gather).label = "weights 77";
+  EXPECT_NE(said(broken).find("differ: all_gather f32 \"weights 0\" and all_gather f32 \"weights 77\""),
+            std::string::npos)
+      << said(broken);
+  broken = whole;
+  ++first(broken[0], StartCollective::Verb::all_to_all).send[1];
+  EXPECT_NE(said(broken).find("elements, and rank 1 receives "), std::string::npos) << said(broken);
+}
+
+// A step of many micro-batches is written once.
+TEST(StepProgram, WhatRepeatsIsPrintedOnce) {
+  Arrangement many{.name = "ddp 2", .mesh = {{2}, {"dp_replicate"}}, .global = 256};
+  const std::string text = print(programs_of(many, false)[0]);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 320) << text;
+  for (const char* words :
+       {"program of rank 0, mesh ", "phase body: ", "each step, in order", "micro-batch 0", "run body",
+        "add gradients of exchange 0, ", "sum 0 = sum 0 + (sum 1 + gradients)",
+        "micro-batch 1, sum 0 = sum 0 + gradients: as micro-batch 0",
+        "start all_to_all \"exchange 0\" along dp_replicate: ", "wait \"exchange 0\"", "update "})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+}
+
+}  // namespace
+}  // namespace lockstep::tests
