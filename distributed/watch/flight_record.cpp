@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -39,7 +40,8 @@ GroupIdentity identify_group(const std::string& name, const std::vector<int>& wo
 }
 
 namespace {
-constexpr std::chrono::milliseconds kBeat{200};
+constexpr std::chrono::milliseconds kBeat{200}, kTick{10};
+constexpr int64_t kLateTick = 5'000'000;  // ns; less is a busy core's usual delay
 
 template <size_t n>
 void put_text(char (&out)[n], std::string_view text) {
@@ -63,6 +65,8 @@ struct FlightRecorder::Mapped {
   std::mutex mutex;
   std::condition_variable over;
   bool ending = false;
+  std::atomic<int64_t> stalled_ns = 0;  // in which the heart wanted to run and did not
+  int64_t stalled_before_ns = 0;        // at the last worked()
 
   struct Start {
     const GroupIdentity& group;
@@ -164,7 +168,13 @@ void FlightRecorder::start_heart() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   mapped_->heart = std::thread([beat, mapped = mapped_.get()] {
     std::unique_lock lock(mapped->mutex);
-    while (!mapped->over.wait_for(lock, kBeat, [&] { return mapped->ending; })) beat();
+    int64_t beaten = flight_clock_ns();
+    for (int64_t began = beaten; !mapped->over.wait_for(lock, kTick, [&] { return mapped->ending; });) {
+      const int64_t now = flight_clock_ns(), late = now - began - std::chrono::nanoseconds(kTick).count();
+      if (late > kLateTick) mapped->stalled_ns.fetch_add(late, std::memory_order_relaxed);
+      if (now - beaten >= std::chrono::nanoseconds(kBeat).count()) beat(), beaten = now;
+      began = now;
+    }
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -186,11 +196,16 @@ void FlightRecorder::pace(Pace pace) {
   mapped_->said(*mapped_->file);
 }
 
-void FlightRecorder::worked(double seconds, int64_t share) {
+double FlightRecorder::worked(double seconds, double waited, int64_t share) {
   FlightFile& file = *mapped_->file;
-  file.busy_ns.fetch_add(static_cast<int64_t>(seconds * 1e9), std::memory_order_relaxed);
+  const int64_t stalled_ns = mapped_->stalled_ns;
+  const double stalled = static_cast<double>(stalled_ns - mapped_->stalled_before_ns) * 1e-9;
+  mapped_->stalled_before_ns = stalled_ns;
+  const double own = std::clamp(std::max(seconds - waited, stalled), 0.0, seconds);
+  file.busy_ns.fetch_add(static_cast<int64_t>(own * 1e9), std::memory_order_relaxed);
   file.share.store(share, std::memory_order_relaxed);
   file.busy_steps.fetch_add(1, std::memory_order_release);
+  return own;
 }
 
 void FlightRecorder::waited(double seconds) {

@@ -91,7 +91,7 @@ void Session::report(int64_t step, std::initializer_list<std::pair<const char*, 
   // What lies between two reports is a step; what was not a wait for others in it is this rank's own work.
   if (auto recorder = flight_recorder()) {
     const double now = static_cast<double>(flight_clock_ns()) * 1e-9, waited = recorder->waited();
-    if (reported_s_ > 0) recorder->worked(std::max(0.0, now - reported_s_ - (waited - waited_s_)), 0);
+    if (reported_s_ > 0) recorder->worked(now - reported_s_, waited - waited_s_, 0);
     reported_s_ = now;
     waited_s_ = waited;
   }

@@ -114,14 +114,15 @@ class Run : Training {
 
   // This rank's own work of a step: what it did not wait for others.
   void note_work(double seconds, const StepResult& result, const Step& step) {
-    for (const auto& [dim, waited] : result.exposed) seconds -= waited;
-    busy_s_ += std::max(0.0, seconds);
-    ++busy_steps_;
+    double waited = 0;
+    for (const auto& [dim, exposed] : result.exposed) waited += exposed;
     const LanePlan& lanes = step.lane_plan();
     int64_t share = 0;
     for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot)
       share += lanes.micro_batch(lanes.rank, slot) >= 0;
-    if (auto recorder = flight_recorder()) recorder->worked(std::max(0.0, seconds), share);
+    auto recorder = flight_recorder();
+    busy_s_ += recorder ? recorder->worked(seconds, waited, share) : std::max(0.0, seconds - waited);
+    ++busy_steps_;
   }
 
   // The ranks' own work per step since the last row, in milliseconds: all wait for the slowest. Collective.
