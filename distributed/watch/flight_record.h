@@ -110,10 +110,10 @@ class FlightRecorder {
   void progress(int64_t step, int64_t op);
   void phase(std::string_view phase);
   void pace(Pace pace);
-  // One more step has ended after `seconds`, in `waited` of which this rank waited for others. Its own work is
-  // the rest, or the time in which its heart wanted to beat and could not (stopped, frozen, without a core)
-  // where that is more, since a rank that is stopped in a wait keeps the others waiting. `share`: its part
-  // of the work, in micro-batches; 0 where ranks share alike. Returns its own work in seconds.
+  // One more step has ended after `seconds`, in `waited` of which this rank waited for others. Its own work
+  // is the rest, or the time in which its heart wanted to beat and could not (stopped, frozen, without a
+  // core) where that is more, since a rank that is stopped in a wait keeps the others waiting. `share`: its
+  // part of the work, in micro-batches; 0 where ranks share alike. Returns its own work in seconds.
   double worked(double seconds, double waited, int64_t share);
   // Adds to the seconds that the host of this rank has waited for collectives, and tells their sum.
   void waited(double seconds);
