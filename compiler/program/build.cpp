@@ -212,6 +212,12 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   return out;
 }
 
+StepBlocks blocks_of(std::vector<ProgramBlock> all) {
+  StepBlocks out{std::move(all.at(0)), std::move(all.at(1)), std::move(all.at(2)), {}};
+  for (size_t f = 3; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
+  return out;
+}
+
 StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank) {
   return StepBuilder(plan, std::move(blocks), rank).build();
 }

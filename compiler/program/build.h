@@ -13,6 +13,8 @@ struct StepBlocks {
   std::vector<ProgramBlock> fragments;
 };
 StepBlocks plan_blocks(const StepPlan& plan);
+// From StepProgram::blocks.
+StepBlocks blocks_of(std::vector<ProgramBlock> blocks);
 
 // The rank that the program is for.
 struct ProgramRank {

@@ -51,19 +51,22 @@ namespace {
 // algorithms of libraries that are not among them. Repeated calls are equal calls, so there is none, unless a
 // library chooses by something else than shapes and strides; kernels that fusion cuts differently give the
 // same bits.
-std::string body_algorithms(const StepPlan& plan, const StepExecutables& executables) {
-  if (!plan.plain_body) return executables.body->algorithms();
+std::string body_algorithms(const StepPlan& plan, const std::string& body) {
+  if (!plan.plain_body) return body;
   std::string plain = make_native({*plan.plain_body, {}}, nullptr, plan.options)->algorithms();
   std::set<std::string> known;
   for (const std::string& line : split(plain, '\n')) known.insert(line);
   for (const KernelSource& kernel : kernels_of(plan.body, plan.options)) known.insert(kernel.name);
-  for (const std::string& line : split(executables.body->algorithms(), '\n'))
+  for (const std::string& line : split(body, '\n'))
     if (known.insert(line).second) plain += line + "\n";
   return plain;
 }
-}  // namespace
 
-std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks) {
+// Kernels and library algorithms of the phases, in order.
+struct Algorithms {
+  std::string count, seed, body, fragments;
+};
+std::string certificate_of(const StepPlan& plan, const Algorithms& algorithms, int data_ranks) {
   std::string text =
       str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree ",
           plan.options.invariant ? std::string("binary counter") : str("free on ", data_ranks, " ranks"),
@@ -88,12 +91,24 @@ std::string certificate_of(const StepPlan& plan, const StepExecutables& executab
   if (plan.options.backend == Backend::reference) {
     text += "reference\n";
   } else {
-    text += target_of(plan.options).library_version() + "\n" + executables.count->algorithms() +
-            executables.seed->algorithms() + body_algorithms(plan, executables);
-    for (const auto& fragment : executables.fragments) text += fragment->algorithms();
+    text += target_of(plan.options).library_version() + "\n" + algorithms.count + algorithms.seed +
+            body_algorithms(plan, algorithms.body) + algorithms.fragments;
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }
   return hash_hex(text);
+}
+}  // namespace
+
+std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks) {
+  Algorithms all{
+      executables.count->algorithms(), executables.seed->algorithms(), executables.body->algorithms(), {}};
+  for (const auto& fragment : executables.fragments) all.fragments += fragment->algorithms();
+  return certificate_of(plan, all, data_ranks);
+}
+std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int data_ranks) {
+  Algorithms all{blocks.count.algorithms(), blocks.seed.algorithms(), blocks.body.algorithms(), {}};
+  for (const ProgramBlock& fragment : blocks.fragments) all.fragments += fragment.algorithms();
+  return certificate_of(plan, all, data_ranks);
 }
 
 }  // namespace lockstep

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/step_plan.h"
+#include "compiler/program/build.h"
 #include "compiler/runtime/executable.h"
 
 namespace lockstep {
@@ -25,5 +25,6 @@ StepExecutables make_executables(const StepPlan& plan, const GroupOf& group_of =
 // of them changes a bit. The number of data ranks is in it where numerics are "free" alone. Equal
 // certificates promise equal bits.
 std::string certificate_of(const StepPlan& plan, const StepExecutables& executables, int data_ranks);
+std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int data_ranks);
 
 }  // namespace lockstep

@@ -28,15 +28,11 @@ StepProgram program_of(const PaperRun& run, int64_t rank) {
   if (rank >= run.words.size())
     throw UserError(str("--rank is ", rank, ", and the ranks of this plan are 0 to ", run.words.size() - 1,
                         "; give one of them, or a larger --nproc"));
-  const StepExecutables& planned = run.step.executables;
-  if (!planned.body->block())
+  if (run.step.plan.options.backend == Backend::reference)
     throw UserError(
         "plan --program: the reference backend evaluates graphs node by node and has no program; "
         "leave compile.backend at \"native\"");
-  StepBlocks blocks{*planned.count->block(), *planned.seed->block(), *planned.body->block(), {}};
-  for (const auto& fragment : planned.fragments) blocks.fragments.push_back(*fragment->block());
-  StepProgram program =
-      build_program(run.step.plan, std::move(blocks), {run.words, rank, run.state.mesh().seats});
+  StepProgram program = program_of(run.step, run.words, rank);
   verify(program);
   return program;
 }

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/overlap.h"
-#include "launcher/plan/traffic.h"
+#include "launcher/plan/timeline.h"
 #include "launcher/trainer/dry_run.h"
 
 namespace lockstep {
@@ -25,8 +24,8 @@ struct Prediction {
   bool beyond_node = false;  // more ranks than the node that the figures were measured on: what crosses nodes
                              // is not from a measurement
   int64_t micro_batches = 0;  // of the fullest rank
-  double body_s = 0;          // one micro-batch, forward and backward, and its addition to the sums
-  double once_s = 0;          // counts, what is computed of weights alone, sums over lanes, update
+  double body_s = 0;  // one micro-batch, forward and backward, and its addition to the sums; on average
+  double once_s = 0;  // counts, what is computed of weights alone, sums over lanes, update
   std::vector<TrafficRow> traffic;
   double exposed_s = 0;     // of all collectives
   double step_s = 0;        // micro_batches * body_s + once_s + exposed_s
@@ -34,12 +33,8 @@ struct Prediction {
   double flops_per_s = 0;   // of contractions and attention, per rank, on average
 };
 
-// Seconds of each call: what it computes at the roofline's rate or what it reads and writes at the memory's,
-// whichever takes longer, and the launch. `precision` is train.precision; a rate that the roofline lacks
-// counts as that of fp32, else as the first that it has.
-std::vector<double> call_seconds(const std::vector<CallTime>& calls, const std::string& precision,
-                                 const Roofline& roofline);
-
+// The roofline as a rank of the step has it.
+Roofline roofline_of_rank(const Roofline& roofline, const Mesh& mesh, const PaperStep& step);
 // The prediction for a planned step on a mesh. The traffic has a row for each kind of collective even where
 // the step has no calls that can be predicted (the reference backend): then every time but those of links is
 // 0.

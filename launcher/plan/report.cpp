@@ -10,6 +10,7 @@
 
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
+#include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -113,23 +114,26 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.tensors = tensor_rows(run.state);
   out.whole_on_tp = whole_on_tp(run.state, run.words);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
+  const StepProgram& program = step.program;
+  auto block = [&](const char* name) -> const ProgramBlock& {
+    return program.blocks[block_named(program, name)];
+  };
   // The body is a rank's share of what the ranks outside the data dims compute together.
-  out.flops = step.executables.body->flops() *
+  out.flops = block("body").flops() *
               static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
   out.tokens = config.batch.global * config.model.context;
 
   out.state = run.state.bytes_per_rank();
-  out.arena = step.executables.arena_bytes();
-  out.reduction = step.reduction;
-  int64_t fragments = 0;
-  for (const auto& fragment : step.executables.fragments) fragments += fragment->arena_bytes();
+  out.arena = step.held.arena;
+  out.reduction = step.held.reduction();
+  const int64_t body = block("body").arena_bytes(), seed = block("seed").arena_bytes(),
+                count = block("count").arena_bytes();
   for (const MemoryPart& part :
-       {MemoryPart{"forward and backward", step.executables.body->arena_bytes()},
-        MemoryPart{"made of weights once a step", step.executables.seed->arena_bytes()},
-        MemoryPart{"token counts", step.executables.count->arena_bytes()},
-        MemoryPart{"between sums and update", fragments},
-        MemoryPart{"partial sums of gradients", step.reduction - step.tail},
-        MemoryPart{"sums, update and gathers", step.tail}})
+       {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},
+        MemoryPart{"token counts", count},
+        MemoryPart{"between sums and update", out.arena - body - seed - count},
+        MemoryPart{"partial sums of gradients", step.held.sums},
+        MemoryPart{"sums, update and gathers", step.held.update}})
     if (part.bytes) out.regions.push_back(part);
 
   out.micro_batches = plan.micro_batches;
@@ -165,7 +169,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   if (!out.predicted)
     out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;
   out.invariant = plan.options.invariant;
-  out.certificate = certificate_of(plan, step.executables, step.ranks);
+  out.certificate = certificate_of(plan, blocks_of(program.blocks), step.ranks);
   return out;
 }
 

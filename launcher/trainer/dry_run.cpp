@@ -1,14 +1,12 @@
-// Planning without a device's memory: executables that only have sizes, reducers that only count.
+// Planning without a device's memory: programs that nobody runs.
 #include "launcher/trainer/dry_run.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <numeric>
 #include <set>
 
-#include "compiler/reduce/gradient_reducer.h"
-#include "compiler/runtime/tail.h"
+#include "compiler/reduce/block_exchange.h"
+#include "compiler/reduce/lane_fold.h"
 #include "core/base/error.h"
 #include "launcher/machine/hosts.h"
 
@@ -24,83 +22,114 @@ LiveMesh paper_mesh(const RunConfig& config, const Mesh& words) {
   mesh.seats = hosts.seats;
   return mesh;
 }
+// The reference backend plans no memory and no calls.
+ProgramBlock unplanned(const Graph& graph, const std::vector<std::vector<int>>& groups = {}) {
+  ProgramBlock block{.graph = graph, .groups = groups};
+  block.outputs.resize(graph.outputs.size());
+  block.ready.assign(groups.size(), -1);
+  return block;
+}
+StepBlocks unplanned_blocks(const StepPlan& plan) {
+  StepBlocks out{unplanned(plan.count), unplanned(plan.seed), unplanned(plan.body, plan.phases.buckets), {}};
+  for (const Graph& fragment : plan.fragments) out.fragments.push_back(unplanned(fragment));
+  return out;
+}
 // Libraries choose their algorithms on the device of the plan.
-StepExecutables on_device(const StepPlan& plan) {
-  if (plan.options.backend != Backend::reference) target_of(plan.options).device().enter();
-  return make_executables(plan);
+StepBlocks blocks_on_device(const StepPlan& plan) {
+  if (plan.options.backend == Backend::reference) return unplanned_blocks(plan);
+  target_of(plan.options).device().enter();
+  return plan_blocks(plan);
+}
+
+// Per StartCollective: bytes to other ranks.
+std::vector<int64_t> sent_by(const StepProgram& program, const Mesh& mesh, int seats) {
+  std::vector<int64_t> out;
+  for (const Instr& instr : program.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what))
+      out.push_back(transfer_of(*start, members_of(start->along, mesh, program.rank, seats)).sent);
+  return out;
+}
+
+// Sizes of the subtrees that a host's ranks have, and add up to; in rounds, that it adds up to in each.
+std::vector<std::vector<int64_t>> trees_of_host(const LanePlan& plan, int host, int seats) {
+  std::vector<std::vector<int64_t>> out;
+  if (plan.order == LaneOrder::interleaved) {
+    for (int64_t slot = 0; slot < plan.slots(0); ++slot) {
+      const int64_t first = slot * plan.ranks + static_cast<int64_t>(host) * seats;
+      const int64_t count = std::clamp<int64_t>(plan.micro_batches - first, 0, seats);
+      out.push_back({count, static_cast<int64_t>(trees_over_leaves(first, count, plan.per_lane()).size())});
+    }
+    return out;
+  }
+  std::vector<std::vector<LaneBlock>> blocks;
+  for (int s = 0; s < seats; ++s) {
+    blocks.push_back(plan.blocks(host * seats + s));
+    std::vector<int64_t>& sizes = out.emplace_back();
+    for (const LaneBlock& block : blocks.back()) sizes.push_back(block.size);
+  }
+  std::sort(out.begin(), out.end());
+  out.push_back({static_cast<int64_t>(trees_over(blocks, false).size())});
+  return out;
 }
 }  // namespace
 
-std::vector<int> fullest_ranks(const LanePlan& plan) {
+std::vector<int> fullest_ranks(const LanePlan& plan, int seats) {
   std::vector<int> out;
-  std::set<std::vector<int64_t>> seen;
+  std::set<std::vector<std::vector<int64_t>>> seen;
+  std::vector<std::vector<int64_t>> host;
   for (int r = 0; r < plan.ranks; ++r) {
-    std::vector<int64_t> sizes;
-    for (const LaneBlock& block : plan.blocks(r)) sizes.push_back(block.size);
-    if (seen.insert(std::move(sizes)).second) out.push_back(r);
+    if (seats && r % seats == 0) host = trees_of_host(plan, r / seats, seats);
+    auto key = host;
+    std::vector<int64_t>& sizes = key.emplace_back();
+    // In rounds every rank keeps the same partial sums.
+    if (plan.order == LaneOrder::contiguous)
+      for (const LaneBlock& block : plan.blocks(r)) sizes.push_back(block.size);
+    if (seen.insert(std::move(key)).second) out.push_back(r);
   }
   return out;
 }
 
 PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
     : plan(std::move(planned)),
-      executables(on_device(plan)),
+      seats(mesh.seats),
       ranks(static_cast<int>(mesh.words.data_size())),
-      tail(tail_bytes(plan.phases, mesh.words, 0)),
-      reduction(tail),
       ranks_per_node(mesh.ranks_per_node) {
-  auto counting = cpu_target().make_reductions({});  // adds nothing here
-  LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
-  // In rounds every rank keeps the same partial sums, and the first one owns the most rows.
-  const DataNodes nodes{mesh.seats};
-  auto full = plan.order == LaneOrder::interleaved ? std::vector<int>{0} : fullest_ranks(lanes);
-  if (nodes.ranks) {  // what a rank holds depends on its host's other ranks, too
-    full.resize(ranks);
-    std::iota(full.begin(), full.end(), 0);
+  const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
+  auto few = fullest_ranks(lanes, exchanges_by_host(lanes, plan.options.invariant, seats) ? seats : 0);
+  std::vector<int64_t> of_data(static_cast<size_t>(ranks), -1);  // a rank at each place of the data dims
+  for (int64_t rank = mesh.words.size() - 1; rank >= 0; --rank) of_data[mesh.words.data_rank(rank)] = rank;
+  // Rank 0 last: its program stays.
+  std::reverse(few.begin(), few.end());
+  StepBlocks blocks = blocks_on_device(plan);
+  for (int data_rank : few) {
+    const int64_t rank = of_data[data_rank];
+    program = build_program(plan, std::move(blocks), {mesh.words, rank, seats});
+    const HeldBytes holds = held_bytes(program);
+    if (holds.reduction() >= held.reduction()) held = holds;
+    const auto sends = sent_by(program, mesh.words, seats);
+    sent.resize(sends.size());
+    for (size_t i = 0; i < sends.size(); ++i) sent[i] = std::max(sent[i], sends[i]);
+    if (data_rank != 0) blocks = blocks_of(std::move(program.blocks));
   }
-  struct Bucket {
-    int64_t held = 0, sent = 0, across = -1;
-  };
-  std::map<std::pair<std::vector<Shape>, DType>, Bucket> known;  // layers are alike, and so are their buckets
-  int64_t shared = 0;
-  const auto buckets = bucket_shapes(plan);
-  const auto dtypes = bucket_dtypes(plan);
-  for (size_t b = 0; b < buckets.size(); ++b) {
-    auto [found, added] = known.try_emplace({buckets[b], dtypes[b]});
-    auto& [held, sends, across] = found->second;
-    if (added)
-      for (int r : full) {
-        lanes.rank = r;
-        const auto one = make_reducers({buckets[b]}, lanes, RowOwners::of(mesh.words), cpu_device(),
-                                       *counting, plan.options.invariant, nodes, {dtypes[b]});
-        held = std::max(held, one.buckets[0]->bytes());
-        sends = std::max(sends, one.sent_bytes());
-        across = std::max(across, one.sent_across());
-        shared = std::max(shared, one.shared_bytes);
-      }
-    reduction += held;
-    sent.push_back(sends);
-    sent_across.push_back(across);
-  }
-  reduction += shared;
-  int64_t micro_batches = 0;
-  for (int r = 0; r < ranks; ++r) micro_batches = std::max(micro_batches, lanes.slots(r));
   for (const auto& field : plan.fields)
-    batches += micro_batches * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+    batches += lanes.slots(0) * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+}
+
+StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
+  return build_program(step.plan, blocks_of(step.program.blocks), {mesh, rank, step.seats});
 }
 
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer,
                          const PaperStep& step, int64_t sequences, const LibraryBounds& bounds) {
-  StepBytes bytes{
-      .arena = step.executables.arena_bytes(), .batches = step.batches, .reduction = step.reduction};
+  StepBytes bytes{.arena = step.held.arena, .batches = step.batches, .reduction = step.held.reduction()};
   if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
-    bytes.copies = step.executables.seed->arena_bytes();
+    bytes.copies = step.program.blocks[block_named(step.program, "seed")].arena_bytes();
     bytes.arena -= bytes.copies;
   }
   if (sequences > 0) {
     const Mesh& words = state.mesh().words;
     PaperStep evaluation(trainer.plan_evaluation(words, sequences), state.mesh());
-    bytes.evaluation = evaluation.executables.arena_bytes() + evaluation.reduction;
+    bytes.evaluation = evaluation.held.arena + evaluation.held.reduction();
     bytes.batches += evaluation.batches;
   }
   return device_needs(state, bytes, bounds);

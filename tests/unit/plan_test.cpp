@@ -1,4 +1,4 @@
-// Rooflines, links and overlap in closed form; the printers on a report made by hand.
+// Rooflines and links in closed form; the printers on a report made by hand.
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -28,17 +28,18 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(Roofline, ACallTakesWhatIsSlowerAndItsLaunch) {
-  std::vector<CallTime> calls(4);
-  calls[0].kind = "contraction", calls[0].flops = 800, calls[0].bytes = 10;
-  calls[1].kind = "contraction", calls[1].flops = 800, calls[1].bytes = 100;
-  calls[2].kind = "attention", calls[2].flops = 800, calls[2].bytes = 10;
-  calls[3].kind = "kernel", calls[3].bytes = 25;
-  EXPECT_EQ(call_seconds(calls, "fp32", simple()), (std::vector<double>{8.5, 10.5, 16.5, 3.0}));
+  std::vector<BlockCall> calls(5);
+  calls[0].family = "contraction", calls[0].flops = 800, calls[0].bytes = 10;
+  calls[1].family = "contraction", calls[1].flops = 800, calls[1].bytes = 100;
+  calls[2].family = "attention", calls[2].flops = 800, calls[2].bytes = 10;
+  calls[3].family = "kernel", calls[3].bytes = 25;
+  calls[4].family = "collective", calls[4].bytes = 25, calls[4].kind = BlockCall::Kind::start;
+  EXPECT_EQ(call_seconds(calls, "fp32", simple()), (std::vector<double>{8.5, 10.5, 16.5, 3.0, 0}));
   EXPECT_EQ(call_seconds(calls, "bf16", simple()),
-            (std::vector<double>{2.5, 10.5, 16.5, 3.0}));  // attention has no rate of bf16
+            (std::vector<double>{2.5, 10.5, 16.5, 3.0, 0}));  // attention has no rate of bf16
   Roofline plain = simple();
   plain.attention.clear();
-  EXPECT_EQ(call_seconds(calls, "tf32", plain), (std::vector<double>{8.5, 10.5, 8.5, 3.0}));
+  EXPECT_EQ(call_seconds(calls, "tf32", plain), (std::vector<double>{8.5, 10.5, 8.5, 3.0, 0}));
 }
 
 TEST(Roofline, CoresAreShared) {
@@ -127,29 +128,6 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
       "  measured_on is []; it must be text");
 }
 
-TEST(Overlap, BucketsThatLeaveDuringTheBackward) {
-  EXPECT_EQ(exposed_after({}, {}, 10), 0);
-  EXPECT_EQ(exposed_after({10}, {3}, 10), 3);              // ready at the end: nothing hides it
-  EXPECT_EQ(exposed_after({4}, {3}, 10), 0);               // there before the end
-  EXPECT_EQ(exposed_after({2, 4, 10}, {5, 5, 1}, 10), 3);  // the link is busy until 12
-  EXPECT_EQ(exposed_after({2, 4, 10}, {1, 1, 1}, 10), 1);  // only the last one
-  EXPECT_EQ(exposed_after({5, 10}, {4, 4}, 10, 1), 4);
-  EXPECT_EQ(exposed_after({5, 10}, {4, 4}, 10, 3),
-            4);  // a round hides the round before it: its link is free at 14, the next asks at 15
-  EXPECT_EQ(exposed_after({5, 10}, {8, 8}, 10, 3), 5 + 3 * 16 - 30);  // bound by the link, which never rests
-}
-
-TEST(Overlap, BucketsThatAreReadDuringTheForward) {
-  EXPECT_EQ(exposed_before({}, {}), 0);
-  EXPECT_EQ(exposed_before({0}, {3}), 3);                 // the first has nothing before it
-  EXPECT_EQ(exposed_before({0, 4, 8}, {3, 3, 3}), 3);     // then each travels while the one before is used
-  EXPECT_EQ(exposed_before({0, 2, 4}, {3, 3, 3}), 5);     // 9 under way, of which 4 of computation hide 4
-  EXPECT_EQ(exposed_before({0, 4, 8}, {3, 3, 3}, 1), 3);  // one ahead is enough here
-  EXPECT_EQ(exposed_before({0, 10, 10}, {1, 5, 5}), 1);
-  EXPECT_EQ(exposed_before({0, 10, 10}, {1, 5, 5}, 2), 1);
-  EXPECT_EQ(exposed_before({0, 10, 10}, {1, 5, 5}, 1), 6);  // the third may leave at 11 only
-}
-
 TEST(Links, GroupsOnNodes) {
   const Mesh mesh{{2, 4, 8}, {"dp_replicate", "dp_shard", "tp"}};
   EXPECT_EQ(group_shape(mesh, {2}, 8), (GroupShape{8, 8}));
@@ -158,6 +136,12 @@ TEST(Links, GroupsOnNodes) {
   EXPECT_EQ(group_shape(mesh, {0, 1}, 16), (GroupShape{8, 2}));
   EXPECT_EQ(group_shape(mesh, {0, 1, 2}, 8), (GroupShape{64, 8}));
   EXPECT_EQ(dims_text(mesh, {0, 1}), "dp_replicate x dp_shard");
+  EXPECT_EQ(dims_along("data", mesh), (std::vector<int>{0, 1}));
+  EXPECT_EQ(dims_along("across_hosts", mesh), (std::vector<int>{0, 1}));
+  EXPECT_EQ(dims_along("dp_shard", mesh), (std::vector<int>{1}));
+  EXPECT_EQ(link_shape("data", mesh, 0, 16), (GroupShape{8, 2}));
+  EXPECT_EQ(link_shape("inside_hosts", mesh, 2, 16), (GroupShape{2, 2}));
+  EXPECT_EQ(link_shape("across_hosts", mesh, 2, 16), (GroupShape{4, 1}));
 }
 
 TEST(Links, InsideAndAcrossSideBySide) {

@@ -1,0 +1,109 @@
+// Sums over regions and over what instructions say of themselves.
+#include "compiler/program/folds.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+bool is_exchange(const StartCollective& start) { return start.label.starts_with("exchange "); }
+
+int64_t bytes_to_others(const std::vector<int64_t>& elements, DType dtype, int64_t self) {
+  int64_t sum = 0;
+  for (size_t r = 0; r < elements.size(); ++r)
+    if (static_cast<int64_t>(r) != self) sum += elements[r];
+  return sum * static_cast<int64_t>(size_of(dtype));
+}
+}  // namespace
+
+HeldBytes held_bytes(const StepProgram& program) {
+  std::set<int> of_sums;  // buffers that gradients travel through
+  for (const Instr& instr : program.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && is_exchange(*start)) {
+      of_sums.insert(start->from.region);
+      of_sums.insert(start->to.region);
+    }
+  HeldBytes out;
+  for (size_t r = 0; r < program.regions.size(); ++r) {
+    const Region& region = program.regions[r];
+    switch (region.kind) {
+      case Region::Kind::arena:
+        out.arena += region.bytes;
+        break;
+      case Region::Kind::partial:
+        out.sums += region.bytes;
+        break;
+      case Region::Kind::staging:
+        (of_sums.count(static_cast<int>(r)) ? out.sums : out.update) += region.bytes;
+        break;
+      case Region::Kind::value:
+        if (region.name != "counts and votes") out.update += region.bytes;
+        break;
+      default:
+        break;
+    }
+  }
+  return out;
+}
+
+int block_named(const StepProgram& program, std::string_view name) {
+  const auto& names = program.block_names;
+  const auto found = std::find(names.begin(), names.end(), name);
+  LS_CHECK(found != names.end(), "the program has no block ", name);
+  return static_cast<int>(found - names.begin());
+}
+
+int64_t touched_bytes(const StepProgram& program, const Instr& instr) {
+  const Access access = access_of(program, instr);
+  int64_t bytes = 0;
+  for (const auto* spans : {&access.reads, &access.writes})
+    for (const Span& span : *spans) bytes += span.bytes;
+  return bytes;
+}
+
+Members members_of(const std::string& along, const Mesh& mesh, int64_t rank, int seats) {
+  const int64_t data = mesh.data_rank(rank);
+  if (along == kDataDims) return {mesh.data_size(), data};
+  if (along == "inside_hosts") return {seats, data % seats};
+  if (along == "across_hosts") return {mesh.data_size() / seats, data / seats};
+  const int dim = mesh.dim(along);
+  return {mesh.shape[dim], mesh.coordinate(rank)[dim]};
+}
+
+Transfer transfer_of(const StartCollective& start, const Members& members) {
+  const bool weights = start.label.starts_with("weights ");
+  Transfer out{.along = start.along,
+               .op = is_exchange(start) ? "lane_exchange"
+                     : weights          ? "weight_gather"
+                                        : std::string(name(start.verb)),
+               .name = start.label.substr(0, start.label.find(" part ")),
+               .sent = sent_bytes(start, members.count, members.self)};
+  out.received = start.verb == StartCollective::Verb::all_reduce || start.receive.empty()
+                     ? out.sent
+                     : bytes_to_others(start.receive, start.dtype, members.self);
+  return out;
+}
+
+const std::string& mesh_dim_of(const ProgramBlock& block, const BlockCall& start) {
+  return block.graph.node(start.node).attrs.word("mesh_dim");
+}
+
+Transfer transfer_of(const ProgramBlock& block, const BlockCall& start, const Members& members) {
+  const Node& node = block.graph.node(start.node);
+  const Value& value = block.graph[node.inputs[0]];
+  const int64_t bytes = numel(value.shape) * static_cast<int64_t>(size_of(value.dtype));
+  // A gather brings the whole value to each other rank, an exchange a part of it.
+  const int64_t to_each = node.op == ops::model_gather_start ? bytes : bytes / members.count;
+  const int64_t sent = to_each * (members.count - 1);
+  return {.along = mesh_dim_of(block, start),
+          .op = std::string(op_row(node.op).verb),
+          .name = node.at.scope.empty() ? node.at.text() : node.at.scope,
+          .sent = sent,
+          .received = sent};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,175 @@
+// One walk over the instructions, with the clocks of computing and of links.
+#include "launcher/plan/timeline.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
+  if (rates.empty()) return 0;
+  if (auto found = rates.find(precision); found != rates.end()) return found->second;
+  if (auto found = rates.find("fp32"); found != rates.end()) return found->second;
+  return rates.begin()->second;
+}
+
+// A block with the seconds of its calls: `until[c]`, of those before call c.
+struct TimedBlock {
+  std::vector<double> until{0};
+  std::vector<int> collectives;  // calls that start one or wait for one
+};
+
+class Clocks {
+ public:
+  Clocks(const StepProgram& program, const TimelineOptions& options) : program_(program), options_(options) {
+    for (const ProgramBlock& block : program.blocks) {
+      TimedBlock& timed = blocks_.emplace_back();
+      for (double seconds : call_seconds(block.calls, options.precision, options.roofline))
+        timed.until.push_back(timed.until.back() + seconds);
+      for (size_t c = 0; c < block.calls.size(); ++c)
+        if (is_collective(block.calls[c])) timed.collectives.push_back(static_cast<int>(c));
+    }
+    flight_of_.assign(static_cast<size_t>(program.flights), 0);
+  }
+
+  Timeline run() {
+    for (at_ = 0; at_ < program_.instrs.size(); ++at_) step(program_.instrs[at_]);
+    out_.end = now_;
+    for (const auto& flight : out_.flights) out_.end = std::max(out_.end, flight.end);
+    return std::move(out_);
+  }
+
+ private:
+  struct Link {
+    GroupShape shape;
+    Members members;
+    double free = 0;
+    int last = -1;  // flight
+  };
+  static bool is_collective(const BlockCall& call) {
+    return call.kind == BlockCall::Kind::start || call.kind == BlockCall::Kind::wait;
+  }
+
+  void step(const Instr& instr) {
+    if (const auto* start = std::get_if<StartCollective>(&instr.what)) {
+      Link& link = link_of(start->along);
+      flight_of_[start->flight] = leave(link, transfer_of(*start, link.members), instr.micro_batch, starts_++);
+      return;
+    }
+    last_started_ = -1;
+    if (const auto* run = std::get_if<RunBlock>(&instr.what)) {
+      run_block(*run, instr.micro_batch);
+    } else if (const auto* wait = std::get_if<Wait>(&instr.what)) {
+      arrive(flight_of_[wait->flight]);
+    } else if (const int64_t bytes = touched_bytes(program_, instr)) {
+      compute(static_cast<double>(bytes) / options_.roofline.memory + options_.roofline.launch, 0, 0);
+    }
+  }
+  void run_block(const RunBlock& run, int micro_batch) {
+    const ProgramBlock& block = program_.blocks[run.block];
+    const TimedBlock& timed = blocks_[run.block];
+    int from = run.first;
+    auto up_to = [&](int call) {
+      if (call > from) compute(timed.until[call] - timed.until[from], from, call);
+      from = call;
+    };
+    const auto& all = timed.collectives;
+    for (auto c = std::lower_bound(all.begin(), all.end(), run.first); c != all.end() && *c < run.last; ++c) {
+      const BlockCall& call = block.calls[*c];
+      up_to(*c);
+      from = *c + 1;
+      size_t& flight = inside_[{run.block, call.flight}];
+      if (call.kind == BlockCall::Kind::wait) {
+        arrive(flight);
+      } else {
+        Link& link = link_of(mesh_dim_of(block, call));
+        flight = leave(link, transfer_of(block, call, link.members), micro_batch, -1);
+      }
+    }
+    up_to(run.last);
+  }
+  void compute(double seconds, int first, int last) {
+    out_.work.push_back({now_, now_ + seconds, at_, first, last});
+    now_ += seconds;
+  }
+
+  size_t leave(Link& link, Transfer transfer, int micro_batch, int start) {
+    Timeline::Flight flight{.micro_batch = micro_batch, .sent = transfer.sent, .start = start};
+    const int64_t bytes = std::max(transfer.sent, transfer.received);
+    flight.route = route_of(std::move(transfer));
+    if (link.last >= 0) {
+      const auto& before = out_.flights[link.last];
+      flight.goes_on = before.route == flight.route && before.micro_batch == micro_batch &&
+                       last_started_ == link.last && start >= 0;
+    }
+    flight.begin = std::max(now_, link.free);
+    flight.end = flight.begin + travel_seconds(bytes, link.shape, options_.roofline);
+    if (flight.goes_on && link.free >= now_)
+      flight.end -= travel_seconds(0, link.shape, options_.roofline);
+    link.free = flight.end;
+    link.last = last_started_ = static_cast<int>(out_.flights.size());
+    out_.flights.push_back(flight);
+    return out_.flights.size() - 1;
+  }
+  void arrive(size_t number) {
+    auto& flight = out_.flights[number];
+    if (flight.end <= now_) return;
+    out_.stalls.push_back({now_, flight.end, number});
+    flight.exposed += flight.end - now_;
+    now_ = flight.end;
+  }
+
+  size_t route_of(Transfer transfer) {
+    auto [found, added] =
+        routes_.try_emplace({transfer.along, transfer.op, transfer.name}, out_.routes.size());
+    if (added)
+      out_.routes.push_back(
+          {std::move(transfer.along), std::move(transfer.op), std::move(transfer.name)});
+    return found->second;
+  }
+  Link& link_of(const std::string& along) {
+    auto [found, added] = links_.try_emplace(along);
+    if (added)
+      found->second = {link_shape(along, options_.mesh, options_.seats, options_.roofline.ranks_per_node),
+                       members_of(along, options_.mesh, program_.rank, options_.seats)};
+    return found->second;
+  }
+
+  const StepProgram& program_;
+  const TimelineOptions& options_;
+  std::vector<TimedBlock> blocks_;
+  std::map<std::string, Link> links_;
+  std::map<std::tuple<std::string, std::string, std::string>, size_t> routes_;
+  std::vector<size_t> flight_of_;                     // per flight of the program
+  std::map<std::pair<int, int>, size_t> inside_;      // of a block's flight
+  Timeline out_;
+  double now_ = 0;
+  size_t at_ = 0;
+  int starts_ = 0, last_started_ = -1;
+};
+}  // namespace
+
+std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std::string& precision,
+                                 const Roofline& roofline) {
+  const double products = rate_of(roofline.contraction, precision);
+  const double attention = roofline.attention.empty() ? products : rate_of(roofline.attention, precision);
+  std::vector<double> out;
+  for (const BlockCall& call : calls) {
+    const bool computes = call.kind != BlockCall::Kind::start && call.kind != BlockCall::Kind::wait;
+    const double rate = call.family == "attention" ? attention : products;
+    out.push_back(computes ? std::max(call.flops / rate, static_cast<double>(call.bytes) / roofline.memory) +
+                                 roofline.launch
+                           : 0);
+  }
+  return out;
+}
+
+Timeline timeline_of(const StepProgram& program, const TimelineOptions& options) {
+  return Clocks(program, options).run();
+}
+
+}  // namespace lockstep
