@@ -33,10 +33,6 @@ struct KernelSource {
 // follows by index. InternalError naming the reason otherwise.
 KernelSource generate_kernel(const Graph& body);
 
-// The body without what plays no part in what a kernel computes: names, placements, unused nodes, the mesh.
-// Its printed text, without source lines, names the kernel.
-Graph normalised_body(const Graph& body);
-
 // Whether one kernel can hold the body; `reason` says why not.
 bool fits_one_kernel(const Graph& body, std::string* reason = nullptr);
 
@@ -48,7 +44,6 @@ struct KernelCost {
   int gathers = 0;
 };
 KernelCost kernel_cost(const Graph& body);
-int kernel_cost_of(std::string_view scalar);  // of one application of a row's scalar code to a vector
 
 // True when output `output` may lie in the buffer of input `input` (positions in the body): same type and
 // size, and every element is read at the index at which it is written, before it is written.

@@ -86,7 +86,7 @@ bool FuseGroups::cheap(const Node& node, ValueId value) const {
     read += bytes(source);
     halves = halves || size_of(graph_[source].dtype) == 2;
   }
-  int cost = kernel_cost_of(op_row(node.op).scalar);
+  int cost = op_row(node.op).scalar.cost;
   if (halves && graph_[value].dtype == DType::f32)
     return depth < kMostDepthWidened && read <= kReadWidened * bytes(value) && cost <= kCheapWidened;
   return depth < kMostDepth && read <= bytes(value) && cost <= kCheap;

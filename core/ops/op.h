@@ -80,6 +80,24 @@ struct AttrField {
   bool optional = false;
 };
 
+// What a language must know of scalar code beyond its text.
+// call: functions of the prelude, and operators that are the same everywhere. neg to shr: one operator, which
+// a language may leave undefined for some integers. convert, bitcast: from one dtype to another. select: one
+// of its operands.
+enum class ScalarVerb : uint8_t { call, neg, add, sub, mul, div, shl, shr, convert, bitcast, select };
+
+// One element of a pointwise primitive: C++ on scalars and on vectors alike, in terms of the prelude's ls_*
+// functions. It names operands {0}, {1}, {2}, attributes {attr}, and the dtype of operand 0 {from}. A
+// comparison gives a mask, and ls_where, ls_not, &, | and ^ take masks.
+struct ScalarCode {
+  std::string_view text = {};
+  ScalarVerb verb = ScalarVerb::call;
+  int cost = 1;  // about vector instructions, for f32
+  ScalarCode() = default;
+  ScalarCode(const char* code, int price = 1) : text(code), cost(price) {}
+  ScalarCode(const char* code, ScalarVerb what) : text(code), verb(what) {}
+};
+
 struct Op {
   OpId id;
   OpKind kind = OpKind::pointwise;
@@ -96,10 +114,7 @@ struct Op {
   std::function<std::vector<Tensor>(const VjpContext&)> vjp = {};
   // The op in terms of primitives (composites and updates). Unset: a primitive.
   std::function<std::vector<Tensor>(const ExpandContext&)> expand = {};
-  // Scalar code of a pointwise primitive over {0}, {1}, {2} and {attr}: C++ on scalars and on vectors alike,
-  // in terms of the prelude's ls_* functions. A comparison gives a mask, and ls_where, ls_not, &, | and ^
-  // take masks.
-  std::string_view scalar = {};
+  ScalarCode scalar = {};  // of a pointwise primitive
   // Arguments in which the op is linear: a Partial(sum) may pass through them. One at a time (mul: the other
   // argument is whole), or, when `joint`, all of them together (add: all are Partial, or none is).
   std::vector<int> linear = {};

@@ -101,7 +101,7 @@ std::vector<Sample> samples(size_t count, Takes what, double lo = -2, double hi 
   return out;
 }
 
-Op unary(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+Op unary(OpId id, ScalarCode scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
          std::vector<int> linear = {}) {
   return {.id = id,
           .infer = infer_same(1, what),
@@ -111,7 +111,7 @@ Op unary(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Samp
           .linear = std::move(linear),
           .samples = std::move(rows)};
 }
-Op two(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
+Op two(OpId id, ScalarCode scalar, Takes what, Vjp vjp, std::vector<Sample> rows,
        std::vector<int> linear = {}, bool joint = false) {
   return {.id = id,
           .infer = infer_same(2, what),
@@ -122,7 +122,7 @@ Op two(OpId id, std::string_view scalar, Takes what, Vjp vjp, std::vector<Sample
           .samples = std::move(rows),
           .joint = joint};
 }
-Op compare(OpId id, std::string_view scalar, Takes what) {
+Op compare(OpId id, ScalarCode scalar, Takes what) {
   return {.id = id,
           .infer = infer_compare(what),
           .split = same_dims,
@@ -148,47 +148,51 @@ std::vector<Op> unary_rows() {
   auto all = samples(1, Takes::numbers), real = samples(1, Takes::floats),
        positive = samples(1, Takes::floats, 0.25, 4);
   return {
-      unary(ops::neg, "-{0}", Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all, {0}),
+      unary(ops::neg, {"-{0}", ScalarVerb::neg}, Takes::numbers, [](C c) { return Grads{-c.grad[0]}; }, all,
+            {0}),
       unary(
           ops::abs, "ls_abs({0})", Takes::numbers,
           [](C c) { return Grads{c.grad[0] * f(ops::sign, {c.in[0]})}; }, all),
-      unary(ops::sign, "ls_sign({0})", Takes::numbers, flat(1), all),
+      unary(ops::sign, {"ls_sign({0})", 4}, Takes::numbers, flat(1), all),
       unary(ops::floor, "ls_floor({0})", Takes::floats, flat(1), real),
       unary(ops::ceil, "ls_ceil({0})", Takes::floats, flat(1), real),
       unary(ops::round, "ls_round({0})", Takes::floats, flat(1), real),
       unary(ops::trunc, "ls_trunc({0})", Takes::floats, flat(1), real),
       unary(
-          ops::sqrt, "ls_sqrt({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; },
-          positive),
+          ops::sqrt, {"ls_sqrt({0})", 9}, Takes::floats,
+          [](C c) { return Grads{c.grad[0] * 0.5 / c.out[0]}; }, positive),
       unary(
-          ops::rsqrt, "ls_rsqrt({0})", Takes::floats,
+          ops::rsqrt, {"ls_rsqrt({0})", 9}, Takes::floats,
           [](C c) { return Grads{c.grad[0] * -0.5 * (c.out[0] / c.in[0])}; }, positive),
       unary(
-          ops::reciprocal, "ls_reciprocal({0})", Takes::floats,
+          ops::reciprocal, {"ls_reciprocal({0})", 5}, Takes::floats,
           [](C c) { return Grads{-(c.grad[0] * (c.out[0] * c.out[0]))}; }, positive),
       unary(
-          ops::exp, "ls_exp({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; }, real),
-      unary(
-          ops::expm1, "ls_expm1({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; },
+          ops::exp, {"ls_exp({0})", 17}, Takes::floats, [](C c) { return Grads{c.grad[0] * c.out[0]}; },
           real),
       unary(
-          ops::log, "ls_log({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; }, positive),
+          ops::expm1, {"ls_expm1({0})", 23}, Takes::floats,
+          [](C c) { return Grads{c.grad[0] * (c.out[0] + 1.0)}; }, real),
       unary(
-          ops::log1p, "ls_log1p({0})", Takes::floats, [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; },
-          samples(1, Takes::floats, -0.5, 3)),
+          ops::log, {"ls_log({0})", 25}, Takes::floats, [](C c) { return Grads{c.grad[0] / c.in[0]}; },
+          positive),
       unary(
-          ops::sin, "ls_sin({0})", Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; }, real),
+          ops::log1p, {"ls_log1p({0})", 41}, Takes::floats,
+          [](C c) { return Grads{c.grad[0] / (c.in[0] + 1.0)}; }, samples(1, Takes::floats, -0.5, 3)),
       unary(
-          ops::cos, "ls_cos({0})", Takes::floats, [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; },
+          ops::sin, {"ls_sin({0})", 61}, Takes::floats, [](C c) { return Grads{c.grad[0] * cos(c.in[0])}; },
           real),
       unary(
-          ops::tanh, "ls_tanh({0})", Takes::floats,
+          ops::cos, {"ls_cos({0})", 61}, Takes::floats,
+          [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
+      unary(
+          ops::tanh, {"ls_tanh({0})", 25}, Takes::floats,
           [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
       unary(
-          ops::erf, "ls_erf({0})", Takes::floats,
+          ops::erf, {"ls_erf({0})", 41}, Takes::floats,
           [](C c) { return Grads{c.grad[0] * (exp(-(c.in[0] * c.in[0])) * 1.1283791670955126)}; }, real),
       unary(
-          ops::sigmoid, "ls_sigmoid({0})", Takes::floats,
+          ops::sigmoid, {"ls_sigmoid({0})", 25}, Takes::floats,
           [](C c) { return Grads{c.grad[0] * (c.out[0] * (1.0 - c.out[0]))}; }, real),
       unary(ops::not_, "ls_not({0})", Takes::bits, flat(1), samples(1, Takes::bits)),
   };
@@ -208,25 +212,25 @@ std::vector<Op> binary_rows() {
   };
   return {
       two(
-          ops::add, "{0} + {1}", Takes::numbers, [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1},
-          true),
+          ops::add, {"{0} + {1}", ScalarVerb::add}, Takes::numbers,
+          [](C c) { return Grads{c.grad[0], c.grad[0]}; }, all, {0, 1}, true),
       two(
-          ops::sub, "{0} - {1}", Takes::numbers,
+          ops::sub, {"{0} - {1}", ScalarVerb::sub}, Takes::numbers,
           [](C c) { return Grads{c.grad[0], c.wants[1] ? -c.grad[0] : Tensor{}}; }, all, {0, 1}, true),
-      two(ops::mul, "{0} * {1}", Takes::numbers,
+      two(ops::mul, {"{0} * {1}", ScalarVerb::mul}, Takes::numbers,
           [](C c) {
             return Grads{c.wants[0] ? c.grad[0] * c.in[1] : Tensor{},
                          c.wants[1] ? c.grad[0] * c.in[0] : Tensor{}};
           },
           all, {0, 1}),
       two(
-          ops::div, "{0} / {1}", Takes::numbers,  // integers: towards zero
+          ops::div, {"{0} / {1}", ScalarVerb::div}, Takes::numbers,  // integers: towards zero
           [](C c) {
             return Grads{c.wants[0] ? c.grad[0] / c.in[1] : Tensor{},
                          c.wants[1] ? -(c.grad[0] * (c.out[0] / c.in[1])) : Tensor{}};
           },
           divisors),
-      two(ops::pow, "ls_pow({0}, {1})", Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
+      two(ops::pow, {"ls_pow({0}, {1})", 401}, Takes::floats, pow_vjp, samples(2, Takes::floats, 0.25, 3)),
       two(
           ops::maximum, "ls_maximum({0}, {1})", Takes::numbers, [](C c) { return pick(c, ops::maximum); },
           all),
@@ -234,7 +238,8 @@ std::vector<Op> binary_rows() {
           ops::minimum, "ls_minimum({0}, {1})", Takes::numbers, [](C c) { return pick(c, ops::minimum); },
           all),
       two(
-          ops::remainder, "ls_remainder({0}, {1})", Takes::numbers,  // a - floor(a / b) b: the sign of b
+          ops::remainder, {"ls_remainder({0}, {1})", 61},
+          Takes::numbers,  // a - floor(a / b) b: the sign of b
           [](C c) {
             return Grads{c.grad[0],
                          c.wants[1] ? -(c.grad[0] * f(ops::floor, {c.in[0] / c.in[1]})) : Tensor{}};
@@ -243,8 +248,10 @@ std::vector<Op> binary_rows() {
       two(ops::and_, "{0} & {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
       two(ops::or_, "{0} | {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
       two(ops::xor_, "{0} ^ {1}", Takes::bits, flat(2), samples(2, Takes::bits)),
-      two(ops::shl, "{0} << {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
-      two(ops::shr, "{0} >> {1}", Takes::integers, flat(2), samples(2, Takes::integers, 0, 0, 0, 9)),
+      two(ops::shl, {"{0} << {1}", ScalarVerb::shl}, Takes::integers, flat(2),
+          samples(2, Takes::integers, 0, 0, 0, 9)),
+      two(ops::shr, {"{0} >> {1}", ScalarVerb::shr}, Takes::integers, flat(2),
+          samples(2, Takes::integers, 0, 0, 0, 9)),
       compare(ops::eq, "ls_eq({0}, {1})", Takes::any),
       compare(ops::ne, "ls_ne({0}, {1})", Takes::any),
       compare(ops::lt, "ls_lt({0}, {1})", Takes::numbers),
@@ -278,7 +285,7 @@ std::vector<Op> other_rows() {
        .infer = infer_where,
        .split = same_dims,
        .vjp = choose,
-       .scalar = "ls_where({0}, {1}, {2})",
+       .scalar = {"ls_where({0}, {1}, {2})", ScalarVerb::select},
        .linear = {1, 2},
        .samples = {{{boolean(kA), f32(kA), f32(kA)}, {}, -2, 2, 0, 2},
                    {{boolean(kB), f32(kB), f32(kB)}, {}, -2, 2, 0, 2},
@@ -304,7 +311,7 @@ std::vector<Op> other_rows() {
        .infer = infer_convert,
        .split = same_dims,
        .vjp = back,
-       .scalar = "ls_convert<{dtype}>({0})",
+       .scalar = {"ls_to_{dtype}({0})", ScalarVerb::convert},
        .samples = {floats({f32(kA)}, {{"dtype", DType::f64}}), floats({f32(kB)}, {{"dtype", DType::bf16}}),
                    floats({f32(kC)}, {{"dtype", DType::i32}}),
                    integers({i32(kC)}, {{"dtype", DType::f32}}, -4, 5),
@@ -314,7 +321,7 @@ std::vector<Op> other_rows() {
        .attrs = {{"dtype", AttrType::dtype}},
        .infer = infer_bitcast,
        .split = same_dims,
-       .scalar = "ls_bitcast<{dtype}>({0})",
+       .scalar = {"ls_from_bits_{dtype}(ls_bits_{from}({0}))", ScalarVerb::bitcast},
        .samples = {floats({f32(kA)}, {{"dtype", DType::u32}}),
                    integers({i32(kB)}, {{"dtype", DType::u32}}, -4, 5)}},
   };

@@ -169,7 +169,7 @@ TEST(Ops, EveryRowIsWhole) {
     SCOPED_TRACE(row->id);
     EXPECT_TRUE(names.insert(row->id.name()).second);
     EXPECT_TRUE(row->infer && row->split);
-    EXPECT_EQ(row->scalar.empty(), row->kind != OpKind::pointwise);
+    EXPECT_EQ(row->scalar.text.empty(), row->kind != OpKind::pointwise);
     EXPECT_EQ(static_cast<bool>(row->expand), row->kind == OpKind::composite || row->kind == OpKind::update);
     EXPECT_EQ(find_op(row->id), row);
     EXPECT_EQ(row->samples.empty(), row->id == ops::fused);

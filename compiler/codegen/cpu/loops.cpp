@@ -3,16 +3,26 @@
 #include "compiler/codegen/cpu/loops.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <set>
 
+#include "compiler/codegen/cpu/dialect.h"
 #include "compiler/codegen/cpu/prelude.h"
-#include "compiler/codegen/cpu/text.h"
 #include "compiler/codegen/loops/space.h"
+#include "compiler/codegen/statements/statements.h"
 #include "core/base/error.h"
 
 namespace lockstep::cpu {
+
+using codegen::accumulator;
+using codegen::finds_position;
+using codegen::Folding;
+using codegen::Item;
+using codegen::kDear;
+using codegen::Level;
+using codegen::Plan;
+using codegen::Reduction;
+using codegen::Statements;
+using codegen::Store;
 
 int64_t column_block(int64_t rows) { return std::max<int64_t>(32, (rows + 31) / 32); }
 
@@ -28,8 +38,9 @@ class Nest {
   Nest(const Graph& body, const Plan& plan)
       : body_(body),
         plan_(plan),
-        main_(body, plan.items, *plan.indexer),
-        end_(body, plan.combine_items, *plan.combine_indexer) {}
+        main_(body, plan.items, *plan.indexer, dialect()),
+        end_(body, plan.combine_items, *plan.combine_indexer, dialect()),
+        folding_(body, dialect()) {}
 
   std::string write(const std::string& name) {
     text_.open("{");
@@ -49,47 +60,8 @@ class Nest {
   }
 
  private:
-  DType type_of(const Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
-  std::string vector_of(const Reduction& reduction) const {
-    return std::string(register_type(type_of(reduction)));
-  }
-
-  double neutral_value(const Reduction& reduction) const {
-    const OpId op = reduction.node->op;
-    DType dtype = type_of(reduction);
-    if (dtype == DType::boolean) return op == ops::prod || op == ops::min ? -1 : 0;
-    if (op == ops::sum) return 0;
-    if (op == ops::prod) return 1;
-    double inf = std::numeric_limits<double>::infinity();
-    return op == ops::max ? -inf : inf;
-  }
-  std::string neutral(const Reduction& reduction) const {
-    DType dtype = type_of(reduction);
-    double value = neutral_value(reduction);
-    if (is_integer(dtype) && std::isinf(value)) {
-      int bits = static_cast<int>(8 * size_of(dtype));
-      bool is_signed = dtype == DType::i32 || dtype == DType::i64;
-      std::string least = is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : "0";
-      std::string most = is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)")
-                                   : str("(", name(dtype), ")~0ul");
-      return str("ls_full_", name(dtype), "(", value < 0 ? least : most, ")");
-    }
-    return full(accumulator(dtype) == DType::i32 && dtype == DType::boolean ? DType::i32 : accumulator(dtype),
-                value);
-  }
-  std::string combine(const Reduction& reduction, const std::string& a, const std::string& b) const {
-    const OpId op = reduction.node->op;
-    if (type_of(reduction) == DType::boolean)
-      return str(a, op == ops::prod || op == ops::min ? " & " : " | ", b);
-    if (op == ops::sum) return a + " + " + b;
-    if (op == ops::prod) return a + " * " + b;
-    return str(op == ops::max ? "ls_maximum(" : "ls_minimum(", a, ", ", b, ")");
-  }
-  std::string rounded(const Reduction& reduction, const std::string& value) const {
-    DType dtype = type_of(reduction);
-    return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")")
-                                                       : value;
-  }
+  DType type_of(const Reduction& reduction) const { return folding_.dtype(reduction); }
+  std::string vector_of(const Reduction& reduction) const { return folding_.type(reduction); }
   std::string mask_type(const Reduction& reduction) const {
     switch (size_of(accumulator(type_of(reduction)))) {
       case 1:
@@ -105,7 +77,7 @@ class Nest {
   std::string tree(const Reduction& reduction, const std::string& lanes) const {
     return str("ls_tree<", mask_type(reduction), ">(", lanes, ", [](", vector_of(reduction), " a, ",
                vector_of(reduction), " b) __attribute__((always_inline)) { return ",
-               combine(reduction, "a", "b"), "; })");
+               folding_.combined(reduction, "a", "b"), "; })");
   }
 
   // What each stage's loop computes, and which dear values of a row are kept between loops.
@@ -145,7 +117,7 @@ class Nest {
       if (written_.count(id)) known.insert(id);
     for (int id : main_.closure(roots_[stage], known)) {
       if (!item(id).varies) continue;
-      main_.write(text_, id, tail);
+      main_.write(text_, id, "c", tail);
       if (cached_.count(id)) {
         text_.line(str("ls_store_", name(accumulator(item(id).dtype)), "(k", id, ", c, t", id, ");"));
         fresh_.insert(id);
@@ -159,21 +131,22 @@ class Nest {
         text_.line(str("ls_best(s", k, "[h], p", k, "[h], ", value, ", (i32)c + LS_LANE, ls_first(",
                        tail ? "m" : "LS_W", "), ", reduction.node->op == ops::argmax, ");"));
       } else if (!reduction.column) {
-        if (tail) value = str("ls_where(ls_first(m), ", value, ", ", neutral(reduction), ")");
-        text_.line(str("s", k, "[h] = ", combine(reduction, str("s", k, "[h]"), value), ";"));
+        if (tail) value = str("ls_where(ls_first(m), ", value, ", ", folding_.neutral(reduction), ")");
+        text_.line(str("s", k, "[h] = ", folding_.combined(reduction, str("s", k, "[h]"), value), ";"));
       } else if (tail) {
         text_.line(str("ls_store_n_", type, "(s", k, ", c, ",
-                       combine(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value), ", m);"));
+                       folding_.combined(reduction, str("ls_load_n_", type, "(s", k, ", c, m)"), value),
+                       ", m);"));
       } else {
         text_.line(str("ls_store_", type, "(s", k, ", c, ",
-                       combine(reduction, str("ls_load_", type, "(s", k, ", c)"), value), ");"));
+                       folding_.combined(reduction, str("ls_load_", type, "(s", k, ", c)"), value), ");"));
       }
     }
     if (!last) return;
     for (const Store& store : plan_.stores) {
       if (store.level != Level::element) continue;
       const DType dtype = body_[body_.outputs[store.output].value].dtype;
-      std::string at = plan_.indexer->text(store.index, "c");
+      std::string at = main_.at(store.index);
       text_.line(
           tail ? str("ls_store_n_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ", m);")
                : str("ls_store_", name(dtype), "(o", store.output, ", ", at, ", t", store.item, ");"));
@@ -215,8 +188,8 @@ class Nest {
   void declare_lanes(size_t k) {
     const Reduction& reduction = plan_.reductions[k];
     bool position = finds_position(*reduction.node);
-    std::string zero =
-        position ? str("ls_full_", name(accumulator(type_of(reduction))), "(0)") : neutral(reduction);
+    std::string zero = position ? str("ls_full_", name(accumulator(type_of(reduction))), "(0)")
+                                : folding_.neutral(reduction);
     text_.line(str(vector_of(reduction), " s", k, "[LS_K]; for (int h = 0; h < LS_K; ++h) s", k,
                    "[h] = ", zero, ";"));
     if (position)
@@ -256,15 +229,15 @@ class Nest {
     const Reduction& reduction = plan_.reductions[k];
     std::string type(name(accumulator(type_of(reduction)))), z = str("z", k);
     text_.line(str(vector_of(reduction), " ", z, "[LS_K]; for (int h = 0; h < LS_K; ++h) ", z,
-                   "[h] = ", neutral(reduction), ";"));
+                   "[h] = ", folding_.neutral(reduction), ";"));
     text_.open(str("for (i64 v = 0; v < ", count, "; v += LS_W) {"));
     text_.line(
         str("const i64 m = ", count, " - v < LS_W ? ", count, " - v : LS_W; const int h = v / LS_W % LS_K;"));
-    text_.line(str(
-        z, "[h] = ",
-        combine(reduction, z + "[h]",
-                str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ", neutral(reduction), ")")),
-        ";"));
+    text_.line(str(z, "[h] = ",
+                   folding_.combined(reduction, z + "[h]",
+                                     str("ls_where(ls_first(m), ls_load_n_", type, "(b", k, ", v, m), ",
+                                         folding_.neutral(reduction), ")")),
+                   ";"));
     text_.close();
     finish(k, z);
   }
@@ -275,12 +248,12 @@ class Nest {
                      reduction.node->op == ops::argmax, ");"));
     else
       text_.line(str("const ", vector_of(reduction), " q", k, " = ",
-                     rounded(reduction, tree(reduction, lanes)), ";"));
+                     folding_.rounded(reduction, tree(reduction, lanes)), ";"));
   }
 
   void row_items(int stage) {
     for (int id : row_items_)
-      if (item(id).stage == stage) main_.write(text_, id, false);
+      if (item(id).stage == stage) main_.write(text_, id);
   }
   // One row, whole: items of the row, then a loop per stage.
   void row(bool here) {
@@ -297,8 +270,8 @@ class Nest {
     for (const Store& store : plan_.stores) {
       if (store.level != Level::row) continue;
       const DType dtype = body_[body_.outputs[store.output].value].dtype;
-      text_.line(str("ls_put_", name(dtype), "(o", store.output, ", ", plan_.indexer->text(store.index, "c"),
-                     ", t", store.item, "[0]);"));
+      text_.line(str("ls_put_", name(dtype), "(o", store.output, ", ", main_.at(store.index), ", t",
+                     store.item, "[0]);"));
     }
   }
 
@@ -338,8 +311,8 @@ class Nest {
                    " ? end : ", whole_, ";"));
     for (size_t k : sums) {
       text_.line(str(element(k), "* const s", k, " = w", k, " + b * ", columns, ";"));
-      text_.line(
-          str("for (i64 c = from; c < end; ++c) s", k, "[c] = ", neutral(plan_.reductions[k]), "[0];"));
+      text_.line(str("for (i64 c = from; c < end; ++c) s", k, "[c] = ", folding_.neutral(plan_.reductions[k]),
+                     "[0];"));
     }
     text_.open(str("for (i64 r = b * ", block, "; r < ", rows, " && r < (b + 1) * ", block, "; ++r) {"));
     if (tiled) {
@@ -357,16 +330,17 @@ class Nest {
     for (size_t k : sums) {
       const Reduction& reduction = plan_.reductions[k];
       text_.line(str(vector_of(reduction), " e", k, " = ls_load_n_", type(k), "(w", k, ", c, m);"));
-      text_.line(str(
-          "for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
-          combine(reduction, str("e", k), str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")),
-          ";"));
-      text_.line(str("const ", vector_of(reduction), " q", k, " = ", rounded(reduction, str("e", k)), ";"));
+      text_.line(str("for (i64 b = 1; b < ", blocks, "; ++b) e", k, " = ",
+                     folding_.combined(reduction, str("e", k),
+                                       str("ls_load_n_", type(k), "(w", k, " + b * ", columns, ", c, m)")),
+                     ";"));
+      text_.line(
+          str("const ", vector_of(reduction), " q", k, " = ", folding_.rounded(reduction, str("e", k)), ";"));
     }
     std::vector<int> roots;
     for (const Store& store : plan_.stores)
       if (store.level == Level::column) roots.push_back(store.item);
-    for (int id : end_.closure(roots, {})) end_.write(text_, id, true);
+    for (int id : end_.closure(roots, {})) end_.write(text_, id, "c", true);
     for (const Store& store : plan_.stores)
       if (store.level == Level::column)
         text_.line(str("ls_store_n_", name(body_[body_.outputs[store.output].value].dtype), "(o",
@@ -377,8 +351,9 @@ class Nest {
 
   const Graph& body_;
   const Plan& plan_;
-  ItemText main_, end_;
-  Text text_;
+  Statements main_, end_;
+  Folding folding_;
+  codegen::Text text_;
   int64_t whole_ = 0;
   bool parallel_ = false;
   std::vector<std::vector<int>> roots_;  // per stage

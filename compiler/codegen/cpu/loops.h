@@ -16,6 +16,6 @@ inline constexpr int64_t kBlock = 8192;
 int64_t column_block(int64_t rows);
 
 // `extern "C" void NAME(void* const* args, int threads) { ... }`
-std::string kernel_text(const Graph& body, const Plan& plan, const std::string& name);
+std::string kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name);
 
 }  // namespace lockstep::cpu

@@ -13,7 +13,6 @@ namespace lockstep::cpu {
 struct PreludePart {
   std::string_view name;  // "ls_exp": the functions (overloads) that this text defines
   std::string_view text;
-  int cost = 1;  // vector instructions per call, for f32
 };
 // In an order in which every part stands after the parts it uses.
 std::span<const PreludePart> prelude_parts();

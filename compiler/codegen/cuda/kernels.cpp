@@ -7,22 +7,17 @@
 #include "compiler/codegen/cuda/nest.h"
 #include "compiler/codegen/cuda/prelude.h"
 #include "compiler/codegen/cuda/reductions_source.h"
-#include "core/base/error.h"
+#include "compiler/codegen/loops/kernel_body.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/ir/print.h"
 
 namespace lockstep::cuda {
 
 KernelSource generate_kernel(const Graph& body) {
-  Graph own = normalised_body(body);
-  for (auto& input : own.inputs) input.kind = InputKind::value;
-  const std::string text = print(own, {.source_lines = false});
-  auto made = cpu::plan_body(own);
-  LS_CHECK(made.plan, "no kernel for this body (", made.reason, "):\n", text);
+  const codegen::KernelBody made = codegen::kernel_body(body, "c_");
   KernelSource out;
-  out.name = "c_" + hash_hex(text);
-  KernelText kernel = kernel_text(own, *made.plan, out.name);
+  out.name = made.name;
+  KernelText kernel = kernel_text(made.graph, made.plan, made.name);
   out.text = std::move(kernel.text);
   out.workspace = kernel.workspace;
   nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
@@ -32,7 +27,7 @@ KernelSource generate_kernel(const Graph& body) {
                                    {"block", function.block},
                                    {"shared", function.shared}});
   out.launch = launch.dump();
-  if (logs::enabled("source")) logs::topic("source", text + out.text);
+  if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;
 }
 

@@ -5,84 +5,35 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compiler/codegen/cuda/chunk_statements.h"
 #include "compiler/codegen/cuda/kernels.h"
-#include "compiler/codegen/cuda/statements.h"
+#include "compiler/codegen/loops/kernel_body.h"
 #include "core/base/error.h"
-#include "core/base/hash.h"
 #include "core/base/log.h"
-#include "core/ir/print.h"
-#include "core/ir/walk.h"
 
 namespace lockstep::cuda {
 
+using codegen::Given;
+using codegen::TensorBody;
+using codegen::TensorInput;
+
 namespace {
-enum class Kind { element, shared, tensor };
-Kind kind_of(const Graph& body, const GraphInput& input) {
-  if (body[input.value].shape.size() == 1) return Kind::element;
-  LS_CHECK(body[input.value].shape.empty(), "multi-tensor input \"", input.name, "\" is ",
-           shape_text(body[input.value].dtype, body[input.value].shape));
-  return input.kind == InputKind::scalar ? Kind::shared : Kind::tensor;
-}
 
-// The loop over chunks of `width` elements in [from, to), and what it does to each.
-void loop(cpu::Text& text, const Graph& body, const cpu::Plan& plan, int width, const char* from,
-          const char* to) {
-  Statements statements(body, plan.items, *plan.indexer, "long", width);
-  std::vector<int> roots, varying;
-  for (const auto& store : plan.stores) roots.push_back(store.item);
-  for (int id : statements.closure(roots))
-    if (plan.items[id].varies) varying.push_back(id);
-  text.open(str("for (i64 c0 = ", from, " + threadIdx.x * ", width, "; c0 < ", to,
-                "; c0 += ", kTensorThreads * width, ") {"));
-  statements.before_elements(text, varying);
-  auto dtype = [&](const cpu::Store& store) { return body[body.outputs[store.output].value].dtype; };
-  for (const auto& store : plan.stores) {
-    std::string type = str("ls_raw<", size_of(dtype(store)), ", ", width, ">");
-    text.line(str(type, " y", store.output, " = ", type, "::zeros();"));
-  }
-  text.open(str("LS_EACH(", width, ") {"));
-  text.line("const i64 c = c0 + j; (void)c;");
-  for (int id : varying) statements.element(text, id);
-  for (const auto& store : plan.stores)
-    text.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
-  text.close();
-  for (const auto& store : plan.stores) text.line(str("y", store.output, ".store(o", store.output, ", c0);"));
-  text.close();
-}
-}  // namespace
-
-KernelSource generate_multi_tensor(const Graph& body) {
-  Graph own = prune(body);
-  own.mesh = Mesh{{}, {}};
-  for (auto& value : own.values) value.layout = {};
-  std::vector<Kind> kinds;
-  for (auto& input : own.inputs) {
-    kinds.push_back(kind_of(own, input));
-    input.name.clear();
-  }
-  for (auto& output : own.outputs) output.name.clear();
-  const std::string described = print(own, {.source_lines = false});
-  auto made = cpu::plan_body(own);
-  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(),
-           "a multi-tensor body is pointwise: ", made.reason, "\n", described);
-  const cpu::Plan& plan = *made.plan;
-
+TableLayout layout_of(const TensorBody& body) {
   TableLayout layout;
-  auto count = [&](Kind kind) { return static_cast<int>(std::count(kinds.begin(), kinds.end(), kind)); };
-  const int elements = count(Kind::element);
-  layout.columns = elements + static_cast<int>(own.outputs.size());
-  layout.per_tensor = count(Kind::tensor);
-  layout.shared = count(Kind::shared);
+  layout.columns = body.columns();
+  layout.per_tensor = body.count(Given::per_tensor);
+  layout.shared = body.count(Given::shared);
   while (layout.bytes() <= kTableBytes) ++layout.capacity;
   --layout.capacity;
   LS_CHECK(layout.capacity > 0, "a multi-tensor body with ", layout.columns,
            " tensors does not fit a table of ", kTableBytes, " bytes");
+  return layout;
+}
 
-  KernelSource out;
-  out.multi_tensor = true;
-  out.name = "d_" + hash_hex(described);
-  cpu::Text text;
-  text.open(str("struct ", out.name, "_table {"));
+std::string table_type(const std::string& kernel, const TableLayout& layout) {
+  codegen::Text text;
+  text.open(str("struct ", kernel, "_table {"));
   auto field = [&](const char* type, const char* field_name, int size) {
     if (size > 0) text.line(str(type, " ", field_name, "[", size, "];"));
   };
@@ -93,54 +44,126 @@ KernelSource generate_multi_tensor(const Graph& body) {
   field("u32", "first", layout.capacity + 1);
   field("i32", "count", 1);
   text.close();
-  std::string head = text.take();
-  head.replace(head.rfind('}'), 1,
-               str("}; static_assert(sizeof(", out.name, "_table) == ", layout.bytes(), ");"));
+  std::string out = text.take();
+  return out.replace(out.rfind('}'), 1,
+                     str("}; static_assert(sizeof(", kernel, "_table) == ", layout.bytes(), ");"));
+}
 
-  text.open(str("extern \"C\" __global__ void __launch_bounds__(", kTensorThreads, ") ", out.name,
-                "(const __grid_constant__ ", out.name, "_table p) {"));
-  text.line("int i = 0;");
-  text.line(
-      "for (int end = p.count[0]; end - i > 1;) { const int middle = (i + end) / 2; if (p.first[middle] <= "
-      "blockIdx.x) i = middle; else "
-      "end = middle; }");
-  text.line(str("const i64 lo = (i64)(blockIdx.x - p.first[i]) * ", kTensorChunk,
-                ", n = p.sizes[i], hi = lo + ", kTensorChunk, " < n ? lo + ", kTensorChunk, " : n;"));
-  int element = 0, shared = 0, tensor = 0, widest = 1;
-  std::string any;
-  for (size_t k = 0; k < kinds.size(); ++k) {
-    const std::string from =
-        kinds[k] == Kind::element ? str("p.pointers[i * ", layout.columns, " + ", element++, "]")
-        : kinds[k] == Kind::shared
-            ? str("p.shared[", shared++, "]")
-            : str("(const void*)&p.scalars[i * ", layout.per_tensor, " + ", tensor++, "]");
-    text.line(str("const void* const a", k, " = ", from, ";"));
-    if (kinds[k] != Kind::element) continue;
-    any += str("(u64)a", k, " | ");
-    widest = std::max(widest, static_cast<int>(size_of(own[own.inputs[k].value].dtype)));
+class TensorKernel {
+ public:
+  TensorKernel(const TensorBody& body, const TableLayout& layout) : body_(body), layout_(layout) {
+    for (const auto& store : body.plan.stores) roots_.push_back(store.item);
   }
-  for (size_t k = 0; k < own.outputs.size(); ++k) {
-    text.line(str("void* const o", k, " = p.pointers[i * ", layout.columns, " + ",
-                  elements + static_cast<int>(k), "];"));
-    any += str("(u64)o", k, " | ");
+
+  std::string write() {
+    text_.open(str("extern \"C\" __global__ void __launch_bounds__(", kTensorThreads, ") ", body_.name,
+                   "(const __grid_constant__ ", body_.name, "_table p) {"));
+    find_chunk();
+    const int width = bind();
+    const ChunkStatements statements(body_.graph, body_.plan.items, *body_.plan.indexer, dialect_, width);
+    for (int id : statements.closure(roots_))
+      if (!statements.item(id).varies) statements.row(text_, id);
+    loop(width, "lo", "whole");
+    loop(1, "whole", "hi");
+    text_.close();
+    return text_.take();
   }
-  const int width = std::clamp(16 / widest, 2, 8);
-  text.line(str("const bool aligned = ((", any, "0) & 15) == 0;"));
-  text.line(str("const i64 whole = aligned ? lo + (hi - lo) / ", width, " * ", width, " : lo;"));
-  Statements statements(own, plan.items, *plan.indexer, "long", width);
-  std::vector<int> roots;
-  for (const auto& store : plan.stores) roots.push_back(store.item);
-  for (int id : statements.closure(roots))
-    if (!plan.items[id].varies) statements.row(text, id);
-  loop(text, own, plan, width, "lo", "whole");
-  loop(text, own, plan, 1, "whole", "hi");
-  text.close();
-  out.text = head + text.take();
+
+ private:
+  DType dtype(const codegen::Store& store) const {
+    return body_.graph[body_.graph.outputs[store.output].value].dtype;
+  }
+
+  // The tensor of this block's chunk, and the chunk.
+  void find_chunk() {
+    text_.line("int i = 0;");
+    text_.line(
+        "for (int end = p.count[0]; end - i > 1;) { const int middle = (i + end) / 2; if (p.first[middle] <= "
+        "blockIdx.x) i = middle; else "
+        "end = middle; }");
+    text_.line(str("const i64 lo = (i64)(blockIdx.x - p.first[i]) * ", kTensorChunk,
+                   ", n = p.sizes[i], hi = lo + ", kTensorChunk, " < n ? lo + ", kTensorChunk, " : n;"));
+  }
+
+  std::string pointer(const TensorInput& input) const {
+    switch (input.given) {
+      case Given::per_element:
+        return str("p.pointers[i * ", layout_.columns, " + ", input.number, "]");
+      case Given::shared:
+        return str("p.shared[", input.number, "]");
+      case Given::per_tensor:
+        break;
+    }
+    return str("(const void*)&p.scalars[i * ", layout_.per_tensor, " + ", input.number, "]");
+  }
+
+  // Arguments by name, and up to where they are moved in chunks of the width that is returned.
+  int bind() {
+    const Graph& graph = body_.graph;
+    int widest = 1;
+    std::string any;
+    for (size_t k = 0; k < body_.inputs.size(); ++k) {
+      text_.line(str("const void* const a", k, " = ", pointer(body_.inputs[k]), ";"));
+      if (body_.inputs[k].given != Given::per_element) continue;
+      any += str("(u64)a", k, " | ");
+      widest = std::max(widest, static_cast<int>(size_of(graph[graph.inputs[k].value].dtype)));
+    }
+    for (size_t k = 0; k < graph.outputs.size(); ++k) {
+      text_.line(str("void* const o", k, " = p.pointers[i * ", layout_.columns, " + ",
+                     body_.count(Given::per_element) + static_cast<int>(k), "];"));
+      any += str("(u64)o", k, " | ");
+    }
+    const int width = std::clamp(16 / widest, 2, 8);
+    text_.line(str("const bool aligned = ((", any, "0) & 15) == 0;"));
+    text_.line(str("const i64 whole = aligned ? lo + (hi - lo) / ", width, " * ", width, " : lo;"));
+    return width;
+  }
+
+  // The loop over chunks of `width` elements in [from, to), and what it does to each.
+  void loop(int width, const char* from, const char* to) {
+    const ChunkStatements statements(body_.graph, body_.plan.items, *body_.plan.indexer, dialect_, width);
+    std::vector<int> varying;
+    for (int id : statements.closure(roots_))
+      if (statements.item(id).varies) varying.push_back(id);
+    text_.open(str("for (i64 c0 = ", from, " + threadIdx.x * ", width, "; c0 < ", to,
+                   "; c0 += ", kTensorThreads * width, ") {"));
+    statements.before_elements(text_, varying);
+    for (const auto& store : body_.plan.stores) {
+      std::string type = str("ls_raw<", size_of(dtype(store)), ", ", width, ">");
+      text_.line(str(type, " y", store.output, " = ", type, "::zeros();"));
+    }
+    text_.open(str("LS_EACH(", width, ") {"));
+    text_.line("const i64 c = c0 + j; (void)c;");
+    for (int id : varying) statements.element(text_, id);
+    for (const auto& store : body_.plan.stores)
+      text_.line(str("y", store.output, ".set(j, ls_into_", name(dtype(store)), "(t", store.item, "));"));
+    text_.close();
+    for (const auto& store : body_.plan.stores)
+      text_.line(str("y", store.output, ".store(o", store.output, ", c0);"));
+    text_.close();
+  }
+
+  const TensorBody& body_;
+  const TableLayout& layout_;
+  const CudaDialect dialect_{"long"};
+  std::vector<int> roots_;
+  codegen::Text text_;
+};
+
+}  // namespace
+
+KernelSource generate_multi_tensor(const Graph& body) {
+  const TensorBody made = codegen::tensor_body(body, "d_");
+  const TableLayout layout = layout_of(made);
+  KernelSource out;
+  out.multi_tensor = true;
+  out.name = made.name;
+  out.text = table_type(made.name, layout) + TensorKernel(made, layout).write();
   out.launch = nlohmann::json{{"capacity", layout.capacity},     {"columns", layout.columns},
                               {"per_tensor", layout.per_tensor}, {"shared", layout.shared},
                               {"chunk", kTensorChunk},           {"block", kTensorThreads}}
                    .dump();
-  if (logs::enabled("source")) logs::topic("source", described + out.text);
+  if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;
 }
 

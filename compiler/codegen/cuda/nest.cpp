@@ -9,16 +9,16 @@
 
 namespace lockstep::cuda {
 
-using cpu::Level;
-using cpu::Plan;
-using cpu::Reduction;
-using cpu::Store;
+using codegen::Level;
+using codegen::Plan;
+using codegen::Reduction;
+using codegen::Store;
 
 std::string index_type(const Graph& body, const Plan& plan) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - (1 << 20);
   int64_t most = plan.rows * std::max<int64_t>(1, plan.columns);
   for (const Value& value : body.values) most = std::max(most, numel(value.shape));
-  auto see = [&](const std::vector<cpu::Item>& items, const cpu::Indexer& indexer) {
+  auto see = [&](const std::vector<codegen::Item>& items, const codegen::Indexer& indexer) {
     for (const auto& item : items) {
       most = std::max(most, indexer.extent(item.index));
       for (const auto& guard : item.guards)
@@ -60,34 +60,6 @@ KernelText Nest::write() {
   return std::move(out_);
 }
 
-std::string Nest::neutral(const Reduction& reduction) const {
-  const OpId op = reduction.node->op;
-  const DType dtype = type_of(reduction);
-  if (dtype == DType::boolean) return op == ops::prod || op == ops::min ? "true" : "false";
-  if (op == ops::sum) return literal(dtype, 0);
-  if (op == ops::prod) return literal(dtype, 1);
-  if (is_float(dtype))
-    return literal(dtype, op == ops::max ? -std::numeric_limits<double>::infinity()
-                                         : std::numeric_limits<double>::infinity());
-  const auto bits = 8 * size_of(dtype);
-  const bool is_signed = dtype == DType::i32 || dtype == DType::i64;
-  if (op == ops::max)
-    return is_signed ? str("(", name(dtype), ")(1ul << ", bits - 1, ")") : str("(", name(dtype), ")0");
-  return is_signed ? str("(", name(dtype), ")((1ul << ", bits - 1, ") - 1)") : str("(", name(dtype), ")~0ul");
-}
-
-std::string Nest::functor(const Reduction& reduction) const {
-  const OpId op = reduction.node->op;
-  if (type_of(reduction) == DType::boolean)
-    return op == ops::prod || op == ops::min ? "ls_all()" : "ls_any()";
-  return str("ls_", op, "()");
-}
-
-std::string Nest::rounded(const Reduction& reduction, const std::string& value) const {
-  const DType dtype = type_of(reduction);
-  return dtype == DType::bf16 || dtype == DType::f16 ? str("ls_round_", name(dtype), "(", value, ")") : value;
-}
-
 void Nest::open_function(const std::string& name, int64_t grid, int block, int resident, int shared) {
   LS_CHECK(grid > 0 && grid <= std::numeric_limits<int32_t>::max(), "kernel ", name, " needs ", grid,
            " blocks");
@@ -101,11 +73,11 @@ void Nest::open_function(const std::string& name, int64_t grid, int block, int r
 }
 
 int Nest::before_rounding(const Store& store, DType dtype, int width) const {
-  const cpu::Item& item = plan_.items[store.item];
-  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 || item.kind != cpu::ItemKind::pointwise ||
-      item.node->op != ops::convert)
+  const codegen::Item& item = plan_.items[store.item];
+  if ((dtype != DType::bf16 && dtype != DType::f16) || width < 2 ||
+      item.kind != codegen::ItemKind::pointwise || item.node->op != ops::convert)
     return -1;
-  const cpu::Item& from = plan_.items[item.args[0]];
+  const codegen::Item& from = plan_.items[item.args[0]];
   return from.varies && from.dtype == DType::f32 ? item.args[0] : -1;
 }
 
@@ -115,7 +87,7 @@ void Nest::close_function() {
 }
 
 // Chunks are as long as arguments are aligned.
-void Nest::note_loads(const Statements& statements, const std::vector<int>& ids) {
+void Nest::note_loads(const ChunkStatements& statements, const std::vector<int>& ids) {
   for (int id : ids)
     if (statements.loads_chunk(id))
       needs_aligned(statements.item(id).input,
@@ -133,7 +105,7 @@ void Nest::flat_kernel() {
   int width = static_cast<int>(std::min<size_t>(8, 16 / least));
   while (plan_.columns % width != 0) width /= 2;
   const int64_t chunks = plan_.columns / width, all = plan_.rows * chunks;
-  Statements statements(body_, plan_.items, *plan_.indexer, number_, width);
+  ChunkStatements statements(body_, plan_.items, *plan_.indexer, dialect_, width);
   open_function(name_, over(all, kFlatThreads), kFlatThreads);
   text_.line(str("const ", number_, " g = (", number_, ")blockIdx.x * ", kFlatThreads, " + threadIdx.x;"));
   text_.line(str("if (g >= ", all, ") return;"));
@@ -159,7 +131,7 @@ void Nest::place_sums() {
   for (size_t k = 0; k < plan_.reductions.size(); ++k) {
     if (!reduction(k).column) continue;
     sums_at_[k] = at;
-    const size_t bytes = size_of(cpu::accumulator(type_of(reduction(k)))) *
+    const size_t bytes = size_of(codegen::accumulator(type_of(reduction(k)))) *
                          static_cast<size_t>(form_.row_blocks * plan_.columns);
     at += (bytes + 255) / 256 * 256;
   }
@@ -171,7 +143,7 @@ std::string Nest::sums(size_t k) const {
 }
 
 // What each stage's loop computes.
-std::vector<std::vector<int>> Nest::roots(const Statements& statements) const {
+std::vector<std::vector<int>> Nest::roots(const ChunkStatements& statements) const {
   const size_t last = plan_.stages - 1;
   std::vector<std::vector<int>> out(plan_.stages);
   for (const Reduction& one : plan_.reductions)

@@ -20,9 +20,9 @@ struct KernelText {
   std::vector<int> aligned;         // per argument: bytes that its address must be a multiple of
   size_t workspace = 0;
 };
-KernelText kernel_text(const Graph& body, const cpu::Plan& plan, const std::string& name);
+KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name);
 
 // "int" where every index of the plan fits it, else "long".
-std::string index_type(const Graph& body, const cpu::Plan& plan);
+std::string index_type(const Graph& body, const codegen::Plan& plan);
 
 }  // namespace lockstep::cuda

@@ -4,10 +4,10 @@
 
 namespace lockstep::cuda {
 
-using cpu::Level;
-using cpu::Plan;
-using cpu::Reduction;
-using cpu::Store;
+using codegen::Level;
+using codegen::Plan;
+using codegen::Reduction;
+using codegen::Store;
 
 namespace {
 constexpr int kTileThreads = 256;
@@ -20,7 +20,7 @@ int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 void Nest::fold_teams(const std::vector<size_t>& columns, int teams) {
   if (teams > 1) {
     size_t bytes = 0;  // of an element, the widest of all sums
-    for (size_t k : columns) bytes = std::max(bytes, size_of(cpu::accumulator(type_of(reduction(k)))));
+    for (size_t k : columns) bytes = std::max(bytes, size_of(codegen::accumulator(type_of(reduction(k)))));
     text_.line(str("__shared__ __align__(16) char f[",
                    bytes * static_cast<size_t>(teams * form_.lanes * form_.width), "];"));
   }
@@ -58,7 +58,7 @@ void Nest::fold_teams(const std::vector<size_t>& columns, int teams) {
 void Nest::tile_kernel() {
   const int64_t tiles = over(form_.chunks, kTileThreads);
   const int block = static_cast<int>(over(over(form_.chunks, tiles), 32) * 32);
-  Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
+  ChunkStatements statements(body_, plan_.items, *plan_.indexer, dialect_, form_.width);
   std::vector<int> all = roots(statements)[0];
   staged_.clear();
   staged_bytes_ = 0;
@@ -76,7 +76,7 @@ void Nest::tile_kernel() {
   for (size_t k = 0; k < plan_.reductions.size(); ++k) columns.push_back(k);
   for (size_t k : columns)
     text_.line(str(type(reduction(k)), " e", k, "[", form_.width, "]; LS_EACH(", form_.width, ") e", k,
-                   "[j] = ", neutral(reduction(k)), ";"));
+                   "[j] = ", folding_.neutral(reduction(k)), ";"));
   if (!staged_.empty()) {
     text_.line(str("const ", number_, " limit = to;"));
     fetch_first(statements, "from", "1", true);
@@ -107,7 +107,7 @@ void Nest::tile_kernel() {
 }
 
 void Nest::combine_kernel() {
-  Statements statements(body_, plan_.combine_items, *plan_.combine_indexer, number_, 1);
+  ChunkStatements statements(body_, plan_.combine_items, *plan_.combine_indexer, dialect_, 1);
   const int segments = form_.segments;
   open_function(name_ + "_combine", over(plan_.columns, kCombineColumns), kCombineColumns * segments);
   text_.line(
@@ -118,7 +118,7 @@ void Nest::combine_kernel() {
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
     if (reduction(k).column) columns.push_back(k);
   size_t bytes = 0;
-  for (size_t k : columns) bytes = std::max(bytes, size_of(cpu::accumulator(type_of(reduction(k)))));
+  for (size_t k : columns) bytes = std::max(bytes, size_of(codegen::accumulator(type_of(reduction(k)))));
   text_.line(
       str("__shared__ __align__(16) char m[", bytes * static_cast<size_t>(segments * kCombineColumns), "];"));
   for (size_t k : columns) {
@@ -134,7 +134,8 @@ void Nest::combine_kernel() {
     text_.line(str("m", k, "[s][x] = v", k, "; __syncthreads();"));
     text_.line(str(type(one), " u", k, " = m", k, "[0][x]; for (int i = 1; i < ", segments, "; ++i) u", k,
                    " = ", functor(one), "(u", k, ", m", k, "[i][x]);"));
-    text_.line(str("const ", type(one), " q", k, " = ", rounded(one, str("u", k)), "; __syncthreads();"));
+    text_.line(
+        str("const ", type(one), " q", k, " = ", folding_.rounded(one, str("u", k)), "; __syncthreads();"));
   }
   text_.line(str("if (s != 0 || c0 >= ", plan_.columns, ") return;"));
   std::vector<int> ends;

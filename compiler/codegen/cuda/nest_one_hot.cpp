@@ -5,15 +5,15 @@
 
 namespace lockstep::cuda {
 
-using cpu::ItemKind;
-using cpu::Level;
-using cpu::Reduction;
+using codegen::ItemKind;
+using codegen::Level;
+using codegen::Reduction;
 
-int Nest::one_hot(const Statements& statements, int id) const {
-  const cpu::Item& item = statements.item(id);
+int Nest::one_hot(const ChunkStatements& statements, int id) const {
+  const codegen::Item& item = statements.item(id);
   if (item.kind != ItemKind::pointwise || item.node->op != ops::eq || plan_.columns < 2) return -1;
   auto column = [&](int arg) {
-    const cpu::Item& one = statements.item(arg);
+    const codegen::Item& one = statements.item(arg);
     return one.kind == ItemKind::iota && one.dtype == DType::i32 && one.index == plan_.indexer->column();
   };
   for (int side : {0, 1})
@@ -23,29 +23,29 @@ int Nest::one_hot(const Statements& statements, int id) const {
 
 // Zeros before and behind leave an element as it is, but for -0, which becomes the 0 that the sum begins
 // with. Where the last loop writes elements, one that is read there may be written over already.
-bool Nest::takes(const Statements& statements, const Reduction& reduction) const {
+bool Nest::takes(const ChunkStatements& statements, const Reduction& reduction) const {
   if (reduction.column || reduction.node->op != ops::sum || type_of(reduction) == DType::boolean)
     return false;
-  const cpu::Item& item = statements.item(reduction.item);
+  const codegen::Item& item = statements.item(reduction.item);
   if (item.kind != ItemKind::pointwise || item.node->op != ops::where ||
       one_hot(statements, item.args[0]) < 0)
     return false;
-  const cpu::Item& other = statements.item(item.args[2]);
+  const codegen::Item& other = statements.item(item.args[2]);
   if (other.kind != ItemKind::constant || other.value != 0 || std::signbit(other.value)) return false;
   const bool writes = std::any_of(plan_.stores.begin(), plan_.stores.end(),
                                   [](const auto& s) { return s.level == Level::element; });
   return reduction.stage < plan_.stages - 1 || !writes;
 }
 
-void Nest::take(const Statements& statements, size_t k) {
+void Nest::take(const ChunkStatements& statements, size_t k) {
   const Reduction& one = reduction(k);
-  const cpu::Item& item = statements.item(one.item);
+  const codegen::Item& item = statements.item(one.item);
   const int number = one_hot(statements, item.args[0]), chosen = item.args[1];
-  Statements narrow(body_, plan_.items, *plan_.indexer, number_, 1);
+  ChunkStatements narrow(body_, plan_.items, *plan_.indexer, dialect_, 1);
   std::vector<int> varying;
   for (int id : narrow.closure({chosen}))
     if (narrow.item(id).varies) varying.push_back(id);
-  const std::string zero = literal(type_of(one), 0);
+  const std::string zero = dialect_.literal(type_of(one), 0);
   text_.line(str(type(one), " z", k, ";"));
   text_.open("{");
   text_.line(str("const bool there = t", number, " >= 0 && t", number, " < ", plan_.columns, ";"));
@@ -55,7 +55,7 @@ void Nest::take(const Statements& statements, size_t k) {
   for (int id : varying) narrow.element(text_, id);
   text_.line(str("z", k, " = ", functor(one), "(", zero, ", there ? t", chosen, " : ", zero, ");"));
   text_.close();
-  text_.line(str("const ", type(one), " q", k, " = ", rounded(one, str("z", k)), ";"));
+  text_.line(str("const ", type(one), " q", k, " = ", folding_.rounded(one, str("z", k)), ";"));
 }
 
 }  // namespace lockstep::cuda

@@ -5,10 +5,10 @@
 
 namespace lockstep::cuda {
 
-using cpu::Level;
-using cpu::Plan;
-using cpu::Reduction;
-using cpu::Store;
+using codegen::Level;
+using codegen::Plan;
+using codegen::Reduction;
+using codegen::Store;
 
 namespace {
 constexpr int kRowThreads = 128;  // of a block of teams of up to a warp
@@ -26,7 +26,7 @@ void Nest::row_kernel(bool column_sums) {
   const int lanes = form_.lanes,
             teams = column_sums ? form_.teams : (form_.whole_warps() ? 1 : kRowThreads / lanes),
             block = teams * lanes;
-  Statements statements(body_, plan_.items, *plan_.indexer, number_, form_.width);
+  ChunkStatements statements(body_, plan_.items, *plan_.indexer, dialect_, form_.width);
   unrolled_ = form_.steps <= kMostUnrolled;
   const bool wide = !column_sums && form_.whole_warps() && !unrolled_ && plan_.stages > 1;
   stage_rows(statements, column_sums, wide, block);
@@ -47,7 +47,7 @@ void Nest::row_kernel(bool column_sums) {
     for (size_t k : columns) {
       text_.line(str(type(reduction(k)), " e", k, "[", form_.steps, "][", form_.width, "];"));
       text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ",
-                     form_.width, "] = ", neutral(reduction(k)), ";"));
+                     form_.width, "] = ", folding_.neutral(reduction(k)), ";"));
     }
     if (staged_bytes_ > 0) {
       text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows,
@@ -86,7 +86,7 @@ void Nest::row_kernel(bool column_sums) {
 
 // Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there
 // ahead of time.
-void Nest::stage_rows(const Statements& statements, bool column_sums, bool wide, int block) {
+void Nest::stage_rows(const ChunkStatements& statements, bool column_sums, bool wide, int block) {
   staged_.clear();
   staged_bytes_ = 0;
   if (!wide && !(column_sums && unrolled_)) return;
@@ -103,7 +103,7 @@ void Nest::stage_rows(const Statements& statements, bool column_sums, bool wide,
   if (column_sums && depth_ < 2) staged_.clear(), staged_bytes_ = 0;
 }
 
-void Nest::one_row(Statements& statements) {
+void Nest::one_row(ChunkStatements& statements) {
   auto stage_roots = roots(statements);
   std::vector<int> all;
   for (const auto& some : stage_roots) all.insert(all.end(), some.begin(), some.end());
@@ -151,7 +151,7 @@ void Nest::one_row(Statements& statements) {
 
 // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
 // them.
-void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots) {
+void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots) {
   kept_.clear();
   kept_values_.clear();
   computed_.clear();
@@ -185,12 +185,12 @@ void Nest::keep_chunks(Statements& statements, const std::vector<std::vector<int
 }
 
 // So do values that are dear to compute again, such as random numbers.
-void Nest::keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots,
+void Nest::keep_values(const ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots,
                        int left) {
   std::set<int> seen;
   for (const auto& some : stage_roots)
     for (int id : statements.closure(some, kept_values_)) {
-      const cpu::Item& item = statements.item(id);
+      const codegen::Item& item = statements.item(id);
       const int cost =
           form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(item.dtype))) / 4;
       if (item.varies && item.cost >= kVeryDear && !seen.insert(id).second && cost <= left) {
@@ -200,10 +200,10 @@ void Nest::keep_values(const Statements& statements, const std::vector<std::vect
     }
   for (int id : kept_values_)
     text_.line(
-        str(register_type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));
+        str(dialect_.type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));
 }
 
-void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots,
+void Nest::one_stage(ChunkStatements& statements, int stage, const std::vector<int>& stage_roots,
                      std::set<int>& loaded) {
   const bool last = stage == plan_.stages - 1;
   roots_here_ = stage_roots;
@@ -214,10 +214,10 @@ void Nest::one_stage(Statements& statements, int stage, const std::vector<int>& 
   for (size_t k : rows) {
     const Reduction& one = reduction(k);
     if (position(one))
-      text_.line(str(type(one), " s", k, " = ", literal(type_of(one), 0), "; i32 p", k, " = -1;"));
+      text_.line(str(type(one), " s", k, " = ", dialect_.literal(type_of(one), 0), "; i32 p", k, " = -1;"));
     else
       text_.line(str(type(one), " s", k, "[", form_.width, "]; LS_EACH(", form_.width, ") s", k,
-                     "[j] = ", neutral(one), ";"));
+                     "[j] = ", folding_.neutral(one), ";"));
   }
   if (plan_.columns > 0) {
     text_.line(unrolled_                 ? "#pragma unroll"
@@ -311,19 +311,20 @@ void Nest::meet(const std::vector<size_t>& rows) {
     for (size_t k : rows) {
       const Reduction& one = reduction(k);
       if (position(one)) {
-        text_.line(str("s", k, " = ", there, " ? m", k, "[i & 1][lane % 32] : ", literal(type_of(one), 0),
-                       "; p", k, " = ", there, " ? d", k, "[i & 1][lane % 32] : -1;"));
+        text_.line(str("s", k, " = ", there, " ? m", k,
+                       "[i & 1][lane % 32] : ", dialect_.literal(type_of(one), 0), "; p", k, " = ", there,
+                       " ? d", k, "[i & 1][lane % 32] : -1;"));
         text_.line(str("ls_best_lanes<32>(s", k, ", p", k, ", ", largest(one), ");"));
       } else {
-        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k, "[i & 1][lane % 32] : ", neutral(one),
-                       ", ", functor(one), ");"));
+        text_.line(str("z", k, " = ls_lanes<32>(", there, " ? m", k,
+                       "[i & 1][lane % 32] : ", folding_.neutral(one), ", ", functor(one), ");"));
       }
     }
   }
   for (size_t k : rows)
     text_.line(position(reduction(k)) ? str("const i32 q", k, " = p", k, ";")
                                       : str("const ", type(reduction(k)), " q", k, " = ",
-                                            rounded(reduction(k), str("z", k)), ";"));
+                                            folding_.rounded(reduction(k), str("z", k)), ";"));
 }
 
 }  // namespace lockstep::cuda

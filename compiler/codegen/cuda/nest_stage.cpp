@@ -1,26 +1,11 @@
 // Rows on their way into shared memory while earlier rows are computed: each thread fetches the chunks that
 // it will read itself.
-#include <cctype>
-
 #include "compiler/codegen/cuda/nest_writer.h"
 #include "core/base/error.h"
 
 namespace lockstep::cuda {
 
-namespace {
-// Whether an index is one of numbers that are known before the row: it names no item.
-bool known_ahead(const std::string& index) {
-  for (size_t at = index.find('t'); at != std::string::npos; at = index.find('t', at + 1)) {
-    const bool begins =
-        at == 0 || !(std::isalnum(static_cast<unsigned char>(index[at - 1])) || index[at - 1] == '_');
-    if (begins && at + 1 < index.size() && std::isdigit(static_cast<unsigned char>(index[at + 1])))
-      return false;
-  }
-  return true;
-}
-}  // namespace
-
-void Nest::plan_stage(const Statements& statements, const std::vector<int>& ids, int threads, int steps,
+void Nest::plan_stage(const ChunkStatements& statements, const std::vector<int>& ids, int threads, int steps,
                       int most, int64_t budget) {
   staged_threads_ = threads, staged_steps_ = steps, depth_ = 0;
   int64_t bytes = 0;
@@ -29,10 +14,9 @@ void Nest::plan_stage(const Statements& statements, const std::vector<int>& ids,
   };
   std::vector<int> chosen;
   for (int id : ids) {
-    const cpu::Item& item = statements.item(id);
+    const codegen::Item& item = statements.item(id);
     if (!item.varies || item.stage > 0 || !statements.loads_chunk(id) || !statements.reads_row(id)) continue;
-    if (size_of(item.dtype) * static_cast<size_t>(statements.width()) < 4 ||
-        !known_ahead(statements.at(item.index, "c0")))
+    if (size_of(item.dtype) * static_cast<size_t>(statements.width()) < 4 || !statements.known_ahead(id))
       continue;
     if (bytes + bytes_of(id) > budget) continue;
     bytes += bytes_of(id);
@@ -57,25 +41,25 @@ std::string Nest::staged_place(int id, const std::string& step) const {
   return str("ls_rows + ", staged_.at(id), " + (slot * ", staged_steps_, " + ", step, ") * ", bytes);
 }
 
-void Nest::take_chunks(Statements& statements, const std::vector<int>& ids, const std::string& step) {
+void Nest::take_chunks(ChunkStatements& statements, const std::vector<int>& ids, const std::string& step) {
   for (int id : ids)
     if (staged(id))
       text_.line(str("const ", statements.chunk_type(id), " x", id, " = ", staged_type(id), "::get(",
                      staged_place(id, step), ");"));
 }
 
-void Nest::fetch_chunks(const Statements& statements) {
+void Nest::fetch_chunks(const ChunkStatements& statements) {
   text_.open("if (next < limit) {");
   text_.line(str("const ", number_, " r = next; (void)r;"));
   for (const auto& [id, from] : staged_) {
-    const cpu::Item& item = statements.item(id);
+    const codegen::Item& item = statements.item(id);
     text_.line(str(staged_type(id), "::fetch(", staged_place(id, "k"), ", a", item.input, ", ",
                    statements.at(item.index, "c0"), ");"));
   }
   text_.close();
 }
 
-void Nest::fetch_first(const Statements& statements, const std::string& first, const std::string& stride,
+void Nest::fetch_first(const ChunkStatements& statements, const std::string& first, const std::string& stride,
                        bool tile) {
   text_.line("int slot = 0;");
   text_.line("#pragma unroll 1");

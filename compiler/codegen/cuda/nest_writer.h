@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/cuda/chunk_statements.h"
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/nest.h"
-#include "compiler/codegen/cuda/prelude.h"
-#include "compiler/codegen/cuda/statements.h"
 #include "compiler/codegen/loops/space.h"
 #include "core/base/text.h"
 
@@ -20,11 +19,13 @@ namespace lockstep::cuda {
 // reduction k has the sums s<k> of a lane and q<k> of the row, e<k> and q<k> of the columns.
 class Nest {
  public:
-  Nest(const Graph& body, const cpu::Plan& plan, std::string name)
+  Nest(const Graph& body, const codegen::Plan& plan, std::string name)
       : body_(body),
         plan_(plan),
         name_(std::move(name)),
         number_(index_type(body, plan)),
+        dialect_(number_),
+        folding_(body, dialect_),
         form_(form_of(plan.rows, plan.columns)) {}
   KernelText write();
 
@@ -34,13 +35,13 @@ class Nest {
                                    : output_dtype(static_cast<int>(i - body_.inputs.size()));
   }
   DType output_dtype(int output) const { return body_[body_.outputs[output].value].dtype; }
-  DType type_of(const cpu::Reduction& reduction) const { return body_[reduction.node->inputs[0]].dtype; }
-  std::string type(const cpu::Reduction& reduction) const {
-    return std::string(register_type(type_of(reduction)));
+  DType type_of(const codegen::Reduction& reduction) const { return folding_.dtype(reduction); }
+  std::string type(const codegen::Reduction& reduction) const { return folding_.type(reduction); }
+  const codegen::Reduction& reduction(size_t k) const { return plan_.reductions[k]; }
+  bool position(const codegen::Reduction& reduction) const {
+    return codegen::finds_position(*reduction.node);
   }
-  const cpu::Reduction& reduction(size_t k) const { return plan_.reductions[k]; }
-  bool position(const cpu::Reduction& reduction) const { return cpu::finds_position(*reduction.node); }
-  std::string largest(const cpu::Reduction& reduction) const {
+  std::string largest(const codegen::Reduction& reduction) const {
     return reduction.node->op == ops::argmax ? "true" : "false";
   }
   void needs_aligned(size_t argument, int bytes) {
@@ -48,7 +49,7 @@ class Nest {
   }
   // The elements of one chunk: loads, values, `inside` at each element, stores of the element level.
   template <class F>
-  void chunk(const Statements& statements, const std::vector<int>& ids, bool stores, const F& inside) {
+  void chunk(const ChunkStatements& statements, const std::vector<int>& ids, bool stores, const F& inside) {
     std::vector<int> varying;
     for (int id : ids)
       if (statements.item(id).varies) varying.push_back(id);
@@ -57,10 +58,10 @@ class Nest {
     statements.before_elements(text_, varying);
     auto each_store = [&](const auto& act) {
       if (!stores) return;
-      for (const cpu::Store& store : plan_.stores)
-        if (store.level == cpu::Level::element) act(store, output_dtype(store.output));
+      for (const codegen::Store& store : plan_.stores)
+        if (store.level == codegen::Level::element) act(store, output_dtype(store.output));
     };
-    each_store([&](const cpu::Store& store, DType dtype) {
+    each_store([&](const codegen::Store& store, DType dtype) {
       text_.line(str("ls_raw<", size_of(dtype), ", ", width, "> y", store.output, " = ls_raw<",
                      size_of(dtype), ", ", width, ">::zeros();"));
       if (before_rounding(store, dtype, width) >= 0)
@@ -71,12 +72,12 @@ class Nest {
     const auto needed = computed_.empty() ? varying : statements.closure(roots_here_, {});
     for (int id : needed)
       if (computed_.count(id))
-        text_.line(str("const ", register_type(statements.item(id).dtype), " t", id, " = v", id, "[k][j];"));
+        text_.line(str("const ", dialect_.type(statements.item(id).dtype), " t", id, " = v", id, "[k][j];"));
     for (int id : varying) {
       statements.element(text_, id);
       if (kept_values_.count(id)) text_.line(str("v", id, "[k][j] = t", id, ";"));
     }
-    each_store([&](const cpu::Store& store, DType dtype) {
+    each_store([&](const codegen::Store& store, DType dtype) {
       if (const int exact = before_rounding(store, dtype, width); exact >= 0)
         text_.line(str("h", store.output, "[j] = t", exact, ";"));
       else
@@ -84,7 +85,7 @@ class Nest {
     });
     inside();
     text_.close();
-    each_store([&](const cpu::Store& store, DType dtype) {
+    each_store([&](const codegen::Store& store, DType dtype) {
       if (before_rounding(store, dtype, width) >= 0)
         text_.line(str("LS_EACH(", width / 2, ") y", store.output, ".w[j] = ls_pack_", name(dtype), "(h",
                        store.output, "[2 * j], h", store.output, "[2 * j + 1]);"));
@@ -95,58 +96,60 @@ class Nest {
     });
   }
 
-  std::string neutral(const cpu::Reduction& reduction) const;
-  std::string functor(const cpu::Reduction& reduction) const;
-  std::string rounded(const cpu::Reduction& reduction, const std::string& value) const;
+  std::string functor(const codegen::Reduction& reduction) const {
+    return CudaDialect::functor(folding_.fold(reduction));
+  }
   void open_function(const std::string& name, int64_t grid, int block, int resident = 1, int shared = 0);
   // What a stored bf16 or f16 is rounded from, where two neighbours can be rounded at once; -1: stored as it
   // is.
-  int before_rounding(const cpu::Store& store, DType dtype, int width) const;
+  int before_rounding(const codegen::Store& store, DType dtype, int width) const;
   void close_function();
   // Chunks are as long as arguments are aligned.
-  void note_loads(const Statements& statements, const std::vector<int>& ids);
+  void note_loads(const ChunkStatements& statements, const std::vector<int>& ids);
   void flat_kernel();
   // Where column sums lie in the workspace: [row_blocks, columns] each.
   void place_sums();
   std::string sums(size_t k) const;
   // What each stage's loop computes.
-  std::vector<std::vector<int>> roots(const Statements& statements) const;
+  std::vector<std::vector<int>> roots(const ChunkStatements& statements) const;
 
   // nest_rows.cpp
   void row_kernel(bool column_sums);
-  void stage_rows(const Statements& statements, bool column_sums, bool wide, int block);
-  void one_row(Statements& statements);
+  void stage_rows(const ChunkStatements& statements, bool column_sums, bool wide, int block);
+  void one_row(ChunkStatements& statements);
   // Chunks that several stages read stay in registers, as they lie in memory, while there are registers for
   // them.
-  void keep_chunks(Statements& statements, const std::vector<std::vector<int>>& stage_roots);
+  void keep_chunks(ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots);
   // So do values that are dear to compute again, such as random numbers.
-  void keep_values(const Statements& statements, const std::vector<std::vector<int>>& stage_roots, int left);
-  void one_stage(Statements& statements, int stage, const std::vector<int>& stage_roots,
+  void keep_values(const ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots,
+                   int left);
+  void one_stage(ChunkStatements& statements, int stage, const std::vector<int>& stage_roots,
                  std::set<int>& loaded);
   // Lanes meet, then warps.
   void meet(const std::vector<size_t>& rows);
 
   // nest_stage.cpp: rows on their way into shared memory while earlier rows are computed.
   // Which chunks, for `threads` that take a row in `steps`: up to `most` rows ahead within `budget` bytes.
-  void plan_stage(const Statements& statements, const std::vector<int>& ids, int threads, int steps, int most,
-                  int64_t budget);
+  void plan_stage(const ChunkStatements& statements, const std::vector<int>& ids, int threads, int steps,
+                  int most, int64_t budget);
   std::string staged_type(int id) const;
   std::string staged_place(int id, const std::string& step) const;
   // All chunks of step k of row `next`, where r, q and c0 are those of the chunk.
-  void fetch_chunks(const Statements& statements);
+  void fetch_chunks(const ChunkStatements& statements);
   // The first rows: `first`, first + `stride`, ...; all are below `limit`. A tile's threads have their
   // columns c0 already.
-  void fetch_first(const Statements& statements, const std::string& first, const std::string& stride,
+  void fetch_first(const ChunkStatements& statements, const std::string& first, const std::string& stride,
                    bool tile);
-  void take_chunks(Statements& statements, const std::vector<int>& ids, const std::string& step);  // x<id>
+  void take_chunks(ChunkStatements& statements, const std::vector<int>& ids,
+                   const std::string& step);  // x<id>
   bool staged(int id) const { return staged_.count(id) > 0; }
 
   // nest_one_hot.cpp: where(column == number of the row, x, 0) is x in one column.
-  int one_hot(const Statements& statements,
+  int one_hot(const ChunkStatements& statements,
               int id) const;  // the item that is the column's number; -1: something else
-  bool takes(const Statements& statements,
-             const cpu::Reduction& reduction) const;  // its sum over a row is one element, exactly
-  void take(const Statements& statements, size_t k);  // q<k>
+  bool takes(const ChunkStatements& statements,
+             const codegen::Reduction& reduction) const;   // its sum over a row is one element, exactly
+  void take(const ChunkStatements& statements, size_t k);  // q<k>
 
   // nest_columns.cpp
   // Teams are added in order; the block's sums go to the workspace.
@@ -155,10 +158,12 @@ class Nest {
   void combine_kernel();
 
   const Graph& body_;
-  const cpu::Plan& plan_;
+  const codegen::Plan& plan_;
   std::string name_, number_;
+  CudaDialect dialect_;
+  codegen::Folding folding_;
   Form form_;
-  cpu::Text text_;
+  codegen::Text text_;
   KernelText out_;
   std::vector<size_t> sums_at_;
   std::set<int> kept_;                    // chunks in registers

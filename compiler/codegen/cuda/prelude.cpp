@@ -239,17 +239,4 @@ std::string kernel_prelude() {
   return out;
 }
 
-std::string_view register_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-    case DType::bf16:
-    case DType::f16:
-      return "float";
-    case DType::f64:
-      return "double";
-    default:
-      return name(dtype);
-  }
-}
-
 }  // namespace lockstep::cuda

@@ -3,16 +3,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
-
-#include "core/types/dtype.h"
 
 namespace lockstep::cuda {
 
 // One thread computes one element at a time: functions take and give scalars. bf16 and f16 are floats in
 // registers, rounded after each op.
 std::string kernel_prelude();
-
-std::string_view register_type(DType dtype);  // "float", "i32", "bool": of a value in a register
 
 }  // namespace lockstep::cuda

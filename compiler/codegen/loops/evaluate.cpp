@@ -4,11 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compiler/codegen/cpu/prelude.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep::cpu {
+namespace lockstep::codegen {
 
 namespace {
 constexpr size_t kMostItems = 4000;
@@ -20,14 +19,6 @@ Item make_item(ItemKind kind, DType dtype, int cost) {
   return item;
 }
 }  // namespace
-
-int cost_of(std::string_view scalar) {
-  int cost = 1;
-  for (const auto& part : prelude_parts())
-    if (part.cost > 1 && scalar.find(std::string(part.name) + "(") != std::string_view::npos)
-      cost += part.cost;
-  return cost;
-}
 
 Evaluator::Evaluator(const Graph& body, Plan& plan, Indexer& indexer, std::vector<Item>& items, bool at_end)
     : body_(body), plan_(plan), indexer_(indexer), items_(items), at_end_(at_end) {
@@ -104,9 +95,8 @@ int Evaluator::constant(DType dtype, double value) {
 
 int Evaluator::pointwise(const Node& node, ValueId value, const Index& index) {
   const DType dtype = body_[value].dtype;
-  Item item =
-      make_item(ItemKind::pointwise, dtype,
-                cost_of(op_row(node.op).scalar) + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
+  Item item = make_item(ItemKind::pointwise, dtype,
+                        op_row(node.op).scalar.cost + (dtype == DType::bf16 || dtype == DType::f16 ? 4 : 0));
   item.node = &node;
   for (ValueId input : node.inputs) item.args.push_back(at(input, index));
   return append(std::move(item));
@@ -231,4 +221,4 @@ int Evaluator::reduced(ValueId value, const Index& index) {
   return append(std::move(item));
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::codegen

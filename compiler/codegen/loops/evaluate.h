@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/loops/plan.h"
 
-namespace lockstep::cpu {
+namespace lockstep::codegen {
 
 // A body that does not fit its space; becomes PlanResult::reason.
 struct NoPlan : std::runtime_error {
@@ -45,6 +45,4 @@ class Evaluator {
   std::map<std::pair<int, int64_t>, int> numbers_;
 };
 
-int cost_of(std::string_view scalar);  // of a row's scalar code, in vector instructions
-
-}  // namespace lockstep::cpu
+}  // namespace lockstep::codegen

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cpu {
+namespace lockstep::codegen {
 
 Indexer::Indexer(int64_t rows, int64_t columns) {
   if (rows > 1) row_ = intern({.kind = Kind::row, .inside = {}, .low = 0, .high = rows - 1});
@@ -236,66 +236,41 @@ Lanes Indexer::lanes(const Expr& a) const {
   return out;
 }
 
-std::string Indexer::text(const Expr& a, const std::string& column, const std::string& lane) const {
-  std::string out;
-  for (auto [id, k] : a.terms) {
-    const Atom& atom = atoms_[id];
-    std::string inside = atom.kind == Kind::row || atom.kind == Kind::column || atom.kind == Kind::item
-                             ? ""
-                             : text(atom.inside, column, lane),
-                part;
-    switch (atom.kind) {
-      case Kind::row:
-        part = "r";
-        break;
-      case Kind::column:
-        part = column;
-        break;
-      case Kind::divide:
-        part = str("(i64)((u64)(", inside, ") / ", atom.n, "u)");
-        break;
-      case Kind::remainder:
-        part = str("(i64)((u64)(", inside, ") % ", atom.n, "u)");
-        break;
-      case Kind::guard:
-        part = str("ls_guard(", inside, ", ", atom.n, ", ", atom.m, ")");
-        break;
-      case Kind::item:
-        part = atom.varies ? str("(i64)t", atom.item, "[", lane.empty() ? "0" : lane, "]")
-                           : str("t", atom.item, "_index");
-        break;
-    }
-    out += str(out.empty() ? "" : " + ", part, k == 1 ? "" : str(" * ", k));
-  }
-  if (out.empty() || a.constant != 0) out += str(out.empty() ? "" : " + ", a.constant);
-  return out;
+bool Indexer::adds_row(const Expr& a) const {
+  return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& term) {
+    const Atom& atom = atoms_[term.first];
+    if (atom.kind == Kind::row) return term.second != 1 || a.terms.size() > 1 || a.constant != 0;
+    return adds_row(atom.inside);
+  });
 }
 
-std::string Indexer::scalar_text(const Expr& a, const std::string& column, const std::string& number) const {
+std::string Indexer::text(const Expr& a, const IndexWords& words) const {
   std::string out;
   for (auto [id, k] : a.terms) {
     const Atom& atom = atoms_[id];
-    std::string inside, part;
-    if (atom.kind == Kind::divide || atom.kind == Kind::remainder || atom.kind == Kind::guard)
-      inside = scalar_text(atom.inside, column, number);
+    auto divided = [&](const char* sign) {
+      return str("(", words.number, ")((", words.natural, ")(", text(atom.inside, words), ")", sign, atom.n,
+                 "u)");
+    };
+    std::string part;
     switch (atom.kind) {
       case Kind::row:
         part = "r";
         break;
       case Kind::column:
-        part = column;
+        part = words.column;
         break;
       case Kind::divide:
-        part = str("(", number, ")((unsigned ", number, ")(", inside, ") / ", atom.n, "u)");
+        part = divided(" / ");
         break;
       case Kind::remainder:
-        part = str("(", number, ")((unsigned ", number, ")(", inside, ") % ", atom.n, "u)");
+        part = divided(" % ");
         break;
       case Kind::guard:
-        part = str("ls_guard<", number, ">(", inside, ", ", atom.n, ", ", atom.m, ")");
+        part = str(words.guard, "(", text(atom.inside, words), ", ", atom.n, ", ", atom.m, ")");
         break;
       case Kind::item:
-        part = str("(", number, ")t", atom.item);
+        part = words.item(atom.item, atom.varies);
         break;
     }
     out += str(out.empty() ? "" : " + ", part, k == 1 ? "" : str(" * ", k));
@@ -317,4 +292,4 @@ int64_t Indexer::extent(const Expr& a) const {
   return out;
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::codegen

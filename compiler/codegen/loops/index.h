@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -11,7 +12,7 @@
 
 #include "core/types/shape.h"
 
-namespace lockstep::cpu {
+namespace lockstep::codegen {
 
 // A sum of coefficient * atom, and a constant. Atoms are ids into the Indexer that made them. All values are
 // >= 0 except inside a guard.
@@ -30,6 +31,14 @@ struct Lanes {
   bool regular = true;
   int64_t stride = 0;
   int64_t multiple = 0;  // value(0) is a multiple of this (0: it is 0)
+};
+
+// What a language writes for what stands in an index.
+struct IndexWords {
+  std::string column;                                    // the name of c
+  std::string number, natural;                           // integer types: of an index, and of divisions
+  std::string guard;                                     // the function that guards
+  std::function<std::string(int id, bool varies)> item;  // the number that an item holds
 };
 
 class Indexer {
@@ -62,11 +71,10 @@ class Indexer {
   std::vector<int> items(const Expr& a) const;  // ids of the items it reads
   int64_t low(const Expr& a) const;             // bounds, inclusive
   int64_t high(const Expr& a) const;
-  // C++ text, with `column` as the name of c; items are t<id>_index, or t<id>_lanes[lane] where they vary.
-  std::string text(const Expr& a, const std::string& column, const std::string& lane = "") const;
-  // The same for code that computes one element at a time: items are t<id>, and divisions are those of
-  // `number` ("int", "long").
-  std::string scalar_text(const Expr& a, const std::string& column, const std::string& number) const;
+  // Whether the row is one summand of it, or of an expression inside it. Alone in a division or remainder it
+  // is not: rows repeat there.
+  bool adds_row(const Expr& a) const;
+  std::string text(const Expr& a, const IndexWords& words) const;
   int64_t extent(
       const Expr& a) const;  // the largest magnitude of the expression and of all that stands inside it
 
@@ -93,4 +101,4 @@ class Indexer {
   Expr row_, column_;
 };
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::codegen

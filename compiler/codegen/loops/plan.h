@@ -13,7 +13,7 @@
 #include "compiler/codegen/loops/index.h"
 #include "core/ir/graph.h"
 
-namespace lockstep::cpu {
+namespace lockstep::codegen {
 
 enum class ItemKind {
   load,
@@ -88,4 +88,4 @@ struct PlanResult {
 // `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
 PlanResult plan_body(const Graph& body);
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::codegen

@@ -1,0 +1,62 @@
+// Normal forms of bodies.
+#include "compiler/codegen/loops/kernel_body.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/ir/print.h"
+#include "core/ir/walk.h"
+
+namespace lockstep::codegen {
+
+namespace {
+void describe(KernelBody& out, std::string_view prefix) {
+  out.graph.mesh = Mesh{{}, {}};
+  for (auto& value : out.graph.values) value.layout = {};
+  for (auto& input : out.graph.inputs) input.name.clear();
+  for (auto& output : out.graph.outputs) output.name.clear();
+  out.described = print(out.graph, {.source_lines = false});
+  out.name = str(prefix, hash_hex(out.described));
+}
+
+Given given(const Graph& body, const GraphInput& input) {
+  const Value& value = body[input.value];
+  if (value.shape.size() == 1) return Given::per_element;
+  LS_CHECK(value.shape.empty(), "multi-tensor input \"", input.name, "\" is ",
+           shape_text(value.dtype, value.shape));
+  return input.kind == InputKind::scalar ? Given::shared : Given::per_tensor;
+}
+}  // namespace
+
+KernelBody kernel_body(const Graph& body, std::string_view prefix) {
+  KernelBody out{prune(body), {}, {}, {}};
+  for (auto& input : out.graph.inputs) input.kind = InputKind::value;
+  for (auto& output : out.graph.outputs) output.kind = OutputKind::value;
+  describe(out, prefix);
+  PlanResult made = plan_body(out.graph);
+  LS_CHECK(made.plan, "no kernel for this body (", made.reason, "):\n", out.described);
+  out.plan = std::move(*made.plan);
+  return out;
+}
+
+TensorBody tensor_body(const Graph& body, std::string_view prefix) {
+  TensorBody out{{prune(body), {}, {}, {}}, {}};
+  for (const auto& input : out.graph.inputs) {
+    const Given how = given(out.graph, input);
+    out.inputs.push_back({how, out.count(how)});
+  }
+  describe(out, prefix);
+  PlanResult made = plan_body(out.graph);
+  LS_CHECK(made.plan && made.plan->rows == 1 && made.plan->reductions.empty(),
+           "a multi-tensor body is pointwise: ", made.reason, "\n", out.described);
+  out.plan = std::move(*made.plan);
+  return out;
+}
+
+int TensorBody::count(Given given) const {
+  return static_cast<int>(
+      std::count_if(inputs.begin(), inputs.end(), [&](const TensorInput& one) { return one.given == given; }));
+}
+
+}  // namespace lockstep::codegen

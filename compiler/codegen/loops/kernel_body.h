@@ -1,0 +1,35 @@
+// A body before it is written, in any language: without what plays no part in what it computes, named, planned.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compiler/codegen/loops/plan.h"
+
+namespace lockstep::codegen {
+
+struct KernelBody {
+  Graph graph;            // no names, placements, unused nodes and mesh
+  std::string described;  // its text
+  std::string name;       // `prefix` and a hash of the text: equal structure, equal name
+  Plan plan;              // of `graph`
+};
+// InternalError naming the reason where no kernel holds the body.
+KernelBody kernel_body(const Graph& body, std::string_view prefix);
+
+// How an input of a multi-tensor body is given: per element, once for all tensors, or per tensor.
+enum class Given { per_element, shared, per_tensor };
+struct TensorInput {
+  Given given = Given::per_element;
+  int number = 0;  // among those that are given so
+};
+struct TensorBody : KernelBody {
+  std::vector<TensorInput> inputs;  // as the graph's
+  int count(Given given) const;
+  // Pointers per tensor: inputs per element, then outputs.
+  int columns() const { return count(Given::per_element) + static_cast<int>(graph.outputs.size()); }
+};
+TensorBody tensor_body(const Graph& body, std::string_view prefix);
+
+}  // namespace lockstep::codegen

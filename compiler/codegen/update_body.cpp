@@ -1,0 +1,85 @@
+// Bodies of updates, for multi-tensor kernels.
+#include "compiler/codegen/kernel.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/ops/functions.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+namespace {
+constexpr int64_t kSampleSize = 1 << 20;     // elements of the body's tensors; any size will do
+constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay while the row expands
+}  // namespace
+
+Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
+  const Op& row = op_row(op);
+  LS_CHECK(row.expand, "row ", op, " has no expansion");
+  Attrs marked = attrs;
+  marked.set("weight_decay", kDecayMark);
+  auto builder = std::make_shared<Builder>();
+  const auto& sample = row.samples.at(0).in;
+  std::vector<Tensor> in;
+  for (size_t i = 0; i < sample.size(); ++i) {
+    bool scalar = sample[i].shape.empty();
+    in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value,
+                                                      str(scalar ? "scalar" : "tensor", i), dtype,
+                                                      scalar ? Shape{} : Shape{kSampleSize}));
+  }
+  ValueId decay = builder->graph.add_input(InputKind::value, "weight_decay", DType::f32, {});
+  auto out = row.expand({in, marked, builder});
+  for (size_t i = 0; i < out.size(); ++i)
+    builder->graph.add_output(OutputKind::value, str("out", i), out[i].id());
+
+  // Wherever the mark stands as a constant, the per-tensor scalar takes its place.
+  const Graph& old = builder->graph;
+  Rewriter rewriter(old);
+  int marks = 0;
+  for (const Node& node : old.nodes) {
+    if (op_row(node.op).kind == OpKind::creation && node.attrs.has("value") &&
+        node.attrs.number("value") == kDecayMark) {
+      const Value& made = old[node.outputs[0]];
+      ++marks;
+      ValueId value = rewriter.at(decay);
+      if (made.dtype != DType::f32)
+        value =
+            rewriter.graph().append(ops::convert, {value}, {{"dtype", made.dtype}}, {{made.dtype, {}}})[0];
+      if (!made.shape.empty())
+        value = rewriter.graph().append(ops::broadcast, {value}, {{"shape", made.shape}, {"dims", Shape{}}},
+                                        {{made.dtype, made.shape}})[0];
+      rewriter.map(node.outputs[0], value);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  LS_CHECK(marks > 0, "the expansion of ", op, " does not hold weight_decay as a constant");
+  return prune(rewriter.finish());
+}
+
+Graph gated_body(Graph body, const std::vector<DType>& gates) {
+  auto builder = std::make_shared<Builder>();
+  builder->graph = std::move(body);
+  Graph& graph = builder->graph;
+  std::vector<ValueId> elements;
+  for (const auto& input : graph.inputs)
+    if (!graph[input.value].shape.empty()) elements.push_back(input.value);
+  auto scalar_of = [&](const std::string& label, DType dtype) {
+    return Tensor(builder, graph.add_input(InputKind::scalar, label, dtype, {}));
+  };
+  Tensor within;
+  for (size_t k = 0; k < gates.size(); ++k) {
+    Tensor gate = scalar_of(str("gate", k), gates[k]), limit = scalar_of(str("limit", k), DType::f32);
+    Tensor one = less_equal(abs(gates[k] == DType::f32 ? gate : convert(gate, DType::f32)), limit);
+    within = within.defined() ? apply1(ops::and_, {within, one}) : one;
+  }
+  for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
+    const ValueId old = elements.at(o == 0 ? 0 : o + 1);
+    const ValueId made = graph.outputs[o].value;
+    const Shape shape = graph[made].shape;
+    graph.outputs[o].value =
+        where(broadcast_to(within, shape), Tensor(builder, made), Tensor(builder, old)).id();
+  }
+  return graph;
+}
+
+}  // namespace lockstep
