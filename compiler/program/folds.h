@@ -1,5 +1,5 @@
-// Folds: what is added up over a program: bytes that a rank holds, bytes that an instruction touches, and what
-// its collectives send.
+// Folds: what is added up over a program: bytes that a rank holds, bytes that an instruction touches, and
+// what its collectives send.
 #pragma once
 
 #include <string>

@@ -70,6 +70,17 @@ int generate(const GenerateArguments& arguments, std::ostream& out);
 
 // The resolved config, which reruns the run.
 int show(const RunConfig& config, std::ostream& out);
+// trainrun show --graph FILE.svg [--nproc N] [--rank R] [--roofline h200|cpu|FILE.json] CONFIG.json
+// [--a.b=VALUE ...]: a rank's step as a picture, with what computes and what travels over time. UserError as
+// plan, and for a path that is no .svg or cannot be written.
+struct GraphArguments {
+  RunConfig config;
+  std::string path;
+  int64_t nproc = 1;
+  int64_t rank = 0;
+  std::string roofline;  // as PlanArguments
+};
+int show_graph(const GraphArguments& arguments, std::ostream& out);
 // The reference of all config keys, Markdown.
 int show_reference(std::ostream& out);
 

@@ -33,6 +33,15 @@ void add_nproc(CLI::App& app, Flags& flags) {
       ->type_name("N|auto");
 }
 
+void add_rank(CLI::App& app, Flags& flags, const std::string& help) {
+  app.add_option("--rank", flags.rank, help)->check(CLI::NonNegativeNumber)->type_name("R");
+}
+void add_roofline(CLI::App& app, Flags& flags) {
+  app.add_option("--roofline", flags.roofline,
+                 "rates that the step time is predicted with; default: those of the device")
+      ->type_name("h200|cpu|FILE.json");
+}
+
 void add_simulate(CLI::App& app, Flags& flags) {
   app.add_option("--simulate", flags.simulate,
                  "N ranks as threads of this process, with the bits of --nproc N; on the CPU, without MPI")

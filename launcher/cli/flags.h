@@ -10,16 +10,19 @@
 namespace lockstep::cli {
 
 struct Flags {
-  std::string nproc = "1", simulate, target, word, path, memory, roofline;
+  std::string nproc = "1", simulate, target, word, path, memory, roofline, graph;
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
   bool reference = false, json = false, program = false;
-  int64_t rank = 0;  // of --program
+  int64_t rank = 0;  // of --program and --graph
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.
 void add_nproc(CLI::App& app, Flags& flags);
+// Adds --rank and --roofline of what is planned.
+void add_rank(CLI::App& app, Flags& flags, const std::string& help);
+void add_roofline(CLI::App& app, Flags& flags);
 // Adds every flag of run, and the config or program.
 void add_run_flags(CLI::App& app, Flags& flags);
 // Adds --simulate; the value goes to flags.simulate, to be read by parse_simulate.

@@ -17,6 +17,7 @@ std::string help_text() {
 
   trainrun plan --nproc 8 config.json                      memory and collectives, before any rank is started
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference   all keys
+  trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it

@@ -118,15 +118,10 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
                    "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
                    "that is refused")
       ->type_name("BYTES");
-  plan_app
-      ->add_option("--roofline", flags.roofline,
-                   "rates that the step time is predicted with; default: those of the device")
-      ->type_name("h200|cpu|FILE.json");
+  add_roofline(*plan_app, flags);
   plan_app->add_flag("--json", flags.json, "one JSON object instead of tables");
   plan_app->add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
-  plan_app->add_option("--rank", flags.rank, "whose program; default: 0")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("R");
+  add_rank(*plan_app, flags, "whose program; default: 0");
   plan_app->add_option("config", flags.target)->type_name("CONFIG");
   plan_app->callback([&] {
     act = [&] {
@@ -142,13 +137,30 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
       return plan(arguments, out);
     };
   });
-  auto* show_app = app.add_subcommand("show", "the resolved config; --reference: all keys")->allow_extras();
+  auto* show_app =
+      app.add_subcommand("show", "the resolved config; --reference: all keys; --graph: a step as a picture")
+          ->allow_extras();
   show_app->add_option("config", flags.target)->type_name("CONFIG");
   show_app->add_flag("--reference", flags.reference,
                      "every key with type, default, values and meaning, as Markdown");
+  auto* graph = show_app
+                    ->add_option("--graph", flags.graph,
+                                 "writes a picture of a rank's step: what computes, what travels")
+                    ->type_name("FILE.svg");
+  add_nproc(*show_app, flags);
+  add_rank(*show_app, flags, "whose step --graph draws; default: 0");
+  add_roofline(*show_app, flags);
+  for (const char* of_graph : {"--nproc", "--rank", "--roofline"})
+    show_app->get_option(of_graph)->needs(graph);
   show_app->callback([&] {
     act = [&] {
-      return flags.reference ? show_reference(out) : show(config_of(flags, *show_app, "show"), out);
+      if (flags.reference) return show_reference(out);
+      if (flags.graph.empty()) return show(config_of(flags, *show_app, "show"), out);
+      GraphArguments arguments{config_to_open(flags, *show_app, "show"), flags.graph,
+                               parse_nproc(flags.nproc, "--nproc", kMostRanks), flags.rank, flags.roofline};
+      for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
+      validate(arguments.config, arguments.nproc);
+      return show_graph(arguments, out);
     };
   });
   auto* explain_app = app.add_subcommand(

@@ -9,13 +9,6 @@
 namespace lockstep {
 
 namespace {
-// What each micro-batch computes, beside its counts.
-bool of_body(const StepProgram& program, const Instr& instr) {
-  if (instr.micro_batch < 0 || std::holds_alternative<AddCounts>(instr.what)) return false;
-  const auto* run = std::get_if<RunBlock>(&instr.what);
-  return !run || program.block_names[run->block] == "body";
-}
-
 // A row for each kind of collective along the same dims, in order of their first starts.
 std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
                                    const std::vector<int64_t>& sent) {
@@ -64,7 +57,7 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
   const ProgramBlock& body = program.blocks[block_named(program, "body")];
   if (plan.options.backend == Backend::reference) return out;
   for (const auto& work : timeline.work)
-    (of_body(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;
+    (in_micro_batch(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;
   out.body_s /= static_cast<double>(std::max<int64_t>(1, out.micro_batches));
   out.step_s = timeline.end;
   out.tokens_per_s = static_cast<double>(config.batch.global * config.model.context) / out.step_s;

@@ -17,21 +17,16 @@ double rate_of(const std::map<std::string, double>& rates, const std::string& pr
   return rates.begin()->second;
 }
 
-// A block with the seconds of its calls: `until[c]`, of those before call c.
-struct TimedBlock {
-  std::vector<double> until{0};
-  std::vector<int> collectives;  // calls that start one or wait for one
-};
-
 class Clocks {
  public:
   Clocks(const StepProgram& program, const TimelineOptions& options) : program_(program), options_(options) {
     for (const ProgramBlock& block : program.blocks) {
-      TimedBlock& timed = blocks_.emplace_back();
+      auto& until = out_.until.emplace_back(1, 0.0);
       for (double seconds : call_seconds(block.calls, options.precision, options.roofline))
-        timed.until.push_back(timed.until.back() + seconds);
+        until.push_back(until.back() + seconds);
+      auto& collectives = collectives_.emplace_back();
       for (size_t c = 0; c < block.calls.size(); ++c)
-        if (is_collective(block.calls[c])) timed.collectives.push_back(static_cast<int>(c));
+        if (is_collective(block.calls[c])) collectives.push_back(static_cast<int>(c));
     }
     flight_of_.assign(static_cast<size_t>(program.flights), 0);
   }
@@ -57,7 +52,8 @@ class Clocks {
   void step(const Instr& instr) {
     if (const auto* start = std::get_if<StartCollective>(&instr.what)) {
       Link& link = link_of(start->along);
-      flight_of_[start->flight] = leave(link, transfer_of(*start, link.members), instr.micro_batch, starts_++);
+      flight_of_[start->flight] =
+          leave(link, transfer_of(*start, link.members), instr.micro_batch, starts_++);
       return;
     }
     last_started_ = -1;
@@ -71,13 +67,13 @@ class Clocks {
   }
   void run_block(const RunBlock& run, int micro_batch) {
     const ProgramBlock& block = program_.blocks[run.block];
-    const TimedBlock& timed = blocks_[run.block];
+    const auto& until = out_.until[run.block];
     int from = run.first;
     auto up_to = [&](int call) {
-      if (call > from) compute(timed.until[call] - timed.until[from], from, call);
+      if (call > from) compute(until[call] - until[from], from, call);
       from = call;
     };
-    const auto& all = timed.collectives;
+    const auto& all = collectives_[run.block];
     for (auto c = std::lower_bound(all.begin(), all.end(), run.first); c != all.end() && *c < run.last; ++c) {
       const BlockCall& call = block.calls[*c];
       up_to(*c);
@@ -108,8 +104,7 @@ class Clocks {
     }
     flight.begin = std::max(now_, link.free);
     flight.end = flight.begin + travel_seconds(bytes, link.shape, options_.roofline);
-    if (flight.goes_on && link.free >= now_)
-      flight.end -= travel_seconds(0, link.shape, options_.roofline);
+    if (flight.goes_on && link.free >= now_) flight.end -= travel_seconds(0, link.shape, options_.roofline);
     link.free = flight.end;
     link.last = last_started_ = static_cast<int>(out_.flights.size());
     out_.flights.push_back(flight);
@@ -127,8 +122,7 @@ class Clocks {
     auto [found, added] =
         routes_.try_emplace({transfer.along, transfer.op, transfer.name}, out_.routes.size());
     if (added)
-      out_.routes.push_back(
-          {std::move(transfer.along), std::move(transfer.op), std::move(transfer.name)});
+      out_.routes.push_back({std::move(transfer.along), std::move(transfer.op), std::move(transfer.name)});
     return found->second;
   }
   Link& link_of(const std::string& along) {
@@ -141,11 +135,11 @@ class Clocks {
 
   const StepProgram& program_;
   const TimelineOptions& options_;
-  std::vector<TimedBlock> blocks_;
+  std::vector<std::vector<int>> collectives_;  // per block: calls that start one or wait for one
   std::map<std::string, Link> links_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> routes_;
-  std::vector<size_t> flight_of_;                     // per flight of the program
-  std::map<std::pair<int, int>, size_t> inside_;      // of a block's flight
+  std::vector<size_t> flight_of_;                 // per flight of the program
+  std::map<std::pair<int, int>, size_t> inside_;  // of a block's flight
   Timeline out_;
   double now_ = 0;
   size_t at_ = 0;
@@ -166,6 +160,12 @@ std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std:
                            : 0);
   }
   return out;
+}
+
+bool in_micro_batch(const StepProgram& program, const Instr& instr) {
+  if (instr.micro_batch < 0 || std::holds_alternative<AddCounts>(instr.what)) return false;
+  const auto* run = std::get_if<RunBlock>(&instr.what);
+  return !run || program.block_names[run->block] == "body";
 }
 
 Timeline timeline_of(const StepProgram& program, const TimelineOptions& options) {

@@ -16,8 +16,8 @@ struct Timeline {
   // Instructions that compute, in order; a run of a block is cut where it waits.
   struct Work {
     double begin = 0, end = 0;
-    size_t instr = 0;          // of the program
-    int first = 0, last = 0;   // of a block: its calls
+    size_t instr = 0;         // of the program
+    int first = 0, last = 0;  // of a block: its calls
   };
   // What travels alike: the same collective of each micro-batch.
   struct Route {
@@ -41,8 +41,12 @@ struct Timeline {
   std::vector<Route> routes;
   std::vector<Flight> flights;  // in order of their starts
   std::vector<Stall> stalls;
+  std::vector<std::vector<double>> until;  // per block: seconds of the calls before each, and of all
   double end = 0;
 };
+
+// Whether an instruction computes a micro-batch or adds up its gradients; counts are not of it.
+bool in_micro_batch(const StepProgram& program, const Instr& instr);
 
 // Seconds of each call of a block: what it computes at the roofline's rate or what it reads and writes at the
 // memory's, whichever takes longer, and the launch; of starts and waits 0. `precision` is train.precision; a
@@ -50,9 +54,9 @@ struct Timeline {
 std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline);
 
-// The program of rank `program.rank` of `mesh`, its hosts and the rates of its device. A collective begins when
-// what is computed comes to its start and its link is free. Further parts of a collective, and those that stand
-// behind it in a row under its name, take no latency of their own.
+// The program of rank `program.rank` of `mesh`, its hosts and the rates of its device. A collective begins
+// when what is computed comes to its start and its link is free. Further parts of a collective, and those
+// that stand behind it in a row under its name, take no latency of their own.
 struct TimelineOptions {
   const Mesh& mesh;
   int seats = 0;  // as ProgramRank

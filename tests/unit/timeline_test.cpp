@@ -45,7 +45,9 @@ struct Sketch {
     program.instrs.push_back({Wait{flight}});
     return *this;
   }
-  Timeline timeline(const Mesh& mesh = kTwo) const { return timeline_of(program, {mesh, 0, kSimple, "fp32"}); }
+  Timeline timeline(const Mesh& mesh = kTwo) const {
+    return timeline_of(program, {mesh, 0, kSimple, "fp32"});
+  }
 };
 
 double exposed(const Timeline& timeline) {

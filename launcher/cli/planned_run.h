@@ -1,0 +1,37 @@
+// PlannedRun: a config planned on N ranks, for its device where that is here, else for the CPU with the rates
+// of its device.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "launcher/machine/run_device.h"
+#include "launcher/plan/timeline.h"
+#include "launcher/trainer/dry_run.h"
+
+namespace lockstep::cli {
+
+class PlannedRun {
+ public:
+  // `roofline`: a name or a file; "": that of the device, or of the kind of device that the config names.
+  // UserError as roofline_named and PaperRun.
+  PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline);
+
+  const RunConfig& config() const { return config_; }
+  const FoundTarget& found() const { return found_; }
+  const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: none is known
+  std::string no_roofline() const;                                          // why, and the way out
+  const PaperRun& run() const { return *run_; }
+  // What `rank` does in a step, verified. UserError, in the name of `command`, where there is no such rank,
+  // and for the reference backend.
+  StepProgram program_of(int64_t rank, const std::string& command) const;
+
+ private:
+  RunConfig config_;  // with the roofline's hosts where it leaves them open
+  FoundTarget found_;
+  Roofline roofline_;
+  bool known_ = false;
+  std::unique_ptr<PaperRun> run_;
+};
+
+}  // namespace lockstep::cli
