@@ -226,43 +226,47 @@ class ModelPlacer {
     const bool begins = node.op == ops::embedding && !node.outputs.empty() && of_tokens(node.outputs[0]);
     auto ways = shard_ways(old_, node, ranks_, groups);
     if ((!split && !begins) || (node.outputs.size() == 1 && counted_[node.outputs[0]])) return ways[0];
+    std::optional<Weighed> best;
+    for (const auto& way : ways)
+      if (reachable(node, way, begins))
+        if (Weighed one = weigh(node, way, ways, begins); !best || better(one, *best)) best = one;
+    if (best && best->bytes < kNever) return *best->way;
+    for (ValueId v : node.inputs)
+      if (!weight_[v].empty()) refusals_.add_weight(weight_[v], node);
+    return ways[0];
+  }
+  // Bytes that a way moves. Of equal bytes: the weight's own letter, then parts, then whole values, then
+  // terms. Products are not done by every rank alike (rank -1).
+  struct Weighed {
+    const ShardWay* way;
+    double bytes;
+    int rank;
+  };
+  Weighed weigh(const Node& node, const ShardWay& way, const std::vector<ShardWay>& ways, bool begins) const {
+    Weighed out{&way, 0, 0};
+    bool weight = false, terms = false, parts = false;
+    for (size_t i = 0; i < way.in.size(); ++i) {
+      ValueId v = node.inputs[i];
+      out.bytes += std::min(kNever, nearest_form(v, way.in[i]).first);
+      weight = weight || (!weight_[v].empty() && way.in[i].kind == Kind::shard);
+    }
+    for (size_t o = 0; o < way.out.size(); ++o) {
+      const bool term = way.out[o].kind == Kind::partial;
+      if (term && !joins_terms(node.outputs[o]))
+        out.bytes += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
+      terms = terms || term;
+      parts = parts || way.out[o].kind == Kind::shard;
+    }
+    if (begins && way.out[0] == Shard(1) && out.bytes < kNever) out.bytes = -1;
+    out.rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
     const bool heavy = node.op == ops::dot || node.op == ops::linear;
-    const ShardWay* best = nullptr;
-    double least = 0;
-    int best_rank = 0;
-    for (const auto& way : ways) {
-      if (!reachable(node, way, begins)) continue;
-      double total = 0;
-      bool weight = false;
-      for (size_t i = 0; i < way.in.size(); ++i) {
-        ValueId v = node.inputs[i];
-        total += std::min(kNever, nearest_form(v, way.in[i]).first);
-        weight = weight || (!weight_[v].empty() && way.in[i].kind == Kind::shard);
-      }
-      bool terms = false, parts = false;
-      for (size_t o = 0; o < way.out.size(); ++o) {
-        const bool read = way.out[o].kind == Kind::partial;
-        if (read && !joins_terms(node.outputs[o]))
-          total += cost(node.outputs[o], Partial(), of_tokens(node.outputs[o]) ? Shard(1) : Replicate());
-        terms = terms || read;
-        parts = parts || way.out[o].kind == Kind::shard;
-      }
-      if (begins && way.out[0] == Shard(1) && total < kNever) total = -1;
-      // Equal bytes: the weight's own letter, then parts, then whole values, then terms. Products are not
-      // done by every rank alike.
-      int rank = weight ? 3 : parts ? 2 : terms ? 0 : 1;
-      if (heavy && way.in == ways[0].in && ways.size() > 1) rank = -1;
-      const bool better = !best || (best_rank < 0 && rank >= 0 && total < kNever) ||
-                          (!(rank < 0 && best_rank >= 0 && least < kNever) &&
-                           (total < least || (total == least && rank > best_rank)));
-      if (better) best = &way, least = total, best_rank = rank;
-    }
-    if (!best || least >= kNever) {
-      for (ValueId v : node.inputs)
-        if (!weight_[v].empty()) refusals_.add_weight(weight_[v], node);
-      return ways[0];
-    }
-    return *best;
+    if (heavy && way.in == ways[0].in && ways.size() > 1) out.rank = -1;
+    return out;
+  }
+  static bool better(const Weighed& one, const Weighed& than) {
+    if (than.rank < 0 && one.rank >= 0 && one.bytes < kNever) return true;
+    if (one.rank < 0 && than.rank >= 0 && than.bytes < kNever) return false;
+    return one.bytes < than.bytes || (one.bytes == than.bytes && one.rank > than.rank);
   }
   // Whether terms are only added to other terms: no sum over ranks is needed for them alone.
   bool joins_terms(ValueId old) const {

@@ -72,142 +72,175 @@ class Placer {
     return named == mesh_dim || (named == kDataDims && is_data_dim(mesh_dim));
   }
 
-  std::vector<Placement> place(const Node& node, int dim) {
-    const std::string& mesh_dim = graph_.mesh.dim_names[dim];
+  // A node on one mesh dim, with the placements of its inputs.
+  struct Reader {
+    const Node& node;
+    int dim;
     std::vector<Placement> in;
-    for (ValueId v : node.inputs) in.push_back(graph_[v].layout.on(dim));
-    auto all = [&](Placement result) { return std::vector<Placement>(node.outputs.size(), result); };
-    auto want = [&](size_t i, Placement wanted, const char* why) {
-      if (!(in[i] == wanted))
-        fail(node, str("reads ", described(node.inputs[i], dim), "; it wants ", text(wanted), ": ", why));
-    };
-    // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
-    // Those of model dims leave the data dims as they are.
-    if (op_row(node.op).of_model ||
-        (node.op == ops::all_reduce_start && in[0] == Partial() && !acts_on(node, mesh_dim)))
-      return all(in[0]);
-    if (node.op == ops::norm_limbs && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
-      return all(Partial());
-    const bool lane_kind =
-        op_row(node.op).kind == OpKind::lanes || op_row(node.op).kind == OpKind::collective;
-    if (lane_kind && node.op != ops::wait && node.op != ops::sum_lanes && !acts_on(node, mesh_dim)) {
-      // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is
-      // whole on other dims.
-      const bool inner = (node.op == ops::all_gather_start || node.op == ops::local_rows) &&
-                         mesh_dim == "dp_shard" && node.attrs.word("mesh_dim") == "dp_replicate";
-      if (inner && !in.empty() && (in[0] == Shard(0) || in[0] == Replicate())) {
-        for (size_t i = 0; i < in.size(); ++i)
-          want(i, in[0], "values that travel together are split in the same way");
-        return all(in[0]);
-      }
-      for (size_t i = 0; i < in.size(); ++i) want(i, Replicate(), "the collective acts on another mesh dim");
-      return all(Replicate());
+    std::vector<Placement> all(Placement result) const {
+      return std::vector<Placement>(node.outputs.size(), result);
     }
-    if (!partitioned_ && node.op == ops::sum_lanes) return all(Replicate());
-    if (node.op == ops::wait) return all(in[0]);
+    bool any(Kind kind) const {
+      return std::any_of(in.begin(), in.end(), [&](const Placement& p) { return p.kind == kind; });
+    }
+  };
+  std::string reads(const Reader& reader, size_t i) const {
+    return str("reads ", described(reader.node.inputs[i], reader.dim));
+  }
+  void want(const Reader& reader, size_t i, Placement wanted, const char* why) const {
+    if (!(reader.in[i] == wanted))
+      fail(reader.node, str(reads(reader, i), "; it wants ", text(wanted), ": ", why));
+  }
+  void want_all(const Reader& reader, Placement wanted, const char* why) const {
+    for (size_t i = 0; i < reader.in.size(); ++i) want(reader, i, wanted, why);
+  }
+
+  // Lane and collective ops act on the data dim that they name; on every other dim their inputs are whole.
+  // Those of model dims leave the data dims as they are.
+  std::vector<Placement> place(const Node& node, int dim) const {
+    const std::string& mesh_dim = graph_.mesh.dim_names[dim];
+    Reader reader{node, dim, {}};
+    for (ValueId v : node.inputs) reader.in.push_back(graph_[v].layout.on(dim));
+    if (op_row(node.op).of_model ||
+        (node.op == ops::all_reduce_start && reader.in[0] == Partial() && !acts_on(node, mesh_dim)))
+      return reader.all(reader.in[0]);
+    if (node.op == ops::norm_limbs && node.attrs.has("model_dim") && node.attrs.word("model_dim") == mesh_dim)
+      return reader.all(Partial());
+    const OpKind kind = op_row(node.op).kind;
+    if (kind != OpKind::lanes && kind != OpKind::collective) return by_rule(reader);
+    if (node.op == ops::wait) return reader.all(reader.in[0]);
+    if (node.op == ops::sum_lanes) {
+      if (!partitioned_) return reader.all(Replicate());
+      fail(node, "a sum over micro-batches was left in the program");
+    }
+    return acts_on(node, mesh_dim) ? on_its_dim(reader) : beside_its_dim(reader, mesh_dim);
+  }
+
+  // Rows of dp_shard may be split further over dp_replicate and gathered from there; everything else is whole
+  // on other dims.
+  std::vector<Placement> beside_its_dim(const Reader& reader, const std::string& mesh_dim) const {
+    const Node& node = reader.node;
+    const bool inner = (node.op == ops::all_gather_start || node.op == ops::local_rows) &&
+                       mesh_dim == "dp_shard" && node.attrs.word("mesh_dim") == "dp_replicate";
+    if (inner && !reader.in.empty() && (reader.in[0] == Shard(0) || reader.in[0] == Replicate())) {
+      want_all(reader, reader.in[0], "values that travel together are split in the same way");
+      return reader.all(reader.in[0]);
+    }
+    want_all(reader, Replicate(), "the collective acts on another mesh dim");
+    return reader.all(Replicate());
+  }
+
+  std::vector<Placement> on_its_dim(const Reader& reader) const {
+    const Node& node = reader.node;
     if (node.op == ops::lane_exchange_start) {
-      for (size_t i = 0; i < in.size(); ++i)
-        want(i, PerLane(), "an exchange takes what still belongs to micro-batches");
-      return all(PerLane(0));
+      want_all(reader, PerLane(), "an exchange takes what still belongs to micro-batches");
+      return reader.all(PerLane(0));
     }
     if (node.op == ops::lane_sum) {
-      want(0, PerLane(0), "the sum over lanes needs every lane of its rows; exchange first");
-      return all(Shard(0));
+      want(reader, 0, PerLane(0), "the sum over lanes needs every lane of its rows; exchange first");
+      return reader.all(Shard(0));
     }
     if (node.op == ops::lane_count) {
-      want(0, PerLane(), "a count is summed over the micro-batches of this rank");
-      return all(Partial());
+      want(reader, 0, PerLane(), "a count is summed over the micro-batches of this rank");
+      return reader.all(Partial());
     }
     if (node.op == ops::all_reduce_start) {
-      want(0, Partial(), "only a partial sum can be reduced");
+      want(reader, 0, Partial(), "only a partial sum can be reduced");
       if (context_.options.invariant && is_float(graph_[node.inputs[0]].dtype))
         fail(node, "a float goes through all_reduce; in invariant numerics only integers may");
-      return all(Replicate());
+      return reader.all(Replicate());
     }
     if (node.op == ops::all_gather_start) {
-      for (size_t i = 0; i < in.size(); ++i) want(i, Shard(0), "only rows can be gathered");
-      return all(Replicate());
+      want_all(reader, Shard(0), "only rows can be gathered");
+      return reader.all(Replicate());
     }
     if (node.op == ops::local_rows) {
-      want(0, Replicate(), "its own rows are taken of a whole value");
-      return all(Shard(0));
+      want(reader, 0, Replicate(), "its own rows are taken of a whole value");
+      return reader.all(Shard(0));
     }
     if (node.op == ops::norm_limbs) {
-      for (size_t i = 0; i < in.size(); ++i) want(i, Shard(0), "each row is counted once");
-      return all(Partial());
+      want_all(reader, Shard(0), "each row is counted once");
+      return reader.all(Partial());
     }
-    if (node.op == ops::sum_lanes) fail(node, "a sum over micro-batches was left in the program");
-    return by_rule(node, dim, in);
+    return by_rule(reader);
   }
 
   // Any other op: whole and per-lane values mix freely; shards and partials go by the op's rule.
-  std::vector<Placement> by_rule(const Node& node, int dim, const std::vector<Placement>& in) {
-    const Op& row = op_row(node.op);
-    std::vector<Placement> out(node.outputs.size(), Replicate());
-    bool lane = false, partial = false, shard = false;
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (in[i].kind == Kind::per_lane && in[i].dim >= 0)
-        fail(node, str("reads ", described(node.inputs[i], dim), "; only the sum over lanes may read it"));
-      lane = lane || in[i].kind == Kind::per_lane;
-      partial = partial || in[i].kind == Kind::partial;
-      shard = shard || in[i].kind == Kind::shard;
+  std::vector<Placement> by_rule(const Reader& reader) const {
+    const Node& node = reader.node;
+    for (size_t i = 0; i < reader.in.size(); ++i)
+      if (reader.in[i].kind == Kind::per_lane && reader.in[i].dim >= 0)
+        fail(node, str(reads(reader, i), "; only the sum over lanes may read it"));
+    if (op_row(node.op).kind == OpKind::update) check_update(reader);
+    const bool partial = reader.any(Kind::partial), shard = reader.any(Kind::shard);
+    if (reader.any(Kind::per_lane)) {
+      if (partial || shard)
+        fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ",
+                       graph_.mesh.dim_names[reader.dim]));
+      return reader.all(PerLane());
     }
-    if (row.kind == OpKind::update) {
-      for (size_t i = 0; i < in.size(); ++i) {
-        if (in[i].kind == Kind::per_lane)
-          fail(node, str("reads ", described(node.inputs[i], dim),
-                         ": it still belongs to a micro-batch; the reduction over lanes is missing"));
-        if (in[i].kind == Kind::partial)
-          fail(node,
-               str("reads ", described(node.inputs[i], dim), ": a term of a sum; the reduction is missing"));
-      }
-    }
-    if (lane && (partial || shard))
-      fail(node, str("mixes values of micro-batches with ", partial ? "partial sums" : "shards", " on ",
-                     graph_.mesh.dim_names[dim]));
-    if (lane) return std::vector<Placement>(node.outputs.size(), PerLane());
-    if (!partial && !shard) return out;
     if (partial) {
-      bool only = row.linear.size() > 0;
-      for (size_t i = 0; i < in.size(); ++i)
-        if (in[i].kind == Kind::partial &&
-            std::find(row.linear.begin(), row.linear.end(), static_cast<int>(i)) == row.linear.end())
-          only = false;
-      auto count =
-          std::count_if(in.begin(), in.end(), [](const Placement& p) { return p.kind == Kind::partial; });
-      bool sum_like = node.op == ops::add || node.op == ops::sub;
-      if (!only || (count > 1 && !sum_like) || (sum_like && count != 2) || shard)
-        for (size_t i = 0; i < in.size(); ++i)
-          if (in[i].kind == Kind::partial)
-            fail(node,
-                 str("reads ", described(node.inputs[i], dim), "; it wants a whole value: reduce it first"));
-      return std::vector<Placement>(node.outputs.size(), Partial());
+      check_partials(reader);
+      return reader.all(Partial());
     }
+    return shard ? by_split_rule(reader) : reader.all(Replicate());
+  }
+
+  void check_update(const Reader& reader) const {
+    for (size_t i = 0; i < reader.in.size(); ++i) {
+      if (reader.in[i].kind == Kind::per_lane)
+        fail(reader.node, str(reads(reader, i),
+                              ": it still belongs to a micro-batch; the reduction over lanes is missing"));
+      if (reader.in[i].kind == Kind::partial)
+        fail(reader.node, str(reads(reader, i), ": a term of a sum; the reduction is missing"));
+    }
+  }
+
+  // A term of a sum passes where the op is linear in it: alone, or added to another term.
+  void check_partials(const Reader& reader) const {
+    const auto& linear = op_row(reader.node.op).linear;
+    const bool adds = reader.node.op == ops::add || reader.node.op == ops::sub;
+    bool passes = !reader.any(Kind::shard);
+    int terms = 0;
+    for (size_t i = 0; i < reader.in.size(); ++i) {
+      if (reader.in[i].kind != Kind::partial) continue;
+      ++terms;
+      passes = passes && std::find(linear.begin(), linear.end(), static_cast<int>(i)) != linear.end();
+    }
+    if (passes && terms == (adds ? 2 : 1)) return;
+    for (size_t i = 0; i < reader.in.size(); ++i)
+      if (reader.in[i].kind == Kind::partial)
+        fail(reader.node, str(reads(reader, i), "; it wants a whole value: reduce it first"));
+  }
+
+  std::vector<Placement> by_split_rule(const Reader& reader) const {
+    const Node& node = reader.node;
+    const auto& in = reader.in;
+    const Op& row = op_row(node.op);
     std::vector<TypedShape> in_types, out_types;
     for (ValueId v : node.inputs) in_types.push_back({graph_[v].dtype, graph_[v].shape});
     for (ValueId v : node.outputs) out_types.push_back({graph_[v].dtype, graph_[v].shape});
-    std::string text_rule = row.split ? row.split({node.op, in_types, node.attrs, node.at}) : "";
-    char letter = 0;
-    int groups = 1;
+    const std::string text_rule = row.split ? row.split({node.op, in_types, node.attrs, node.at}) : "";
     SplitRule rule;
     if (!text_rule.empty()) rule = parse_split_rule(text_rule, in_types, out_types);
+    char letter = 0;
+    int groups = 1;
     for (size_t i = 0; i < in.size(); ++i) {
       if (in[i].kind != Kind::shard) continue;
-      char mine = text_rule.empty() ? 0 : rule.in[i][in[i].dim];
-      bool fixed = mine == 0 || rule.fixed.find(mine) != std::string::npos;
-      if (fixed || (letter && letter != mine) || (letter && groups != in[i].groups))
-        fail(node, str("reads ", described(node.inputs[i], dim), "; its rule \"", text_rule,
-                       "\" does not allow that"));
+      const char mine = text_rule.empty() ? 0 : rule.in[i][in[i].dim];
+      const bool fixed = mine == 0 || rule.fixed.find(mine) != std::string::npos;
+      if (fixed || (letter && (letter != mine || groups != in[i].groups)))
+        fail(node, str(reads(reader, i), "; its rule \"", text_rule, "\" does not allow that"));
       letter = mine;
       groups = in[i].groups;
     }
     for (size_t i = 0; i < in.size(); ++i)
       if (in[i].kind == Kind::replicate && rule.in[i].find(letter) != std::string::npos)
-        fail(node,
-             str("reads ", described(node.inputs[i], dim), "; beside a shard it must be split the same way"));
-    for (size_t i = 0; i < out.size(); ++i) {
-      size_t at = rule.out[i].find(letter);
-      out[i] = at == std::string::npos ? Partial() : Shard(static_cast<int>(at), groups);
+        fail(node, str(reads(reader, i), "; beside a shard it must be split the same way"));
+    std::vector<Placement> out;
+    for (const std::string& letters : rule.out) {
+      const size_t at = letters.find(letter);
+      out.push_back(at == std::string::npos ? Partial() : Shard(static_cast<int>(at), groups));
     }
     return out;
   }

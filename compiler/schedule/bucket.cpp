@@ -29,96 +29,120 @@ class Bucketer {
       const Node& waited = node_at(old_[node.inputs[0]].producer);
       if (waited.op == ops::wait) sums_of_[old_[waited.inputs[0]].producer].push_back(n);
     }
-  }
-
-  Graph run() {
-    made_->graph.mesh = old_.mesh;
-    for (const auto& input : old_.inputs) {
-      ValueId v =
-          made_->graph.add_input(input.kind, input.name, old_[input.value].dtype, old_[input.value].shape);
-      made_->graph[v].layout = old_[input.value].layout;
-      map_[input.value] = v;
-    }
     std::vector<ValueId> exchanged;
     for (const Node& node : old_.nodes)
       if (node.op == ops::lane_exchange_start) exchanged.push_back(node.outputs[0]);
-    auto tail = depends_on(old_, exchanged);
-    auto exchanges = buckets_of(ops::lane_exchange_start, [](const Node&) { return true; });
-    const PerValue<int> stages = gather_stages();
-    const std::set<ValueId> sooner = gathers_of_sums();
-    auto gathers_of = [&](bool after_sums, int stage, bool soon = false) {
-      return buckets_of(ops::all_gather_start, [&](const Node& node) {
-        return in_tail(node, tail) == after_sums && stages[node.outputs[0]] == stage &&
-               (sooner.count(node.outputs[0]) > 0) == soon;
-      });
-    };
-    const int last_stage = stages.empty() ? 0 : *std::max_element(stages.begin(), stages.end());
-    for (int stage = 1; stage <= last_stage; ++stage) gather_weights(gathers_of(false, stage));
-    auto gathers = gathers_of(true, 1);
+    tail_ = depends_on(old_, exchanged);
+    stages_ = gather_stages();
+    last_stage_ = stages_.empty() ? 0 : *std::max_element(stages_.begin(), stages_.end());
+    of_sums_ = gathers_of_sums();
+  }
 
-    // The part before the sums, each exchange started as soon as its last gradient is there.
-    size_t next = 0;
-    std::vector<Tensor> exchange_handles, gather_handles;
-    auto start_ready = [&](const std::vector<Bucket>& buckets, std::vector<Tensor>& handles, NodeId done) {
-      while (next < buckets.size() && buckets[next].ready <= done)
-        handles.push_back(start(buckets[next], static_cast<int64_t>(next))), ++next;
-    };
-    for (NodeId n : old_.node_ids()) {
-      const Node& node = old_.node(n);
-      if (!in_tail(node, tail) && node.op != ops::lane_exchange_start && node.op != ops::all_gather_start &&
-          !copied(node))
-        copy(node);
-      start_ready(exchanges, exchange_handles, n);
-    }
-    for (; next < exchanges.size(); ++next)
-      exchange_handles.push_back(start(exchanges[next], static_cast<int64_t>(next)));
-    // Bucket by bucket: wait, then its sums.
-    for (size_t b = 0; b < exchanges.size(); ++b) {
-      wait(exchanges[b], exchange_handles[b]);
-      for (NodeId s : exchanges[b].starts)
-        for (NodeId reader : readers_of_wait(s)) copy(node_at(reader));
-    }
+  Graph run() {
+    copy_inputs();
+    for (int stage = 1; stage <= last_stage_; ++stage) gather_weights(gathers(false, stage));
+    sum_micro_batches();
+    Queue updated{gathers(true, 1)};
     // The loss and the norms are known before the first update, which is made only where they are finite.
-    int64_t number = static_cast<int64_t>(gathers.size());
-    for (int stage = 1; stage <= last_stage; ++stage) gather_now(gathers_of(true, stage, true), number);
+    auto number = static_cast<int64_t>(updated.buckets.size());
+    for (int stage = 1; stage <= last_stage_; ++stage) gather_now(gathers(true, stage, true), number);
     copy_what_decides();
-    next = 0;
-    std::vector<NodeId> late;  // readers of gathered values
-    std::vector<ValueId> gathered;
-    for (const Node& node : old_.nodes)
-      if (node.op == ops::all_gather_start && in_tail(node, tail) && !sooner.count(node.outputs[0]))
-        gathered.push_back(node.outputs[0]);
-    auto after_gather = depends_on(old_, gathered);
-    for (NodeId n : old_.node_ids()) {
-      const Node& node = old_.node(n);
-      if (in_tail(node, tail) && node.op != ops::all_gather_start && node.op != ops::lane_exchange_start &&
-          !copied(node)) {
-        if (in_tail(node, after_gather))
-          late.push_back(n);
-        else
-          copy(node);
-      }
-      start_ready(gathers, gather_handles, n);
-    }
-    for (; next < gathers.size(); ++next)
-      gather_handles.push_back(start(gathers[next], static_cast<int64_t>(next)));
-    for (size_t b = 0; b < gathers.size(); ++b) wait(gathers[b], gather_handles[b]);
-    // Over a second dim: each bucket on its way before the first is waited for.
-    for (int stage = 2; stage <= last_stage; ++stage) {
-      auto more = gathers_of(true, stage);
-      std::vector<Tensor> handles;
-      for (size_t b = 0; b < more.size(); ++b) handles.push_back(start(more[b], static_cast<int64_t>(b)));
-      for (size_t b = 0; b < more.size(); ++b) wait(more[b], handles[b]);
-    }
-    for (NodeId n : late)
-      if (const Node& node = node_at(n); !copied(node) && !(node.op == ops::wait && waits_for_gather(node)))
-        copy(node);
+    update(updated);
     for (const auto& output : old_.outputs)
       made_->graph.add_output(output.kind, output.name, at(output.value));
     return std::move(made_->graph);
   }
 
  private:
+  // Buckets that are started in order, each once what it takes is made.
+  struct Queue {
+    std::vector<Bucket> buckets;
+    std::vector<Tensor> handles = {};  // of those that are started
+    bool empty() const { return handles.size() == buckets.size(); }
+    const Bucket& next() const { return buckets[handles.size()]; }
+  };
+  void start_next(Queue& queue) {
+    queue.handles.push_back(start(queue.next(), static_cast<int64_t>(queue.handles.size())));
+  }
+  void start_ready(Queue& queue, NodeId done) {
+    while (!queue.empty() && queue.next().ready <= done) start_next(queue);
+  }
+  void start_rest(Queue& queue) {
+    while (!queue.empty()) start_next(queue);
+  }
+  void wait_for_all(const Queue& queue) {
+    for (size_t b = 0; b < queue.buckets.size(); ++b) wait(queue.buckets[b], queue.handles[b]);
+  }
+
+  void copy_inputs() {
+    made_->graph.mesh = old_.mesh;
+    for (const auto& input : old_.inputs) {
+      const Value& value = old_[input.value];
+      ValueId v = made_->graph.add_input(input.kind, input.name, value.dtype, value.shape);
+      made_->graph[v].layout = value.layout;
+      map_[input.value] = v;
+    }
+  }
+  // Gathers of one stage, before or after the sums over lanes; `soon`: those of sums as they are.
+  std::vector<Bucket> gathers(bool after_sums, int stage, bool soon = false) const {
+    return buckets_of(ops::all_gather_start, [&](const Node& node) {
+      return in_tail(node, tail_) == after_sums && stages_[node.outputs[0]] == stage &&
+             (of_sums_.count(node.outputs[0]) > 0) == soon;
+    });
+  }
+  static bool travels(const Node& node) {
+    return node.op == ops::lane_exchange_start || node.op == ops::all_gather_start;
+  }
+
+  // The part before the sums, each exchange started as soon as its last gradient is there; then bucket by
+  // bucket its wait and its sums.
+  void sum_micro_batches() {
+    Queue exchanges{buckets_of(ops::lane_exchange_start, [](const Node&) { return true; })};
+    for (NodeId n : old_.node_ids()) {
+      const Node& node = old_.node(n);
+      if (!in_tail(node, tail_) && !travels(node) && !copied(node)) copy(node);
+      start_ready(exchanges, n);
+    }
+    start_rest(exchanges);
+    for (size_t b = 0; b < exchanges.buckets.size(); ++b) {
+      wait(exchanges.buckets[b], exchanges.handles[b]);
+      for (NodeId s : exchanges.buckets[b].starts)
+        for (NodeId reader : readers_of_wait(s)) copy(node_at(reader));
+    }
+  }
+
+  // The part after the sums, each gather of new weights on its way once they are made; at the end what reads
+  // gathered values.
+  void update(Queue& updated) {
+    std::vector<ValueId> gathered;
+    for (const Node& node : old_.nodes)
+      if (node.op == ops::all_gather_start && in_tail(node, tail_) && !of_sums_.count(node.outputs[0]))
+        gathered.push_back(node.outputs[0]);
+    const auto after_gather = depends_on(old_, gathered);
+    std::vector<NodeId> late;
+    for (NodeId n : old_.node_ids()) {
+      const Node& node = old_.node(n);
+      if (in_tail(node, tail_) && !travels(node) && !copied(node)) {
+        if (in_tail(node, after_gather))
+          late.push_back(n);
+        else
+          copy(node);
+      }
+      start_ready(updated, n);
+    }
+    start_rest(updated);
+    wait_for_all(updated);
+    // Over a second dim: each bucket on its way before the first is waited for.
+    for (int stage = 2; stage <= last_stage_; ++stage) {
+      Queue more{gathers(true, stage)};
+      start_rest(more);
+      wait_for_all(more);
+    }
+    for (NodeId n : late)
+      if (const Node& node = node_at(n); !copied(node) && !(node.op == ops::wait && waits_for_gather(node)))
+        copy(node);
+  }
+
   const Node& node_at(NodeId n) const { return old_.node(n); }
   ValueId at(ValueId old) const {
     LS_CHECK(map_[old] != kNoValue, "bucket: %", old, " is read before it is made");
@@ -260,6 +284,10 @@ class Bucketer {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   PerValue<ValueId> map_;
+  PerValue<bool> tail_;   // made of exchanged gradients
+  PerValue<int> stages_;  // see gather_stages
+  int last_stage_ = 0;
+  std::set<ValueId> of_sums_;                      // see gathers_of_sums
   std::map<NodeId, NodeId> wait_of_;               // start -> its wait
   std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings
 };

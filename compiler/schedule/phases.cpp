@@ -91,9 +91,6 @@ bool is_lane_node(const Node& node) {
   OpKind kind = op_row(node.op).kind;
   return kind == OpKind::lanes || kind == OpKind::collective || kind == OpKind::update;
 }
-}  // namespace
-
-namespace {
 // Takes gathers over `mesh_dim` out of the head, if nothing but the body reads what they bring.
 void stream_weights(Phases& phases, const std::string& mesh_dim) {
   const Graph& whole = phases.whole;
@@ -123,9 +120,6 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
   }
   std::erase_if(phases.head, [&](NodeId n) { return taken.count(n) > 0; });
 }
-}  // namespace
-
-namespace {
 // A count is taken before the rest of the step, which divides by it.
 void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) {
   const Phase phase = extract(whole, {count}, {});
@@ -139,167 +133,224 @@ void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) 
                 "divided by such counts: a loss's count must "
                 "depend on data only; a metric that depends on weights is summed as f32: convert it first"));
 }
+
+// Cuts a program from its sums over micro-batches outward.
+class PhaseCutter {
+ public:
+  explicit PhaseCutter(const Graph& whole) : whole_(whole), state_seen_(whole.values.size()) {
+    out_.whole = whole;
+  }
+
+  Phases cut() {
+    find_sums();
+    find_head();
+    find_seeds_of_counts();
+    find_seeds_of_state();
+    std::set<ValueId> given = reduced_counts();
+    given.insert(gathered_.begin(), gathered_.end());
+    out_.seed = extract(whole_, {seeds_.begin(), seeds_.end()}, given);
+    std::set<ValueId> made_before = seeds_;
+    made_before.insert(gathered_.begin(), gathered_.end());
+    out_.body = extract(whole_, gradients_, made_before);
+    cut_tail();
+    return std::move(out_);
+  }
+
+ private:
+  // A value of each micro-batch.
+  bool is_lane_value(ValueId v) const {
+    for (const auto& [dim, placement] : whole_[v].layout.splits)
+      if (placement.kind == Placement::Kind::per_lane) return true;
+    return false;
+  }
+  bool makes_lane_value(const Node& node) const {
+    return !node.outputs.empty() && is_lane_value(node.outputs[0]);
+  }
+  // Known before the body runs, which divides by counts.
+  bool between_sums(ValueId v) const { return after_count_[v] && !after_exchange_[v]; }
+  bool of_body(const Node& node) const {
+    return op_row(node.op).of_model || node.op == ops::lane_exchange_start ||
+           (makes_lane_value(node) && node.op != ops::wait);
+  }
+
+  void find_sums() {
+    std::vector<ValueId> counts, counted, exchanged;
+    for (NodeId n : whole_.node_ids()) {
+      const Node& node = whole_.node(n);
+      if (node.op == ops::lane_count) {
+        counts.push_back(node.inputs[0]);
+        out_.counts.push_back(n);
+        counted.push_back(node.outputs[0]);
+      }
+      if (node.op == ops::lane_exchange_start) {
+        add_bucket(n);
+        exchanged.push_back(node.outputs[0]);
+      }
+    }
+    out_.count = extract(whole_, counts, {});
+    for (size_t i = 0; i < counts.size(); ++i)
+      refuse_state_in_count(whole_, counts[i], whole_.node(out_.counts[i]));
+    after_count_ = depends_on(whole_, counted), after_exchange_ = depends_on(whole_, exchanged);
+  }
+  void add_bucket(NodeId exchange) {
+    out_.exchanges.push_back(exchange);
+    out_.buckets.emplace_back();
+    for (ValueId v : whole_.node(exchange).inputs) {
+      auto found = std::find(gradients_.begin(), gradients_.end(), v);
+      out_.buckets.back().push_back(static_cast<int>(found - gradients_.begin()));
+      if (found == gradients_.end()) gradients_.push_back(v);
+    }
+  }
+
+  // Counts that are sums over all ranks.
+  std::set<ValueId> reduced_counts() const {
+    std::set<ValueId> out;
+    for (const Node& node : whole_.nodes)
+      for (ValueId v : node.outputs)
+        if (node.op == ops::wait && between_sums(v)) out.insert(v);
+    return out;
+  }
+
+  // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
+  void find_head() {
+    std::set<NodeId> head;
+    for (NodeId n : whole_.node_ids()) {
+      const Node& node = whole_.node(n);
+      if (node.op == ops::all_gather_start && !after_exchange_[node.outputs[0]]) {
+        head.insert(n);
+        for (ValueId v : node.inputs)
+          if (NodeId rounding = rounding_of(v, head); rounding.valid()) head.insert(rounding);
+      }
+      if (node.op == ops::wait && head.count(whole_[node.inputs[0]].producer)) {
+        head.insert(n);
+        gathered_.insert(node.outputs.begin(), node.outputs.end());
+      }
+    }
+    out_.head.assign(head.begin(), head.end());
+  }
+  // The convert between a parameter and its gather; kNoNode where rows are gathered as they lie, or were
+  // gathered over another dim before.
+  NodeId rounding_of(ValueId rows, const std::set<NodeId>& head) const {
+    const NodeId made = whole_[rows].producer;
+    if (!made.valid()) return kNoNode;
+    const Node& node = whole_.node(made);
+    if (node.op == ops::wait && head.count(made)) return kNoNode;
+    if (node.op != ops::convert || whole_[node.inputs[0]].producer.valid())
+      throw UserError(str("[", node.op, "] ", node.at.text(),
+                          ": reads rows of the state before the loss; only a convert of a parameter may"));
+    return made;
+  }
+
+  // Whole values that depend on a count and that the body reads.
+  void find_seeds_of_counts() {
+    for (const Node& node : whole_.nodes)
+      for (ValueId v : node.inputs) {
+        const bool made_once = whole_[v].producer.valid() && !is_lane_value(v) && between_sums(v);
+        if (makes_lane_value(node) && node.op != ops::lane_count && made_once) seeds_.insert(v);
+      }
+  }
+  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the
+  // body reads of them, through trivial nodes if need be.
+  void find_seeds_of_state() {
+    std::vector<ValueId> state;
+    for (const auto& input : whole_.inputs)
+      if (input.kind == InputKind::state) state.push_back(input.value);
+    after_state_ = depends_on(whole_, state);
+    for (const Node& node : whole_.nodes)
+      if (makes_lane_value(node) && node.op != ops::lane_count)
+        for (ValueId v : node.inputs) seed_of_state(v);
+  }
+  void seed_of_state(ValueId v) {
+    if (state_seen_[v] || !whole_[v].producer.valid() || is_lane_value(v) || !after_state_[v] ||
+        after_count_[v] || after_exchange_[v])
+      return;
+    state_seen_[v] = true;
+    const Node& node = whole_.producer(v);
+    if (is_lane_node(node)) return;
+    if (!trivial(whole_, node)) {
+      seeds_.insert(v);
+      return;
+    }
+    for (ValueId input : node.inputs) seed_of_state(input);
+  }
+
+  // The rest, in order: plain nodes in fragments between those of lanes.
+  void cut_tail() {
+    const auto replaced = replaced_state();
+    const PerValue<bool> wanted = read_by_tail();
+    const std::set<NodeId> head(out_.head.begin(), out_.head.end());
+    std::vector<NodeId> plain;
+    for (NodeId n : whole_.node_ids()) {
+      const Node& node = whole_.node(n);
+      if (of_body(node) || head.count(n) || reduces_count(node)) continue;
+      if (is_lane_node(node)) {
+        add_fragment(plain);
+        out_.tail.push_back({n, -1});
+      } else if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                             [&](ValueId v) { return wanted[v]; })) {
+        for (ValueId v : node.inputs)
+          if (auto found = replaced.find(v); found != replaced.end())
+            throw UserError(
+                str("[", node.op, "] ", node.at.text(), ": reads ", found->second,
+                    " beside its update, which is in place; compute it from the loss's own values, "
+                    "or read the state after the step"));
+        plain.push_back(n);
+      }
+    }
+    add_fragment(plain);
+  }
+  // State that this step replaces: nothing else of the tail may read it, because the update is in place.
+  std::map<ValueId, std::string> replaced_state() const {
+    std::map<ValueId, std::string> out;
+    for (const auto& input : whole_.inputs)
+      if (input.kind == InputKind::state && whole_.find_output(input.name) != kNoValue &&
+          whole_.find_output(input.name) != input.value)
+        out[input.value] = input.name;
+    return out;
+  }
+  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
+  // of its own (iota, full).
+  PerValue<bool> read_by_tail() const {
+    PerValue<bool> wanted(whole_.values.size());
+    for (const auto& output : whole_.outputs) wanted[output.value] = true;
+    for (NodeId n : whole_.node_ids().backward()) {
+      const Node& node = whole_.node(n);
+      bool any = is_lane_node(node);
+      for (ValueId v : node.outputs) any = any || wanted[v];
+      if (any && !of_body(node))
+        for (ValueId v : node.inputs) wanted[v] = true;
+    }
+    return wanted;
+  }
+  // Done before the body.
+  bool reduces_count(const Node& node) const {
+    return node.op == ops::lane_count ||
+           ((node.op == ops::all_reduce_start || node.op == ops::wait) && between_sums(node.outputs[0]));
+  }
+  void add_fragment(std::vector<NodeId>& plain) {
+    if (plain.empty()) return;
+    std::vector<ValueId> outputs;
+    std::set<ValueId> inside, given;
+    for (NodeId n : plain)
+      for (ValueId v : whole_.node(n).outputs) outputs.push_back(v), inside.insert(v);
+    for (NodeId n : plain)
+      for (ValueId v : whole_.node(n).inputs)
+        if (!inside.count(v) && whole_[v].producer.valid()) given.insert(v);
+    out_.fragments.push_back(extract(whole_, outputs, given));
+    out_.tail.push_back({kNoNode, static_cast<int>(out_.fragments.size()) - 1});
+    plain.clear();
+  }
+
+  const Graph& whole_;
+  Phases out_;
+  std::vector<ValueId> gradients_;  // outputs of the body
+  std::set<ValueId> gathered_, seeds_;
+  PerValue<bool> after_count_, after_exchange_, after_state_, state_seen_;
+};
 }  // namespace
 
 Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
-  Phases out;
-  out.whole = whole;
-  std::vector<ValueId> counts, gradients, counted, exchanged;
-  for (NodeId n : whole.node_ids()) {
-    const Node& node = whole.node(n);
-    if (node.op == ops::lane_count) {
-      counts.push_back(node.inputs[0]);
-      out.counts.push_back(n);
-      counted.push_back(node.outputs[0]);
-    }
-    if (node.op == ops::lane_exchange_start) {
-      out.exchanges.push_back(n);
-      out.buckets.emplace_back();
-      for (ValueId v : node.inputs) {
-        auto found = std::find(gradients.begin(), gradients.end(), v);
-        out.buckets.back().push_back(static_cast<int>(found - gradients.begin()));
-        if (found == gradients.end()) gradients.push_back(v);
-      }
-      exchanged.push_back(node.outputs[0]);
-    }
-  }
-  out.count = extract(whole, counts, {});
-  for (size_t i = 0; i < counts.size(); ++i)
-    refuse_state_in_count(whole, counts[i], whole.node(out.counts[i]));
-
-  // Whole values that depend on a count and that the body reads.
-  auto after_count = depends_on(whole, counted), after_exchange = depends_on(whole, exchanged);
-  std::set<ValueId> reduced;
-  for (const Node& node : whole.nodes)
-    for (ValueId v : node.outputs)
-      if (node.op == ops::wait && after_count[v] && !after_exchange[v]) reduced.insert(v);
-  // Weights that lie as rows: gathers that no gradient reaches, and what they gather.
-  std::set<NodeId> head;
-  std::set<ValueId> gathered;
-  for (NodeId n : whole.node_ids()) {
-    const Node& node = whole.node(n);
-    if (node.op == ops::all_gather_start && !after_exchange[node.outputs[0]]) {
-      head.insert(n);
-      for (ValueId v : node.inputs) {
-        NodeId made = whole[v].producer;
-        if (!made.valid()) continue;
-        const Node& rounded = whole.node(made);
-        if (rounded.op == ops::wait && head.count(made)) continue;  // gathered over another dim before
-        if (rounded.op != ops::convert || whole[rounded.inputs[0]].producer.valid())
-          throw UserError(
-              str("[", rounded.op, "] ", rounded.at.text(),
-                  ": reads rows of the state before the loss; only a convert of a parameter may"));
-        head.insert(made);
-      }
-    }
-    if (node.op == ops::wait && head.count(whole[node.inputs[0]].producer)) {
-      head.insert(n);
-      gathered.insert(node.outputs.begin(), node.outputs.end());
-    }
-  }
-  out.head.assign(head.begin(), head.end());
-  reduced.insert(gathered.begin(), gathered.end());
-
-  auto is_lane_value = [&](ValueId v) {
-    for (const auto& [dim, placement] : whole[v].layout.splits)
-      if (placement.kind == Placement::Kind::per_lane) return true;
-    return false;
-  };
-  std::set<ValueId> seeds;
-  for (const Node& node : whole.nodes)
-    for (ValueId v : node.inputs) {
-      bool reader_in_body =
-          !node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::lane_count;
-      bool made_once = whole[v].producer.valid() && !is_lane_value(v) && after_count[v] && !after_exchange[v];
-      if (reader_in_body && made_once) seeds.insert(v);
-    }
-
-  // Whole values that depend on state alone and are not trivial, such as weights rounded to bf16: what the
-  // body reads of them, through trivial nodes if need be.
-  std::vector<ValueId> state;
-  for (const auto& input : whole.inputs)
-    if (input.kind == InputKind::state) state.push_back(input.value);
-  auto after_state = depends_on(whole, state);
-  PerValue<bool> visited(whole.values.size());
-  auto of_state = [&](auto&& self, ValueId v) -> void {
-    if (visited[v] || !whole[v].producer.valid() || is_lane_value(v) || !after_state[v] || after_count[v] ||
-        after_exchange[v])
-      return;
-    visited[v] = true;
-    const Node& node = whole.producer(v);
-    if (is_lane_node(node)) return;
-    if (!trivial(whole, node)) {
-      seeds.insert(v);
-      return;
-    }
-    for (ValueId input : node.inputs) self(self, input);
-  };
-  for (const Node& node : whole.nodes)
-    if (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::lane_count)
-      for (ValueId v : node.inputs) of_state(of_state, v);
-  out.seed = extract(whole, {seeds.begin(), seeds.end()}, reduced);
-  std::set<ValueId> made_before = seeds;
-  made_before.insert(gathered.begin(), gathered.end());
-  out.body = extract(whole, gradients, made_before);
-
-  // State that this step replaces: nothing else of the tail may read it, because the update is in place.
-  std::map<ValueId, std::string> replaced;
-  for (const auto& input : whole.inputs)
-    if (input.kind == InputKind::state && whole.find_output(input.name) != kNoValue &&
-        whole.find_output(input.name) != input.value)
-      replaced[input.value] = input.name;
-
-  // The rest, in order.
-  std::vector<NodeId> plain;
-  auto flush = [&] {
-    if (plain.empty()) return;
-    std::vector<ValueId> outputs;
-    std::set<ValueId> inside;
-    for (NodeId n : plain)
-      for (ValueId v : whole.node(n).outputs) outputs.push_back(v), inside.insert(v);
-    std::set<ValueId> given;
-    for (NodeId n : plain)
-      for (ValueId v : whole.node(n).inputs)
-        if (!inside.count(v) && whole[v].producer.valid()) given.insert(v);
-    out.fragments.push_back(extract(whole, outputs, given));
-    out.tail.push_back({kNoNode, static_cast<int>(out.fragments.size()) - 1});
-    plain.clear();
-  };
-  auto of_body = [&](const Node& node) {
-    return op_row(node.op).of_model || node.op == ops::lane_exchange_start ||
-           (!node.outputs.empty() && is_lane_value(node.outputs[0]) && node.op != ops::wait);
-  };
-  // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
-  // of its own (iota, full).
-  PerValue<bool> wanted(whole.values.size());
-  for (const auto& output : whole.outputs) wanted[output.value] = true;
-  for (NodeId n : whole.node_ids().backward()) {
-    const Node& node = whole.node(n);
-    bool any = is_lane_node(node);
-    for (ValueId v : node.outputs) any = any || wanted[v];
-    if (any && !of_body(node))
-      for (ValueId v : node.inputs) wanted[v] = true;
-  }
-  for (NodeId n : whole.node_ids()) {
-    const Node& node = whole.node(n);
-    if (of_body(node) || head.count(n)) continue;
-    bool before = !node.outputs.empty() && after_count[node.outputs[0]] && !after_exchange[node.outputs[0]];
-    bool count_chain =
-        node.op == ops::lane_count || (before && (node.op == ops::all_reduce_start || node.op == ops::wait));
-    if (count_chain) continue;  // run before the body
-    if (is_lane_node(node)) {
-      flush();
-      out.tail.push_back({n, -1});
-    } else if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return wanted[v]; })) {
-      for (ValueId v : node.inputs)
-        if (replaced.count(v))
-          throw UserError(str("[", node.op, "] ", node.at.text(), ": reads ", replaced[v],
-                              " beside its update, which is in place; compute it from the loss's own values, "
-                              "or read the state after the step"));
-      plain.push_back(n);
-    }
-  }
-  flush();
+  Phases out = PhaseCutter(whole).cut();
   if (!streamed_dim.empty()) stream_weights(out, streamed_dim);
   return out;
 }

@@ -23,92 +23,117 @@ class Parser {
   }
 
  private:
+  // A graph under construction, and the values that its text has named so far.
+  struct Scope {
+    Graph graph;
+    std::map<int64_t, ValueId> ids;
+  };
+  // "%3 f32[2,4]{dp_shard=shard(0)}"
+  struct Typed {
+    int64_t id;
+    DType dtype;
+    Shape shape;
+    Layout layout;
+  };
+
   Graph parse() {
     expect("graph");
-    Graph graph;
-    graph.mesh = mesh();
+    Scope scope;
+    scope.graph.mesh = mesh();
     expect("{");
-    std::map<int64_t, ValueId> ids;
-    auto use = [&] {
-      expect("%");
-      int64_t id = integer();
-      if (!ids.count(id)) fail(str("%", id, " is read before it is made"));
-      return ids[id];
-    };
-    struct Typed {
-      int64_t id;
-      DType dtype;
-      Shape shape;
-      Layout layout;
-    };
-    auto typed = [&] {
-      expect("%");
-      Typed out;
-      out.id = integer();
-      if (ids.count(out.id)) fail(str("%", out.id, " is made twice"));
-      out.dtype = parse_dtype(word());
-      out.shape = list();
-      if (peek("{")) out.layout = layout(graph.mesh);
-      return out;
-    };
     while (!accept("}")) {
-      if (accept("in ")) {
-        std::string kind = word();
-        InputKind input_kind =
-            one_of({InputKind::state, InputKind::batch, InputKind::scalar, InputKind::value}, kind);
-        std::string label = quoted();
-        Typed t = typed();
-        ids[t.id] = graph.add_input(input_kind, label, t.dtype, t.shape);
-        graph[ids[t.id]].layout = t.layout;
-      } else if (accept("out ")) {
-        std::string kind = word();
-        OutputKind output_kind = one_of({OutputKind::state, OutputKind::metric, OutputKind::value}, kind);
-        std::string label = quoted();
-        graph.add_output(output_kind, label, use());
-      } else {
-        std::vector<Typed> outputs;
-        while (peek("%")) {
-          outputs.push_back(typed());
-          accept(",");
-        }
-        expect("=");
-        OpId op = intern(word());
-        expect("(");
-        std::vector<ValueId> inputs;
-        while (!accept(")")) {
-          inputs.push_back(use());
-          accept(",");
-        }
-        Attrs attrs;
-        if (accept("{"))
-          while (!accept("}")) {
-            std::string key = word();
-            expect("=");
-            attrs.set(key, attr());
-            accept(",");
-          }
-        std::shared_ptr<const Graph> body;
-        if (accept("body")) body = std::make_shared<Graph>(parse());
-        SourceLine at;
-        if (accept("@")) {
-          std::string place = quoted();
-          size_t colon = place.rfind(':');
-          if (colon == std::string::npos) fail("a source line is \"file:line\"");
-          at.file = place.substr(0, colon);
-          at.line = std::atoi(place.c_str() + colon + 1);
-          at.scope = quoted();
-        }
-        std::vector<std::pair<DType, Shape>> types;
-        for (const auto& t : outputs) types.emplace_back(t.dtype, t.shape);
-        auto made = graph.append(op, inputs, attrs, types, at);
-        graph.nodes.back().body = body;
-        for (size_t i = 0; i < made.size(); ++i) {
-          ids[outputs[i].id] = made[i];
-          graph[made[i]].layout = outputs[i].layout;
-        }
-      }
+      if (accept("in "))
+        input(scope);
+      else if (accept("out "))
+        output(scope);
+      else
+        node(scope);
     }
-    return graph;
+    return std::move(scope.graph);
+  }
+
+  Typed typed(const Scope& scope) {
+    expect("%");
+    Typed out;
+    out.id = integer();
+    if (scope.ids.count(out.id)) fail(str("%", out.id, " is made twice"));
+    out.dtype = parse_dtype(word());
+    out.shape = list();
+    if (peek("{")) out.layout = layout(scope.graph.mesh);
+    return out;
+  }
+  ValueId use(const Scope& scope) {
+    expect("%");
+    int64_t id = integer();
+    auto found = scope.ids.find(id);
+    if (found == scope.ids.end()) fail(str("%", id, " is read before it is made"));
+    return found->second;
+  }
+
+  void input(Scope& scope) {
+    std::string kind = word();
+    InputKind input_kind =
+        one_of({InputKind::state, InputKind::batch, InputKind::scalar, InputKind::value}, kind);
+    std::string label = quoted();
+    Typed t = typed(scope);
+    scope.ids[t.id] = scope.graph.add_input(input_kind, label, t.dtype, t.shape);
+    scope.graph[scope.ids[t.id]].layout = t.layout;
+  }
+  void output(Scope& scope) {
+    std::string kind = word();
+    OutputKind output_kind = one_of({OutputKind::state, OutputKind::metric, OutputKind::value}, kind);
+    std::string label = quoted();
+    scope.graph.add_output(output_kind, label, use(scope));
+  }
+
+  void node(Scope& scope) {
+    std::vector<Typed> outputs;
+    while (peek("%")) {
+      outputs.push_back(typed(scope));
+      accept(",");
+    }
+    expect("=");
+    OpId op = intern(word());
+    expect("(");
+    std::vector<ValueId> inputs;
+    while (!accept(")")) {
+      inputs.push_back(use(scope));
+      accept(",");
+    }
+    Attrs attrs = attributes();
+    std::shared_ptr<const Graph> body;
+    if (accept("body")) body = std::make_shared<Graph>(parse());
+    SourceLine at = source_line();
+    std::vector<std::pair<DType, Shape>> types;
+    for (const auto& t : outputs) types.emplace_back(t.dtype, t.shape);
+    auto made = scope.graph.append(op, inputs, attrs, types, at);
+    scope.graph.nodes.back().body = body;
+    for (size_t i = 0; i < made.size(); ++i) {
+      scope.ids[outputs[i].id] = made[i];
+      scope.graph[made[i]].layout = outputs[i].layout;
+    }
+  }
+  Attrs attributes() {
+    Attrs out;
+    if (!accept("{")) return out;
+    while (!accept("}")) {
+      std::string key = word();
+      expect("=");
+      out.set(key, attr());
+      accept(",");
+    }
+    return out;
+  }
+  SourceLine source_line() {
+    SourceLine out;
+    if (!accept("@")) return out;
+    std::string place = quoted();
+    size_t colon = place.rfind(':');
+    if (colon == std::string::npos) fail("a source line is \"file:line\"");
+    out.file = place.substr(0, colon);
+    out.line = std::atoi(place.c_str() + colon + 1);
+    out.scope = quoted();
+    return out;
   }
 
   template <class Kind>

@@ -81,7 +81,214 @@ RunConfig config_to_open(const Flags& flags, const CLI::App& app, const char* co
 // What a rank that is a process does: a run by its config, or a replay by its task.
 using WorkerBody = std::function<int(const WorkerPlace&)>;
 
-// `worker`: set where the command is the worker's; nothing else is done here then.
+// The subcommands with their flags, and what the one that is given does.
+class CommandLine {
+ public:
+  // `worker`: set where the command is the worker's; nothing else is done here then.
+  CommandLine(std::ostream& out, WorkerBody& worker) : out_(out), worker_(worker) {
+    app_.require_subcommand(1);
+    add_run();
+    add_plan();
+    add_show();
+    add_explain();
+    add_ckpt();
+    add_generate();
+    add_replay();
+    add_flight();
+    add_env();
+    add_worker();
+  }
+
+  int run(std::vector<std::string> words) {
+    const std::string command = words[0];
+    try {
+      std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
+      app_.parse(words);
+    } catch (const CLI::CallForHelp&) {
+      out_ << app_.help();
+      return kExitOk;
+    } catch (const CLI::ParseError& error) {
+      throw UserError(str(error.what(), "; trainrun ", command, " --help lists what there is"));
+    }
+    return act_();
+  }
+
+ private:
+  void add_run() {
+    auto* app = app_.add_subcommand("run", "train (the default command)")->allow_extras();
+    add_run_flags(*app, flags_);
+    app->callback([this, app] {
+      flags_.run.launch.nproc = parse_nproc(flags_.nproc);
+      flags_.run.simulate = parse_simulate(*app, flags_);
+      flags_.run.self = std::filesystem::read_symlink("/proc/self/exe");
+      flags_.run.target = flags_.target;
+      flags_.run.rest = app->remaining();
+      flags_.run.flags = names_of(*app);
+      act_ = [this] { return cli::run(flags_.run, out_); };
+    });
+  }
+
+  void add_plan() {
+    auto* app = app_.add_subcommand("plan", "memory, collectives and time of a run, before it is started")
+                    ->allow_extras();
+    add_nproc(*app, flags_);
+    app->add_option("--memory", flags_.memory,
+                    "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
+                    "that is refused")
+        ->type_name("BYTES");
+    add_roofline(*app, flags_);
+    app->add_flag("--json", flags_.json, "one JSON object instead of tables");
+    app->add_flag("--program", flags_.program, "what a rank does in a step, instruction by instruction");
+    add_rank(*app, flags_, "whose program; default: 0");
+    app->add_option("config", flags_.target)->type_name("CONFIG");
+    app->callback([this, app] { act_ = [this, app] { return plan_config(*app); }; });
+  }
+  int plan_config(const CLI::App& app) {
+    PlanArguments arguments{config_to_open(flags_, app, "plan"),
+                            parse_nproc(flags_.nproc, "--nproc", kMostRanks),
+                            flags_.memory.empty() ? 0 : parse_memory(flags_.memory),
+                            flags_.roofline,
+                            flags_.json,
+                            flags_.program,
+                            flags_.rank};
+    check(arguments.config, arguments.nproc);
+    return plan(arguments, out_);
+  }
+  static void check(const RunConfig& config, int64_t nproc) {
+    for (const auto& line : config_warnings(config)) logs::warn("trainrun: " + line);
+    validate(config, nproc);
+  }
+
+  void add_show() {
+    auto* app = app_.add_subcommand(
+                        "show", "the resolved config; --reference: all keys; --graph: a step as a picture")
+                    ->allow_extras();
+    app->add_option("config", flags_.target)->type_name("CONFIG");
+    app->add_flag("--reference", flags_.reference,
+                  "every key with type, default, values and meaning, as Markdown");
+    auto* graph = app->add_option("--graph", flags_.graph,
+                                  "writes a picture of a rank's step: what computes, what travels")
+                      ->type_name("FILE.svg");
+    add_nproc(*app, flags_);
+    add_rank(*app, flags_, "whose step --graph draws; default: 0");
+    add_roofline(*app, flags_);
+    for (const char* of_graph : {"--nproc", "--rank", "--roofline"}) app->get_option(of_graph)->needs(graph);
+    app->callback([this, app] {
+      act_ = [this, app] {
+        if (flags_.reference) return show_reference(out_);
+        return flags_.graph.empty() ? show(config_of(flags_, *app, "show"), out_) : draw_config(*app);
+      };
+    });
+  }
+  int draw_config(const CLI::App& app) {
+    GraphArguments arguments{config_to_open(flags_, app, "show"), flags_.graph,
+                             parse_nproc(flags_.nproc, "--nproc", kMostRanks), flags_.rank, flags_.roofline};
+    check(arguments.config, arguments.nproc);
+    return show_graph(arguments, out_);
+  }
+
+  void add_explain() {
+    auto* app = app_.add_subcommand(
+        "explain", "what a config key, an op, an exit code, an error kind or a log topic means");
+    app->add_option("word", flags_.word)->required()->type_name("WORD");
+    app->callback([this] { act_ = [this] { return explain(flags_.word, out_); }; });
+  }
+
+  void add_ckpt() {
+    auto* app = app_.add_subcommand("ckpt", "checkpoints: ls, show, verify");
+    app->require_subcommand(1);
+    struct {
+      const char *name, *help;
+      int (*body)(const std::string&, std::ostream&);
+    } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls},
+                       {"show", "the tensors of one checkpoint", ckpt_show},
+                       {"verify", "read every byte and compare every checksum", ckpt_verify}};
+    for (const auto& verb : verbs) {
+      auto* verb_app = app->add_subcommand(verb.name, verb.help);
+      verb_app->add_option("path", flags_.path, "runs/NAME, its ckpt folder, or one step-N folder")
+          ->required()
+          ->type_name("PATH");
+      verb_app->callback(
+          [this, body = verb.body] { act_ = [this, body] { return body(flags_.path, out_); }; });
+    }
+  }
+
+  void add_generate() {
+    auto* app = app_.add_subcommand("generate", "text from a checkpoint");
+    auto& g = flags_.generate;
+    app->add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")
+        ->required()
+        ->type_name("PATH");
+    app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
+    app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("N");
+    app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("T");
+    app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("K");
+    app->add_option("--train.device", g.device,
+                    "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
+                    "its absolute path")
+        ->type_name("DEVICE");
+    app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
+    app->callback([this] { act_ = [this] { return generate(flags_.generate, out_); }; });
+  }
+
+  void add_replay() {
+    auto* app =
+        app_.add_subcommand("replay", "compute a step of a run again, and compare it with the run's record")
+            ->allow_extras();
+    add_replay_flags(*app, flags_);
+    app->callback([this, app] {
+      const int64_t threads = parse_simulate(*app, flags_);
+      flags_.replay.nproc = threads ? threads : parse_nproc(flags_.nproc);
+      flags_.replay.processes = !threads && flags_.replay.nproc > 1;
+      flags_.replay.self = std::filesystem::read_symlink("/proc/self/exe");
+      flags_.replay.overrides = parse_overrides(app->remaining(), names_of(*app));
+      act_ = [this] { return replay(flags_.replay, out_); };
+    });
+  }
+
+  void add_flight() {
+    auto* app = app_.add_subcommand(
+        "flight", "where the ranks of an attempt are, or were: progress, heartbeat, last collectives");
+    app->add_option("path", flags_.path, "runs/NAME/logs/attempt-K, or a record progress-R in it")
+        ->required()
+        ->type_name("PATH");
+    app->callback([this] { act_ = [this] { return flight(flags_.path, out_); }; });
+  }
+
+  void add_env() {
+    app_.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([this] {
+      act_ = [this] { return env(out_); };
+    });
+  }
+
+  void add_worker() {
+    auto* app = app_.add_subcommand("worker", "one rank (started by run)")->group("")->allow_extras();
+    app->add_option("config", flags_.target)->required();
+    app->add_flag("--replay", flags_.replay.processes);
+    app->callback([this, app] {
+      act_ = [this, target = flags_.target, overrides = parse_overrides(app->remaining())] {
+        if (flags_.replay.processes)
+          worker_ = [target](const WorkerPlace& at) { return replay_worker(target, at); };
+        else
+          worker_ = [target, overrides](const WorkerPlace& at) { return run_worker(target, overrides, at); };
+        return kExitOk;
+      };
+    });
+  }
+
+  std::ostream& out_;
+  WorkerBody& worker_;
+  CLI::App app_{"", "trainrun"};
+  Flags flags_;
+  std::function<int()> act_;
+};
+
 int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& err, WorkerBody& worker) {
   words = with_subcommand(std::move(words));
   if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
@@ -92,164 +299,8 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     out << "lockstep " << kVersion << "\n";
     return kExitOk;
   }
-  const std::string command = words[0];
-  if (command == "run") words = without_foreign_flags(words);
-  Flags flags;
-  std::function<int()> act;
-  CLI::App app("", "trainrun");
-  app.require_subcommand(1);
-
-  auto* run_app = app.add_subcommand("run", "train (the default command)")->allow_extras();
-  add_run_flags(*run_app, flags);
-  run_app->callback([&] {
-    flags.run.launch.nproc = parse_nproc(flags.nproc);
-    flags.run.simulate = parse_simulate(*run_app, flags);
-    flags.run.self = std::filesystem::read_symlink("/proc/self/exe");
-    flags.run.target = flags.target;
-    flags.run.rest = run_app->remaining();
-    flags.run.flags = names_of(*run_app);
-    act = [&] { return run(flags.run, out); };
-  });
-  auto* plan_app = app.add_subcommand("plan", "memory, collectives and time of a run, before it is started")
-                       ->allow_extras();
-  add_nproc(*plan_app, flags);
-  plan_app
-      ->add_option("--memory", flags.memory,
-                   "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
-                   "that is refused")
-      ->type_name("BYTES");
-  add_roofline(*plan_app, flags);
-  plan_app->add_flag("--json", flags.json, "one JSON object instead of tables");
-  plan_app->add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
-  add_rank(*plan_app, flags, "whose program; default: 0");
-  plan_app->add_option("config", flags.target)->type_name("CONFIG");
-  plan_app->callback([&] {
-    act = [&] {
-      PlanArguments arguments{config_to_open(flags, *plan_app, "plan"),
-                              parse_nproc(flags.nproc, "--nproc", kMostRanks),
-                              flags.memory.empty() ? 0 : parse_memory(flags.memory),
-                              flags.roofline,
-                              flags.json,
-                              flags.program,
-                              flags.rank};
-      for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
-      validate(arguments.config, arguments.nproc);
-      return plan(arguments, out);
-    };
-  });
-  auto* show_app =
-      app.add_subcommand("show", "the resolved config; --reference: all keys; --graph: a step as a picture")
-          ->allow_extras();
-  show_app->add_option("config", flags.target)->type_name("CONFIG");
-  show_app->add_flag("--reference", flags.reference,
-                     "every key with type, default, values and meaning, as Markdown");
-  auto* graph = show_app
-                    ->add_option("--graph", flags.graph,
-                                 "writes a picture of a rank's step: what computes, what travels")
-                    ->type_name("FILE.svg");
-  add_nproc(*show_app, flags);
-  add_rank(*show_app, flags, "whose step --graph draws; default: 0");
-  add_roofline(*show_app, flags);
-  for (const char* of_graph : {"--nproc", "--rank", "--roofline"})
-    show_app->get_option(of_graph)->needs(graph);
-  show_app->callback([&] {
-    act = [&] {
-      if (flags.reference) return show_reference(out);
-      if (flags.graph.empty()) return show(config_of(flags, *show_app, "show"), out);
-      GraphArguments arguments{config_to_open(flags, *show_app, "show"), flags.graph,
-                               parse_nproc(flags.nproc, "--nproc", kMostRanks), flags.rank, flags.roofline};
-      for (const auto& line : config_warnings(arguments.config)) logs::warn("trainrun: " + line);
-      validate(arguments.config, arguments.nproc);
-      return show_graph(arguments, out);
-    };
-  });
-  auto* explain_app = app.add_subcommand(
-      "explain", "what a config key, an op, an exit code, an error kind or a log topic means");
-  explain_app->add_option("word", flags.word)->required()->type_name("WORD");
-  explain_app->callback([&] { act = [&] { return explain(flags.word, out); }; });
-  auto* ckpt_app = app.add_subcommand("ckpt", "checkpoints: ls, show, verify");
-  ckpt_app->require_subcommand(1);
-  struct {
-    const char *name, *help;
-    int (*body)(const std::string&, std::ostream&);
-  } const verbs[] = {{"ls", "all checkpoints of a run", ckpt_ls},
-                     {"show", "the tensors of one checkpoint", ckpt_show},
-                     {"verify", "read every byte and compare every checksum", ckpt_verify}};
-  for (const auto& verb : verbs) {
-    auto* verb_app = ckpt_app->add_subcommand(verb.name, verb.help);
-    verb_app->add_option("path", flags.path, "runs/NAME, its ckpt folder, or one step-N folder")
-        ->required()
-        ->type_name("PATH");
-    verb_app->callback([&flags, &act, &out, body = verb.body] {
-      act = [&flags, &out, body] { return body(flags.path, out); };
-    });
-  }
-  auto* generate_app = app.add_subcommand("generate", "text from a checkpoint");
-  auto& g = flags.generate;
-  generate_app->add_option("path", g.path, "runs/NAME, its ckpt folder, or one step-N folder")
-      ->required()
-      ->type_name("PATH");
-  generate_app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
-  generate_app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("N");
-  generate_app->add_option("--temperature", g.temperature, "0: always the likeliest; default 0.8")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("T");
-  generate_app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("K");
-  generate_app
-      ->add_option("--train.device", g.device,
-                   "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
-                   "its absolute path")
-      ->type_name("DEVICE");
-  generate_app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
-  generate_app->callback([&] { act = [&] { return generate(flags.generate, out); }; });
-  auto* replay_app =
-      app.add_subcommand("replay", "compute a step of a run again, and compare it with the run's record")
-          ->allow_extras();
-  add_replay_flags(*replay_app, flags);
-  replay_app->callback([&] {
-    const int64_t threads = parse_simulate(*replay_app, flags);
-    flags.replay.nproc = threads ? threads : parse_nproc(flags.nproc);
-    flags.replay.processes = !threads && flags.replay.nproc > 1;
-    flags.replay.self = std::filesystem::read_symlink("/proc/self/exe");
-    flags.replay.overrides = parse_overrides(replay_app->remaining(), names_of(*replay_app));
-    act = [&] { return replay(flags.replay, out); };
-  });
-  auto* flight_app = app.add_subcommand(
-      "flight", "where the ranks of an attempt are, or were: progress, heartbeat, last collectives");
-  flight_app->add_option("path", flags.path, "runs/NAME/logs/attempt-K, or a record progress-R in it")
-      ->required()
-      ->type_name("PATH");
-  flight_app->callback([&] { act = [&] { return flight(flags.path, out); }; });
-  app.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([&] {
-    act = [&] { return env(out); };
-  });
-  auto* worker_app = app.add_subcommand("worker", "one rank (started by run)")->group("")->allow_extras();
-  worker_app->add_option("config", flags.target)->required();
-  worker_app->add_flag("--replay", flags.replay.processes);
-  worker_app->callback([&] {
-    act = [&, target = flags.target, overrides = parse_overrides(worker_app->remaining())] {
-      if (flags.replay.processes)
-        worker = [target](const WorkerPlace& at) { return replay_worker(target, at); };
-      else
-        worker = [target, overrides](const WorkerPlace& at) { return run_worker(target, overrides, at); };
-      return kExitOk;
-    };
-  });
-
-  try {
-    std::reverse(words.begin(), words.end());  // CLI11 takes them from the back
-    app.parse(words);
-  } catch (const CLI::CallForHelp&) {
-    out << app.help();
-    return kExitOk;
-  } catch (const CLI::ParseError& error) {
-    throw UserError(str(error.what(), "; trainrun ", command, " --help lists what there is"));
-  }
-  return act();
+  if (words[0] == "run") words = without_foreign_flags(words);
+  return CommandLine(out, worker).run(std::move(words));
 }
 
 }  // namespace

@@ -201,14 +201,16 @@ std::vector<std::string> config_errors(const RunConfig& c, DataPaths paths) {
 }
 
 namespace {
-std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
-  Errors errors;
+void check_name(const RunConfig& c, Errors& errors) {
   if (c.name.empty() || c.name == "." || c.name == ".." ||
       c.name.find_first_of("/\\ \t\n") != std::string::npos || printable(c.name) != c.name ||
       c.name.size() > 200)
     errors.push_back(str("name is \"", shortened(printable(c.name), 60),
                          "\"; it names a folder below runs/, so it has no slash, no space and no control "
                          "character, and at most 200 bytes"));
+}
+
+void check_model(const RunConfig& c, Errors& errors) {
   check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
   if (c.model.kind == "llama" && c.model.kv_heads > 0)
     check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
@@ -218,6 +220,9 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
                          ", odd; rotary embedding turns pairs, so a head has an even width"));
   only_for(c, errors, "model.kind", c.model.kind, "llama",
            {"model.kv_heads", "model.hidden", "model.rope_theta"});
+}
+
+void check_batch(const RunConfig& c, Errors& errors) {
   check_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
   if (c.batch.lanes > 0 && c.batch.micro > 0 && c.batch.global % c.batch.micro == 0) {
     int64_t m = micro_batches(c);
@@ -226,6 +231,9 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
                            " micro-batches of a step (batch.global / batch.micro); choose one of ",
                            divisors(m)));
   }
+}
+
+void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
   if (c.data.paths.empty() && paths == DataPaths::needed)
     errors.push_back(
         "data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
@@ -238,16 +246,23 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   if (!parse_bytes(c.data.fingerprint))
     errors.push_back(
         str("data.fingerprint is \"", c.data.fingerprint, "\"; give bytes, as in 16GiB or 500MB"));
+}
+
+void check_optim(const RunConfig& c, Errors& errors) {
   if (c.optim.betas.size() != 2)
     errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
   only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
   only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
+}
+
+void check_compile(const RunConfig& c, Errors& errors) {
   const std::string& budget = c.compile.memory_budget;
   if (budget != "none" && budget != "full" && !parse_bytes(budget))
     errors.push_back(
         str("compile.memory_budget is \"", budget, "\"; give none, full, or bytes, as in 2GiB or 1.5GB"));
-  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
-    errors.push_back(wrong);
+}
+
+void check_placements(const RunConfig& c, Errors& errors) {
   for (const auto& row : c.placements.rows) {
     constexpr size_t kPattern = 256;
     if (row.params.size() > kPattern)
@@ -265,18 +280,35 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
       parse_placement(row.place);
     } catch (const UserError& error) { errors.push_back(where + error.what()); }
   }
-  // The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried
-  // against their own product.
+}
+
+// The words of the mesh; whether it multiplies out is known only with a world: 0 free sizes are tried against
+// their own product.
+void check_mesh(const RunConfig& c, Errors& errors) {
   int64_t product = 1;
   for (int64_t size : c.mesh.shape)
     if (__builtin_mul_overflow(product, std::max<int64_t>(size, 1), &product) || product > kMostRanks) {
       errors.push_back(
           str("mesh.shape ", str(c.mesh.shape), " multiplies out to more than ", kMostRanks, " ranks"));
-      return errors;
+      return;
     }
   try {
     resolve_mesh(c.mesh.shape, c.mesh.dim_names, product);
   } catch (const UserError& error) { errors.push_back(error.what()); }
+}
+
+std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
+  Errors errors;
+  check_name(c, errors);
+  check_model(c, errors);
+  check_batch(c, errors);
+  check_data(c, paths, errors);
+  check_optim(c, errors);
+  check_compile(c, errors);
+  if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
+    errors.push_back(wrong);
+  check_placements(c, errors);
+  check_mesh(c, errors);
   return errors;
 }
 }  // namespace

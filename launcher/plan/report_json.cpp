@@ -4,91 +4,113 @@
 
 namespace lockstep {
 
+namespace {
+Json tensors_json(const PlanReport& r) {
+  Json out = Json::array();
+  for (const auto& t : r.tensors)
+    out.push_back({{"name", t.name},
+                   {"role", t.role},
+                   {"type", t.type},
+                   {"placements", t.placements},
+                   {"count", t.count},
+                   {"bytes", t.bytes}});
+  return out;
+}
+
+// null where the device's needs are not known.
+Json device_json(const PlanReport& r) {
+  if (r.needs.parts.empty()) return nullptr;
+  Json out;
+  out["parts"] = Json::array();
+  for (const auto& part : r.needs.parts)
+    out["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"bound", part.bound}});
+  out["total"] = r.needs.total();
+  out["exact"] = r.needs.exact();
+  out["available"] = r.available > 0 ? Json(r.available) : Json(nullptr);
+  out["fits"] = r.available > 0 ? Json(r.fits()) : Json(nullptr);
+  out["nearest"] = nullptr;
+  if (r.nearest)
+    out["nearest"] = {{"micro", r.nearest->micro},
+                      {"ranks", r.nearest->ranks},
+                      {"mesh", r.nearest->mesh},
+                      {"bytes", r.nearest->bytes}};
+  out["planned_without"] = r.missing.empty() ? Json(nullptr) : Json(r.missing);
+  return out;
+}
+
+Json memory_json(const PlanReport& r) {
+  Json out = {{"state", r.state},
+              {"arena", r.arena},
+              {"reduction", r.reduction},
+              {"total", r.state + r.arena + r.reduction}};
+  out["regions"] = Json::array();
+  for (const auto& region : r.regions)
+    out["regions"].push_back({{"name", region.name}, {"bytes", region.bytes}});
+  out["device"] = device_json(r);
+  out["host"] = nullptr;
+  if (r.host.bytes)
+    out["host"] = {{"ranks", r.host_ranks},
+                   {"exact", r.needs.exact() * r.host_ranks},
+                   {"available", r.host.bytes},
+                   {"source", r.host.source},
+                   {"fits", does_not_fit_host(r.name, r.host_ranks, r.needs, r.host).empty()}};
+  return out;
+}
+
+Json step_json(const PlanReport& r) {
+  return {{"micro_batches", r.micro_batches},
+          {"micro", r.micro},
+          {"lanes", r.lanes},
+          {"data_ranks", r.data_ranks},
+          {"tokens", r.tokens},
+          {"flops", r.flops},
+          {"buckets", r.buckets},
+          {"bucket_bytes", r.bucket_bytes},
+          {"exchange", r.hosts.empty() ? Json(nullptr) : Json(r.hosts)},
+          {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)}};
+}
+
+Json collectives_json(const PlanReport& r) {
+  Json out = Json::array();
+  for (const auto& t : r.prediction.traffic)
+    out.push_back({{"dims", t.dims},
+                   {"op", t.op},
+                   {"count", t.count},
+                   {"bytes", t.bytes},
+                   {"seconds", r.predicted ? Json(t.seconds) : Json(nullptr)},
+                   {"exposed", r.predicted ? Json(t.exposed_s) : Json(nullptr)}});
+  return out;
+}
+
+Json prediction_json(const Prediction& p) {
+  return {{"roofline", p.roofline},
+          {"measured_on", p.measured_on},
+          {"beyond_node", p.beyond_node},
+          {"micro_batches", p.micro_batches},
+          {"body", p.body_s},
+          {"once", p.once_s},
+          {"exposed", p.exposed_s},
+          {"step", p.step_s},
+          {"tokens_per_s", p.tokens_per_s},
+          {"flops_per_s", p.flops_per_s}};
+}
+}  // namespace
+
 std::string plan_json(const PlanReport& r) {
-  const Prediction& p = r.prediction;
   Json out;
   out["name"] = r.name;
   out["ranks"] = r.ranks;
   out["mesh"] = {{"shape", r.mesh.shape}, {"dim_names", r.mesh.dim_names}};
   out["model"] = {{"parameters", r.parameters}, {"state_bytes", r.state_bytes_once}};
-  out["tensors"] = Json::array();
-  for (const auto& t : r.tensors)
-    out["tensors"].push_back({{"name", t.name},
-                              {"role", t.role},
-                              {"type", t.type},
-                              {"placements", t.placements},
-                              {"count", t.count},
-                              {"bytes", t.bytes}});
-
-  Json memory = {{"state", r.state},
-                 {"arena", r.arena},
-                 {"reduction", r.reduction},
-                 {"total", r.state + r.arena + r.reduction}};
-  memory["regions"] = Json::array();
-  for (const auto& region : r.regions)
-    memory["regions"].push_back({{"name", region.name}, {"bytes", region.bytes}});
-  memory["device"] = nullptr;
-  if (!r.needs.parts.empty()) {
-    Json device;
-    device["parts"] = Json::array();
-    for (const auto& part : r.needs.parts)
-      device["parts"].push_back({{"name", part.name}, {"bytes", part.bytes}, {"bound", part.bound}});
-    device["total"] = r.needs.total();
-    device["exact"] = r.needs.exact();
-    device["available"] = r.available > 0 ? Json(r.available) : Json(nullptr);
-    device["fits"] = r.available > 0 ? Json(r.fits()) : Json(nullptr);
-    device["nearest"] = nullptr;
-    if (r.nearest)
-      device["nearest"] = {{"micro", r.nearest->micro},
-                           {"ranks", r.nearest->ranks},
-                           {"mesh", r.nearest->mesh},
-                           {"bytes", r.nearest->bytes}};
-    device["planned_without"] = r.missing.empty() ? Json(nullptr) : Json(r.missing);
-    memory["device"] = std::move(device);
-  }
-  memory["host"] = nullptr;
-  if (r.host.bytes)
-    memory["host"] = {{"ranks", r.host_ranks},
-                      {"exact", r.needs.exact() * r.host_ranks},
-                      {"available", r.host.bytes},
-                      {"source", r.host.source},
-                      {"fits", does_not_fit_host(r.name, r.host_ranks, r.needs, r.host).empty()}};
-  out["memory"] = std::move(memory);
-
-  out["step"] = {{"micro_batches", r.micro_batches},
-                 {"micro", r.micro},
-                 {"lanes", r.lanes},
-                 {"data_ranks", r.data_ranks},
-                 {"tokens", r.tokens},
-                 {"flops", r.flops},
-                 {"buckets", r.buckets},
-                 {"bucket_bytes", r.bucket_bytes},
-                 {"exchange", r.hosts.empty() ? Json(nullptr) : Json(r.hosts)},
-                 {"weights_gathered", r.gathers.empty() ? Json(nullptr) : Json(r.gathers)}};
-  out["collectives"] = Json::array();
-  for (const auto& t : p.traffic)
-    out["collectives"].push_back({{"dims", t.dims},
-                                  {"op", t.op},
-                                  {"count", t.count},
-                                  {"bytes", t.bytes},
-                                  {"seconds", r.predicted ? Json(t.seconds) : Json(nullptr)},
-                                  {"exposed", r.predicted ? Json(t.exposed_s) : Json(nullptr)}});
+  out["tensors"] = tensors_json(r);
+  out["memory"] = memory_json(r);
+  out["step"] = step_json(r);
+  out["collectives"] = collectives_json(r);
   out["utilisation"] = Json::array();
   for (const auto& use : r.uses)
     out["utilisation"].push_back({{"ranks", use.ranks}, {"micro_batches", use.most}, {"used", use.used}});
   out["advised_micro"] = r.advised_micro ? Json(r.advised_micro) : Json(nullptr);
-  out["prediction"] = nullptr;
-  if (r.predicted)
-    out["prediction"] = {{"roofline", p.roofline},
-                         {"measured_on", p.measured_on},
-                         {"beyond_node", p.beyond_node},
-                         {"micro_batches", p.micro_batches},
-                         {"body", p.body_s},
-                         {"once", p.once_s},
-                         {"exposed", p.exposed_s},
-                         {"step", p.step_s},
-                         {"tokens_per_s", p.tokens_per_s},
-                         {"flops_per_s", p.flops_per_s}};
+  out["prediction"] = r.predicted ? prediction_json(r.prediction) : Json(nullptr);
   out["no_prediction"] = r.predicted ? Json(nullptr) : Json(r.no_prediction);
   out["certificate"] = r.certificate;
   out["same_bits_on"] = r.invariant ? "any" : "this";

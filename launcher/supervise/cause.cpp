@@ -80,6 +80,97 @@ bool repeats(const ErrorRecord& record, const ErrorRecord& told) {
   return record.kind == told.kind && (record.message == told.message || told.kind == "UserError");
 }
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+AttemptOutcome killed(const AttemptFacts& facts) {
+  AttemptOutcome out;
+  if (facts.stop_signal) {
+    out.exit_code = 128 + facts.stop_signal;
+    out.cause = str("killed after ", signal_text(facts.stop_signal), " before the run could save");
+    return out;
+  }
+  out.exit_code = kExitPeer;
+  out.cause = "killed: it did not end by itself after a failure";
+  if (!facts.records.empty())
+    out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
+  out.restartable = out.exit_code == kExitPeer;
+  return out;
+}
+
+// The first rank that ended in each way.
+struct FirstEnds {
+  const RankEnd* death = nullptr;
+  const RankEnd* asked = nullptr;   // by the signal that the user sent
+  const RankEnd* early = nullptr;   // with code 0
+  const RankEnd* failed = nullptr;  // with another code
+  bool stopped = false;             // some rank stopped on request, its state saved
+};
+FirstEnds first_ends(const AttemptFacts& facts) {
+  FirstEnds out;
+  out.stopped = facts.stopped_ranks > 0;
+  for (const RankEnd& end : facts.ends) {
+    if (end.ours) continue;
+    if (WIFSIGNALED(end.wait_status)) {
+      auto& first = facts.stop_signal && asks_to_end(WTERMSIG(end.wait_status)) ? out.asked : out.death;
+      if (!first) first = &end;
+    } else if (WEXITSTATUS(end.wait_status) == kExitStopped) {
+      out.stopped = true;
+    } else if (WEXITSTATUS(end.wait_status) != 0) {
+      if (!out.failed) out.failed = &end;
+    } else if (end.early && !out.early) {
+      out.early = &end;
+    }
+  }
+  return out;
+}
+const ErrorRecord* first_record(const AttemptFacts& facts, bool of_peers) {
+  for (const auto& record : facts.records)
+    if ((record.kind == "PeerError") == of_peers) return &record;
+  return nullptr;
+}
+
+// What ended the attempt, in the order that the header states. Returns the record that tells it, if one does.
+const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
+  const FirstEnds ends = first_ends(facts);
+  auto where = [&](const RankEnd& end) {
+    std::string place = facts.where ? facts.where(end.rank) : "";
+    return place.empty() ? "" : "; " + place;
+  };
+  if (const ErrorRecord* own = first_record(facts, false)) {
+    out.exit_code = code_of(own->kind);
+    out.cause = record_text(*own, facts.nproc);
+    return own;
+  }
+  if (ends.death) {
+    const int signal = WTERMSIG(ends.death->wait_status);
+    out.cause =
+        str("rank ", ends.death->rank, " died: ", signal_text(signal), perhaps(signal), where(*ends.death));
+    out.exit_code = is_defect(signal) ? kExitInternal : kExitPeer;
+    out.restartable = true;
+    out.dead = {ends.death->rank};
+  } else if (ends.early) {
+    out.exit_code = kExitPeer;
+    out.restartable = true;
+    out.cause = str("rank ", ends.early->rank, " left early, with exit code 0 while its peers still worked",
+                    where(*ends.early));
+  } else if (const ErrorRecord* peer = first_record(facts, true)) {
+    out.exit_code = kExitPeer;
+    out.restartable = true;
+    out.cause = facts.disagreement.empty() ? record_text(*peer, facts.nproc) : facts.disagreement;
+    return peer;
+  } else if (ends.asked) {
+    out.exit_code = 128 + facts.stop_signal;
+    out.cause = str("ended by ", signal_text(facts.stop_signal), " before it could save");
+  } else if (ends.failed) {
+    const int code = WEXITSTATUS(ends.failed->wait_status);
+    out.exit_code = is_documented(code) ? code : kExitProgram;
+    out.restartable = code == kExitPeer;
+    out.cause = str(facts.nproc > 1 ? str("rank ", ends.failed->rank) : std::string("the worker"),
+                    " exited with code ", code, " and left no error record", where(*ends.failed));
+  } else {
+    out.exit_code = ends.stopped ? kExitStopped : kExitOk;
+  }
+  return nullptr;
+}
 }  // namespace
 
 AttemptOutcome diagnose(const AttemptFacts& facts) {
@@ -90,81 +181,9 @@ AttemptOutcome diagnose(const AttemptFacts& facts) {
     out.cause = facts.hung;
     return out;
   }
-  if (facts.killed) {
-    out.exit_code = facts.stop_signal ? 128 + facts.stop_signal : kExitPeer;
-    out.cause = facts.stop_signal
-                    ? str("killed after ", signal_text(facts.stop_signal), " before the run could save")
-                    : "killed: it did not end by itself after a failure";
-    if (!facts.stop_signal && !facts.records.empty())
-      out.cause = record_text(facts.records[0], facts.nproc), out.exit_code = code_of(facts.records[0].kind);
-    out.restartable = !facts.stop_signal && out.exit_code == kExitPeer;
-    return out;
-  }
-  const ErrorRecord* own = nullptr;
-  const ErrorRecord* peer = nullptr;
-  for (const auto& record : facts.records) {
-    auto& first = record.kind == "PeerError" ? peer : own;
-    if (!first) first = &record;
-  }
-
-  const bool stopping = facts.stop_signal != 0;
-  const RankEnd *death = nullptr, *asked = nullptr, *early = nullptr, *failed = nullptr;
-  bool stopped = facts.stopped_ranks > 0;
-  for (const RankEnd& end : facts.ends) {
-    if (end.ours) continue;
-    if (WIFSIGNALED(end.wait_status)) {
-      auto& first = stopping && asks_to_end(WTERMSIG(end.wait_status)) ? asked : death;
-      if (!first) first = &end;
-    } else if (WEXITSTATUS(end.wait_status) == kExitStopped) {
-      stopped = true;
-    } else if (WEXITSTATUS(end.wait_status) != 0) {
-      if (!failed) failed = &end;
-    } else if (end.early && !early) {
-      early = &end;
-    }
-  }
-  auto who = [&](const RankEnd& end) {
-    return facts.nproc > 1 ? str("rank ", end.rank) : std::string("the worker");
-  };
-  auto where = [&](const RankEnd& end) {
-    std::string place = facts.where ? facts.where(end.rank) : "";
-    return place.empty() ? "" : "; " + place;
-  };
-  const ErrorRecord* chosen = nullptr;
-
-  if (own) {
-    chosen = own;
-    out.exit_code = code_of(own->kind);
-    out.cause = record_text(*own, facts.nproc);
-  } else if (death) {
-    const int signal = WTERMSIG(death->wait_status);
-    out.cause = str("rank ", death->rank, " died: ", signal_text(signal), perhaps(signal), where(*death));
-    out.exit_code = is_defect(signal) ? kExitInternal : kExitPeer;
-    out.restartable = true;
-    out.dead = {death->rank};
-  } else if (early) {
-    out.exit_code = kExitPeer;
-    out.restartable = true;
-    out.cause = str("rank ", early->rank, " left early, with exit code 0 while its peers still worked",
-                    where(*early));
-  } else if (peer) {
-    chosen = peer;
-    out.exit_code = kExitPeer;
-    out.restartable = true;
-    out.cause = facts.disagreement.empty() ? record_text(*peer, facts.nproc) : facts.disagreement;
-  } else if (asked) {
-    out.exit_code = 128 + facts.stop_signal;
-    out.cause = str("ended by ", signal_text(facts.stop_signal), " before it could save");
-  } else if (failed) {
-    const int code = WEXITSTATUS(failed->wait_status);
-    out.exit_code = is_documented(code) ? code : kExitProgram;
-    out.restartable = code == kExitPeer;
-    out.cause = str(who(*failed), " exited with code ", code, " and left no error record", where(*failed));
-  } else {
-    out.exit_code = stopped ? kExitStopped : kExitOk;
-  }
+  if (facts.killed) return killed(facts);
   std::vector<const ErrorRecord*> told;
-  if (chosen) told.push_back(chosen);
+  if (const ErrorRecord* cause = find_cause(facts, out)) told.push_back(cause);
   for (const auto& record : facts.records) {
     if (std::any_of(told.begin(), told.end(),
                     [&](const ErrorRecord* other) { return repeats(record, *other); }))

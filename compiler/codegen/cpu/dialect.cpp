@@ -76,8 +76,8 @@ Code VectorDialect::load(const Site& site) const {
                       : str("ls_load_", type, "(", from, ", ", index, ")")};
   const std::string gathered = str("g", site.id);
   return {gathered, str(register_type(site.item.dtype), " ", gathered, " = {}; for (int l = 0; l < ",
-                        site.tail ? "m" : "LS_W", "; ++l) ", gathered, "[l] = ls_get_", type, "(", from,
-                        ", ", at_lane(site, site.item.index), ");")};
+                        site.tail ? "m" : "LS_W", "; ++l) ", gathered, "[l] = ls_get_", type, "(", from, ", ",
+                        at_lane(site, site.item.index), ");")};
 }
 
 // The item's index at each element, in 64 bits.
@@ -130,18 +130,18 @@ Condition VectorDialect::holds(const Site& site, const Guard& guard, size_t numb
        aligned(guard.hi)))
     return Dialect::holds(site, guard, number);
   if (lanes.regular)
-    return {"", str("ls_within(", at(site, guard.at), ", ", lanes.stride, ", ", guard.lo, ", ", guard.hi,
-                    ")")};
+    return {"",
+            str("ls_within(", at(site, guard.at), ", ", lanes.stride, ", ", guard.lo, ", ", guard.hi, ")")};
   const std::string mask = str("w", site.id, "_", number);
   return {"", mask,
-          str("vi ", mask, "; for (int l = 0; l < LS_W; ++l) { i64 i = ", at_lane(site, guard.at), "; ",
-              mask, "[l] = -(i >= ", guard.lo, " && i < ", guard.hi, "); } ")};
+          str("vi ", mask, "; for (int l = 0; l < LS_W; ++l) { i64 i = ", at_lane(site, guard.at), "; ", mask,
+              "[l] = -(i >= ", guard.lo, " && i < ", guard.hi, "); } ")};
 }
 
 std::string VectorDialect::combined(FoldOp fold, const std::string& a, const std::string& b) const {
-  static constexpr const char* kForms[][3] = {{"", " + ", ""},           {"", " * ", ""},
-                                              {"ls_maximum(", ", ", ")"}, {"ls_minimum(", ", ", ")"},
-                                              {"", " | ", ""},           {"", " & ", ""}};
+  static constexpr const char* kForms[][3] = {
+      {"", " + ", ""}, {"", " * ", ""}, {"ls_maximum(", ", ", ")"}, {"ls_minimum(", ", ", ")"},
+      {"", " | ", ""}, {"", " & ", ""}};
   const auto& form = kForms[static_cast<int>(fold)];
   return str(form[0], a, form[1], b, form[2]);
 }

@@ -93,71 +93,87 @@ int64_t OperandRole::count() const {
   return n;
 }
 
-ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
-                                 const std::vector<Operand>& out, bool tf32) {
-  LS_CHECK(node.op == ops::dot || node.op == ops::linear, node.op);
-  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
+namespace {
+// The dims of both operands, pairwise.
+struct Dims {
   std::vector<int64_t> batch_a, batch_b, contract_a, contract_b;
-  if (node.op == ops::linear) {
-    contract_a = {static_cast<int64_t>(in[0].shape.size()) - 1}, contract_b = {1};
-  } else {
-    batch_a = node.attrs.list("lhs_batch"), batch_b = node.attrs.list("rhs_batch");
-    contract_a = node.attrs.list("lhs_contract"), contract_b = node.attrs.list("rhs_contract");
-  }
-  ContractionPlan plan;
-  plan.bias = node.op == ops::linear && in.size() > 2;
-  plan.in = in[0].dtype, plan.out = out[0].dtype;
-  plan.a = side_of(in[0], batch_a, contract_a), plan.b = side_of(in[1], batch_b, contract_b);
-  // The order of the dims that are summed decides the order of the sum, nothing else: outermost are those
-  // with the largest stride in A.
-  std::vector<size_t> order(contract_a.size());
+};
+Dims dims_of(const Node& node, const Operand& a) {
+  if (node.op == ops::linear) return {{}, {}, {static_cast<int64_t>(a.shape.size()) - 1}, {1}};
+  return {node.attrs.list("lhs_batch"), node.attrs.list("rhs_batch"), node.attrs.list("lhs_contract"),
+          node.attrs.list("rhs_contract")};
+}
+
+// The order of the dims that are summed decides the order of the sum, nothing else: outermost are those with
+// the largest stride in A.
+Joint<2> summed(const Dims& dims, const Operand& a, const Operand& b) {
+  std::vector<size_t> order(dims.contract_a.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) {
-    return in[0].strides[contract_a[x]] > in[0].strides[contract_a[y]];
+    return a.strides[dims.contract_a[x]] > a.strides[dims.contract_a[y]];
   });
-  Joint<2> contract;
+  Joint<2> out;
   for (size_t i : order)
-    contract.append(in[0].shape[contract_a[i]], {in[0].strides[contract_a[i]], in[1].strides[contract_b[i]]});
-  plan.a.contract = contract.role(0), plan.b.contract = contract.role(1);
-  plan.m = plan.a.free.count(), plan.n = plan.b.free.count(), plan.k = plan.a.contract.count();
-  Joint<3> batch;
-  plan.batch = 1;
-  for (int64_t dim : batch_a) plan.batch *= in[0].shape[dim];
-  int64_t stride_d = plan.batch * plan.m * plan.n;
-  for (size_t i = 0; i < batch_a.size(); ++i) {
-    int64_t size = in[0].shape[batch_a[i]];
-    stride_d = size ? stride_d / size : 0;
-    batch.append(size, {in[0].strides[batch_a[i]], in[1].strides[batch_b[i]], stride_d});
-  }
-  plan.a.batch = batch.role(0), plan.b.batch = batch.role(1);
+    out.append(a.shape[dims.contract_a[i]], {a.strides[dims.contract_a[i]], b.strides[dims.contract_b[i]]});
+  return out;
+}
 
-  if (!has_matrix_product(plan.in, plan.out))
-    return plan.reason = str("no product of ", name(plan.in), " in ", name(plan.out)), plan;
-  if (plan.batch * plan.m * plan.n * plan.k == 0) return plan.reason = "empty", plan;
+Joint<3> batched(const Dims& dims, const Operand& a, const Operand& b, int64_t elements_of_output) {
+  Joint<3> out;
+  int64_t stride_d = elements_of_output;
+  for (size_t i = 0; i < dims.batch_a.size(); ++i) {
+    const int64_t size = a.shape[dims.batch_a[i]];
+    stride_d = size ? stride_d / size : 0;
+    out.append(size, {a.strides[dims.batch_a[i]], b.strides[dims.batch_b[i]], stride_d});
+  }
+  return out;
+}
+
+// Offsets of the launches: one per index of the batch dims but `through`, which goes through strides.
+std::vector<std::array<int64_t, 3>> launches_of(const Joint<3>& batch, size_t through) {
+  std::vector<std::array<int64_t, 3>> out{{0, 0, 0}};
+  for (size_t i = 0; i < batch.sizes.size(); ++i) {
+    if (i == through) continue;
+    std::vector<std::array<int64_t, 3>> all;
+    for (const auto& at : out)
+      for (int64_t j = 0; j < batch.sizes[i]; ++j)
+        all.push_back({at[0] + j * batch.strides[i][0], at[1] + j * batch.strides[i][1],
+                       at[2] + j * batch.strides[i][2]});
+    out = std::move(all);
+  }
+  return out;
+}
+
+// Of both operands, and of the offsets where there are several launches.
+int alignment_of(const ContractionPlan& plan, const std::vector<Operand>& in) {
+  int out = std::min(alignment_of(in[0]), alignment_of(in[1]));
+  if (plan.at.size() > 1)
+    for (const auto& at : plan.at)
+      for (int which = 0; which < 3; ++which)
+        out = static_cast<int>(std::gcd(
+            int64_t{out}, at[which] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
+  return out;
+}
+
+// The product as matrices, or `reason` why it is none.
+void plan_matrices(ContractionPlan& plan, const Joint<3>& batch, const std::vector<Operand>& in, bool tf32) {
   auto lie_a = lie_of(plan.a.free, plan.a.contract), lie_b = lie_of(plan.b.contract, plan.b.free);
   if (!lie_a || !lie_b) {
     const Side& side = lie_a ? plan.b : plan.a;
     plan.reason =
         str(lie_a ? "right" : "left", " side: free ", text(side.free), ", summed ", text(side.contract));
-    return plan;
+    return;
   }
   // The longest batch dim goes through strides, one launch per index of the others.
   size_t through = 0;
   for (size_t i = 1; i < batch.sizes.size(); ++i)
     if (batch.sizes[i] >= batch.sizes[through]) through = i;
-  plan.at = {{0, 0, 0}};
-  int64_t longest = batch.sizes.empty() ? 1 : batch.sizes[through];
-  if (plan.batch / longest > kMostLaunches)
-    return plan.at.clear(), plan.reason = str("batch of ", text(plan.a.batch)), plan;
-  for (size_t i = 0; i < batch.sizes.size(); ++i) {
-    if (i == through) continue;
-    std::vector<std::array<int64_t, 3>> all;
-    for (const auto& at : plan.at)
-      for (int64_t j = 0; j < batch.sizes[i]; ++j)
-        all.push_back({at[0] + j * batch.strides[i][0], at[1] + j * batch.strides[i][1],
-                       at[2] + j * batch.strides[i][2]});
-    plan.at = std::move(all);
+  const int64_t longest = batch.sizes.empty() ? 1 : batch.sizes[through];
+  if (plan.batch / longest > kMostLaunches) {
+    plan.reason = str("batch of ", text(plan.a.batch));
+    return;
   }
+  plan.at = launches_of(batch, through);
   GemmOptions& gemm = plan.gemm;
   gemm.m = plan.m, gemm.n = plan.n, gemm.k = plan.k, gemm.batch = longest;
   gemm.ta = lie_a->transposed, gemm.tb = lie_b->transposed;
@@ -168,14 +184,34 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   gemm.in = plan.in, gemm.out = plan.out;
   gemm.tf32 = tf32 && plan.in == DType::f32;
   gemm.epilogue = plan.bias ? Epilogue::bias : Epilogue::none;
-  gemm.alignment = std::min(alignment_of(in[0]), alignment_of(in[1]));
-  if (plan.at.size() > 1)  // the offsets of the launches count too
-    for (const auto& at : plan.at)
-      for (int which = 0; which < 3; ++which)
-        gemm.alignment = static_cast<int>(
-            std::gcd(int64_t{gemm.alignment},
-                     at[which] * static_cast<int64_t>(size_of(which == 2 ? plan.out : plan.in))));
+  gemm.alignment = alignment_of(plan, in);
   plan.matrix = true;
+}
+}  // namespace
+
+ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
+                                 const std::vector<Operand>& out, bool tf32) {
+  LS_CHECK(node.op == ops::dot || node.op == ops::linear, node.op);
+  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
+  const Dims dims = dims_of(node, in[0]);
+  ContractionPlan plan;
+  plan.bias = node.op == ops::linear && in.size() > 2;
+  plan.in = in[0].dtype, plan.out = out[0].dtype;
+  plan.a = side_of(in[0], dims.batch_a, dims.contract_a);
+  plan.b = side_of(in[1], dims.batch_b, dims.contract_b);
+  const Joint<2> contract = summed(dims, in[0], in[1]);
+  plan.a.contract = contract.role(0), plan.b.contract = contract.role(1);
+  plan.m = plan.a.free.count(), plan.n = plan.b.free.count(), plan.k = plan.a.contract.count();
+  plan.batch = 1;
+  for (int64_t dim : dims.batch_a) plan.batch *= in[0].shape[dim];
+  const Joint<3> batch = batched(dims, in[0], in[1], plan.batch * plan.m * plan.n);
+  plan.a.batch = batch.role(0), plan.b.batch = batch.role(1);
+  if (!has_matrix_product(plan.in, plan.out))
+    plan.reason = str("no product of ", name(plan.in), " in ", name(plan.out));
+  else if (plan.batch * plan.m * plan.n * plan.k == 0)
+    plan.reason = "empty";
+  else
+    plan_matrices(plan, batch, in, tf32);
   return plan;
 }
 

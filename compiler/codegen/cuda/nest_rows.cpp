@@ -205,7 +205,6 @@ void Nest::keep_values(const ChunkStatements& statements, const std::vector<std:
 
 void Nest::one_stage(ChunkStatements& statements, int stage, const std::vector<int>& stage_roots,
                      std::set<int>& loaded) {
-  const bool last = stage == plan_.stages - 1;
   roots_here_ = stage_roots;
   std::vector<size_t> rows;
   for (size_t k = 0; k < plan_.reductions.size(); ++k)
@@ -219,65 +218,71 @@ void Nest::one_stage(ChunkStatements& statements, int stage, const std::vector<i
       text_.line(str(type(one), " s", k, "[", form_.width, "]; LS_EACH(", form_.width, ") s", k,
                      "[j] = ", folding_.neutral(one), ";"));
   }
-  if (plan_.columns > 0) {
-    text_.line(unrolled_                 ? "#pragma unroll"
-               : plan_.column_reductions ? "#pragma unroll 1"
-                                         : "#pragma unroll 2");
-    text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
-    text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
-    const bool partial = form_.chunks % form_.lanes != 0;
-    std::string guard = str(partial ? str("q < ", form_.chunks) : "", partial && guarded_ ? " && " : "",
-                            guarded_ ? "live" : "");
-    if (!guard.empty()) text_.open(str("if (", guard, ") {"));
-    text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
-    auto ids = statements.closure(stage_roots, computed_);
-    std::vector<int> loads(kept_.begin(), kept_.end());
-    for (int id : loads)
-      if (statements.item(id).stage <= stage && loaded.insert(id).second)
-        text_.line(str("x", id, "[k] = ", statements.chunk_load(id), ";"));
-    take_chunks(statements, ids, "k");
-    auto inside = [&] {
-      for (size_t k : rows) {
-        const Reduction& one = reduction(k);
-        if (position(one))
-          text_.line(str("ls_best(s", k, ", p", k, ", t", one.item, ", (i32)c, ", largest(one), ");"));
-        else
-          text_.line(str("s", k, "[j] = ", functor(one), "(s", k, "[j], t", one.item, ");"));
-      }
-      if (last)
-        for (size_t k = 0; k < plan_.reductions.size(); ++k)
-          if (reduction(k).column)
-            text_.line(str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t",
-                           reduction(k).item, ");"));
-    };
-    // Few chunks of a wide row hold the column that it names: the others have their own statements.
-    std::set<int> named;
-    std::string hit;
-    for (int id : ids)
-      if (const int number = unrolled_ ? -1 : one_hot(statements, id); number >= 0) {
-        named.insert(id);
-        hit +=
-            str(hit.empty() ? "" : " || ", "(t", number, " >= c0 && t", number, " < c0 + ", form_.width, ")");
-      }
-    if (!named.empty()) {
-      text_.open(str("if (", hit, ") {"));
-      chunk(statements, ids, last, inside);
-      text_.close();
-      text_.open("else {");
-      statements.assume_false(named);
-    }
-    chunk(statements, ids, last, inside);
-    if (!named.empty()) {
-      statements.assume_false({});
-      text_.close();
-    }
-    if (stage == last_loop_ && !staged_.empty()) fetch_chunks(statements);
-    if (!guard.empty()) text_.close();
-    text_.close();
-    for (int id : ids)
-      if (kept_values_.count(id)) computed_.insert(id);
-  }
+  if (plan_.columns > 0) stage_loop(statements, stage, rows, loaded);
   meet(rows);
+}
+
+void Nest::stage_loop(ChunkStatements& statements, int stage, const std::vector<size_t>& rows,
+                      std::set<int>& loaded) {
+  text_.line(unrolled_                 ? "#pragma unroll"
+             : plan_.column_reductions ? "#pragma unroll 1"
+                                       : "#pragma unroll 2");
+  text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
+  text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
+  const bool partial = form_.chunks % form_.lanes != 0;
+  std::string guard = str(partial ? str("q < ", form_.chunks) : "", partial && guarded_ ? " && " : "",
+                          guarded_ ? "live" : "");
+  if (!guard.empty()) text_.open(str("if (", guard, ") {"));
+  text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
+  const auto ids = statements.closure(roots_here_, computed_);
+  for (int id : kept_)
+    if (statements.item(id).stage <= stage && loaded.insert(id).second)
+      text_.line(str("x", id, "[k] = ", statements.chunk_load(id), ";"));
+  take_chunks(statements, ids, "k");
+  stage_chunk(statements, ids, stage == plan_.stages - 1, rows);
+  if (stage == last_loop_ && !staged_.empty()) fetch_chunks(statements);
+  if (!guard.empty()) text_.close();
+  text_.close();
+  for (int id : ids)
+    if (kept_values_.count(id)) computed_.insert(id);
+}
+
+// Few chunks of a wide row hold the column that it names: the others have their own statements.
+void Nest::stage_chunk(ChunkStatements& statements, const std::vector<int>& ids, bool last,
+                       const std::vector<size_t>& rows) {
+  auto inside = [&] { accumulate(rows, last); };
+  std::set<int> named;
+  std::string hit;
+  for (int id : ids)
+    if (const int number = unrolled_ ? -1 : one_hot(statements, id); number >= 0) {
+      named.insert(id);
+      hit +=
+          str(hit.empty() ? "" : " || ", "(t", number, " >= c0 && t", number, " < c0 + ", form_.width, ")");
+    }
+  if (named.empty()) return chunk(statements, ids, last, inside);
+  text_.open(str("if (", hit, ") {"));
+  chunk(statements, ids, last, inside);
+  text_.close();
+  text_.open("else {");
+  statements.assume_false(named);
+  chunk(statements, ids, last, inside);
+  statements.assume_false({});
+  text_.close();
+}
+
+// An element's part in the sums of its row, and in the last loop of its column.
+void Nest::accumulate(const std::vector<size_t>& rows, bool last) {
+  for (size_t k : rows) {
+    const Reduction& one = reduction(k);
+    if (position(one))
+      text_.line(str("ls_best(s", k, ", p", k, ", t", one.item, ", (i32)c, ", largest(one), ");"));
+    else
+      text_.line(str("s", k, "[j] = ", functor(one), "(s", k, "[j], t", one.item, ");"));
+  }
+  for (size_t k = 0; last && k < plan_.reductions.size(); ++k)
+    if (reduction(k).column)
+      text_.line(
+          str("e", k, "[k][j] = ", functor(reduction(k)), "(e", k, "[k][j], t", reduction(k).item, ");"));
 }
 
 // Lanes meet, then warps.

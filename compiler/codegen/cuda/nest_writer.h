@@ -125,6 +125,11 @@ class Nest {
                    int left);
   void one_stage(ChunkStatements& statements, int stage, const std::vector<int>& stage_roots,
                  std::set<int>& loaded);
+  void stage_loop(ChunkStatements& statements, int stage, const std::vector<size_t>& rows,
+                  std::set<int>& loaded);
+  void stage_chunk(ChunkStatements& statements, const std::vector<int>& ids, bool last,
+                   const std::vector<size_t>& rows);
+  void accumulate(const std::vector<size_t>& rows, bool last);
   // Lanes meet, then warps.
   void meet(const std::vector<size_t>& rows);
 

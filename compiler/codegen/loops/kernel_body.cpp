@@ -55,8 +55,8 @@ TensorBody tensor_body(const Graph& body, std::string_view prefix) {
 }
 
 int TensorBody::count(Given given) const {
-  return static_cast<int>(
-      std::count_if(inputs.begin(), inputs.end(), [&](const TensorInput& one) { return one.given == given; }));
+  return static_cast<int>(std::count_if(inputs.begin(), inputs.end(),
+                                        [&](const TensorInput& one) { return one.given == given; }));
 }
 
 }  // namespace lockstep::codegen

@@ -1,4 +1,5 @@
-// A body before it is written, in any language: without what plays no part in what it computes, named, planned.
+// A body before it is written, in any language: without what plays no part in what it computes, named,
+// planned.
 #pragma once
 
 #include <string>

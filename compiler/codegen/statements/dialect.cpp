@@ -74,9 +74,7 @@ Code Dialect::load(const Site& site) const {
 Code Dialect::iota(const Site& site) const {
   return {str("ls_to_", name(site.item.dtype), "((i64)(", index(site), "))")};
 }
-Code Dialect::random_bits(const Site& site) const {
-  return {str("ls_random(", random_arguments(site), ")")};
-}
+Code Dialect::random_bits(const Site& site) const { return {str("ls_random(", random_arguments(site), ")")}; }
 Code Dialect::row_number(const Site& site) const {
   return {str("ls_clamp_rows(ls_to_i32(t", site.item.args[0], "), ", site.item.bound, ")")};
 }

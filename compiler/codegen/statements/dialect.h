@@ -1,5 +1,5 @@
-// What a language calls things. Statements are written once, in these terms; beside its Dialect a language has
-// loop forms and a prelude, the functions ls_*.
+// What a language calls things. Statements are written once, in these terms; beside its Dialect a language
+// has loop forms and a prelude, the functions ls_*.
 #pragma once
 
 #include <string>

@@ -17,7 +17,8 @@ std::string attr_text(const Attr& attr, const Dialect& dialect) {
   return "";
 }
 
-// The prelude's function that does for every integer what an operator does for most; "" of what is no operator.
+// The prelude's function that does for every integer what an operator does for most; "" of what is no
+// operator.
 std::string_view function_of(ScalarVerb verb) {
   static const std::map<ScalarVerb, std::string_view> functions{
       {ScalarVerb::neg, "ls_neg({0})"},      {ScalarVerb::add, "ls_add({0}, {1})"},
@@ -89,8 +90,7 @@ Code Statements::value(const Site& site) const {
 // What only changes the dtype, or takes one of its operands, is exact in its own dtype.
 std::string Statements::pointwise(const Item& item) const {
   const ScalarVerb verb = op_row(item.node->op).scalar.verb;
-  const bool exact =
-      verb == ScalarVerb::convert || verb == ScalarVerb::bitcast || verb == ScalarVerb::select;
+  const bool exact = verb == ScalarVerb::convert || verb == ScalarVerb::bitcast || verb == ScalarVerb::select;
   return exact ? call(item) : rounded(item.dtype, call(item));
 }
 
