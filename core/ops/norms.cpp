@@ -96,7 +96,10 @@ std::vector<Tensor> layer_norm_expand(const ExpandContext& c) {
   Tensor middle = mean(x, {-1});
   Tensor centered = x - over_rows(middle, x);
   Tensor rstd = rsqrt(mean(centered * centered, {-1}) + c.attrs.number("eps"));
-  Tensor y = centered * over_rows(rstd, x) * over_columns(w, x) + over_columns(b, x);
+  // Values are numbered as they are made, and a compiler chooses which argument it computes first: one line
+  // each.
+  Tensor bias = over_columns(b, x), weight = over_columns(w, x);
+  Tensor y = centered * over_rows(rstd, x) * weight + bias;
   return {convert(y, c.in[0].dtype()), middle, rstd};
 }
 Grads layer_norm_vjp(const VjpContext& c) {
@@ -105,7 +108,8 @@ Grads layer_norm_vjp(const VjpContext& c) {
 std::vector<Tensor> layer_norm_grad_expand(const ExpandContext& c) {
   Tensor dy = wide(c.in[0]), x = wide(c.in[1]), w = wide(c.in[2]), rstd = over_rows(c.in[4], x);
   Tensor normal = (x - over_rows(c.in[3], x)) * rstd, g = dy * over_columns(w, x);
-  Tensor dx = rstd * (g - over_rows(mean(g, {-1}), x) - normal * over_rows(mean(g * normal, {-1}), x));
+  Tensor along = normal * over_rows(mean(g * normal, {-1}), x);
+  Tensor dx = rstd * (g - over_rows(mean(g, {-1}), x) - along);
   DType dtype = c.in[2].dtype();
   return {convert(dx, c.in[1].dtype()), convert(sum(dy * normal, leading(x)), dtype),
           convert(sum(dy, leading(x)), dtype)};
@@ -114,7 +118,8 @@ std::vector<Tensor> layer_norm_grad_expand(const ExpandContext& c) {
 std::vector<Tensor> rms_norm_expand(const ExpandContext& c) {
   Tensor x = wide(c.in[0]);
   Tensor rstd = rsqrt(mean(x * x, {-1}) + c.attrs.number("eps"));
-  return {convert(x * over_rows(rstd, x) * over_columns(wide(c.in[1]), x), c.in[0].dtype()), rstd};
+  Tensor weight = over_columns(wide(c.in[1]), x);
+  return {convert(x * over_rows(rstd, x) * weight, c.in[0].dtype()), rstd};
 }
 Grads rms_norm_vjp(const VjpContext& c) {
   return apply(ops::rms_norm_grad, {c.grad[0], c.in[0], c.in[1], c.out[1]});

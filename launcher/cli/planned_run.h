@@ -20,7 +20,7 @@ class PlannedRun {
   const RunConfig& config() const { return config_; }
   const FoundTarget& found() const { return found_; }
   const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: none is known
-  std::string no_roofline() const;                                          // why, and the way out
+  std::string no_roofline() const;                                            // why, and the way out
   const PaperRun& run() const { return *run_; }
   // What `rank` does in a step, verified. UserError, in the name of `command`, where there is no such rank,
   // and for the reference backend.

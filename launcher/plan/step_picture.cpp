@@ -125,7 +125,8 @@ class Rows {
   void compute(double begin, double end, const Meaning& meaning, const std::string& what) {
     Bars& bars = rows_[1].bars;
     const bool goes_on = !bars.empty() && what_ == what && bars.back().end >= begin;
-    if (!goes_on) bars.push_back({begin, end, meaning.fill, {}, what.substr(0, what.find(", micro-batch")), {}});
+    if (!goes_on)
+      bars.push_back({begin, end, meaning.fill, {}, what.substr(0, what.find(", micro-batch")), {}});
     what_ = what;
     bars.back().end = end;
     bars.back().title = str(what, ": ", from_to(bars.back().begin, end));
@@ -133,8 +134,12 @@ class Rows {
   void mark_micro_batch(const Timeline::Work& work, int micro_batch) {
     Bars& bars = rows_[0].bars;
     if (bars.empty() || last_micro_batch_ != micro_batch) {
-      bars.push_back({work.begin, work.end, bars.size() % 2 ? "#c8d1da" : "#dfe5eb", {},
-                      str("micro-batch ", micro_batch), str(micro_batch)});
+      bars.push_back({work.begin,
+                      work.end,
+                      bars.size() % 2 ? "#c8d1da" : "#dfe5eb",
+                      {},
+                      str("micro-batch ", micro_batch),
+                      str(micro_batch)});
       last_begin_ = work.begin;
     }
     last_micro_batch_ = micro_batch;
@@ -159,8 +164,7 @@ class Rows {
     const auto& route = timeline_.routes[flight.route];
     Bars& bars = row_of(route.along).bars;
     if (!flight.goes_on || bars.empty()) {
-      bars.push_back(
-          {flight.begin, flight.end, fill_of(route.op), {}, route.name, number_in(route.name)});
+      bars.push_back({flight.begin, flight.end, fill_of(route.op), {}, route.name, number_in(route.name)});
       sent_ = 0, exposed_ = 0;
     }
     bars.back().end = flight.end;
@@ -242,8 +246,8 @@ class Page {
       if (span / step > 14) step *= factor;
     const auto digits = static_cast<int>(std::max(0.0, -std::floor(std::log10(step) + 1e-9)));
     const std::string format = str("%.", digits, "f");
-    for (double n = std::max(0.0, std::ceil(window.from * 1e3 / step - 1e-9)); n * step <= window.to * 1e3 + 1e-9 * step;
-         ++n) {
+    for (double n = std::max(0.0, std::ceil(window.from * 1e3 / step - 1e-9));
+         n * step <= window.to * 1e3 + 1e-9 * step; ++n) {
       const double x = window.x(n * step / 1e3);
       svg_.line(x, top - 4, x, bottom, kGrid);
       svg_.words(x, bottom + 12, milliseconds(n * step / 1e3, format.c_str()),
@@ -312,8 +316,8 @@ class Page {
           break;
         }
   }
-  // All in words, or all by number; else those in words that have the room, and every second, fifth, tenth ...
-  // of the rest by number.
+  // All in words, or all by number; else those in words that have the room, and every second, fifth, tenth
+  // ... of the rest by number.
   void number(const std::vector<Drawn>& drawn, double y, double height) {
     double widest = 0, narrowest = kWidth, free = 0;
     for (const auto& [bar, x, width] : drawn) {
@@ -329,8 +333,7 @@ class Page {
       const std::string& text = whole ? bar->label : bar->brief;
       const double middle = x + width / 2, half = Svg::width_of(text, kSmall) / 2;
       if ((!whole && i % every) || middle - half < free) continue;
-      svg_.words(middle, y + height / 2 + kSmall / 3, text,
-                 {.size = kSmall, .anchor = Svg::Anchor::middle});
+      svg_.words(middle, y + height / 2 + kSmall / 3, text, {.size = kSmall, .anchor = Svg::Anchor::middle});
       free = middle + half + 4;
     }
   }
@@ -350,7 +353,8 @@ int first_backward_call(const StepPlan& plan, const ProgramBlock& body) {
         input.kind == InputKind::value && seed.graph[input.value].dtype == DType::i64)
       counted.insert(input.value);
   auto reads = [](const Node& node, const std::set<ValueId>& values) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return values.count(v) > 0; });
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](ValueId v) { return values.count(v) > 0; });
   };
   for (const Node& node : seed.graph.nodes)
     if (reads(node, counted)) counted.insert(node.outputs.begin(), node.outputs.end());

@@ -16,8 +16,8 @@ int first_backward_call(const StepPlan& plan, const ProgramBlock& body);
 struct PictureWords {
   std::string title, below;
 };
-// SVG. Parts of one collective are one bar. Where more than two bars share two pixels, they are drawn by their
-// shares of that time. The same bytes for the same arguments.
+// SVG. Parts of one collective are one bar. Where more than two bars share two pixels, they are drawn by
+// their shares of that time. The same bytes for the same arguments.
 std::string step_picture(const StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words);
 

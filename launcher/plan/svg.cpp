@@ -47,8 +47,8 @@ void Svg::line(double x1, double y1, double x2, double y2, std::string_view stro
 void Svg::words(double x, double y, const std::string& text, const Style& style) {
   static constexpr std::string_view anchors[] = {"start", "middle", "end"};
   body_ += str("<text x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"", number(style.size),
-               "\" text-anchor=\"", anchors[static_cast<size_t>(style.anchor)], "\" fill=\"", style.fill, "\"",
-               style.bold ? " font-weight=\"bold\"" : "", ">", escaped(text), "</text>\n");
+               "\" text-anchor=\"", anchors[static_cast<size_t>(style.anchor)], "\" fill=\"", style.fill,
+               "\"", style.bold ? " font-weight=\"bold\"" : "", ">", escaped(text), "</text>\n");
 }
 
 double Svg::width_of(std::string_view text, double size) {

@@ -18,13 +18,14 @@ class ShowGraph : public RealRun {
 
 TEST_F(ShowGraph, ThePictureOfARank) {
   write_tiny();
-  const std::vector<std::string> words{"show", "--graph", "step.svg", "--nproc", "2", "--rank", "1",
-                                       "c.json", "--train.device=cpu"};
+  const std::vector<std::string> words{"show",   "--graph", "step.svg", "--nproc",           "2",
+                                       "--rank", "1",       "c.json",   "--train.device=cpu"};
   const auto drawn = trainrun(words);
   ASSERT_EQ(drawn.code, kExitOk) << drawn.output;
   EXPECT_TRUE(std::regex_match(
-      drawn.output, std::regex("step\\.svg: a step of rank 1, predicted by the roofline cpu: [0-9.]+ (us|ms), "
-                               "of which [0-9.]+ (us|ms) are exposed communication\n")))
+      drawn.output,
+      std::regex("step\\.svg: a step of rank 1, predicted by the roofline cpu: [0-9.]+ (us|ms), "
+                 "of which [0-9.]+ (us|ms) are exposed communication\n")))
       << drawn.output;
   const std::string picture = file_text("step.svg");
   EXPECT_EQ(picture.substr(0, 5), "<?xml");
@@ -44,12 +45,14 @@ TEST_F(ShowGraph, WhatIsRefused) {
   write_tiny();
   EXPECT_EQ(refused({"--graph", "c.json"}),
             "trainrun: no config given; name one, as in: trainrun show configs/quickstart.json\n");
-  EXPECT_EQ(refused({"--graph", "c.json", "c.json"}),
-            "trainrun: --graph is \"c.json\", which does not end in .svg; it names the picture that is written, "
-            "as in: trainrun show --graph step.svg configs/quickstart.json\n");
-  EXPECT_EQ(refused({"--graph", "no/step.svg", "c.json", "--train.device=cpu"}),
-            "trainrun: show --graph: \"no/step.svg\" cannot be written: No such file or directory; name a file in "
-            "a folder that you may write to\n");
+  EXPECT_EQ(
+      refused({"--graph", "c.json", "c.json"}),
+      "trainrun: --graph is \"c.json\", which does not end in .svg; it names the picture that is written, "
+      "as in: trainrun show --graph step.svg configs/quickstart.json\n");
+  EXPECT_EQ(
+      refused({"--graph", "no/step.svg", "c.json", "--train.device=cpu"}),
+      "trainrun: show --graph: \"no/step.svg\" cannot be written: No such file or directory; name a file in "
+      "a folder that you may write to\n");
   std::filesystem::create_directory("folder.svg");
   EXPECT_HAS(refused({"--graph", "folder.svg", "c.json", "--train.device=cpu"}),
              "\"folder.svg\" cannot be written: ");

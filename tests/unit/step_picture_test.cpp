@@ -32,9 +32,7 @@ struct Drawn {
                              {run.words, run.step.seats,
                               roofline_of_rank(roofline_named("cpu"), run.words, run.step), "fp32"})),
         backward(first_backward_call(run.step.plan, body())) {}
-  const ProgramBlock& body() const {
-    return run.step.program.blocks[block_named(run.step.program, "body")];
-  }
+  const ProgramBlock& body() const { return run.step.program.blocks[block_named(run.step.program, "body")]; }
   std::string picture(const PictureWords& words = {"title", "below"}) const {
     return step_picture(run.step.program, timeline, backward, words);
   }
@@ -95,7 +93,9 @@ TEST(StepPicture, HasABarForEachBucketAndEachGather) {
   const size_t buckets = drawn.run.step.plan.phases.buckets.size();
   ASSERT_GE(buckets, 3u);
   for (size_t b = 0; b < buckets; ++b)
-    EXPECT_GE(count(picture, str("<title>exchange ", b, ", lane_exchange along dp_replicate, micro-batch 2: ")), 1) << b;
+    EXPECT_GE(
+        count(picture, str("<title>exchange ", b, ", lane_exchange along dp_replicate, micro-batch 2: ")), 1)
+        << b;
   EXPECT_GE(count(picture, "<title>gather 0, all_gather along dp_replicate: "), 1);
   for (int j = 0; j < 3; ++j) {
     EXPECT_GE(count(picture, str("<title>forward, micro-batch ", j, ": ")), 1) << j;
@@ -132,7 +132,8 @@ TEST(StepPicture, OfEveryKindOfMeshIsReadable) {
 TEST(StepPicture, WordsAreEscaped) {
   const std::string picture = Drawn(small(24), 2).picture({"a<b> & \"c\"\x01", std::string(5000, 'x')});
   EXPECT_EQ(malformed(picture), "");
-  EXPECT_GE(count(picture, ">a&lt;b&gt; &amp; \"c\"\\u0001<") + count(picture, ">a&lt;b&gt; &amp; \"c\"\\x01<"), 2)
+  EXPECT_GE(
+      count(picture, ">a&lt;b&gt; &amp; \"c\"\\u0001<") + count(picture, ">a&lt;b&gt; &amp; \"c\"\\x01<"), 2)
       << picture.substr(0, 600);
   expect_readable(picture);
 }
