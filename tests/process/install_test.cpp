@@ -56,8 +56,8 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   EXPECT_TRUE(std::filesystem::exists("there/bin/trainrun"));
   EXPECT_TRUE(std::filesystem::exists("there/include/lockstep/lockstep.h"));
   write_project("find_package(Lockstep REQUIRED)");
-  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja",
-                                "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", C_COMPILER,
+                                CXX_COMPILER, "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "--build", "made"}));
   const std::string cache = str("LOCKSTEP_CACHE=", KERNEL_CACHE),
                     trainrun = scratch_.path("there/bin/trainrun");
@@ -71,7 +71,8 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
 
 TEST_F(Outside, ASubdirectoryOfAnotherProject) {
   write_project(str("add_subdirectory(", LOCKSTEP_SOURCE_DIR, " lockstep)"));
-  ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja"}));
+  ASSERT_NO_FATAL_FAILURE(
+      call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", C_COMPILER, CXX_COMPILER}));
   ASSERT_NO_FATAL_FAILURE(call(
       {"cmake", "--build", "made", "--target", "lockstep/core/CMakeFiles/core_types.dir/types/dtype.cpp.o"}));
   EXPECT_FALSE(std::filesystem::exists("made/lockstep/tests"));  // a part of another project brings no tests
