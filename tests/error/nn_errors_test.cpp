@@ -236,7 +236,7 @@ TEST(MetricErrors, ScalarsOnce) {
 TEST(ScheduleErrors, Ranges) {
   expect_words(refusal([] { constant(-1); }), {"[schedule] lr is -1", "at least 0"});
   expect_words(refusal([] { constant(std::numeric_limits<double>::quiet_NaN()); }), {"lr is nan"});
-  expect_words(refusal([] { Schedule(std::numeric_limits<double>::infinity()); }), {"lr is inf"});
+  expect_words(refusal([] { Schedule{std::numeric_limits<double>::infinity()}; }), {"lr is inf"});
   expect_words(refusal([] { constant(1, -2); }), {"warmup is -2"});
   expect_words(refusal([] { warmup_cosine(1, 0, -1); }), {"steps is -1"});
   expect_words(refusal([] { warmup_linear(1, 0, 10, 1.5); }), {"min_ratio is 1.5", "between 0 and 1"});
