@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "compiler/program/program.h"
+#include "compiler/program/step_plan.h"
 #include "core/mesh/mesh.h"
 
 namespace lockstep {
@@ -21,6 +22,10 @@ HeldBytes held_bytes(const StepProgram& program);
 
 // InternalError where no block has the name: "count", "seed", "body", "tail 0" and on.
 int block_named(const StepProgram& program, std::string_view name);
+
+// The first call of the body that reads what the token counts decide: with it the backward pass begins. The
+// number of calls where none does.
+int first_backward_call(const StepPlan& plan, const ProgramBlock& body);
 
 // Bytes that an instruction reads and writes, each as often as it says so.
 int64_t touched_bytes(const StepProgram& program, const Instr& instr);

@@ -1,9 +1,11 @@
-// One walk in order, with what is in flight and what was written; then the ranks of each group side by side.
+// One walk in order, with what is in flight, what memory holds, and how far the runs of blocks are.
 #include "compiler/program/verify.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "compiler/program/byte_states.h"
 #include "compiler/program/print.h"
 #include "core/base/error.h"
 
@@ -16,30 +18,7 @@ bool overlap(const Span& a, const Span& b) {
   return a.region == b.region && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-// Bytes of a region that were written: disjoint ranges, first to end.
-class Written {
- public:
-  void add(const Span& span) {
-    auto& ranges = of_[span.region];
-    int64_t first = span.offset, end = span.offset + span.bytes;
-    auto at = ranges.upper_bound(first);
-    if (at != ranges.begin() && std::prev(at)->second >= first) --at;
-    while (at != ranges.end() && at->first <= end) {
-      first = std::min(first, at->first), end = std::max(end, at->second);
-      at = ranges.erase(at);
-    }
-    ranges[first] = end;
-  }
-  bool has(const Span& span) const {
-    auto region = of_.find(span.region);
-    if (region == of_.end()) return false;
-    auto at = region->second.upper_bound(span.offset);
-    return at != region->second.begin() && std::prev(at)->second >= span.offset + span.bytes;
-  }
-
- private:
-  std::map<int, std::map<int64_t, int64_t>> of_;
-};
+bool is_unread(ByteState state) { return state == ByteState::once || state == ByteState::total; }
 
 class Walk {
  public:
@@ -47,107 +26,295 @@ class Walk {
     for (size_t r = 0; r < program.regions.size(); ++r)
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
-        written_.add(program.whole(static_cast<int>(r)));
+        bytes_.set(program.whole(static_cast<int>(r)), ByteState::plain);
     waited_.assign(static_cast<size_t>(program.flights), false);
   }
 
   void run(const std::vector<Instr>& instrs) {
-    for (const Instr& instr : instrs) step(instr);
+    for (const Instr& instr : instrs) {
+      now_ = &instr;
+      const Access access = access_of(program_, instr);
+      for (const Span& span : access.reads) inside(span), refuse_in_flight(span, false);
+      for (const Span& span : access.writes) inside(span), refuse_in_flight(span, true);
+      std::visit(*this, instr.what);
+    }
   }
-  void end() const {
-    if (flying_.empty()) return;
-    const auto& [flight, start] = *flying_.begin();
-    fail(*start, str("nothing waits for flight ", flight));
+  void end() {
+    if (!flying_.empty()) {
+      const auto& [flight, start] = *flying_.begin();
+      fail(*start, str("nothing waits for flight ", flight));
+    }
+    for (const auto& [key, turn] : turns_)
+      if (turn.reached < calls_of(key.first))
+        fail(*turn.newest, str("calls from ", turn.reached, " on are never run"));
+    const bool counts =
+        std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
+    for (int region : counted_)
+      added_.each(program_.whole(region), [&](ByteState state) {
+        if (state == ByteState::none && counts)
+          throw InternalError(str("step program of rank ", program_.rank, ": nothing is added to a part of ",
+                                  program_.regions[region].name));
+        return state;
+      });
+    bytes_.all([&](int region, ByteState state) {
+      // Counts and votes are read by the caller of the step.
+      if (is_unread(state) && program_.regions[region].name != "counts and votes")
+        throw InternalError(str("step program of rank ", program_.rank, ": nothing reads what ",
+                                program_.regions[region].name, " holds in the end"));
+    });
+  }
+
+  void operator()(const RunBlock& run) {
+    const ProgramBlock& block = program_.blocks[run.block];
+    follow(run);
+    for (int c = run.first; c < run.last; ++c) {
+      const BlockCall& call = block.calls[c];
+      if (call.kind == BlockCall::Kind::wait) continue;
+      const Node& node = block.graph.node(call.node);
+      for (size_t i = 0; i < call.inputs; ++i) {
+        const Span span = argument(run, call, i, block.graph[node.inputs[i]]);
+        // Inside of its arena a block's own plan says what is written before it is read.
+        call.args[i].base < 0 ? touch(span) : look(span);
+      }
+      if (call.kind == BlockCall::Kind::start) continue;
+      for (size_t i = call.inputs; i < call.args.size(); ++i)
+        write(argument(run, call, i, block.graph[node.outputs[i - call.inputs]]), ByteState::plain);
+    }
+    hand_over(run);
+  }
+  void operator()(const StartCollective& start) {
+    if (start.flight < 0 || start.flight >= program_.flights || waited_[start.flight] ||
+        !flying_.emplace(start.flight, now_).second)
+      fail(str("flight ", start.flight, " starts twice"));
+    in_flight_[start.from.region].push_back(now_);
+    if (start.to.region != start.from.region) in_flight_[start.to.region].push_back(now_);
+    if (start.verb == Verb::all_reduce)
+      take(start.from, true);
+    else
+      start.verb == Verb::all_to_all || start.verb == Verb::reduce_scatter ? take(start.from)
+                                                                           : look(start.from);
+    write(start.to, start.verb == Verb::all_reduce ? ByteState::summed : ByteState::once);
+    if (start.verb == Verb::all_gather && start.to.there())
+      stale_[start.to.region] = stale_.count(start.from.region) && stale_[start.from.region];
+  }
+  void operator()(const Wait& wait) {
+    const auto found = flying_.find(wait.flight);
+    if (found == flying_.end()) fail(str("flight ", wait.flight, " is not under way"));
+    const auto& start = std::get<StartCollective>(found->second->what);
+    for (int region : {start.from.region, start.to.region}) std::erase(in_flight_[region], found->second);
+    if (start.to.there() && program_.regions[start.to.region].kind == Region::Kind::arena) ++arrived_;
+    flying_.erase(found);
+    waited_[wait.flight] = true;
+  }
+  void operator()(const Accumulate& add) {
+    for (const auto& piece : add.pieces) take(piece.from);
+    for (const Span& span : add.lefts) take(span);
+    write(add.to, ByteState::once);
+  }
+  void operator()(const SumTrees& sums) {
+    for (const auto& tree : sums.trees) {
+      for (const auto& source : tree.sources) take(source.at);
+      // Of a tensor without rows here there is nothing to sum, though its place may have room for an element.
+      write(tree.out.part(0, tree.rows * tree.width * static_cast<int64_t>(sizeof(float))),
+            tree.row_squares.there() ? ByteState::total : ByteState::once);
+      write(tree.row_squares, ByteState::plain);
+    }
+  }
+  void operator()(const CopySpans& all) {
+    for (const auto& copy : all.copies) stale_.erase(copy.to.region);
+    for (const auto& [to, from] : all.copies) {
+      if (!from.there() || !to.there() || from.bytes == 0) continue;
+      const auto kind = program_.regions[from.region].kind;
+      kind == Region::Kind::arena ? take(from) : look(from);
+      const bool stale = kind == Region::Kind::state ? !is_updated(from) : stale_[from.region];
+      if (stale && program_.regions[to.region].kind == Region::Kind::state)
+        fail(str("brings ", program_.regions[to.region].name, " from before its update"));
+      if (stale) stale_[to.region] = true;
+      const bool staged = program_.regions[to.region].kind == Region::Kind::staging;
+      write(to, staged ? ByteState::once : ByteState::plain);
+    }
+  }
+  void operator()(const ZeroSpan& zero) {
+    write(zero.at, ByteState::once);
+    added_.set(zero.at, ByteState::none);
+  }
+  void operator()(const AddCounts& add) {
+    take(add.totals), take(add.addend);
+    write(add.totals, ByteState::once);
+    added_.set(add.totals, ByteState::plain);
+    counted_.insert(add.totals.region);
+  }
+  void operator()(const UpdateTensors& update) {
+    for (const auto& tensor : update.tensors) {
+      for (const Span& span : tensor.inputs) look(span);
+      for (const Span& span : tensor.outputs) {
+        if (!span.there() || span.bytes == 0) continue;
+        write(span, ByteState::plain);
+        if (program_.regions[span.region].kind != Region::Kind::state) continue;
+        updated_.each(span, [&](ByteState state) {
+          if (state == ByteState::plain) fail(str("updates ", program_.regions[span.region].name, " twice"));
+          return ByteState::plain;
+        });
+      }
+      write(tensor.copy, ByteState::plain);
+    }
+    for (const Span& span : update.gates) look(span);
+  }
+  void operator()(const SumSquares& sum) {
+    for (const Span& span : sum.addends) look(span);
+    write(sum.words, ByteState::once);
+  }
+  void operator()(const NormOfWords& norm) {
+    look(norm.words);
+    write(norm.norm, ByteState::plain);
+  }
+  template <class Other>
+  void operator()(const Other&) {
+    const Access access = access_of(program_, *now_);
+    for (const Span& span : access.reads) look(span);
+    for (const Span& span : access.writes) write(span, ByteState::plain);
   }
 
  private:
+  // How far a block is in one of its arenas.
+  struct Turn {
+    int reached = 0, micro_batch = -1;
+    const Instr* newest = nullptr;
+  };
+
   [[noreturn]] void fail(const Instr& instr, const std::string& what) const {
     throw InternalError(str("step program of rank ", program_.rank, ": ", what, ": ", text(program_, instr),
                             instr.micro_batch >= 0 ? str(", micro-batch ", instr.micro_batch) : "",
                             instr.at.file.empty() ? "" : str(", at ", instr.at.text())));
   }
-  void inside(const Instr& instr, const Span& span) const {
+  [[noreturn]] void fail(const std::string& what) const { fail(*now_, what); }
+  std::string stretch(const Span& span) const {
+    return str(program_.regions[span.region].name, ", bytes ", span.offset, " to ", span.offset + span.bytes,
+               ",");
+  }
+  int calls_of(int block) const { return static_cast<int>(program_.blocks[block].calls.size()); }
+  Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
+    return span_of(run, call.args[i], numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
+  }
+
+  void inside(const Span& span) const {
     const bool known = span.region >= 0 && span.region < static_cast<int>(program_.regions.size());
     if (!known || span.offset < 0 || span.offset + span.bytes > program_.regions[span.region].bytes)
-      fail(instr, str("bytes ", span.offset, " to ", span.offset + span.bytes, " lie outside of region ",
-                      known ? program_.regions[span.region].name : std::to_string(span.region)));
+      fail(str("bytes ", span.offset, " to ", span.offset + span.bytes, " lie outside of region ",
+               known ? program_.regions[span.region].name : std::to_string(span.region)));
   }
-  void step(const Instr& instr) {
-    const Access access = access_of(program_, instr);
-    for (const Span& span : access.reads) {
-      inside(instr, span);
-      for (const auto& [flight, start] : flying_)
-        if (overlap(span, std::get<StartCollective>(start->what).to))
-          fail(instr, str("reads ", program_.regions[span.region].name, " while \"",
-                          std::get<StartCollective>(start->what).label, "\" is still writing it"));
-      // Inside a block its own plan says what is written before it is read.
-      if (!std::holds_alternative<RunBlock>(instr.what) && !written_.has(span))
-        fail(instr, str("reads ", program_.regions[span.region].name, ", bytes ", span.offset, " to ",
-                        span.offset + span.bytes, ", which nothing wrote"));
+  void refuse_in_flight(const Span& span, bool written) const {
+    const auto found = in_flight_.find(span.region);
+    if (found == in_flight_.end()) return;
+    for (const Instr* instr : found->second) {
+      const auto& start = std::get<StartCollective>(instr->what);
+      const std::string& name = program_.regions[span.region].name;
+      if (!written && overlap(span, start.to))
+        fail(str("reads ", name, " while \"", start.label, "\" is still writing it"));
+      if (written && (overlap(span, start.to) || overlap(span, start.from)))
+        fail(str("writes ", name, " while \"", start.label, "\" is under way"));
     }
-    for (const Span& span : access.writes) {
-      inside(instr, span);
-      for (const auto& [flight, start] : flying_) {
-        const auto& under_way = std::get<StartCollective>(start->what);
-        if (overlap(span, under_way.to) || overlap(span, under_way.from))
-          fail(instr, str("writes ", program_.regions[span.region].name, " while \"", under_way.label,
-                          "\" is under way"));
-      }
-      written_.add(span);
+  }
+
+  // Reads a result.
+  void look(const Span& span) {
+    if (!span.there()) return;
+    bytes_.each(span, [&](ByteState state) {
+      if (state == ByteState::none) fail(str("reads ", stretch(span), " which nothing wrote"));
+      if (state == ByteState::spent) fail(str("reads ", stretch(span), " which was taken already"));
+      return state == ByteState::plain ? state : ByteState::settled;
+    });
+  }
+  // Takes an addend; `over_ranks`: to sum it over ranks.
+  void take(const Span& span, bool over_ranks = false) {
+    if (!span.there()) return;
+    const bool given = program_.regions[span.region].kind == Region::Kind::input;
+    bytes_.each(span, [&](ByteState state) {
+      if (state == ByteState::none) fail(str("reads ", stretch(span), " which nothing wrote"));
+      if (state != ByteState::once && !(given && state == ByteState::plain) &&
+          !(over_ranks && state == ByteState::summed))
+        fail(str("adds ", stretch(span),
+                 state == ByteState::spent     ? " which was taken already"
+                 : state == ByteState::settled ? " which was read as a result already"
+                 : state == ByteState::total   ? " which is a finished sum"
+                 : state == ByteState::summed  ? " which is summed over ranks already"
+                                               : " which is no addend"));
+      return ByteState::spent;
+    });
+  }
+  void touch(const Span& span) {
+    bytes_.each(span, [](ByteState state) { return state == ByteState::once ? ByteState::settled : state; });
+  }
+  void write(const Span& span, ByteState as) {
+    if (!span.there()) return;
+    bytes_.each(span, [&](ByteState state) {
+      if (is_unread(state)) fail(str("writes ", stretch(span), " of which nothing read what it held"));
+      return as;
+    });
+  }
+  bool is_updated(const Span& span) {
+    bool all = true;
+    updated_.each(span, [&](ByteState state) { return all = all && state == ByteState::plain, state; });
+    return all;
+  }
+
+  // The calls of a block run in order, all of them, once for a micro-batch; those that read gathered weights
+  // behind the waits for them and before the next ones.
+  void follow(const RunBlock& run) {
+    Turn& turn = turns_[{run.block, run.own.region}];
+    const int calls = calls_of(run.block);
+    if (run.first == 0) {
+      if (turn.newest && turn.reached < calls)
+        fail(str("begins anew where calls from ", turn.reached, " on are due"));
+      if (!done_.insert({run.block, now_->micro_batch}).second) fail("runs a second time");
+    } else if (turn.reached != run.first || turn.micro_batch != now_->micro_batch) {
+      fail(str("calls from ", turn.reached, turn.newest ? str(" on of micro-batch ", turn.micro_batch) : "",
+               " are due"));
     }
-    if (const auto* start = std::get_if<StartCollective>(&instr.what)) {
-      if (start->flight < 0 || start->flight >= program_.flights || waited_[start->flight] ||
-          !flying_.emplace(start->flight, &instr).second)
-        fail(instr, str("flight ", start->flight, " starts twice"));
-    } else if (const auto* wait = std::get_if<Wait>(&instr.what)) {
-      if (!flying_.erase(wait->flight)) fail(instr, str("flight ", wait->flight, " is not under way"));
-      waited_[wait->flight] = true;
+    turn = {run.last, now_->micro_batch, now_};
+    const auto& buckets = program_.blocks[run.block].gathers.buckets;
+    if (buckets.empty()) return;
+    size_t due = 0, all = 0;
+    for (const auto& bucket : buckets) {
+      if (bucket.wait <= run.first) due += bucket.segments.size();
+      all += bucket.segments.size();
     }
+    // A new pass over the body.
+    if (arrived_ > all || (arrived_ == all && due == 0)) arrived_ -= all;
+    if (arrived_ != due) fail(str("runs with ", arrived_, " of ", due, " weights gathered"));
+  }
+  // What the run gives to sums: each group where it is ready; of a block without groups all outputs. A slot
+  // without a micro-batch gives nothing.
+  void hand_over(const RunBlock& run) {
+    const ProgramBlock& block = program_.blocks[run.block];
+    const ByteState as = now_->micro_batch >= 0 ? ByteState::once : ByteState::spent;
+    auto give = [&](int output) {
+      const Value& value = block.graph[block.graph.outputs[output].value];
+      const Span span = span_of(run, block.outputs[output],
+                                numel(value.shape) * static_cast<int64_t>(size_of(value.dtype)));
+      if (span.there()) bytes_.set(span, as);
+    };
+    for (size_t g = 0; g < block.groups.size(); ++g)
+      if (const int at = std::max(block.ready[g], 0); at >= run.first && at < run.last)
+        for (int output : block.groups[g]) give(output);
+    if (!block.groups.empty() || now_->micro_batch < 0 || run.last < calls_of(run.block)) return;
+    for (size_t o = 0; o < block.outputs.size(); ++o) give(static_cast<int>(o));
   }
 
   const StepProgram& program_;
-  Written written_;
+  const Instr* now_ = nullptr;
+  ByteStates bytes_;
+  ByteStates added_;           // plain: counts that something was added to since they were zeroed
+  std::set<int> counted_;      // regions of counts
+  ByteStates updated_;         // plain: in this step
+  std::map<int, bool> stale_;  // per region: whether it holds copies of state from before its update
   std::map<int, const Instr*> flying_;
+  std::map<int, std::vector<const Instr*>> in_flight_;  // per region
   std::vector<bool> waited_;
+  std::map<std::pair<int, int>, Turn> turns_;  // by block and its own arena
+  std::set<std::pair<int, int>> done_;         // block and micro-batch
+  size_t arrived_ = 0;                         // weights that a pass over the body gathered
 };
-
-// The collectives of one rank along one group, in order.
-std::vector<const StartCollective*> starts_along(const StepProgram& program, const std::string& along) {
-  std::vector<const StartCollective*> out;
-  for (const Instr& instr : program.instrs)
-    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->along == along)
-      out.push_back(start);
-  return out;
-}
-
-void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t>& ranks,
-             const std::string& along) {
-  std::vector<std::vector<const StartCollective*>> of;
-  for (int64_t rank : ranks) of.push_back(starts_along(programs[rank], along));
-  for (size_t m = 1; m < ranks.size(); ++m) {
-    const auto where = [&](size_t i) {
-      return str("collective ", i, " along ", along, " of ranks ", ranks[0], " and ", ranks[m]);
-    };
-    if (of[m].size() != of[0].size())
-      throw InternalError(str("along ", along, " rank ", ranks[0], " starts ", of[0].size(),
-                              " collectives, and rank ", ranks[m], " ", of[m].size()));
-    for (size_t i = 0; i < of[0].size(); ++i) {
-      const auto &a = *of[0][i], &b = *of[m][i];
-      if (a.verb != b.verb || a.label != b.label || a.dtype != b.dtype)
-        throw InternalError(str(where(i), " differ: ", name(a.verb), " ", name(a.dtype), " \"", a.label,
-                                "\" and ", name(b.verb), " ", name(b.dtype), " \"", b.label, "\""));
-    }
-  }
-  for (size_t i = 0; !of.empty() && i < of[0].size(); ++i) {
-    if (of[0][i]->verb != Verb::all_to_all && of[0][i]->verb != Verb::all_gather) continue;
-    for (size_t a = 0; a < of.size(); ++a)
-      for (size_t b = 0; b < of.size(); ++b)
-        if (a != b && of[a][i]->send[b] != of[b][i]->receive[a])
-          throw InternalError(str("\"", of[a][i]->label, "\" along ", along, ": rank ", ranks[a], " sends ",
-                                  of[a][i]->send[b], " elements, and rank ", ranks[b], " receives ",
-                                  of[b][i]->receive[a]));
-  }
-}
 }  // namespace
 
 void verify(const StepProgram& program) {
@@ -155,46 +322,6 @@ void verify(const StepProgram& program) {
   walk.run(program.refresh);
   walk.run(program.instrs);
   walk.end();
-}
-
-void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh, int seats) {
-  // Ranks that share the key are a group.
-  auto by = [&](const std::string& along, auto key_of) {
-    std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int64_t>>> groups;
-    for (int64_t rank = 0; rank < mesh.size(); ++rank) {
-      auto [key, place] = key_of(rank);
-      groups[key].emplace_back(place, rank);
-    }
-    for (auto& [key, members] : groups) {
-      std::sort(members.begin(), members.end());
-      std::vector<int64_t> ranks;
-      for (const auto& [place, rank] : members) ranks.push_back(rank);
-      compare(programs, ranks, along);
-    }
-  };
-  using Key = std::pair<std::vector<int64_t>, int64_t>;
-  for (int d = 0; d < mesh.ndim(); ++d)
-    by(mesh.dim_names[d], [&](int64_t rank) -> Key {
-      auto at = mesh.coordinate(rank);
-      const int64_t place = std::exchange(at[d], -1);
-      return {at, place};
-    });
-  auto model_coordinate = [&](int64_t rank) {
-    auto at = mesh.coordinate(rank);
-    for (int d = 0; d < mesh.ndim(); ++d)
-      if (is_data_dim(mesh.dim_names[d])) at[d] = -1;
-    return at;
-  };
-  by(std::string(kDataDims),
-     [&](int64_t rank) -> Key { return {model_coordinate(rank), mesh.data_rank(rank)}; });
-  if (!seats) return;
-  for (const bool inside : {true, false})
-    by(inside ? "inside_hosts" : "across_hosts", [&](int64_t rank) -> Key {
-      auto key = model_coordinate(rank);
-      const int64_t data = mesh.data_rank(rank);
-      key.push_back(inside ? data / seats : data % seats);
-      return {key, inside ? data % seats : data / seats};
-    });
 }
 
 }  // namespace lockstep

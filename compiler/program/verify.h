@@ -5,13 +5,23 @@
 
 namespace lockstep {
 
-// InternalError naming the instruction and the user's line where an instruction reads what is still in
-// flight, writes what a collective in flight reads or writes, reads what nothing wrote, waits for what was
-// not started, starts what nothing waits for, waits twice, or leaves its region.
+// InternalError naming the instruction and the user's line where an instruction
+// - leaves its region, reads what is still in flight, writes what a collective in flight reads or writes,
+// waits
+//   for what was not started, starts what nothing waits for, waits twice;
+// - reads what nothing wrote;
+// - takes an addend that was taken already, that is no addend, or that was read as a result; or writes over
+// one
+//   that nothing took. Addends are gradients and counts of a micro-batch, where its block has them ready,
+//   partial sums, and what ranks send of them; so each is added exactly once, and none is lost;
+// - runs calls of a block out of order, a second time for a micro-batch, not to their end, or without the
+//   weights that they read;
+// - updates a tensor twice, or brings weights from before their update.
 void verify(const StepProgram& program);
 // The collectives of all ranks of a group agree: on each mesh dim, the ranks that differ along it alone start
-// the same verbs, labels and dtypes in the same order, and what one sends another receives. `programs`: of
-// all ranks of `mesh`, in order; `seats` as ProgramRank. InternalError naming both ranks.
+// the same verbs, labels and dtypes in the same order, gather the same tensors, and what one sends another
+// receives. `programs`: of all ranks of `mesh`, in order; `seats` as ProgramRank. InternalError naming both
+// ranks.
 void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh, int seats);
 
 }  // namespace lockstep

@@ -344,37 +344,6 @@ class Page {
 };
 }  // namespace
 
-int first_backward_call(const StepPlan& plan, const ProgramBlock& body) {
-  // Values of the seed that follow from the counts, which earlier phases made.
-  const Phase& seed = plan.phases.seed;
-  std::set<ValueId> counted;
-  for (size_t i = 0; i < seed.inputs.size(); ++i)
-    if (const GraphInput& input = seed.graph.inputs[i];
-        input.kind == InputKind::value && seed.graph[input.value].dtype == DType::i64)
-      counted.insert(input.value);
-  auto reads = [](const Node& node, const std::set<ValueId>& values) {
-    return std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](ValueId v) { return values.count(v) > 0; });
-  };
-  for (const Node& node : seed.graph.nodes)
-    if (reads(node, counted)) counted.insert(node.outputs.begin(), node.outputs.end());
-  std::set<ValueId> of_whole, of_body;
-  for (size_t o = 0; o < seed.outputs.size(); ++o)
-    if (counted.count(seed.graph.outputs[o].value)) of_whole.insert(seed.outputs[o]);
-  const Phase& phase = plan.phases.body;
-  for (size_t i = 0; i < phase.inputs.size(); ++i)
-    if (of_whole.count(phase.inputs[i])) of_body.insert(body.graph.inputs[i].value);
-  // A view of such a value is one, too.
-  std::set<NodeId> calls;
-  for (const BlockCall& call : body.calls) calls.insert(call.node);
-  for (NodeId n : body.graph.node_ids())
-    if (const Node& node = body.graph.node(n); !calls.count(n) && reads(node, of_body))
-      of_body.insert(node.outputs.begin(), node.outputs.end());
-  for (size_t c = 0; c < body.calls.size(); ++c)
-    if (reads(body.graph.node(body.calls[c].node), of_body)) return static_cast<int>(c);
-  return static_cast<int>(body.calls.size());
-}
-
 std::string step_picture(const StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words) {
   Rows made(program, timeline, first_backward);

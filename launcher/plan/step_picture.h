@@ -4,20 +4,16 @@
 
 #include <string>
 
-#include "compiler/program/step_plan.h"
 #include "launcher/plan/timeline.h"
 
 namespace lockstep {
 
-// The first call of the body that reads what the token counts decide: with it the backward pass begins. The
-// number of calls where none does.
-int first_backward_call(const StepPlan& plan, const ProgramBlock& body);
-
 struct PictureWords {
   std::string title, below;
 };
-// SVG. Parts of one collective are one bar. Where more than two bars share two pixels, they are drawn by
-// their shares of that time. The same bytes for the same arguments.
+// SVG. `first_backward`: of the body's calls (first_backward_call). Parts of one collective are one bar.
+// Where more than two bars share two pixels, they are drawn by their shares of that time. The same bytes for
+// the same arguments.
 std::string step_picture(const StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words);
 

@@ -205,7 +205,8 @@ TEST(StepProgram, RefusalsNameTheInstruction) {
   broken = whole;
   std::erase_if(broken.instrs,
                 [](const Instr& instr) { return std::holds_alternative<Accumulate>(instr.what); });
-  EXPECT_NE(refusal(broken).find("which nothing wrote"), std::string::npos) << refusal(broken);
+  EXPECT_NE(refusal(broken).find("of which nothing read what it held: run body"), std::string::npos)
+      << refusal(broken);
   broken = whole;
   for (Instr& instr : broken.instrs)
     if (auto* add = std::get_if<Accumulate>(&instr.what)) add->to.offset += 64;

@@ -1,0 +1,98 @@
+// The ranks of each group side by side.
+#include "compiler/program/verify.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+using Verb = StartCollective::Verb;
+
+// The collectives of one rank along one group, in order.
+std::vector<const StartCollective*> starts_along(const StepProgram& program, const std::string& along) {
+  std::vector<const StartCollective*> out;
+  for (const Instr& instr : program.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->along == along)
+      out.push_back(start);
+  return out;
+}
+
+void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t>& ranks,
+             const std::string& along) {
+  std::vector<std::vector<const StartCollective*>> of;
+  for (int64_t rank : ranks) of.push_back(starts_along(programs[rank], along));
+  for (size_t m = 1; m < ranks.size(); ++m) {
+    const auto where = [&](size_t i) {
+      return str("collective ", i, " along ", along, " of ranks ", ranks[0], " and ", ranks[m]);
+    };
+    if (of[m].size() != of[0].size())
+      throw InternalError(str("along ", along, " rank ", ranks[0], " starts ", of[0].size(),
+                              " collectives, and rank ", ranks[m], " ", of[m].size()));
+    for (size_t i = 0; i < of[0].size(); ++i) {
+      const auto &a = *of[0][i], &b = *of[m][i];
+      if (a.verb != b.verb || a.label != b.label || a.dtype != b.dtype)
+        throw InternalError(str(where(i), " differ: ", name(a.verb), " ", name(a.dtype), " \"", a.label,
+                                "\" and ", name(b.verb), " ", name(b.dtype), " \"", b.label, "\""));
+      if (a.verb != Verb::all_gather) continue;
+      // Weights of one label are told apart by what is sent.
+      const std::string &from = programs[ranks[0]].regions[a.from.region].name,
+                        &other = programs[ranks[m]].regions[b.from.region].name;
+      if (from != other) throw InternalError(str(where(i), " gathers ", from, " and ", other));
+    }
+  }
+  for (size_t i = 0; !of.empty() && i < of[0].size(); ++i) {
+    if (of[0][i]->verb != Verb::all_to_all && of[0][i]->verb != Verb::all_gather) continue;
+    for (size_t a = 0; a < of.size(); ++a)
+      for (size_t b = 0; b < of.size(); ++b)
+        if (a != b && of[a][i]->send[b] != of[b][i]->receive[a])
+          throw InternalError(str("\"", of[a][i]->label, "\" along ", along, ": rank ", ranks[a], " sends ",
+                                  of[a][i]->send[b], " elements, and rank ", ranks[b], " receives ",
+                                  of[b][i]->receive[a]));
+  }
+}
+}  // namespace
+
+void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh, int seats) {
+  // Ranks that share the key are a group.
+  auto by = [&](const std::string& along, auto key_of) {
+    std::map<std::vector<int64_t>, std::vector<std::pair<int64_t, int64_t>>> groups;
+    for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+      auto [key, place] = key_of(rank);
+      groups[key].emplace_back(place, rank);
+    }
+    for (auto& [key, members] : groups) {
+      std::sort(members.begin(), members.end());
+      std::vector<int64_t> ranks;
+      for (const auto& [place, rank] : members) ranks.push_back(rank);
+      compare(programs, ranks, along);
+    }
+  };
+  using Key = std::pair<std::vector<int64_t>, int64_t>;
+  for (int d = 0; d < mesh.ndim(); ++d)
+    by(mesh.dim_names[d], [&](int64_t rank) -> Key {
+      auto at = mesh.coordinate(rank);
+      const int64_t place = std::exchange(at[d], -1);
+      return {at, place};
+    });
+  auto model_coordinate = [&](int64_t rank) {
+    auto at = mesh.coordinate(rank);
+    for (int d = 0; d < mesh.ndim(); ++d)
+      if (is_data_dim(mesh.dim_names[d])) at[d] = -1;
+    return at;
+  };
+  by(std::string(kDataDims),
+     [&](int64_t rank) -> Key { return {model_coordinate(rank), mesh.data_rank(rank)}; });
+  if (!seats) return;
+  for (const bool inside : {true, false})
+    by(inside ? "inside_hosts" : "across_hosts", [&](int64_t rank) -> Key {
+      auto key = model_coordinate(rank);
+      const int64_t data = mesh.data_rank(rank);
+      key.push_back(inside ? data / seats : data % seats);
+      return {key, inside ? data % seats : data / seats};
+    });
+}
+
+}  // namespace lockstep
