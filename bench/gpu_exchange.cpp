@@ -15,7 +15,7 @@
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
 #include "distributed/nccl/nccl_group.h"
-#include "distributed/world.h"
+#include "distributed/open_world.h"
 
 using namespace lockstep;
 

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "distributed/mesh/device_mesh.h"
-#include "distributed/world.h"
+#include "distributed/open_world.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/fingerprint.h"

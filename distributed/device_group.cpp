@@ -1,6 +1,8 @@
 // Which kind of group a device gets.
 #include "distributed/device_group.h"
 
+#include "distributed/staged_group.h"
+
 #ifdef LOCKSTEP_CUDA
 #include "distributed/nccl/nccl_group.h"
 #endif

@@ -26,12 +26,4 @@ std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>
 std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent,
                                           const std::shared_ptr<Group>& host, int color, int key);
 
-// A group that copies to the host, runs the collective of `host` there, and copies back: for any device, at
-// the speed of its copies. The host part of a collective runs as host work of the stream that it was started
-// on, and of the one that waits for it. Not capturable.
-std::shared_ptr<Group> staged_group(Device& device, std::shared_ptr<Group> host);
-// The group of one rank on a device: a collective is a copy on the stream it was started on. Capturable where
-// the device can capture.
-std::shared_ptr<Group> solo_device_group(Device& device, const std::string& name = "world");
-
 }  // namespace lockstep

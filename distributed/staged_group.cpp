@@ -1,8 +1,9 @@
 // StagedGroup: collectives of a device's memory through the host's; and the group of one rank on a device.
+#include "distributed/staged_group.h"
+
 #include <mutex>
 
 #include "core/base/error.h"
-#include "distributed/device_group.h"
 #include "distributed/regions.h"
 
 namespace lockstep {

@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/cpu/loops.h"
 #include "compiler/codegen/loops/kernel_body.h"
+#include "compiler/codegen/loops/plan_body.h"
 #include "core/base/log.h"
 
 namespace lockstep {

@@ -4,6 +4,7 @@
 #include "compiler/codegen/target.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
+#include "core/ops/apply.h"
 #include "core/ops/op.h"
 
 namespace lockstep {

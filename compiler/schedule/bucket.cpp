@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
+#include "core/ops/apply.h"
 #include "core/ops/op.h"
 
 namespace lockstep {

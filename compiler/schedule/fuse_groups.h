@@ -6,7 +6,8 @@
 #include <set>
 #include <vector>
 
-#include "compiler/schedule/fuse.h"
+#include "compiler/schedule/fuse_options.h"
+#include "core/ir/graph.h"
 
 namespace lockstep {
 

@@ -2,6 +2,7 @@
 #include "compiler/trace/trace.h"
 
 #include "core/base/error.h"
+#include "core/ops/apply.h"
 
 namespace lockstep {
 

@@ -1,9 +1,13 @@
-// An open file descriptor, closed on every way out.
+// An open file descriptor, closed on every way out; and calls on one, again where a signal interrupts them.
 #pragma once
 
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace lockstep {
@@ -31,5 +35,19 @@ class Descriptor {
  private:
   int fd_;
 };
+
+// open(2), again where a signal interrupts it, with O_CLOEXEC. -1 and errno.
+int open_again(const std::string& path, int flags, unsigned mode = 0);
+// All of it, however often the call is interrupted or cut short. 0, or the errno. `written` counts what was
+// taken.
+int write_fully(int fd, const void* data, size_t bytes, size_t* written = nullptr);
+inline int write_fully(int fd, std::string_view text, size_t* written = nullptr) {
+  return write_fully(fd, text.data(), text.size(), written);
+}
+// Up to `bytes` at `offset`: fewer only where the file ends. -1 and errno.
+int64_t read_fully(int fd, void* out, size_t bytes, int64_t offset);
+// fsync(2), again where a signal interrupts it. 0, or the errno. Any other failure is final: the kernel may
+// have dropped the bytes.
+int sync_fully(int fd);
 
 }  // namespace lockstep

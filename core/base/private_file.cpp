@@ -3,8 +3,6 @@
 
 #include <sys/stat.h>
 
-#include "core/base/plain_file.h"
-
 namespace lockstep {
 
 namespace {

@@ -29,6 +29,34 @@ int64_t dim_of(std::string_view op, const Tensor& x, int64_t dim, Here at) {
   return dim < 0 ? dim + rank : dim;
 }
 
+// NumPy's broadcast shape; false when the shapes do not broadcast.
+bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
+  size_t rank = std::max(a.size(), b.size());
+  out.assign(rank, 1);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank],
+            y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (x != y && x != 1 && y != 1) return false;
+    out[i] = x == 1 ? y : x;
+  }
+  return true;
+}
+
+// A pointwise node on inputs broadcast to one shape.
+Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
+  if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
+  std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
+  SourceLine line = source_line(*a.builder(), at);
+  InferContext context{op, in, {}, line};
+  Shape shape;
+  if (!broadcast_shape(a.shape(), b.shape(), shape))
+    context.fail(str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(),
+                     "; dims are matched from the last, and must be equal or 1"));
+  if (a.dtype() != b.dtype())
+    context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
+  return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
+}
+
 Tensor reduce(OpId op, Tensor x, std::vector<int64_t> dims, bool keep, Here at) {
   need(op.name(), {x}, at);
   if (dims.empty()) return x;
@@ -42,23 +70,52 @@ Tensor reduce(OpId op, Tensor x, std::vector<int64_t> dims, bool keep, Here at) 
 }
 }  // namespace
 
+Tensor operator+(TensorAt a, Tensor b) { return binary(ops::add, a.tensor, b, a.at); }
+Tensor operator-(TensorAt a, Tensor b) { return binary(ops::sub, a.tensor, b, a.at); }
+Tensor operator*(TensorAt a, Tensor b) { return binary(ops::mul, a.tensor, b, a.at); }
+Tensor operator/(TensorAt a, Tensor b) { return binary(ops::div, a.tensor, b, a.at); }
+Tensor operator-(TensorAt a) { return apply1(ops::neg, {a.tensor}, {}, a.at); }
+Tensor operator+(TensorAt a, double b) {
+  return binary(ops::add, a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator-(TensorAt a, double b) {
+  return binary(ops::sub, a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator*(TensorAt a, double b) {
+  return binary(ops::mul, a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator/(TensorAt a, double b) {
+  return binary(ops::div, a.tensor, full_like(a.tensor, b, a.at), a.at);
+}
+Tensor operator+(double a, TensorAt b) {
+  return binary(ops::add, full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator-(double a, TensorAt b) {
+  return binary(ops::sub, full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator*(double a, TensorAt b) {
+  return binary(ops::mul, full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+Tensor operator/(double a, TensorAt b) {
+  return binary(ops::div, full_like(b.tensor, a, b.at), b.tensor, b.at);
+}
+
 Tensor pow(Tensor x, double exponent, Here at) {
   need("pow", {x}, at);
   if (exponent == 1) return x;
   if (exponent == 2) return apply1(ops::mul, {x, x}, {}, at);
   return apply1(ops::pow, {x, full_like(x, exponent, at)}, {}, at);
 }
-Tensor maximum(Tensor a, Tensor b, Here at) { return rules::binary(ops::maximum, a, b, at); }
-Tensor minimum(Tensor a, Tensor b, Here at) { return rules::binary(ops::minimum, a, b, at); }
-Tensor equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::eq, a, b, at); }
-Tensor not_equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::ne, a, b, at); }
-Tensor less(Tensor a, Tensor b, Here at) { return rules::binary(ops::lt, a, b, at); }
-Tensor less_equal(Tensor a, Tensor b, Here at) { return rules::binary(ops::le, a, b, at); }
+Tensor maximum(Tensor a, Tensor b, Here at) { return binary(ops::maximum, a, b, at); }
+Tensor minimum(Tensor a, Tensor b, Here at) { return binary(ops::minimum, a, b, at); }
+Tensor equal(Tensor a, Tensor b, Here at) { return binary(ops::eq, a, b, at); }
+Tensor not_equal(Tensor a, Tensor b, Here at) { return binary(ops::ne, a, b, at); }
+Tensor less(Tensor a, Tensor b, Here at) { return binary(ops::lt, a, b, at); }
+Tensor less_equal(Tensor a, Tensor b, Here at) { return binary(ops::le, a, b, at); }
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
   need("where", {condition, a, b}, at);
   Shape values, shape;
-  if (!rules::broadcast_shape(a.shape(), b.shape(), values) ||
-      !rules::broadcast_shape(condition.shape(), values, shape))
+  if (!broadcast_shape(a.shape(), b.shape(), values) || !broadcast_shape(condition.shape(), values, shape))
     refuse("where", {condition}, at,
            str("shapes do not broadcast: condition ", condition.text(), ", ", a.text(), ", ", b.text()));
   return apply1(ops::where,
@@ -157,7 +214,7 @@ Tensor broadcast_to(Tensor x, Shape shape, Here at) {
   need("broadcast", {x}, at);
   if (x.shape() == shape) return x;
   Shape common;
-  if (!rules::broadcast_shape(x.shape(), shape, common) || common != shape)
+  if (!broadcast_shape(x.shape(), shape, common) || common != shape)
     refuse("broadcast", {x}, at,
            str(x.text(), " does not broadcast to ", shape,
                "; dims are matched from the last, and must be equal or 1"));

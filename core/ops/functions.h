@@ -2,8 +2,7 @@
 //
 // Shapes stand in brackets, "..." is any number of dims. Dims count from 0, negative ones from the end. A
 // function appends nodes to the graph that is traced and computes nothing; `at` is the caller's line, which
-// errors name. UserError, with op, line and types, when the inputs do not fit, and for an empty Tensor. The
-// operators + - * / are in tensor.h.
+// errors name. UserError, with op, line and types, when the inputs do not fit, and for an empty Tensor.
 //
 // Dtypes. floats: f64, f32, bf16, f16. numbers: these, and the integers i32, i64, u8, u16, u32, u64. All
 // inputs of a call have one dtype, unless said otherwise; none is converted silently. The result has it, too.
@@ -22,7 +21,7 @@
 
 #include <optional>
 
-#include "core/ops/tensor.h"
+#include "core/ops/apply.h"
 
 namespace lockstep {
 
@@ -77,6 +76,24 @@ inline Tensor silu(Tensor x, Here at = Here::current()) { return apply1(ops::sil
 // ---- Functions of two elements: shapes broadcast as in NumPy ----
 // Dims are matched from the last and must be equal or 1; the gradient of a broadcast input is summed over the
 // dims that were made.
+
+// Arithmetic of numbers.
+// Shapes broadcast as in NumPy; UserError naming both when they do not, or when the dtypes differ. A C++
+// number takes the tensor's dtype. Integers wrap, a quotient of them is truncated towards 0, and x / 0 is 0.
+// Gradients: a + b: dy, dy; a - b: dy, -dy; a * b: dy b, dy a; a / b: dy / b, -dy y / b; -a: -dy.
+Tensor operator+(TensorAt a, Tensor b);
+Tensor operator-(TensorAt a, Tensor b);
+Tensor operator*(TensorAt a, Tensor b);
+Tensor operator/(TensorAt a, Tensor b);
+Tensor operator-(TensorAt a);
+Tensor operator+(TensorAt a, double b);
+Tensor operator-(TensorAt a, double b);
+Tensor operator*(TensorAt a, double b);
+Tensor operator/(TensorAt a, double b);
+Tensor operator+(double a, TensorAt b);
+Tensor operator-(double a, TensorAt b);
+Tensor operator*(double a, TensorAt b);
+Tensor operator/(double a, TensorAt b);
 
 // The larger one, of numbers; a NaN wins. Gradient: dy to the larger one, half to each at a tie; with a NaN,
 // all to b. As PyTorch, but for the gradient at a NaN.

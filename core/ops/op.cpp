@@ -5,12 +5,17 @@
 
 #include "core/base/error.h"
 #include "core/ir/verify.h"
-#include "core/ops/rules.h"
 
 namespace lockstep {
 
 void InferContext::fail(const std::string& what) const {
   throw UserError(str("[", op, "] ", at.text(), ": ", what));
+}
+
+std::string types_text(const std::vector<TypedShape>& types) {
+  std::vector<std::string> parts;
+  for (const auto& type : types) parts.push_back(shape_text(type.dtype, type.shape));
+  return join(parts, ";");
 }
 
 const std::vector<const Op*>& all_ops() {
@@ -146,7 +151,7 @@ void verify(const Graph& graph, std::string_view after) {
     } catch (const UserError& error) { throw InternalError(str("after ", after, ": ", error.what())); }
     for (ValueId id : node.outputs) held.push_back({graph[id].dtype, graph[id].shape});
     LS_CHECK(types == held, "after ", after, ": ", node.op, " at ", node.at.text(), " makes ",
-             rules::types_text(types), ", the graph says ", rules::types_text(held));
+             types_text(types), ", the graph says ", types_text(held));
   }
 }
 

@@ -129,6 +129,8 @@ struct Op {
   bool of_model = false;       // a collective of a model dim, between values of one micro-batch
 };
 
+std::string types_text(const std::vector<TypedShape>& types);  // "f32[4,8];i64[];u8[0]"
+
 // Families; op.cpp lists them.
 std::span<const Op> pointwise_ops();
 std::span<const Op> creation_ops();  // creation and random

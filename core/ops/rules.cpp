@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "core/ops/functions.h"
+#include "core/ops/apply.h"
 
 namespace lockstep::rules {
 
@@ -80,39 +80,11 @@ std::vector<TypedShape> parse_types(std::string_view text) {
   }
   return out;
 }
-std::string types_text(const std::vector<TypedShape>& types) {
-  std::vector<std::string> parts;
-  for (const auto& type : types) parts.push_back(text(type));
-  return join(parts, ";");
-}
 
-bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
-  size_t rank = std::max(a.size(), b.size());
-  out.assign(rank, 1);
-  for (size_t i = 0; i < rank; ++i) {
-    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank],
-            y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
-    if (x != y && x != 1 && y != 1) return false;
-    out[i] = x == 1 ? y : x;
-  }
-  return true;
+Tensor wide(Tensor x) {
+  const DType to = statistic(x.dtype());
+  return x.dtype() == to ? x : apply1(ops::convert, {x}, {{"dtype", to}});
 }
-
-Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
-  if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
-  std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
-  SourceLine line = source_line(*a.builder(), at);
-  InferContext context{op, in, {}, line};
-  Shape shape;
-  if (!broadcast_shape(a.shape(), b.shape(), shape))
-    context.fail(str("shapes do not broadcast: lhs ", a.text(), ", rhs ", b.text(),
-                     "; dims are matched from the last, and must be equal or 1"));
-  if (a.dtype() != b.dtype())
-    context.fail(str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));
-  return apply1(op, {broadcast_to(a, shape, at), broadcast_to(b, shape, at)}, {}, at);
-}
-
-Tensor wide(Tensor x) { return convert(x, statistic(x.dtype())); }
 
 char Letters::next() {
   LS_CHECK(next_ <= 'z', "a placement rule over more than 26 dims");

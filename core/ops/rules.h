@@ -27,12 +27,7 @@ std::vector<int64_t> checked_dims(const InferContext& c, const std::vector<int64
 std::vector<int64_t> free_dims(size_t rank,
                                const std::vector<int64_t>& taken);  // ascending, those not in `taken`
 std::vector<TypedShape> parse_types(std::string_view text);         // "f32[4,8];f32[4]"
-std::string types_text(const std::vector<TypedShape>& types);
 
-// NumPy's broadcast shape; empty optional when the shapes do not broadcast.
-bool broadcast_shape(const Shape& a, const Shape& b, Shape& out);
-// A pointwise node on inputs broadcast to one shape. UserError naming both types.
-Tensor binary(OpId op, Tensor a, Tensor b, Here at);
 // Convert to the statistic dtype (no node for f32, f64).
 Tensor wide(Tensor x);
 

@@ -1,5 +1,4 @@
-// Tensor: a handle into the graph that is being traced. It has a type, no values. Operators broadcast as
-// NumPy does and insert explicit broadcast nodes; dtypes must agree (a C++ number takes the tensor's dtype).
+// Tensor: a handle into the graph that is being traced. It has a type, no values.
 #pragma once
 
 #include <concepts>
@@ -45,16 +44,6 @@ class Tensor {
 
 using Here = std::source_location;
 
-// Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when
-// they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder.
-std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
-                          Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
-// The same for ops with one output, and with the source line of another node (autodiff, expansions).
-Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
-              std::shared_ptr<Builder> builder = nullptr);
-std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
-                             const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
-
 // While it lives, nodes appended through apply() on this thread take this source line (vjp and expand run
 // under it).
 class AtLine {
@@ -81,23 +70,5 @@ struct TensorAt {
   Tensor tensor;
   Here at;
 };
-
-// Arithmetic of numbers, element by element; see functions.h for dtypes, rounding and gradients in general.
-// Shapes broadcast as in NumPy; UserError naming both when they do not, or when the dtypes differ. A C++
-// number takes the tensor's dtype. Integers wrap, a quotient of them is truncated towards 0, and x / 0 is 0.
-// Gradients: a + b: dy, dy; a - b: dy, -dy; a * b: dy b, dy a; a / b: dy / b, -dy y / b; -a: -dy.
-Tensor operator+(TensorAt a, Tensor b);
-Tensor operator-(TensorAt a, Tensor b);
-Tensor operator*(TensorAt a, Tensor b);
-Tensor operator/(TensorAt a, Tensor b);
-Tensor operator-(TensorAt a);
-Tensor operator+(TensorAt a, double b);
-Tensor operator-(TensorAt a, double b);
-Tensor operator*(TensorAt a, double b);
-Tensor operator/(TensorAt a, double b);
-Tensor operator+(double a, TensorAt b);
-Tensor operator-(double a, TensorAt b);
-Tensor operator*(double a, TensorAt b);
-Tensor operator/(double a, TensorAt b);
 
 }  // namespace lockstep

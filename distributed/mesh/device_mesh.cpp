@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/mesh/fingerprint.h"
 #include "distributed/device_group.h"
+#include "distributed/staged_group.h"
 
 namespace lockstep {
 

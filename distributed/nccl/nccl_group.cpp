@@ -11,11 +11,11 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
-#include "distributed/device_group.h"
 #include "distributed/nccl/nccl_calls.h"
 #include "distributed/nccl/nccl_comm.h"
 #include "distributed/nccl/nccl_flight.h"
 #include "distributed/regions.h"
+#include "distributed/staged_group.h"
 #include "distributed/watch/site.h"
 
 namespace lockstep {

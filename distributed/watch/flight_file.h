@@ -4,12 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
-#include "distributed/watch/flight_record.h"
-
 namespace lockstep {
 
 inline constexpr uint64_t kFlightMagic = 0x3154484749'4c464cull;  // "LFLIGHT1", little-endian
 inline constexpr uint32_t kFlightVersion = 2;
+inline constexpr int kFlightSlots = 256;  // the newest collectives
 
 struct FlightSlot {
   std::atomic<uint64_t> seq;  // 0 while the slot is being written

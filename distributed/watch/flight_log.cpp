@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "distributed/watch/flight_file.h"
+#include "distributed/watch/flight_record.h"
 #include "distributed/watch/kept_record.h"
 
 namespace lockstep {

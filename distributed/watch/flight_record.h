@@ -20,7 +20,6 @@
 
 namespace lockstep {
 
-inline constexpr int kFlightSlots = 256;
 inline constexpr int kFlightRanks = 65536;  // of a group; a record that speaks of more is damaged
 
 enum class FlightState : uint32_t { empty, started, done, failed };

@@ -12,6 +12,7 @@
 #include "core/base/json.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
+#include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/run_device.h"

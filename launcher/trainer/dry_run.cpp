@@ -1,12 +1,6 @@
-// Planning without a device's memory: programs that nobody runs.
+// Planning without a device's memory.
 #include "launcher/trainer/dry_run.h"
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-
-#include "compiler/reduce/block_exchange.h"
-#include "compiler/reduce/lane_fold.h"
 #include "core/base/error.h"
 #include "launcher/machine/hosts.h"
 
@@ -22,141 +16,13 @@ LiveMesh paper_mesh(const RunConfig& config, const Mesh& words) {
   mesh.seats = hosts.seats;
   return mesh;
 }
-// The reference backend plans no memory and no calls.
-ProgramBlock unplanned(const Graph& graph, const std::vector<std::vector<int>>& groups = {}) {
-  ProgramBlock block{.graph = graph, .groups = groups};
-  block.outputs.resize(graph.outputs.size());
-  block.ready.assign(groups.size(), -1);
-  return block;
-}
-StepBlocks unplanned_blocks(const StepPlan& plan) {
-  StepBlocks out{unplanned(plan.count), unplanned(plan.seed), unplanned(plan.body, plan.phases.buckets), {}};
-  for (const Graph& fragment : plan.fragments) out.fragments.push_back(unplanned(fragment));
-  return out;
-}
-// Libraries choose their algorithms on the device of the plan.
-StepBlocks blocks_on_device(const StepPlan& plan) {
-  if (plan.options.backend == Backend::reference) return unplanned_blocks(plan);
-  target_of(plan.options).device().enter();
-  return plan_blocks(plan);
-}
-
-// Per StartCollective: bytes to other ranks.
-std::vector<int64_t> sent_by(const StepProgram& program, const Mesh& mesh, int seats) {
-  std::vector<int64_t> out;
-  for (const Instr& instr : program.instrs)
-    if (const auto* start = std::get_if<StartCollective>(&instr.what))
-      out.push_back(transfer_of(*start, members_of(start->along, mesh, program.rank, seats)).sent);
-  return out;
-}
-
-// Sizes of the subtrees that a host's ranks have, and add up to; in rounds, that it adds up to in each.
-std::vector<std::vector<int64_t>> trees_of_host(const LanePlan& plan, int host, int seats) {
-  std::vector<std::vector<int64_t>> out;
-  if (plan.order == LaneOrder::interleaved) {
-    for (int64_t slot = 0; slot < plan.slots(0); ++slot) {
-      const int64_t first = slot * plan.ranks + static_cast<int64_t>(host) * seats;
-      const int64_t count = std::clamp<int64_t>(plan.micro_batches - first, 0, seats);
-      out.push_back({count, static_cast<int64_t>(trees_over_leaves(first, count, plan.per_lane()).size())});
-    }
-    return out;
-  }
-  std::vector<std::vector<LaneBlock>> blocks;
-  for (int s = 0; s < seats; ++s) {
-    blocks.push_back(plan.blocks(host * seats + s));
-    std::vector<int64_t>& sizes = out.emplace_back();
-    for (const LaneBlock& block : blocks.back()) sizes.push_back(block.size);
-  }
-  std::sort(out.begin(), out.end());
-  out.push_back({static_cast<int64_t>(trees_over(blocks, false).size())});
-  return out;
-}
 }  // namespace
-
-std::vector<int> fullest_ranks(const LanePlan& plan, int seats) {
-  std::vector<int> out;
-  std::set<std::vector<std::vector<int64_t>>> seen;
-  std::vector<std::vector<int64_t>> host;
-  for (int r = 0; r < plan.ranks; ++r) {
-    if (seats && r % seats == 0) host = trees_of_host(plan, r / seats, seats);
-    auto key = host;
-    std::vector<int64_t>& sizes = key.emplace_back();
-    // In rounds every rank keeps the same partial sums.
-    if (plan.order == LaneOrder::contiguous)
-      for (const LaneBlock& block : plan.blocks(r)) sizes.push_back(block.size);
-    if (seen.insert(std::move(key)).second) out.push_back(r);
-  }
-  return out;
-}
-
-PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
-    : plan(std::move(planned)),
-      seats(mesh.seats),
-      ranks(static_cast<int>(mesh.words.data_size())),
-      ranks_per_node(mesh.ranks_per_node) {
-  const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
-  auto few = fullest_ranks(lanes, exchanges_by_host(lanes, plan.options.invariant, seats) ? seats : 0);
-  std::vector<int64_t> of_data(static_cast<size_t>(ranks), -1);  // a rank at each place of the data dims
-  for (int64_t rank = mesh.words.size() - 1; rank >= 0; --rank) of_data[mesh.words.data_rank(rank)] = rank;
-  // Rank 0 last: its program stays.
-  std::reverse(few.begin(), few.end());
-  StepBlocks blocks = blocks_on_device(plan);
-  for (int data_rank : few) {
-    const int64_t rank = of_data[data_rank];
-    program = build_program(plan, std::move(blocks), {mesh.words, rank, seats});
-    const HeldBytes holds = held_bytes(program);
-    if (holds.reduction() >= held.reduction()) held = holds;
-    const auto sends = sent_by(program, mesh.words, seats);
-    sent.resize(sends.size());
-    for (size_t i = 0; i < sends.size(); ++i) sent[i] = std::max(sent[i], sends[i]);
-    if (data_rank != 0) blocks = blocks_of(std::move(program.blocks));
-  }
-  for (const auto& field : plan.fields)
-    batches += lanes.slots(0) * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
-}
-
-StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank) {
-  return build_program(step.plan, blocks_of(step.program.blocks), {mesh, rank, step.seats});
-}
 
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer,
                          const PaperStep& step, int64_t sequences, const LibraryBounds& bounds) {
-  StepBytes bytes{.arena = step.held.arena, .batches = step.batches, .reduction = step.held.reduction()};
-  if (compute_dtype(config) != DType::f32 && step.plan.options.backend != Backend::reference) {
-    bytes.copies = step.program.blocks[block_named(step.program, "seed")].arena_bytes();
-    bytes.arena -= bytes.copies;
-  }
-  if (sequences > 0) {
-    const Mesh& words = state.mesh().words;
-    PaperStep evaluation(trainer.plan_evaluation(words, sequences), state.mesh());
-    bytes.evaluation = evaluation.held.arena + evaluation.held.reduction();
-    bytes.batches += evaluation.batches;
-  }
-  return device_needs(state, bytes, bounds);
-}
-
-LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
-  LibraryBounds bounds;
-  const std::string wanted = device_choice(config.train.device).kind;
-  // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not
-  // below the query heads of one key head.
-  const auto rounded = [&](int64_t to) {
-    return static_cast<double>((config.model.context + to - 1) / to * to);
-  };
-  const double of_head = 2 * rounded(64) * rounded(128);
-  const auto heads = static_cast<double>(config.model.heads),
-             of_key = heads / static_cast<double>(std::max<int64_t>(
-                                  1, config.model.kv_heads ? config.model.kv_heads : config.model.heads));
-  const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head,
-                                 std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
-  bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(scores);
-  if (target.device().kind() == "cuda")
-    bounds.workspace = 0;
-  else if (wanted == "plugin")
-    bounds = {0, 0, 0, 0};
-  else if (wanted != "cuda")
-    bounds = host_bounds();
-  return bounds;
+  if (sequences <= 0) return device_needs(config, state, step, nullptr, bounds);
+  const PaperStep evaluation(trainer.plan_evaluation(state.mesh().words, sequences), state.mesh());
+  return device_needs(config, state, step, &evaluation, bounds);
 }
 
 PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target, const Roofline* roofline)

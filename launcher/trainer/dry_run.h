@@ -1,44 +1,18 @@
-// A step on paper: what it computes and takes of memory, planned for a device without allocating on it,
-// without peers.
+// A run on paper: its training step, planned for a device without allocating on it, without peers.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
-#include "compiler/program/build.h"
-#include "compiler/program/folds.h"
-#include "launcher/memory/needs.h"
+#include "launcher/trainer/paper_step.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep {
-
-// A planned step: what its fullest rank does and holds.
-struct PaperStep {
-  PaperStep(StepPlan planned, const LiveMesh& mesh);  // its words and its hosts
-
-  StepPlan plan;
-  StepProgram program;  // of rank 0, which runs as many micro-batches as any; without kernels
-  int seats;            // data ranks of a host, where gradients go inside hosts first; else 0
-  int ranks;            // data ranks
-  HeldBytes held;       // of the fullest rank
-  // Per StartCollective of `program`: bytes that a rank sends, the most of fullest_ranks().
-  std::vector<int64_t> sent;
-  int64_t ranks_per_node;  // 0: one host, or not known
-  int64_t batches = 0;     // bytes of the fullest rank's micro-batches
-};
-// What `rank` does in the step.
-StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank);
-
-// Data ranks of which one holds as much as any rank does. Of all ranks whose lanes form subtrees of the same
-// sizes, and whose hosts' do where gradients go inside hosts of `seats` first: the first, because it owns the
-// most rows. A few, however many ranks there are; rank 0 is the first of them.
-std::vector<int> fullest_ranks(const LanePlan& plan, int seats = 0);
 
 // What the fullest rank takes of its device: the training step, and an evaluation of `sequences` (0: none)
 // beside it.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trainer& trainer,
                          const PaperStep& step, int64_t sequences, const LibraryBounds& bounds);
-// The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
-LibraryBounds library_bounds(const RunConfig& config, const Target& target);
 
 // The training step of a config on N ranks.
 struct PaperRun {

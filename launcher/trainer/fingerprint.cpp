@@ -11,6 +11,7 @@
 #include "launcher/version.h"
 #ifdef LOCKSTEP_CUDA
 #include "core/device/cuda/inventory.h"
+#include "distributed/open_world.h"
 #endif
 
 namespace lockstep {

@@ -3,63 +3,13 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 
-#include "compiler/codegen/cache/kernel_cache.h"
-#include "compiler/memory_budget.h"
-#include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
-#include "launcher/trainer/dry_run.h"
+#include "launcher/trainer/paper_step.h"
 
 namespace lockstep {
-
-models::ModelOptions model_options(const RunConfig& config) {
-  const ModelConfig& m = config.model;
-  return {m.kind,     m.vocab,  m.context,    m.width, m.depth,  m.heads,
-          m.kv_heads, m.hidden, m.rope_theta, m.eps,   m.dropout};
-}
-
-data::DataOptions data_options(const RunConfig& config) {
-  const DataConfig& d = config.data;
-  return {d.kind,
-          d.paths,
-          d.tokenizer,
-          d.dtype,
-          d.order,
-          d.validation,
-          config.model.vocab,
-          config.model.context,
-          static_cast<uint64_t>(config.train.seed),
-          d.raw,
-          parse_bytes(d.fingerprint).value_or(0),
-          cpu::KernelCache::default_dir() + "/data"};
-}
-
-DType compute_dtype(const RunConfig& config) {
-  return config.train.precision == "bf16" ? DType::bf16 : DType::f32;
-}
-
-CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
-  CompileOptions options;
-  options.target = &target;
-  options.backend = parse_backend(config.compile.backend);
-  options.fusion = config.compile.fusion;
-  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  options.threads = static_cast<int>(config.compile.threads
-                                         ? config.compile.threads
-                                         : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
-  options.memory_budget = parse_memory_budget(config.compile.memory_budget);
-  options.invariant = config.train.numerics == "invariant";
-  options.skip_passes = config.compile.skip_passes;
-  options.precision = config.train.precision;
-  // A plan for a GPU that the config names may be made where there is none.
-  std::string device =
-      device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
-  if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);
-  return options;
-}
 
 namespace {
 Schedule schedule_of(const RunConfig& config) {
@@ -83,9 +33,7 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
                                                                .weight_decay = o.weight_decay,
                                                                .clip = o.clip});
 }
-}  // namespace
 
-namespace {
 // Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.
 struct WeightBytes {
   int64_t weights = 0, gradients = 0;
@@ -173,7 +121,7 @@ GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, con
     auto plan = planned(when);
     if (!plan || (each && plan->recompute.values > each->recompute.values)) continue;
     const PaperStep step(std::move(*plan), mesh);
-    if (device_needs(config_, state_, *this, step, 0, library_bounds(config_, target)).total() <=
+    if (device_needs(config_, state_, step, nullptr, library_bounds(config_, target)).total() <=
         roofline.capacity)
       return when;
   }

@@ -1,27 +1,15 @@
-// From a config to the objects of a run: options of the compiler and the data, model, optimizer, compiled
-// steps.
+// From a config to the objects of a run: model, optimizer, compiled steps.
 #pragma once
 
 #include <memory>
 
-#include "compiler/codegen/target.h"
 #include "compiler/compile.h"
 #include "core/nn/models.h"
 #include "core/optim/optimizer.h"
-#include "launcher/config/config.h"
-#include "launcher/data/dataset.h"
 #include "launcher/machine/roofline.h"
+#include "launcher/trainer/options.h"
 
 namespace lockstep {
-
-models::ModelOptions model_options(const RunConfig& config);
-data::DataOptions data_options(const RunConfig& config);
-// What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
-DType compute_dtype(const RunConfig& config);
-// UserError when the device does not have the config's precision. Threads: compile.threads, or this host's
-// cores over its ranks.
-CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,
-                               const Target& target = cpu_target());
 
 // The model and optimizer of a config, recorded in a state.
 class Trainer {

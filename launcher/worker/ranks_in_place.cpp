@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "distributed/local/local_world.h"
+#include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/signals_apart.h"

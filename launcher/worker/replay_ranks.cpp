@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
+#include "distributed/open_world.h"
 #include "launcher/supervise/attempt.h"
 #include "launcher/supervise/run_folder.h"
 #include "launcher/worker/ranks_in_place.h"

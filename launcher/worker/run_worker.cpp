@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/config/stored.h"
 #include "launcher/machine/hosts.h"

@@ -1,7 +1,6 @@
 // The list of cases.
 #include "tests/conformance/group_conformance.h"
 
-#include "tests/conformance/cases.h"
 #include "tests/conformance/values.h"
 
 namespace lockstep::conformance {

@@ -3,18 +3,12 @@
 // closed form: == everywhere.
 #pragma once
 
-#include <functional>
-#include <string>
 #include <vector>
 
-#include "core/mesh/group.h"
+#include "tests/conformance/cases.h"
 
 namespace lockstep::conformance {
 
-struct GroupCase {
-  std::string name;
-  std::function<void(Group&)> run;
-};
 const std::vector<GroupCase>& group_cases();
 // Takes a dtype out of the cases of reductions, for an implementation that says it does not reduce it.
 void leave_out(DType dtype);

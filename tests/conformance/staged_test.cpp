@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "distributed/device_group.h"
 #include "distributed/local/local_world.h"
 #include "distributed/mesh/device_mesh.h"
+#include "distributed/staged_group.h"
 #include "tests/conformance/far_device.h"
 #include "tests/conformance/group_conformance.h"
 #include "tests/conformance/over_device.h"

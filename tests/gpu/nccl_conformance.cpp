@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "distributed/local/local_world.h"
 #include "distributed/nccl/nccl_library.h"
+#include "distributed/open_world.h"
 #include "tests/gpu/nccl_cases.h"
 
 using namespace lockstep;

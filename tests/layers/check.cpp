@@ -187,6 +187,70 @@ Lines too_long(const fs::path& root, const std::string& allowed) {
   return out;
 }
 
+namespace {
+using Units = std::map<std::string, std::set<std::string>>;
+
+std::string unit_of(const std::string& file) { return fs::path(file).replace_extension().generic_string(); }
+
+// Which units each one includes.
+Units included_units(const fs::path& root) {
+  Units out;
+  for (const auto& file : sources(root)) {
+    auto& targets = out[unit_of(file)];
+    for (const auto& line : lines_of(read(root / file))) {
+      const std::string token = included(line),
+                        header = token.empty() ? "" : token.substr(1, token.size() - 2);
+      if (is_ours(header) && unit_of(header) != unit_of(file)) targets.insert(unit_of(header));
+    }
+  }
+  return out;
+}
+
+std::set<std::string> reached_from(const std::string& unit, const Units& units) {
+  std::set<std::string> out;
+  Lines open{unit};
+  while (!open.empty()) {
+    auto found = units.find(open.back());
+    open.pop_back();
+    if (found == units.end()) continue;
+    for (const auto& target : found->second)
+      if (out.insert(target).second) open.push_back(target);
+  }
+  return out;
+}
+}  // namespace
+
+Lines include_circles(const fs::path& root, const std::string& known) {
+  Lines out;
+  std::set<std::string> listed;
+  for (const auto& line : lines_of(known)) {
+    if (trim(line).empty() || line[0] == '#') continue;
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos || trim(line.substr(colon + 1)).empty())
+      out.push_back(str("circles.txt: \"", line, "\" gives no reason"));
+    listed.insert(line.substr(0, colon));
+  }
+  const Units units = included_units(root);
+  std::map<std::string, std::set<std::string>> reached;
+  for (const auto& [unit, targets] : units) reached[unit] = reached_from(unit, units);
+  std::set<std::string> done;
+  for (const auto& [unit, all] : reached) {
+    if (!all.count(unit) || done.count(unit)) continue;
+    Lines circle;
+    for (const auto& other : all)
+      if (reached[other].count(unit)) circle.push_back(other), done.insert(other);
+    const std::string names = join(circle, " ");
+    if (listed.erase(names) == 0)
+      out.push_back(str(names,
+                        ": include one another in a circle; put what both sides need into a file of its own, "
+                        "or list them in circles.txt with a reason"));
+  }
+  for (const auto& names : listed)
+    out.push_back(str("circles.txt: ", names, ": is no circle any more; take it off the list"));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 Lines not_built(const fs::path& root) {
   Lines lists = files(root, [](const fs::path& path) { return path.filename() == "CMakeLists.txt"; });
   lists.push_back("CMakeLists.txt");

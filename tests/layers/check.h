@@ -26,6 +26,12 @@ std::vector<std::string> without_purpose(const std::filesystem::path& root);
 // comments.
 std::vector<std::string> too_long(const std::filesystem::path& root, const std::string& allowed);
 
+// Circles of includes. A header and the .cpp beside it that has its name are one unit: A and B are in a
+// circle where each leads to the other. `known` lists those that may stay for now: "UNIT UNIT ...: reason",
+// sorted; a line without a reason, and one for what is no circle any more, are violations too. Lines that
+// start with # are comments.
+std::vector<std::string> include_circles(const std::filesystem::path& root, const std::string& known);
+
 // .cpp files that no CMakeLists.txt names: they would silently not be built, or not be tested.
 std::vector<std::string> not_built(const std::filesystem::path& root);
 

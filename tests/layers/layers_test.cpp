@@ -25,6 +25,9 @@ testing::AssertionResult all_well(const Lines& violations) {
 TEST(House, arrows) { EXPECT_TRUE(all_well(wrong_arrows(root(), text_of("layers.txt")))); }
 TEST(House, every_file_says_its_purpose) { EXPECT_TRUE(all_well(without_purpose(root()))); }
 TEST(House, no_file_is_too_long) { EXPECT_TRUE(all_well(too_long(root(), text_of("long_files.txt")))); }
+TEST(House, no_includes_go_in_a_circle) {
+  EXPECT_TRUE(all_well(include_circles(root(), text_of("circles.txt"))));
+}
 TEST(House, every_source_is_built) { EXPECT_TRUE(all_well(not_built(root()))); }
 TEST(House, every_folder_has_a_name) { EXPECT_TRUE(all_well(nameless_folders(root()))); }
 TEST(House, every_type_has_a_name_of_its_own) { EXPECT_TRUE(all_well(types_defined_twice(root()))); }
@@ -67,6 +70,7 @@ TEST(Checks, a_good_tree_has_no_violation) {
   EXPECT_EQ(list(tree.arrows()), "");
   EXPECT_EQ(list(without_purpose(tree.path(""))), "");
   EXPECT_EQ(list(too_long(tree.path(""), "# none\n")), "");
+  EXPECT_EQ(list(include_circles(tree.path(""), "# none\n")), "");
   EXPECT_EQ(list(not_built(tree.path(""))), "");
   EXPECT_EQ(list(nameless_folders(tree.path(""))), "");
 }
@@ -146,6 +150,24 @@ TEST(Checks, long_file_and_stale_or_groundless_permission) {
       too_long(tree.path(""), "core/base/long.h: a table\ncore/base/just.h: a table\ncore/gone.h: a table\n"),
       (Lines{"long_files.txt: core/base/just.h has 400 lines; take it off the list",
              "long_files.txt: core/gone.h does not exist"}));
+}
+
+TEST(Checks, circle_of_includes_and_stale_or_groundless_permission) {
+  Tree tree;
+  tree.write("core/ops/a.h", "// The first of two.\n#include \"core/base/text.h\"\n");
+  tree.write("core/ops/a.cpp",
+             "// Knows the second.\n#include \"core/ops/a.h\"\n#include \"core/ops/b.h\"\n");
+  tree.write("core/ops/b.h", "// Knows the first.\n#include \"core/ops/a.h\"\n");
+  tree.write("core/ops/c.h", "// Knows both of them.\n#include \"core/ops/b.h\"\n");
+  EXPECT_EQ(include_circles(tree.path(""), ""),
+            (Lines{"core/ops/a core/ops/b: include one another in a circle; put what both sides need into a "
+                   "file of its own, or list them in circles.txt with a reason"}));
+  EXPECT_EQ(list(include_circles(tree.path(""), "core/ops/a core/ops/b: a pair\n")), "");
+  EXPECT_EQ(include_circles(tree.path(""), "core/ops/a core/ops/b:\n"),
+            (Lines{"circles.txt: \"core/ops/a core/ops/b:\" gives no reason"}));
+  tree.write("core/ops/a.cpp", "// Knows the second no more.\n#include \"core/ops/a.h\"\n");
+  EXPECT_EQ(include_circles(tree.path(""), "core/ops/a core/ops/b: a pair\n"),
+            (Lines{"circles.txt: core/ops/a core/ops/b: is no circle any more; take it off the list"}));
 }
 
 TEST(Checks, source_that_nobody_builds) {

@@ -13,8 +13,8 @@
 
 #include "core/base/error.h"
 #include "distributed/mesh/device_mesh.h"
+#include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
-#include "distributed/world.h"
 
 using namespace lockstep;
 

@@ -11,6 +11,7 @@
 #include "compiler/pipeline.h"
 #include "compiler/runtime/executable.h"
 #include "core/base/error.h"
+#include "core/ops/apply.h"
 #include "core/ops/op.h"
 
 namespace lockstep::sweep {

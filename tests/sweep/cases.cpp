@@ -8,6 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/ops/apply.h"
 
 namespace lockstep::sweep {
 

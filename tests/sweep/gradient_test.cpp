@@ -3,6 +3,7 @@
 
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
+#include "core/ops/apply.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/cases.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/reference/evaluate.h"
+#include "core/ops/apply.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 #include "tests/sweep/cases.h"

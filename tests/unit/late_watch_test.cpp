@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 
+#include "distributed/watch/flight_file.h"
 #include "launcher/supervise/contract.h"
 #include "launcher/supervise/late_watch.h"
 #include "tests/support/scratch_folder.h"

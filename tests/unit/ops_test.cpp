@@ -388,7 +388,7 @@ TEST(SplitRule, RowsFollowTheirAttributes) {
 
 TEST(Rules, TypesAsText) {
   std::vector<TypedShape> types{{DType::f32, {4, 8}}, {DType::i64, {}}, {DType::u8, {0}}};
-  EXPECT_EQ(rules::types_text(types), "f32[4,8];i64[];u8[0]");
+  EXPECT_EQ(types_text(types), "f32[4,8];i64[];u8[0]");
   EXPECT_EQ(rules::parse_types("f32[4,8];i64[];u8[0]"), types);
   EXPECT_TRUE(rules::parse_types("").empty());
 }

@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "compiler/codegen/cuda/nest_writer.h"
 #include "core/base/error.h"
 
 namespace lockstep::cuda {

@@ -1,5 +1,5 @@
 // Column sums: teams of a block, tiles of columns, and the kernel that combines the blocks.
-#include "compiler/codegen/cuda/nest_writer.h"
+#include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
 namespace lockstep::cuda {

@@ -1,7 +1,7 @@
 // Rows that name one of their columns: sums of where(column == number of the row, x, 0).
 #include <cmath>
 
-#include "compiler/codegen/cuda/nest_writer.h"
+#include "compiler/codegen/cuda/nest.h"
 
 namespace lockstep::cuda {
 

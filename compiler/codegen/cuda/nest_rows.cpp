@@ -1,6 +1,6 @@
 // Rows by teams of threads: a loop over the row for each stage of row reductions, in which lanes and then
 // warps meet.
-#include "compiler/codegen/cuda/nest_writer.h"
+#include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
 namespace lockstep::cuda {

@@ -1,6 +1,6 @@
 // Rows on their way into shared memory while earlier rows are computed: each thread fetches the chunks that
 // it will read itself.
-#include "compiler/codegen/cuda/nest_writer.h"
+#include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
 namespace lockstep::cuda {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/codegen/loops/plan_body.h"
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/ir/print.h"

@@ -80,12 +80,4 @@ struct Plan {
   double dear = 0;    // the part of it in items of kDear and more
 };
 
-// The plan, or why there is none (the body does not fit one space).
-struct PlanResult {
-  std::optional<Plan> plan;
-  std::string reason;
-};
-// `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
-PlanResult plan_body(const Graph& body);
-
 }  // namespace lockstep::codegen

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "core/base/error.h"
-#include "core/device/cuda/cuda_stream.h"
 
 namespace lockstep::cuda {
 

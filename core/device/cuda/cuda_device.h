@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device/cuda/cuda_stream.h"
 #include "core/device/cuda/driver.h"
 #include "core/device/device.h"
 
@@ -45,6 +46,5 @@ std::shared_ptr<CudaDevice> open_device(int ordinal);
 // Launches a kernel. `args` are pointers to the values of the parameters, as cuLaunchKernel takes them.
 void launch(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block,
             unsigned shared_bytes, Stream& stream, void** args, const std::string& what);
-inline CUstream stream_of(Stream& stream) { return static_cast<CUstream>(stream.native()); }
 
 }  // namespace lockstep::cuda

@@ -12,7 +12,6 @@
 
 #include "core/base/env.h"
 #include "core/base/error.h"
-#include "core/device/cuda/cuda_device.h"
 
 namespace lockstep::cuda {
 

@@ -20,4 +20,6 @@ std::unique_ptr<Stream> make_cuda_stream(CUcontext context);
 std::unique_ptr<CapturedWork> capture_cuda(CUcontext context, Stream& stream,
                                            const std::function<void()>& enqueue);
 
+inline CUstream stream_of(Stream& stream) { return static_cast<CUstream>(stream.native()); }
+
 }  // namespace lockstep::cuda

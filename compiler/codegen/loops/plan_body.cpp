@@ -1,5 +1,5 @@
 // Plans of bodies: the space, the reductions in order, the outputs at their level, and what it all costs.
-#include "compiler/codegen/loops/plan.h"
+#include "compiler/codegen/loops/plan_body.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // The front door: MPI's world or a world of one.
-#include "distributed/world.h"
+#include "distributed/open_world.h"
 
 #include <algorithm>
 #include <cstdlib>

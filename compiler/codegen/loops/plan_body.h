@@ -1,0 +1,19 @@
+// From a body to its plan.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "compiler/codegen/loops/plan.h"
+
+namespace lockstep::codegen {
+
+// The plan, or why there is none (the body does not fit one space).
+struct PlanResult {
+  std::optional<Plan> plan;
+  std::string reason;
+};
+// `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
+PlanResult plan_body(const Graph& body);
+
+}  // namespace lockstep::codegen

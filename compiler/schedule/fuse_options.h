@@ -1,0 +1,15 @@
+// How far fusion goes.
+#pragma once
+
+namespace lockstep {
+
+struct FuseOptions {
+  bool enabled = true;   // false: every primitive is a fused node of its own, so that there is one code
+                         // generator and no bit depends on fusion
+  int max_nodes = 96;    // primitives of one group (copies of views and of cheap producers not counted)
+  int max_buffers = 28;  // inputs and outputs of one group
+  int reach = 96;  // siblings further apart in the graph than this many nodes stay apart: fusing them would
+                   // stretch lives of values
+};
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// How nodes enter the graph that is being traced: by the name of their op.
+#pragma once
+
+#include "core/ops/tensor.h"
+
+namespace lockstep {
+
+// Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when
+// they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder.
+std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
+                          Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
+// The same for ops with one output, and with the source line of another node (autodiff, expansions).
+Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {}, Here at = Here::current(),
+              std::shared_ptr<Builder> builder = nullptr);
+std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
+                             const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
+
+}  // namespace lockstep

@@ -1,0 +1,60 @@
+// Options of a run, key by key.
+#include "launcher/trainer/options.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "compiler/codegen/cache/kernel_cache.h"
+#include "compiler/memory_budget.h"
+#include "core/base/bytes.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+models::ModelOptions model_options(const RunConfig& config) {
+  const ModelConfig& m = config.model;
+  return {m.kind,     m.vocab,  m.context,    m.width, m.depth,  m.heads,
+          m.kv_heads, m.hidden, m.rope_theta, m.eps,   m.dropout};
+}
+
+data::DataOptions data_options(const RunConfig& config) {
+  const DataConfig& d = config.data;
+  return {d.kind,
+          d.paths,
+          d.tokenizer,
+          d.dtype,
+          d.order,
+          d.validation,
+          config.model.vocab,
+          config.model.context,
+          static_cast<uint64_t>(config.train.seed),
+          d.raw,
+          parse_bytes(d.fingerprint).value_or(0),
+          cpu::KernelCache::default_dir() + "/data"};
+}
+
+DType compute_dtype(const RunConfig& config) {
+  return config.train.precision == "bf16" ? DType::bf16 : DType::f32;
+}
+
+CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
+  CompileOptions options;
+  options.target = &target;
+  options.backend = parse_backend(config.compile.backend);
+  options.fusion = config.compile.fusion;
+  int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  options.threads = static_cast<int>(config.compile.threads
+                                         ? config.compile.threads
+                                         : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
+  options.memory_budget = parse_memory_budget(config.compile.memory_budget);
+  options.invariant = config.train.numerics == "invariant";
+  options.skip_passes = config.compile.skip_passes;
+  options.precision = config.train.precision;
+  // A plan for a GPU that the config names may be made where there is none.
+  std::string device =
+      device_choice(config.train.device).kind == "auto" ? target.device().kind() : config.train.device;
+  if (auto wrong = precision_error(options.precision, device); !wrong.empty()) throw UserError(wrong);
+  return options;
+}
+
+}  // namespace lockstep
