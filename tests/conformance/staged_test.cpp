@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "distributed/device_group.h"
 #include "distributed/local/local_world.h"
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/staged_group.h"
