@@ -32,12 +32,22 @@ StepBlocks blocks_on_device(const StepPlan& plan) {
   return plan_blocks(plan);
 }
 
-// Per StartCollective: bytes to other ranks.
+// Per StartCollective: bytes to other ranks; what the parts of one collective send is the first one's.
 std::vector<int64_t> sent_by(const StepProgram& program, const Mesh& mesh, int seats) {
   std::vector<int64_t> out;
-  for (const Instr& instr : program.instrs)
-    if (const auto* start = std::get_if<StartCollective>(&instr.what))
-      out.push_back(transfer_of(*start, members_of(start->along, mesh, program.rank, seats)).sent);
+  size_t first = 0;
+  std::string name;  // of the collective that begins there
+  for (const Instr& instr : program.instrs) {
+    const auto* start = std::get_if<StartCollective>(&instr.what);
+    if (!start) {
+      name.clear();
+      continue;
+    }
+    const Transfer sent = transfer_of(*start, members_of(start->along, mesh, program.rank, seats));
+    out.push_back(0);
+    if (sent.name != name) name = sent.name, first = out.size() - 1;
+    out[first] += sent.sent;
+  }
   return out;
 }
 

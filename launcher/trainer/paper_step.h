@@ -21,7 +21,8 @@ struct PaperStep {
   int seats;            // data ranks of a host, where gradients go inside hosts first; else 0
   int ranks;            // data ranks
   HeldBytes held;       // of the fullest rank
-  // Per StartCollective of `program`: bytes that a rank sends, the most of fullest_ranks().
+  // Per StartCollective of `program`: bytes that a rank sends, the most of fullest_ranks(); those of the
+  // parts of one collective stand at the first.
   std::vector<int64_t> sent;
   int64_t ranks_per_node;  // 0: one host, or not known
   int64_t batches = 0;     // bytes of the fullest rank's micro-batches
