@@ -22,8 +22,7 @@ std::string help_text() {
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
   trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
-  trainrun explain optim.clip                              a config key, an op, an exit code, a log topic
-  trainrun env                                             versions, processor, LOCKSTEP_* variables
+  trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
                                      --grace SECONDS   --deadline SECONDS   --dry-run
