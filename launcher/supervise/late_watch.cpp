@@ -317,6 +317,8 @@ LateWatch::Logs LateWatch::read_logs() const {
 }
 
 std::vector<std::string> LateWatch::look(int64_t now_ns) {
+  open_records(
+      now_ns);  // at every call: the record of a rank that dies soon can be opened only while it lives
   const double since = static_cast<double>(now_ns - looked_ns_) * 1e-9;
   if (looked_ns_ && since < kLook) return {};
   if (began_ns_ == 0) began_ns_ = now_ns;
@@ -324,7 +326,6 @@ std::vector<std::string> LateWatch::look(int64_t now_ns) {
   looked_ns_ = now_ns;
   std::vector<std::string> out;
   try {
-    open_records(now_ns);
     read_progress_words(now_ns);
     time_steps(now_ns);
     std::vector<WorkerProgress> words;

@@ -2,6 +2,7 @@
 // where, once; that they have come; and when the run must end.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -51,6 +52,21 @@ void expect_parts(const std::string& text, const Texts& parts) {
     EXPECT_NE(text.find(part), std::string::npos) << "missing: " << part << "\nin: " << text;
 }
 }  // namespace
+
+// A record goes with its rank: it is opened at the next look, however soon that is.
+TEST(LateWatch, KnowsTheStepOfARankThatDiesSoonAfterItsStart) {
+  Watched run(kThirty, 0);
+  LateWatch watch(run.folder.path(""), 1, kThirty, [](int64_t) { return 'S'; });
+  watch.look(run.begin);
+  const std::string path = progress_file(run.folder.path(""), 0);
+  {
+    FlightRecorder recorder(path, 0);
+    recorder.progress(3, -1);
+    watch.look(run.begin + kSecond / 50);
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(watch.place(0), "step 3");
+}
 
 TEST(LateWatch, NamesTheRankWithinTwoSecondsAndWhereItIs) {
   Watched run;
