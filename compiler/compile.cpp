@@ -9,6 +9,7 @@
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
 #include "compiler/pipeline.h"
+#include "compiler/runtime/executable.h"
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -30,6 +31,8 @@ namespace {
 StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_dim,
                  const PassContext& context) {
   plan.phases = cut_phases(whole, streamed_dim);
+  for (const auto& input : whole.inputs)
+    if (input.kind == InputKind::state) plan.layouts[input.name] = context.layout_of(input.name);
   auto lower = [&](const Graph& graph) {
     return context.options.backend == Backend::reference ? graph : run_passes(graph, phase_passes(), context);
   };

@@ -8,7 +8,8 @@
 #include "compiler/distribute_kernels.h"
 #include "compiler/pipeline.h"
 #include "compiler/program/places.h"
-#include "compiler/runtime/native.h"
+#include "compiler/program/block.h"
+#include "compiler/runtime/executable.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/mesh/nonfinite.h"
@@ -65,7 +66,7 @@ OpenBody open_body(const StepPlan& plan, const CompileOptions& options, const St
   const bool evaluated = options.backend == Backend::reference;  // every value is an array of its own
   const auto places = evaluated ? PerValue<Place>() : places_of(out.graph);
   for (const Node& node : out.graph.nodes) {
-    if (is_body_start(node)) continue;
+    if (node.op == ops::model_gather_start || node.op == ops::model_exchange_start) continue;
     for (ValueId v : node.outputs) {
       const Value& value = out.graph[v];
       if (!is_float(value.dtype)) continue;
@@ -100,11 +101,10 @@ struct Seen {
 class Look {
  public:
   Look(const OpenBody& body, Device& device) : body_(body), device_(device) {}
-  void operator()(int64_t micro_batch, int output, const Executable& run) {
+  void operator()(int64_t micro_batch, int output, const void* data) {
     const size_t at = output;
     const Value& value = body_.graph[body_.graph.outputs[at].value];
     const int64_t count = numel(value.shape);
-    const void* data = run.output(at);
     if (seen_.micro_batch >= 0) return;  // the first of this rank is known
     if (!device_.addressable()) {
       copy_.resize(count * size_of(value.dtype));
@@ -202,7 +202,7 @@ std::string first_nonfinite(Step& step, const StepInput& input, const State& sta
     Look look(body, device);
     step.inspect(
         input, body.graph, kernels, options,
-        [&](int64_t micro_batch, int output, const Executable& run) { look(micro_batch, output, run); });
+        [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
     return settled(look.seen(), *mesh.world);
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
     return str("the first value that is not finite could not be looked for: ", error.what());

@@ -31,12 +31,12 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
                       options};
   graph_ = simplify(decompose(simplify(std::move(builder->graph), context), context), context);
   if (options.backend == Backend::reference) {
-    executable_ = make_reference({graph_, {}});
+    executable_ = std::make_unique<Executable>(graph_, nullptr, options);
     return;
   }
   graph_ = run_passes(std::move(graph_), phase_passes(), context);
   kernels_ = target_.compile(kernels_of(graph_, options), target_options(options));
-  executable_ = make_native({graph_, {}}, kernels_, options);
+  executable_ = std::make_unique<Executable>(graph_, kernels_, options);
 }
 Forward::~Forward() = default;
 

@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/remat/choices.h"
-#include "compiler/runtime/certificate.h"
+#include "compiler/program/build.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
@@ -101,9 +101,9 @@ class Search {
     made.plan =
         plan_with_({choices_.order.begin(), choices_.order.begin() + static_cast<std::ptrdiff_t>(level)});
     if (options_.backend != Backend::reference) target_of(options_).device().enter();
-    StepExecutables executables = make_executables(made.plan);
-    made.arena = executables.arena_bytes();
-    made.flops = executables.body->flops();
+    const StepBlocks blocks = plan_blocks(made.plan);
+    made.arena = blocks.arena_bytes();
+    made.flops = blocks.body.flops();
     logs::topic("remat", str("level ", level, ": arena ", exact(made.arena)));
     return made;
   }

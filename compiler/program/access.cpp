@@ -1,5 +1,6 @@
 // What each kind of instruction reads and writes.
 #include "compiler/program/program.h"
+#include "core/base/error.h"
 
 namespace lockstep {
 
@@ -76,6 +77,12 @@ struct Finder {
     read(norm.words);
     write(norm.norm);
   }
+  void operator()(const ChecksumSpans& checked) {
+    for (const Span& span : checked.parts) read(span);
+    read(checked.wanted);
+    write(checked.sums);
+  }
+  void operator()(const ShowOutput& shown) { read(shown.at); }
 };
 }  // namespace
 
@@ -86,14 +93,37 @@ Span span_of(const RunBlock& run, const BlockSlot& at, int64_t bytes) {
   return base.there() ? base.part(at.offset, bytes) : Span{};
 }
 
+Span StepProgram::find(Region::Kind kind, const std::string& region) const {
+  for (size_t r = 0; r < regions.size(); ++r)
+    if (regions[r].kind == kind && regions[r].name == region) return whole(static_cast<int>(r));
+  return {};
+}
+
 Access access_of(const StepProgram& program, const Instr& instr) {
   Finder finder{program, {}};
   std::visit(finder, instr.what);
   return std::move(finder.out);
 }
 
+StartCollective start_of(const ProgramBlock& block, const BlockCall& call, int64_t ranks) {
+  const Node& node = block.graph.node(call.node);
+  const Value& value = block.graph[node.inputs[0]];
+  const int64_t count = numel(value.shape);
+  const bool gather = node.op == ops::model_gather_start;
+  LS_CHECK(gather || count % ranks == 0, count, " elements for ", ranks, " ranks");
+  StartCollective out;
+  out.verb = gather ? StartCollective::Verb::all_gather : StartCollective::Verb::all_to_all;
+  out.along = node.attrs.word("mesh_dim");
+  out.dtype = value.dtype;
+  out.send.assign(static_cast<size_t>(ranks), gather ? count : count / ranks);
+  out.receive = out.send;
+  out.label = str(out.along, gather ? " gather " : " exchange ",
+                  node.at.scope.empty() ? node.at.text() : node.at.scope);
+  return out;
+}
+
 std::string_view name(Region::Kind kind) {
-  static constexpr std::string_view names[] = {"state", "input", "arena", "value", "partial", "staging"};
+  static constexpr std::string_view names[] = {"state", "input", "arena", "value", "partial", "staging", "result"};
   return names[static_cast<size_t>(kind)];
 }
 std::string_view name(StartCollective::Verb verb) {

@@ -25,6 +25,7 @@ struct BlockCall {
   enum class Kind {
     kernel,   // generated: `name`
     library,  // prepared: `library`; `name` is its algorithm
+    evaluate,  // a node of a graph that is not lowered, by the reference evaluator
     start,    // of a collective along a model dim: reads args[0], writes args[1] until its wait
     wait,     // for the start that has the same `flight`
   };
@@ -38,15 +39,15 @@ struct BlockCall {
   NodeId node;         // of the graph
   int flight = -1;     // of a start or wait: its number in the block
   std::string what;    // for people: "dot 4096x384x1152", "add,tanh"
-  std::string family;  // "contraction", "attention", "kernel", "rows", "collective"
+  std::string family;  // "contraction", "attention", "kernel", "rows", "collective", "evaluated"
   double flops = 0;    // of one run
   int64_t bytes = 0;   // that one run reads and writes
 };
 
 // What a block is planned from.
 struct BlockSource {
-  Graph graph;                           // lowered: fused nodes, library ops, views
-  std::vector<std::vector<int>> groups;  // of outputs, which leave the block while it runs
+  Graph graph;                           // lowered: fused nodes, library ops, views; reference: any
+  std::vector<std::vector<int>> groups = {};  // of outputs, which leave the block while it runs
   std::vector<int> streamed = {};        // inputs that are gathered while it runs
   GatherOptions gather = {};
   int64_t micro_batches = 1;  // that run part by part at once, at most

@@ -51,9 +51,22 @@ StepProgram StepBuilder::build() {
   round_weights();
   writer_.into(program_.instrs);
   head();
+  find_replicas();
   counts();
   bodies();
   tail();
+  name_outputs();
+  return std::move(program_);
+}
+
+StepProgram StepBuilder::build_inspection() {
+  inspects_ = true;
+  declare_inputs();
+  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  writer_.into(program_.instrs);
+  head();
+  counts();
+  bodies();
   return std::move(program_);
 }
 
@@ -74,6 +87,7 @@ void StepBuilder::declare_inputs() {
   const Span block = writer_.region(Kind::input, "scalars", scalars + 32);
   vote_ = block.part(scalars, 16);
   limits_ = {block.part(scalars + 16, 4), block.part(scalars + 20, 4)};
+  wanted_ = block.part(scalars + 24, 8);
   int64_t at = 0;
   for (const auto& input : whole_.inputs) {
     const Value& value = whole_[input.value];
@@ -88,9 +102,11 @@ void StepBuilder::declare_inputs() {
           writer_.region(Kind::state, input.name, held_.of(value).count * size_of_value(value));
     }
   }
-  for (const auto& field : plan_.fields)
-    batch_[field.name] = writer_.region(
-        Kind::input, field.name, slots_ * numel(field.shape) * static_cast<int64_t>(size_of(field.dtype)));
+  for (const auto& field : plan_.fields) {
+    const int64_t bytes = numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+    const int64_t stride = slot_stride(bytes);
+    batch_[field.name] = {writer_.region(Kind::input, field.name, slots_ * stride), bytes, stride};
+  }
 }
 
 // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
@@ -100,8 +116,9 @@ std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const
   for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
     const GraphInput& input = phase.graph.inputs[i];
     if (input.kind == InputKind::batch) {
-      const Span& field = batch_.at(input.name);
-      out.push_back(field.part(slot * (field.bytes / slots_), field.bytes / slots_));
+      LS_CHECK(slot >= 0, "batch field ", input.name, " is read outside a micro-batch");
+      const Field& field = batch_.at(input.name);
+      out.push_back(field.all.part(slot * field.stride, field.bytes));
     } else if (slot >= 0 && sample_ != kNoValue && phase.inputs[i] == sample_) {
       const int64_t size = size_of_value(whole_[sample_]);
       out.push_back(samples_.part(slot * size, size));
@@ -132,8 +149,10 @@ Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, in
 void StepBuilder::round_weights() {
   for (NodeId n : plan_.phases.head)
     if (const Node& node = whole_.node(n); node.op == ops::convert)
-      updates_.tensors.push_back(
-          {n, held_.of(whole_[node.inputs[0]]).count, {at_[node.inputs[0]]}, {at_[node.outputs[0]]}, {}});
+      updates_.tensors.push_back({.node = n,
+                                  .count = held_.of(whole_[node.inputs[0]]).count,
+                                  .inputs = {at_[node.inputs[0]]},
+                                  .outputs = {at_[node.outputs[0]]}});
   flush_updates();
 }
 
@@ -144,16 +163,17 @@ void StepBuilder::head() {
 
 void StepBuilder::counts() {
   const auto counted = static_cast<int64_t>(plan_.phases.counts.size());
-  const Span totals = writer_.region(Kind::value, "counts and votes", (counted + 2) * 8);
+  const Span totals = writer_.region(Kind::result, "counts and votes", (counted + 2) * 8);
+  program_.votes = totals.part(counted * 8, 16);
   for (int64_t c = 0; c < counted; ++c) at_[summed_count(plan_.phases.counts[c])] = totals.part(c * 8, 8);
   writer_.put(ZeroSpan{totals});
   for (int64_t j = 0; j < slots_; ++j) {
     if (micro_batch(j) < 0) continue;
     writer_.set_micro_batch(micro_batch(j));
     const auto inputs = inputs_of(plan_.phases.count, j);
-    run_all(kCount, inputs);
+    run_all(kCountBlock, inputs);
     for (int64_t c = 0; c < counted; ++c)
-      writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCount, static_cast<size_t>(c), inputs)});
+      writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, static_cast<size_t>(c), inputs)});
   }
   writer_.set_micro_batch(-1);
   writer_.put(AddCounts{totals.part(counted * 8, 16), vote_});
@@ -162,9 +182,9 @@ void StepBuilder::counts() {
   for (const auto& name : rank_.mesh.dim_names)
     if (!is_data_dim(name)) all_reduce(name, totals.part(counted * 8, 16), "votes");
   const auto inputs = inputs_of(plan_.phases.seed, -1);
-  run_all(kSeed, inputs);
+  run_all(kSeedBlock, inputs);
   for (size_t o = 0; o < plan_.phases.seed.outputs.size(); ++o)
-    at_[plan_.phases.seed.outputs[o]] = output_of(kSeed, o, inputs);
+    at_[plan_.phases.seed.outputs[o]] = output_of(kSeedBlock, o, inputs);
 }
 
 void StepBuilder::all_reduce(const std::string& along, Span at, const std::string& label) {
@@ -191,21 +211,22 @@ ValueId StepBuilder::summed_count(NodeId count) const {
   return v;
 }
 
+int64_t StepBlocks::arena_bytes() const {
+  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes();
+  for (const auto& fragment : fragments) bytes += fragment.arena_bytes();
+  return bytes;
+}
+
 StepBlocks plan_blocks(const StepPlan& plan) {
   const LanePlan lanes{plan.micro_batches, plan.lanes, static_cast<int>(plan.phases.whole.mesh.data_size()),
                        0, plan.order};
   std::vector<int> streamed;
   for (const auto& weight : plan.phases.streamed) streamed.push_back(weight.input);
-  const int64_t gather_bytes =
-      plan.options.gather_bytes ? plan.options.gather_bytes : plan.options.bucket_bytes;
   const bool layers = !streamed.empty() && plan.options.gather == GatherWhen::layers;
   StepBlocks out;
   out.count = plan_block({plan.count, {}}, plan.options);
   out.seed = plan_block({plan.seed, {}}, plan.options);
-  out.body = plan_block({plan.body,
-                         plan.phases.buckets,
-                         streamed,
-                         {gather_bytes, plan.options.reshard_after_forward},
+  out.body = plan_block({plan.body, plan.phases.buckets, streamed, gather_options(plan.options),
                          layers ? lanes.slots(0) : 1},
                         plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
@@ -220,6 +241,12 @@ StepBlocks blocks_of(std::vector<ProgramBlock> all) {
 
 StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank) {
   return StepBuilder(plan, std::move(blocks), rank).build();
+}
+
+StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank) {
+  StepBlocks blocks{plan_block({plan.count}, plan.options), plan_block({plan.seed}, plan.options),
+                    std::move(body), {}};
+  return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@ namespace lockstep {
 struct StepBlocks {
   ProgramBlock count, seed, body;
   std::vector<ProgramBlock> fragments;
+  int64_t arena_bytes() const;
 };
 StepBlocks plan_blocks(const StepPlan& plan);
 // From StepProgram::blocks.
@@ -27,5 +28,8 @@ struct ProgramRank {
 // layer by layer over all of them; LanePlan whether gradients travel once a step or in rounds. UserError
 // where a sum would have more addends than the device takes.
 StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank);
+// The micro-batches of a step up to their gradients, one after another, which changes no state: `body` stands
+// in for the plan's, and each of its groups is shown where it is ready. Weights are not rounded again.
+StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank);
 
 }  // namespace lockstep

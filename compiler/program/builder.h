@@ -21,9 +21,9 @@ class StepBuilder {
   StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank);
 
   StepProgram build();
+  StepProgram build_inspection();
 
  private:
-  enum { kCount = 0, kSeed = 1, kBody = 2, kFragments = 3 };
   struct Arenas {
     std::vector<Span> own;  // per micro-batch that runs at once
     Span shared;
@@ -33,6 +33,8 @@ class StepBuilder {
   const ProgramBlock& block(int b) const { return program_.blocks[b]; }
 
   void declare_inputs();
+  void find_replicas();
+  void name_outputs();
 
   // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
   std::vector<Span> inputs_of(const Phase& phase, int64_t slot) const;
@@ -75,6 +77,7 @@ class StepBuilder {
   void add(const Turn& turn, size_t g);
 
   void bodies();
+  bool by_layer() const { return plan_.options.gather == GatherWhen::layers && !inspects_; }
   Turn turn_of(int64_t slot, int64_t arena = 0);
   // Policies: one micro-batch after another; layer by layer over all of them; each with its own gathers.
   void accumulate();
@@ -113,9 +116,14 @@ class StepBuilder {
   SumTurns turns_;
   int64_t slots_ = 0;
   std::vector<std::unique_ptr<BucketSum>> buckets_;
-  std::map<std::string, Span> batch_;
+  struct Field {
+    Span all;
+    int64_t bytes = 0, stride = 0;  // of a micro-batch
+  };
+  std::map<std::string, Field> batch_;
   ValueId sample_;
-  Span samples_, vote_;
+  Span samples_, vote_, wanted_;  // wanted_: whether replicas are looked at
+  bool inspects_ = false;
   std::vector<Span> limits_;  // of the norms, of the loss
   std::vector<ValueId> gates_;
   std::map<std::string, ValueId> rounded_;  // state: its rounded rows
@@ -125,6 +133,7 @@ class StepBuilder {
   std::map<ValueId, int> flights_;
   SumTrees sums_;
   UpdateTensors updates_;
+  ChecksumSpans checked_;  // of replicas, until the first updates
 };
 
 }  // namespace lockstep

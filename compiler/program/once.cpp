@@ -77,6 +77,13 @@ void StepBuilder::find_gates() {
     if (output.kind == OutputKind::metric && output.name == "loss") gates_.push_back(output.value);
 }
 
+void StepBuilder::name_outputs() {
+  for (const auto& output : whole_.outputs)
+    if (output.kind == OutputKind::metric)
+      program_.metrics.push_back({output.name, at_[output.value], whole_[output.value].dtype});
+  for (ValueId gate : gates_) program_.gates.push_back({"", at_[gate], whole_[gate].dtype});
+}
+
 void StepBuilder::make_buckets() {
   const auto shapes = bucket_shapes(plan_);
   const auto dtypes = bucket_dtypes(plan_);
@@ -95,7 +102,7 @@ void StepBuilder::tail() {
     flush_sums();
     flush_updates();
     const Phase& phase = plan_.phases.fragments[step.fragment];
-    const int b = kFragments + step.fragment;
+    const int b = kTailBlocks + step.fragment;
     const auto inputs = inputs_of(phase, -1);
     run_all(b, inputs);
     for (size_t o = 0; o < phase.outputs.size(); ++o) at_[phase.outputs[o]] = output_of(b, o, inputs);
@@ -109,7 +116,9 @@ void StepBuilder::flush_sums() {
 }
 
 void StepBuilder::flush_updates() {
-  if (!updates_.tensors.empty()) writer_.put(std::exchange(updates_, {}));
+  if (updates_.tensors.empty()) return;
+  if (!updates_.gates.empty() && checked_.sums.there()) writer_.put(std::exchange(checked_, {}));
+  writer_.put(std::exchange(updates_, {}));
 }
 
 void StepBuilder::node(NodeId n) {
@@ -142,11 +151,11 @@ void StepBuilder::local_rows(const Node& node) {
 }
 
 void StepBuilder::update(NodeId n, const Node& node) {
-  UpdateTensors::Tensor tensor{n, held_.of(whole_[node.inputs[0]]).count, {}, {}, {}};
+  UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
   for (ValueId v : node.inputs) tensor.inputs.push_back(at_[v]);
   for (ValueId v : node.outputs) tensor.outputs.push_back(at_[v] = at_[replaces_[v]]);
   if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
-    tensor.copy = at_[found->second];
+    tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (updates_.gates.empty())
     for (size_t k = 0; k < gates_.size(); ++k) {
       LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],

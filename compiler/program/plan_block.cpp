@@ -34,7 +34,7 @@ class Planner {
   Planner(BlockSource source, const CompileOptions& options)
       : source_(std::move(source)),
         options_(options),
-        target_(target_of(options)),
+        target_(options.backend == Backend::reference ? cpu_target() : target_of(options)),
         places_(places_of(source_.graph)),
         life_(source_.graph.values.size()),
         input_of_(source_.graph.values.size(), -1),
@@ -61,7 +61,7 @@ class Planner {
 
  private:
   const Graph& graph() const { return block_.graph; }
-  bool shares() const { return options_.backend == Backend::native; }  // eager: a buffer per value
+  bool shares() const { return options_.backend != Backend::eager; }  // eager: a buffer per value
   bool in_turns() const { return block_.micro_batches > 1; }
   int end() const { return static_cast<int>(block_.calls.size()); }
   ValueId root(ValueId v) const { return places_[v].root; }
@@ -150,6 +150,10 @@ void Planner::make_calls() {
       call.family = "collective";
       const ValueId handle = is_start(node) ? node.outputs[0] : node.inputs[0];
       call.flight = flights.emplace(handle, static_cast<int>(flights.size())).first->second;
+    } else if (options_.backend == Backend::reference) {
+      call.kind = BlockCall::Kind::evaluate;
+      call.what = node.op.name();
+      call.family = "evaluated";
     } else {
       make_library_call(node, call);
     }

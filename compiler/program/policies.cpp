@@ -12,10 +12,10 @@ namespace lockstep {
 
 void StepBuilder::advance(Turn& turn, int end) {
   writer_.set_micro_batch(micro_batch(turn.slot));
-  const auto& ready = block(kBody).ready;
+  const auto& ready = block(kBodyBlock).ready;
   while (turn.reached <= end) {
     const int stop = turn.group < ready.size() ? std::min(ready[turn.group] + 1, end) : end;
-    if (!turn.idle) run(kBody, turn.inputs, turn.reached, stop, turn.arena);
+    if (!turn.idle) run(kBodyBlock, turn.inputs, turn.reached, stop, turn.arena);
     turn.reached = stop;
     for (; turn.group < ready.size() && ready[turn.group] < turn.reached; ++turn.group) add(turn, turn.group);
     if (stop == end) break;
@@ -24,10 +24,17 @@ void StepBuilder::advance(Turn& turn, int end) {
 }
 
 void StepBuilder::add(const Turn& turn, size_t g) {
+  if (inspects_) {
+    if (micro_batch(turn.slot) < 0) return;
+    for (int output : block(kBodyBlock).groups[g])
+      writer_.put(
+          ShowOutput{output, output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena)});
+    return;
+  }
   std::vector<Span> gradients;
   if (micro_batch(turn.slot) >= 0)
     for (int output : plan_.phases.buckets[g])
-      gradients.push_back(output_of(kBody, static_cast<size_t>(output), turn.inputs, turn.arena));
+      gradients.push_back(output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena));
   buckets_[g]->add(turn.slot, gradients);
   // The last micro-batch's gradients travel while the rest of its backward runs.
   if (turn.slot + 1 == slots_) buckets_[g]->end();
@@ -36,7 +43,7 @@ void StepBuilder::add(const Turn& turn, size_t g) {
 void StepBuilder::bodies() {
   if (plan_.phases.streamed.empty())
     accumulate();
-  else if (plan_.options.gather == GatherWhen::layers)
+  else if (by_layer())
     by_layers();
   else
     for (int64_t j = 0; j < slots_; ++j) by_weights({turn_of(j)});
@@ -53,7 +60,7 @@ StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
 void StepBuilder::accumulate() {
   for (int64_t j = 0; j < slots_; ++j) {
     Turn turn = turn_of(j);
-    advance(turn, static_cast<int>(block(kBody).calls.size()));
+    advance(turn, static_cast<int>(block(kBodyBlock).calls.size()));
   }
 }
 
@@ -70,8 +77,8 @@ void StepBuilder::by_layers() {
 // runs like the others: all ranks take part in its gathers.
 
 void StepBuilder::by_weights(std::vector<Turn> turns) {
-  const auto& buckets = block(kBody).gathers.buckets;
-  if (plan_.options.gather != GatherWhen::layers) turns[0].idle = false;
+  const auto& buckets = block(kBodyBlock).gathers.buckets;
+  if (!by_layer()) turns[0].idle = false;
   const int64_t micro = turns.size() == 1 ? std::max<int64_t>(0, micro_batch(turns[0].slot)) : -1;
   std::vector<std::vector<int>> flights(buckets.size());
   auto start = [&](size_t b) {
@@ -80,7 +87,7 @@ void StepBuilder::by_weights(std::vector<Turn> turns) {
   };
   start(0);
   size_t next = 0;
-  for (int from = 0, end = static_cast<int>(block(kBody).calls.size()); from < end;) {
+  for (int from = 0, end = static_cast<int>(block(kBodyBlock).calls.size()); from < end;) {
     for (; next < buckets.size() && buckets[next].wait == from; ++next) {
       writer_.set_micro_batch(micro);
       for (int flight : flights[next]) writer_.wait(flight);
@@ -94,7 +101,7 @@ void StepBuilder::by_weights(std::vector<Turn> turns) {
 }
 
 std::vector<int> StepBuilder::gather_weights(size_t b) {
-  const GatherPlan& plan = block(kBody).gathers;
+  const GatherPlan& plan = block(kBodyBlock).gathers;
   std::vector<int> flights;
   for (int s : plan.buckets[b].segments) {
     const auto& segment = plan.segments[s];
@@ -109,8 +116,8 @@ std::vector<int> StepBuilder::gather_weights(size_t b) {
         gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);
       gather.send.assign(static_cast<size_t>(ranks), held_.of(whole_[rows]).count);
       gather.from = at_[rows];
-      gather.to = span_of({kBody, 0, 0, {}, arenas_[kBody].own[0], arenas_[kBody].shared},
-                          block(kBody).segment_at[s], segment.bytes);
+      gather.to = span_of({kBodyBlock, 0, 0, {}, arenas_[kBodyBlock].own[0], arenas_[kBodyBlock].shared},
+                          block(kBodyBlock).segment_at[s], segment.bytes);
       gather.label = str("weights ", b);
       flights.push_back(writer_.start(std::move(gather), node.at));
     }

@@ -95,6 +95,13 @@ struct Writer {
   std::string operator()(const NormOfWords& norm) const {
     return str("norm of ", at(norm.words), " into ", at(norm.norm));
   }
+  std::string operator()(const ChecksumSpans& checked) const {
+    return str("checksums of ", counted(checked.parts.size(), "tensor"), " that other ranks hold, too, into ",
+               at(checked.sums), ", where they are asked for");
+  }
+  std::string operator()(const ShowOutput& shown) const {
+    return str("show output ", shown.output, " of the body, ", at(shown.at));
+  }
 };
 
 // "blocks.3" of "blocks.3.attn.qkv"; "" outside of a numbered layer.

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "compiler/program/block.h"
+#include "compiler/program/replica.h"
+#include "compiler/program/span.h"
 #include "core/ir/graph.h"
 
 namespace lockstep {
@@ -22,20 +24,12 @@ struct Region {
     value,    // what outlives a block: sums, norms, rounded weights, gathered weights
     partial,  // sums over micro-batches of a bucket, and what other ranks send of it
     staging,  // what is packed to be sent
+    result,   // counts, votes and checksums: what the step's caller reads
   };
   Kind kind = Kind::value;
   std::string name;
   int64_t bytes = 0;
   bool operator==(const Region&) const = default;
-};
-
-// Bytes of a region.
-struct Span {
-  int region = -1;
-  int64_t offset = 0, bytes = 0;
-  bool there() const { return region >= 0; }
-  Span part(int64_t from, int64_t size) const { return {region, offset + from, size}; }
-  auto operator<=>(const Span&) const = default;
 };
 
 // The calls [first, last) of a block, for one micro-batch.
@@ -124,8 +118,9 @@ struct UpdateTensors {
   struct Tensor {
     NodeId node;  // of the typed graph: op and constants
     int64_t count = 0;
-    std::vector<Span> inputs, outputs;
-    Span copy;
+    std::vector<Span> inputs = {}, outputs = {};
+    Span copy = {};
+    DType copy_dtype = DType::f32;
     bool operator==(const Tensor&) const = default;
   };
   std::vector<Tensor> tensors;
@@ -145,14 +140,37 @@ struct NormOfWords {
   bool operator==(const NormOfWords&) const = default;
 };
 
+// Per part the sum of its 64-bit words, wrapping, where `wanted` is not 0: what replicas are compared by.
+struct ChecksumSpans {
+  std::vector<Span> parts;
+  Span sums, wanted;
+  bool operator==(const ChecksumSpans&) const = default;
+};
+// Hands an output of the body to whoever looks at it; of inspections.
+struct ShowOutput {
+  int output = 0;
+  Span at;
+  bool operator==(const ShowOutput&) const = default;
+};
+
 struct Instr {
   std::variant<RunBlock, StartCollective, Wait, Accumulate, SumTrees, CopySpans, ZeroSpan, AddCounts,
-               UpdateTensors, SumSquares, NormOfWords>
+               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput>
       what;
   int micro_batch = -1;  // of the step, over all ranks; -1: once
   int stage = 0;         // of a pipeline
   SourceLine at;         // the user's line; none for what belongs to no line
 };
+
+// A value of the step that its caller reads: a metric, or the norm or loss that decides about updates.
+struct StepOutput {
+  std::string name;  // of a metric; "" of a gate
+  Span at;
+  DType dtype = DType::f32;
+};
+
+// Places in StepProgram::blocks.
+enum StepBlock : int { kCountBlock, kSeedBlock, kBodyBlock, kTailBlocks };
 
 struct StepProgram {
   std::vector<Region> regions;
@@ -161,10 +179,15 @@ struct StepProgram {
   std::vector<Instr> refresh;  // before the first step, and after somebody else wrote the state
   std::vector<Instr> instrs;   // each step
   int flights = 0;
+  std::vector<StepOutput> metrics, gates;
+  Span votes;                     // two i64, summed over the ranks: of stopping, and the word about replicas
+  std::vector<Replica> replicas;  // in the order of ChecksumSpans::parts
   int64_t rank = 0;
   std::string mesh;  // in words
   int64_t micro_batches = 1, lanes = 1;
 
+  // The region of this kind and name; not there: none.
+  Span find(Region::Kind kind, const std::string& region) const;
   Span whole(int region) const { return {region, 0, regions[static_cast<size_t>(region)].bytes}; }
 };
 
@@ -176,6 +199,9 @@ struct Access {
 Access access_of(const StepProgram& program, const Instr& instr);
 // Where an argument of a block's call lies in a run of it.
 Span span_of(const RunBlock& run, const BlockSlot& at, int64_t bytes);
+
+// The collective that a block's call starts along its model dim of `ranks`; no flight and no spans.
+StartCollective start_of(const ProgramBlock& block, const BlockCall& call, int64_t ranks);
 
 std::string_view name(Region::Kind kind);
 std::string_view name(StartCollective::Verb verb);

@@ -5,6 +5,10 @@
 
 namespace lockstep {
 
+GatherOptions gather_options(const CompileOptions& options) {
+  return {options.gather_bytes ? options.gather_bytes : options.bucket_bytes, options.reshard_after_forward};
+}
+
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
   std::vector<std::vector<Shape>> out;
   for (const auto& bucket : plan.phases.buckets) {

@@ -1,12 +1,14 @@
 // StepPlan: what a step is built from. Data only, made by compile().
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "compiler/pass.h"
 #include "compiler/reduce/lanes.h"
+#include "compiler/schedule/gathers.h"
 #include "compiler/schedule/phases.h"
 
 namespace lockstep {
@@ -44,7 +46,14 @@ struct StepPlan {
   int64_t micro_batches = 1;  // per step, over all ranks
   int64_t lanes = 1;
   LaneOrder order = LaneOrder::contiguous;
+  std::map<std::string, Layout> layouts;  // of the state that the step reads, on all mesh dims
 };
+
+GatherOptions gather_options(const CompileOptions& options);  // of the gathers of weights in bodies
+
+// From a batch field of one micro-batch of a rank to that of the next, in bytes: a multiple of what devices
+// align memory to.
+inline int64_t slot_stride(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Shapes of the gradients of each bucket: what reducers are made for.
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);

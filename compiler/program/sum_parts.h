@@ -143,11 +143,11 @@ class Fold {
       write(trees);
     }
   }
-  // What is left to add, of `count` elements from `at`.
+  // What is left to add, of `count` elements from `at`. An owner of no rows has no partial sums.
   void finish(int64_t at, int64_t count, Tree& into) const {
     const size_t blocks = plan_.invariant ? counter_.blocks().size() : 1;
     for (size_t b = 0; b < blocks; ++b) {
-      into.sources.push_back({floats(partials_[b], at, count), DType::f32});
+      into.sources.push_back({elements_ > 0 ? floats(partials_[b], at, count) : Span{}, DType::f32});
       into.merges.push_back(0);
     }
     into.merges.back() += plan_.invariant ? counter_.remaining() : 0;

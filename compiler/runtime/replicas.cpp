@@ -11,22 +11,6 @@
 
 namespace lockstep {
 
-Replica replica_of(const Array& array, const Mesh& mesh, int64_t rank) {
-  Replica out;
-  out.name = array.fqn;
-  out.bytes = static_cast<int64_t>(array.local_bytes());
-  const auto at = mesh.coordinate(rank);
-  for (int d = 0; d < mesh.ndim(); ++d) {
-    if (array.layout.on(d).kind == Placement::Kind::shard) {
-      out.part += str(mesh.dim_names[d], " ", at[d], " ");
-    } else {
-      out.index = out.index * mesh.shape[d] + at[d];
-      out.count *= mesh.shape[d];
-    }
-  }
-  return out;
-}
-
 int64_t replica_word(const std::vector<Replica>& replicas, const std::vector<uint64_t>& sums) {
   uint64_t word = 0;
   for (size_t r = 0; r < replicas.size(); ++r) {

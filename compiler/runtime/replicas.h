@@ -6,22 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "compiler/schedule/phases.h"
-#include "core/mesh/array.h"
+#include "compiler/program/replica.h"
+#include "core/mesh/group.h"
 
 namespace lockstep {
-
-// A tensor, or this rank's part of one, of which other ranks hold the same bytes.
-struct Replica {
-  std::string name;  // "token.weight"; "token.weight (bf16)" of the copy that a step computes with
-  std::string part;  // which part of the tensor: equal on the ranks that hold the same
-  const void* at = nullptr;
-  int64_t bytes = 0;
-  int64_t index = 0, count = 1;  // which of how many
-};
-
-// The arrays that are replicated along a mesh dim of this mesh. `at` is left to the caller.
-Replica replica_of(const Array& array, const Mesh& mesh, int64_t rank);
 
 // One word per rank whose sum over all ranks, as wrapping integers, is 0 where all replicas have equal sums;
 // else it is not, but for one chance in 2^64.

@@ -1,5 +1,5 @@
-// Step: a compiled training (or evaluation) step on this rank. Runs the count, the seed, the bodies of this
-// rank's micro-batches and the tail.
+// Step: a compiled training (or evaluation) step on this rank: a program, its memory, and what goes in and
+// comes out.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "compiler/program/program.h"
 #include "compiler/program/step_plan.h"
-#include "compiler/runtime/executable.h"
-#include "compiler/runtime/replicas.h"
+#include "compiler/runtime/block_runner.h"
 #include "core/mesh/array.h"
 
 namespace lockstep {
@@ -47,12 +47,6 @@ struct StepResult {
   std::map<std::string, double> exposed;
 };
 
-// Seconds on the host. On a device that works by itself these are the seconds of enqueueing, and 0 where a
-// captured program ran.
-struct StepTimes {
-  double count_s = 0, body_s = 0, tail_s = 0;  // of the last step
-};
-
 class Step {
  public:
   using Scalars = std::map<std::string, double>;  // host scalars of a step: "optim.lr", ...
@@ -73,7 +67,7 @@ class Step {
   // body with other outputs, each of them a group of its own, lowered for `options`. `visit` is called with
   // the micro-batch's number in the step and the output that is ready, which lies in the device's memory
   // until the call returns. Collective. UserError on all ranks when memory is out.
-  using Visit = std::function<void(int64_t micro_batch, int output, const Executable& body)>;
+  using Visit = std::function<void(int64_t micro_batch, int output, const void* data)>;
   void inspect(const StepInput& input, const Graph& body, std::shared_ptr<const KernelSet> kernels,
                const CompileOptions& options, const Visit& visit);
 
@@ -85,13 +79,15 @@ class Step {
 
   const std::string& certificate() const;  // equal certificates promise equal bits
   const StepPlan& plan() const;
+  const StepProgram& program() const;
   const LanePlan& lane_plan() const;
   int64_t arena_bytes() const;      // activations and workspaces
-  int64_t reduction_bytes() const;  // lanes, buckets and shards of gradients
+  int64_t reduction_bytes() const;  // sums and exchanges of gradients, norms, gathered weights
   std::string describe() const;     // the body's plan as text
-  StepTimes times() const;
   std::vector<std::pair<std::string, double>> waits() const;  // of the last step: see ExposedTime::waits
-  std::vector<CallTime> call_times() const;                   // where timing is on
+  // Where timing is on: of the body's calls; of all instructions by kind, "run body", "wait", ...
+  std::vector<CallTime> call_times() const;
+  std::map<std::string, double> instruction_seconds() const;
 
  private:
   struct Impl;

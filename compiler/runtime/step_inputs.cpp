@@ -9,43 +9,41 @@
 namespace lockstep {
 
 StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
-                       PerValue<void*>& at)
-    : plan_(plan), lanes_(lanes), mesh_(mesh), device_(device) {
+                       const StepProgram& program, const Executor& memory)
+    : plan_(plan), lanes_(lanes), mesh_(mesh), device_(device), slots_(lanes.slots(lanes.rank)) {
   const Graph& whole = plan.phases.whole;
-  const int64_t slots = lanes.slots(lanes.rank);
-  size_t bytes = 0;
-  for (const auto& input : whole.inputs) bytes += input.kind == InputKind::scalar ? 16 : 0;
-  scalar_block_ = Buffer(bytes + 32, device.memory());
-  scalar_host_ = Buffer(bytes + 32, device.staging());
-  vote_at_ = bytes;
+  const Span block = program.find(Region::Kind::input, "scalars");
+  scalars_ = memory.at(block);
+  scalar_host_ = Buffer(static_cast<size_t>(block.bytes), device.staging());
+  vote_at_ = scalar_host_.bytes() - 32;
   size_t place = 0;
   for (const auto& input : whole.inputs) {
     if (input.kind != InputKind::scalar) continue;
-    at[input.value] = scalar_block_.data() + place;
-    if (input.name == "rng.sample") {
-      sample_ = input.value;
-      const DType dtype = whole[input.value].dtype;
-      samples_ = Buffer(std::max<size_t>(1, static_cast<size_t>(slots)) * size_of(dtype), device.memory());
-      std::vector<std::byte> numbers(samples_.bytes());
-      for (int64_t j = 0; j < slots; ++j)
-        set_int(dtype, numbers.data(), j,
-                std::max<int64_t>(0, lanes.micro_batch(lanes.rank, j)) * plan.fields[0].shape[0]);
-      copy_to_device(device, samples_.data(), numbers.data(), numbers.size());
-    } else {
+    if (input.name == "rng.sample")
+      number_samples(whole[input.value].dtype, program.find(Region::Kind::input, input.name), memory);
+    else
       scalar_at_.push_back({input.name, input.value, place});
-    }
     place += 16;
   }
-  for (int64_t j = 0; j < slots; ++j) {
-    batch_.emplace_back();
-    for (auto& set : staged_) set.emplace_back();
-    for (const auto& field : plan.fields) {
-      const size_t size = numel(field.shape) * size_of(field.dtype);
-      batch_.back().emplace_back(size, device.memory());
-      for (auto& set : staged_)
-        set.back().push_back(device.addressable() ? batch_.back().back() : Buffer(size, device.staging()));
+  for (const auto& type : plan.fields) {
+    const Span all = program.find(Region::Kind::input, type.name);
+    Field& field = fields_.emplace_back();
+    field.bytes = static_cast<size_t>(numel(type.shape)) * size_of(type.dtype);
+    field.device = memory.at(all);
+    for (auto& staged : field.staged) {
+      if (!device.addressable()) staging_.emplace_back(static_cast<size_t>(all.bytes), device.staging());
+      staged = device.addressable() ? field.device : staging_.back().data();
     }
   }
+}
+
+// The first sample of each slot's micro-batch.
+void StepInputs::number_samples(DType dtype, const Span& at, const Executor& memory) {
+  std::vector<std::byte> numbers(static_cast<size_t>(at.bytes));
+  for (int64_t j = 0; j < slots_; ++j)
+    set_int(dtype, numbers.data(), j,
+            std::max<int64_t>(0, lanes_.micro_batch(lanes_.rank, j)) * plan_.fields[0].shape[0]);
+  copy_to_device(device_, memory.at(at), numbers.data(), numbers.size());
 }
 
 void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars& scalars, Stream& stream) {
@@ -76,16 +74,15 @@ void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars
   std::memcpy(scalar_host_.data() + vote_at_ + 16, limits, sizeof limits);
   const int64_t checked = input.check_replicas ? 1 : 0;
   std::memcpy(scalar_host_.data() + vote_at_ + 24, &checked, sizeof checked);
-  device_.copy(scalar_block_.data(), scalar_host_.data(), scalar_host_.bytes(), stream);
+  device_.copy(scalars_, scalar_host_.data(), scalar_host_.bytes(), stream);
   if (staged_for_ == input.step)
     set_in_use_ = 1 - set_in_use_;
   else
     fill_batch(input.fill, set_in_use_);
-  for (size_t j = 0; j < batch_.size(); ++j)
-    for (size_t f = 0; f < batch_[j].size(); ++f) {
-      const Buffer& host = staged_[set_in_use_][j][f];
-      device_.copy(batch_[j][f].data(), host.data(), host.bytes(), stream);
-    }
+  if (device_.addressable()) return;
+  for (int64_t j = 0; j < slots_; ++j)
+    for (const Field& field : fields_)
+      device_.copy(field.slot(field.device, j), field.slot(field.staged[set_in_use_], j), field.bytes, stream);
 }
 
 void StepInputs::fill_next(const StepInput& input) {
@@ -101,26 +98,13 @@ void StepInputs::fill_next(const StepInput& input) {
 void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std::vector<void*>&)>& fill,
                             size_t set) {
   const int64_t per = plan_.fields[0].shape[0];
-  for (size_t j = 0; j < staged_[set].size(); ++j) {
+  for (int64_t j = 0; j < slots_; ++j) {
     // An idle slot runs on any valid batch, if at all.
-    const int64_t own = lanes_.micro_batch(lanes_.rank, static_cast<int64_t>(j)),
-                  of = own < 0 ? plan_.micro_batches - 1 : own;
-    std::vector<void*> fields;
-    for (auto& buffer : staged_[set][j]) fields.push_back(buffer.data());
-    fill(of * per, per, fields);
+    const int64_t own = lanes_.micro_batch(lanes_.rank, j), of = own < 0 ? plan_.micro_batches - 1 : own;
+    std::vector<void*> places;
+    for (const Field& field : fields_) places.push_back(field.slot(field.staged[set], j));
+    fill(of * per, per, places);
   }
-}
-
-void* StepInputs::field(int64_t slot, const std::string& name) {
-  size_t f = 0;
-  while (f < plan_.fields.size() && plan_.fields[f].name != name) ++f;
-  LS_CHECK(f < plan_.fields.size(), "no batch field ", name);
-  return batch_[slot][f].data();
-}
-
-void* StepInputs::sample(ValueId value, int64_t slot) {
-  if (sample_ == kNoValue || value != sample_) return nullptr;
-  return samples_.data() + slot * size_of(plan_.phases.whole[sample_].dtype);
 }
 
 }  // namespace lockstep

@@ -14,31 +14,27 @@
 namespace lockstep {
 
 namespace {
-class ReferenceUpdates : public UpdateBatcher {
- public:
-  void add(const UpdateCall& call) override {
-    const Graph& graph = *call.graph;
-    if (call.node->op != ops::convert) {
-      const std::vector<ValueId> gates = update_gates(graph);
-      for (size_t k = 0; k < gates.size(); ++k) {
-        const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
-        if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1))))
-          return;
-      }
+// By the reference evaluator, at once.
+void evaluate_update(const UpdateCall& call) {
+  const Graph& graph = *call.graph;
+  if (call.node->op != ops::convert) {
+    const std::vector<ValueId> gates = update_gates(graph);
+    for (size_t k = 0; k < gates.size(); ++k) {
+      const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
+      if (!(std::abs(static_cast<float>(gate)) <= *static_cast<const float*>(call.gates.at(2 * k + 1))))
+        return;
     }
-    std::vector<HostTensor> inputs;
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      const Value& value = graph[call.node->inputs[i]];
-      inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
-      std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
-    }
-    auto outputs = evaluate_node(graph, *call.node, inputs);
-    for (size_t o = 0; o < outputs.size(); ++o)
-      std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
   }
-  void flush(Stream&) override {}
-  bool writes_copies() const override { return false; }
-};
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const Value& value = graph[call.node->inputs[i]];
+    inputs.push_back(make_tensor(value.dtype, value.shape.empty() ? Shape{} : Shape{call.count}));
+    std::memcpy(inputs.back().data.data(), call.inputs[i], inputs.back().bytes());
+  }
+  auto outputs = evaluate_node(graph, *call.node, inputs);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
+}
 
 constexpr int64_t kAnySize = 1 << 20;  // of a body's tensors; a multi-tensor kernel takes any
 
@@ -64,72 +60,59 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   return body;
 }
 
-// All updates of one kind (op and attributes other than the tensor's own weight decay) in one launch.
-class MultiTensorUpdates : public UpdateBatcher {
- public:
-  MultiTensorUpdates(std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
-      : kernels_(std::move(kernels)), target_(target_of(options)), threads_(options.threads) {}
+// All updates of one kind (op, attributes other than the tensor's own weight decay, scalars), in one launch.
+struct Launch {
+  const MultiTensorKernel* kernel = nullptr;
+  std::vector<void*> table, scalars;
+  std::vector<int64_t> numels;
+  std::vector<float> per_tensor;
 
-  void add(const UpdateCall& call) override {
-    Kind& kind = kind_of(call);
+  void add(const UpdateCall& call, const std::vector<void*>& elements) {
+    table.insert(table.end(), elements.begin(), elements.end());
+    for (void* output : call.outputs) table.push_back(output);
+    if (call.copy) table.push_back(call.copy);
+    numels.push_back(call.count);
+    if (call.node->op != ops::convert)
+      per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+  }
+};
+
+std::vector<Launch> launches_of(const std::vector<UpdateCall>& calls, const KernelSet& kernels,
+                                const Target& target) {
+  std::map<std::pair<std::string, std::vector<void*>>, Launch> out;  // two optimizers have scalars each
+  for (const UpdateCall& call : calls) {
     std::vector<void*> scalars, elements;
     for (size_t i = 0; i < call.inputs.size(); ++i)
       ((*call.graph)[call.node->inputs[i]].shape.empty() ? scalars : elements).push_back(call.inputs[i]);
     scalars.insert(scalars.end(), call.gates.begin(), call.gates.end());
-    // Two optimizers of one kind have scalars of their own.
-    Batch& batch = batches_[{kind.name, scalars}];
-    batch.kernel = kind.kernel;
-    batch.scalars = scalars;
-    batch.table.insert(batch.table.end(), elements.begin(), elements.end());
-    for (void* output : call.outputs) batch.table.push_back(output);
-    if (call.copy) batch.table.push_back(call.copy);
-    batch.numels.push_back(call.count);
-    if (call.node->op != ops::convert)
-      batch.per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
+    std::optional<DType> copy;
+    if (call.copy) copy = call.copy_dtype;
+    const std::string kernel = target.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
+    Launch& launch = out[{kernel, scalars}];
+    launch.kernel = &kernels.find_multi_tensor(kernel);
+    launch.scalars = scalars;
+    launch.add(call, elements);
   }
-  void flush(Stream& stream) override {
-    for (auto& [key, batch] : batches_)
-      batch.kernel->enqueue(batch.table.data(), batch.numels.data(), batch.per_tensor.data(),
-                            static_cast<int64_t>(batch.numels.size()), batch.scalars.data(), stream,
-                            threads_);
-    batches_.clear();
-  }
-  bool writes_copies() const override { return true; }
-
- private:
-  struct Kind {
-    std::string name;
-    const MultiTensorKernel* kernel = nullptr;
-  };
-  struct Batch {
-    const MultiTensorKernel* kernel = nullptr;
-    std::vector<void*> table, scalars;
-    std::vector<int64_t> numels;
-    std::vector<float> per_tensor;
-  };
-  Kind& kind_of(const UpdateCall& call) {
-    Kind& kind = kinds_[{call.node, call.copy != nullptr}];
-    if (kind.name.empty()) {
-      std::optional<DType> copy;
-      if (call.copy) copy = call.copy_dtype;
-      kind.name = target_.generate_multi_tensor(body_of(*call.graph, *call.node, copy)).name;
-      kind.kernel = &kernels_->find_multi_tensor(kind.name);
-    }
-    return kind;
-  }
-
-  std::shared_ptr<const KernelSet> kernels_;
-  const Target& target_;
-  int threads_;
-  std::map<std::pair<const Node*, bool>, Kind> kinds_;
-  std::map<std::pair<std::string, std::vector<void*>>, Batch> batches_;
-};
+  std::vector<Launch> launches;
+  for (auto& [key, launch] : out) launches.push_back(std::move(launch));
+  return launches;
+}
 }  // namespace
 
-std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels,
-                                                   const CompileOptions& options) {
-  if (!kernels) return std::make_unique<ReferenceUpdates>();
-  return std::make_unique<MultiTensorUpdates>(std::move(kernels), options);
+std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
+                                          std::shared_ptr<const KernelSet> kernels,
+                                          const CompileOptions& options) {
+  if (!kernels)
+    return [calls](Stream& stream) {
+      stream.synchronize();
+      for (const UpdateCall& call : calls) evaluate_update(call);
+    };
+  return [launches = launches_of(calls, *kernels, target_of(options)), kernels,
+          threads = options.threads](Stream& stream) {
+    for (const Launch& one : launches)
+      one.kernel->enqueue(one.table.data(), one.numels.data(), one.per_tensor.data(),
+                          static_cast<int64_t>(one.numels.size()), one.scalars.data(), stream, threads);
+  };
 }
 
 std::vector<ValueId> update_gates(const Graph& whole) {

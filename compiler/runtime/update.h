@@ -1,7 +1,8 @@
-// Updates: optimizer nodes, and converts of weights that lie as rows, collected and run together, one
-// multi-tensor launch per op.
+// Updates: optimizer nodes, and converts of weights that lie as rows, run together, one multi-tensor launch
+// per op.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,16 +34,11 @@ struct UpdateCall {
 // last.
 std::vector<ValueId> update_gates(const Graph& whole);
 
-class UpdateBatcher {
- public:
-  virtual ~UpdateBatcher() = default;
-  virtual bool writes_copies() const = 0;
-  virtual void add(const UpdateCall& call) = 0;  // may run later, at the latest in flush
-  virtual void flush(Stream& stream) = 0;
-};
-// By generated kernels, or by the reference evaluator when `kernels` is null.
-std::unique_ptr<UpdateBatcher> make_update_batcher(std::shared_ptr<const KernelSet> kernels,
-                                                   const CompileOptions& options);
+// What the calls of one instruction enqueue: generated multi-tensor kernels, one launch per op, or the
+// reference evaluator when `kernels` is null (copies are not written then). Pointers are of the device.
+std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
+                                          std::shared_ptr<const KernelSet> kernels,
+                                          const CompileOptions& options);
 
 // State that the head of a program rounds (weights in bf16 compute), and to what.
 std::map<std::string, DType> rounded_state(const Phases& phases);

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "checkpoint/checkpoint.h"
+#include "compiler/runtime/replicas.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/optim/adamw.h"

@@ -63,7 +63,7 @@ Backend compiled_backend(const std::string& name, lockstep::Backend kind, const 
     }
     auto kernels = target_of(options).compile(std::move(sources), target_options(options));
     for (const Graph& graph : state->graphs)
-      state->executables.push_back(make_native({graph, {}}, kernels, options));
+      state->executables.push_back(std::make_unique<Executable>(graph, kernels, options));
   };
   backend.run = [state, &target](size_t i, const std::vector<HostTensor>& inputs) {
     const Graph& graph = state->graphs.at(i);

@@ -34,15 +34,16 @@ StepPlan plan_of(int64_t ranks, int64_t bucket_bytes) {
 TEST(Overlap, EveryBucketButTheLastStartsBeforeTheBackwardEnds) {
   StepPlan plan = plan_of(4, 8 << 10);
   ASSERT_GE(plan.phases.buckets.size(), 3u);
-  auto executables = make_executables(plan);
-  auto ready = executables.body->group_ready();
+  const ProgramBlock body = plan_blocks(plan).body;
+  const auto& ready = body.ready;  // the call after which a bucket may leave
+  const auto calls = static_cast<int>(body.calls.size());
   ASSERT_EQ(ready.size(), plan.phases.buckets.size());
   for (size_t b = 0; b + 1 < ready.size(); ++b) {
-    EXPECT_LT(ready[b], executables.body->calls()) << "bucket " << b << " waits for the end of the backward";
+    EXPECT_LT(ready[b] + 1, calls) << "bucket " << b << " waits for the end of the backward";
     EXPECT_LE(ready[b], ready[b + 1]) << "buckets start in another order than the plan's";
   }
   // The first gradients are those of the last layers: well before the end.
-  EXPECT_LT(ready[0], executables.body->calls() * 3 / 4);
+  EXPECT_LT(ready[0] + 1, calls * 3 / 4);
 }
 
 TEST(Overlap, BucketsCarryEveryGradientOnceInAboutTheAskedSize) {
@@ -66,7 +67,7 @@ TEST(Overlap, BucketsCarryEveryGradientOnceInAboutTheAskedSize) {
 // The part that belongs to micro-batches is the same program on every data mesh, and so is the certificate.
 TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
   StepPlan one = plan_of(1, 4 << 20);
-  std::string certificate = certificate_of(one, make_executables(one), 1);
+  std::string certificate = certificate_of(one, plan_blocks(one), 1);
   for (int64_t ranks : {1, 2, 3, 8})
     for (int64_t bytes : {int64_t{1}, int64_t{64} << 20}) {
       StepPlan other = plan_of(ranks, bytes);
@@ -78,7 +79,7 @@ TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
         return structure_hash(graph);
       };
       EXPECT_EQ(text(other.body), text(one.body)) << ranks << " ranks, buckets of " << bytes;
-      EXPECT_EQ(certificate_of(other, make_executables(other), static_cast<int>(ranks)), certificate)
+      EXPECT_EQ(certificate_of(other, plan_blocks(other), static_cast<int>(ranks)), certificate)
           << ranks << " ranks, buckets of " << bytes;
     }
 }
@@ -86,12 +87,12 @@ TEST(Overlap, TheBodyIsTheSameOnEveryMeshAndWithEveryBucketSize) {
 // Where the library adds the ranks, their number decides bits.
 TEST(Certificate, NamesTheRanksWhereNumericsAreFree) {
   StepPlan plan = plan_of(2, 4 << 20);
-  auto executables = make_executables(plan);
-  EXPECT_EQ(certificate_of(plan, executables, 2), certificate_of(plan, executables, 3));
-  const std::string invariant = certificate_of(plan, executables, 2);
+  const StepBlocks blocks = plan_blocks(plan);
+  EXPECT_EQ(certificate_of(plan, blocks, 2), certificate_of(plan, blocks, 3));
+  const std::string invariant = certificate_of(plan, blocks, 2);
   plan.options.invariant = false;
-  EXPECT_NE(certificate_of(plan, executables, 2), certificate_of(plan, executables, 3));
-  EXPECT_NE(certificate_of(plan, executables, 2), invariant);
+  EXPECT_NE(certificate_of(plan, blocks, 2), certificate_of(plan, blocks, 3));
+  EXPECT_NE(certificate_of(plan, blocks, 2), invariant);
 }
 
 }  // namespace

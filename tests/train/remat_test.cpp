@@ -88,7 +88,7 @@ class Budget : public testing::TestWithParam<std::string> {
         },
         options);
   }
-  static int64_t arena(const StepPlan& plan) { return make_executables(plan).arena_bytes(); }
+  static int64_t arena(const StepPlan& plan) { return plan_blocks(plan).arena_bytes(); }
 };
 
 TEST_P(Budget, FullIsAFractionAndABudgetIsKept) {
@@ -110,8 +110,8 @@ TEST_P(Budget, FullIsAFractionAndABudgetIsKept) {
     EXPECT_EQ(made.recompute.values == 0, budget >= most) << budget;
     EXPECT_LE(made.recompute.extra_flops, cost) << budget;
     cost = made.recompute.extra_flops;
-    EXPECT_EQ(certificate_of(made, make_executables(made), 1),
-              certificate_of(none, make_executables(none), 1));
+    EXPECT_EQ(certificate_of(made, plan_blocks(made), 1),
+              certificate_of(none, plan_blocks(none), 1));
   }
 }
 

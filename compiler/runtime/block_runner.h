@@ -1,0 +1,61 @@
+// BlockRunner: enqueues the calls of a block: kernels, library calls, the reference evaluator, collectives of
+// model dims. It owns no memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/target.h"
+#include "compiler/program/block.h"
+#include "compiler/runtime/collectives.h"
+
+namespace lockstep {
+
+struct CallTime {
+  std::string what;    // "dot 4096x384x1152", "fused add,tanh", ...
+  std::string family;  // "contraction", "attention", "kernel", "rows"
+  double seconds = 0;
+  int64_t runs = 0;
+  double flops = 0;   // of one run
+  int64_t bytes = 0;  // read and written by one run
+};
+
+// Whether calls and instructions are timed, each alone (benchmarks).
+void set_timing(bool on);
+bool timing();
+
+class BlockRunner {
+ public:
+  // Block, options and collectives outlive this. Without kernels a block of the native and eager backends can
+  // be looked at, not run; `collectives` may be null where the block has none.
+  BlockRunner(const ProgramBlock& block, std::shared_ptr<const KernelSet> kernels,
+              const CompileOptions& options, const Collectives* collectives);
+
+  // Where a run's slots lie, on the device; and what it has under way.
+  struct Memory {
+    std::vector<void*> inputs;  // per graph input; null for what is gathered into an arena
+    std::byte* own = nullptr;
+    std::byte* shared = nullptr;
+    std::vector<std::shared_ptr<Work>>* flights = nullptr;  // by BlockCall::flight
+  };
+  void run(int first, int last, const Memory& memory, Stream& stream);
+  static std::byte* at(const BlockSlot& slot, const Memory& memory);
+  const std::vector<CallTime>& times() const { return times_; }
+  int flights() const { return static_cast<int>(starts_.size()); }
+
+ private:
+  void run_call(size_t call, const Memory& memory, Stream& stream);
+  void evaluate(const BlockCall& call, Stream& stream) const;
+
+  const ProgramBlock& block_;
+  std::shared_ptr<const KernelSet> kernels_;
+  const CompileOptions& options_;
+  const Collectives* collectives_;
+  std::vector<const Kernel*> kernel_of_;  // per call; null for other calls
+  std::vector<StartCollective> starts_;   // by flight
+  std::vector<CallTime> times_;           // per call
+  std::vector<void*> args_;               // of the call that is enqueued
+};
+
+}  // namespace lockstep

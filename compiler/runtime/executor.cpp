@@ -1,0 +1,212 @@
+// Instructions bound to memory, groups and kernels once, and enqueued in order.
+#include "compiler/runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "compiler/runtime/update.h"
+#include "core/base/error.h"
+
+namespace lockstep {
+
+namespace {
+std::string_view kind_of(const Instr& instr) {
+  static constexpr std::string_view names[] = {
+      "run",    "start",        "wait", "accumulate", "sum trees", "copy", "zero", "add counts",
+      "update", "sum squares", "norm", "checksums",  "show"};
+  return names[instr.what.index()];
+}
+}  // namespace
+
+Executor::Executor(Parts parts)
+    : parts_(std::move(parts)),
+      program_(parts_.program),
+      collectives_(parts_.mesh, parts_.device),
+      flights_(static_cast<size_t>(program_.flights)) {
+  take_memory();
+  find_groups();
+  for (size_t b = 0; b < program_.blocks.size(); ++b) {
+    const bool other = b == kBodyBlock && parts_.body_options;
+    runners_.push_back(std::make_unique<BlockRunner>(
+        program_.blocks[b], other ? parts_.body_kernels : parts_.kernels,
+        other ? *parts_.body_options : parts_.options, &collectives_));
+  }
+  for (const Instr& instr : program_.refresh) refresh_.push_back(bind(instr));
+  for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
+}
+
+void Executor::take_memory() {
+  for (const Region& region : program_.regions) {
+    std::byte* given = parts_.given ? parts_.given(region) : nullptr;
+    if (!given) {
+      owned_.emplace_back(static_cast<size_t>(region.bytes), parts_.device.memory());
+      given = owned_.back().data();
+    }
+    memory_.push_back(given);
+  }
+}
+
+void Executor::find_groups() {
+  auto add = [&](const std::string& along) {
+    Group* group = &collectives_.group(along);
+    if (group->size() > 1 && std::find(groups_.begin(), groups_.end(), group) == groups_.end())
+      groups_.push_back(group);
+  };
+  for (const Instr& instr : program_.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what)) add(start->along);
+  for (const ProgramBlock& block : program_.blocks)
+    for (const BlockCall& call : block.calls)
+      if (call.kind == BlockCall::Kind::start) add(block.graph.node(call.node).attrs.word("mesh_dim"));
+}
+
+std::byte* Executor::at(const Span& span) const {
+  return span.there() ? memory_[span.region] + span.offset : nullptr;
+}
+
+void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
+void Executor::run(Stream& stream) { enqueue(step_, stream); }
+
+void Executor::enqueue(const std::vector<Bound>& list, Stream& stream) {
+  for (const Bound& one : list) {
+    if (!timing()) {
+      one.action(stream);
+      continue;
+    }
+    const auto began = std::chrono::steady_clock::now();
+    one.action(stream);
+    stream.synchronize();
+    const std::string name =
+        one.block < 0 ? std::string(one.kind) : str(one.kind, " ", program_.block_names[one.block]);
+    seconds_[name] += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  }
+}
+
+Executor::Bound Executor::bind(const Instr& instr) {
+  const auto* run = std::get_if<RunBlock>(&instr.what);
+  return {std::visit(
+              [&](const auto& what) {
+                if constexpr (std::is_same_v<std::decay_t<decltype(what)>, ShowOutput>)
+                  return bind(what, instr.micro_batch);
+                else
+                  return bind(what);
+              },
+              instr.what),
+          kind_of(instr), run ? run->block : -1};
+}
+
+Executor::Action Executor::bind(const RunBlock& run) {
+  BlockRunner& runner = *runners_[run.block];
+  BlockRunner::Memory memory;
+  for (const Span& input : run.inputs) memory.inputs.push_back(at(input));
+  memory.own = at(run.own), memory.shared = at(run.shared);
+  auto& flights = block_flights_[{run.block, run.own.region}];
+  flights.resize(static_cast<size_t>(runner.flights()));
+  memory.flights = &flights;
+  return [&runner, first = run.first, last = run.last, memory = std::move(memory)](Stream& stream) {
+    runner.run(first, last, memory, stream);
+  };
+}
+
+Executor::Action Executor::bind(const StartCollective& start) {
+  return [this, &start, from = at(start.from), to = at(start.to)](Stream& stream) {
+    flights_[start.flight] = collectives_.start(start, from, to, stream);
+  };
+}
+Executor::Action Executor::bind(const Wait& wait) {
+  return [this, flight = wait.flight](Stream& stream) {
+    const auto work = std::move(flights_[flight]);
+    LS_CHECK(work, "flight ", flight, " is not under way");
+    work->wait(stream);
+  };
+}
+
+Executor::Action Executor::bind(const Accumulate& add) {
+  std::vector<Reductions::Run> runs;
+  std::vector<const float*> lefts;
+  for (const auto& piece : add.pieces)
+    runs.push_back({piece.at, at(piece.from), piece.from.bytes / static_cast<int64_t>(size_of(piece.dtype)),
+                    piece.dtype});
+  for (const Span& left : add.lefts) lefts.push_back(as<float>(left));
+  return [this, runs = std::move(runs), lefts = std::move(lefts), to = as<float>(add.to)](Stream& stream) {
+    parts_.reductions.accumulate(runs, lefts, to, stream);
+  };
+}
+
+Executor::Action Executor::bind(const SumTrees& all) {
+  std::vector<Reductions::Sum> sums;
+  for (const auto& tree : all.trees) {
+    Reductions::Sum& sum = sums.emplace_back();
+    for (const auto& source : tree.sources) sum.sources.emplace_back(at(source.at), source.dtype);
+    sum.merges = tree.merges;
+    sum.rows = tree.rows, sum.width = tree.width;
+    sum.out = as<float>(tree.out), sum.row_squares = as<double>(tree.row_squares);
+  }
+  return [this, sums = std::move(sums)](Stream& stream) { parts_.reductions.sum(sums, stream); };
+}
+
+Executor::Action Executor::bind(const CopySpans& all) {
+  std::vector<Reductions::Copy> copies;
+  for (const auto& copy : all.copies)
+    copies.push_back({at(copy.to), at(copy.from), static_cast<size_t>(copy.from.bytes)});
+  return [this, copies = std::move(copies)](Stream& stream) { parts_.reductions.copy(copies, stream); };
+}
+Executor::Action Executor::bind(const ZeroSpan& zero) {
+  return [this, to = at(zero.at), bytes = static_cast<size_t>(zero.at.bytes)](Stream& stream) {
+    parts_.device.zero(to, bytes, stream);
+  };
+}
+Executor::Action Executor::bind(const AddCounts& add) {
+  return [this, totals = as<int64_t>(add.totals), addend = as<const int64_t>(add.addend),
+          count = add.totals.bytes / static_cast<int64_t>(sizeof(int64_t))](Stream& stream) {
+    parts_.reductions.add(totals, addend, count, stream);
+  };
+}
+
+Executor::Action Executor::bind(const UpdateTensors& update) {
+  std::vector<UpdateCall> calls;
+  for (const auto& tensor : update.tensors) {
+    UpdateCall& call = calls.emplace_back();
+    call.graph = &parts_.whole;
+    call.node = &parts_.whole.node(tensor.node);
+    call.count = tensor.count;
+    for (const Span& input : tensor.inputs) call.inputs.push_back(at(input));
+    for (const Span& output : tensor.outputs) call.outputs.push_back(at(output));
+    if (parts_.kernels) call.copy = at(tensor.copy);
+    call.copy_dtype = tensor.copy_dtype;
+    for (size_t k = 0; k < update.gates.size(); ++k) {
+      call.gates.push_back(at(update.gates[k]));
+      call.gates.push_back(at(update.limits[k]));
+    }
+  }
+  return bind_updates(calls, parts_.kernels, parts_.options);
+}
+
+Executor::Action Executor::bind(const SumSquares& sum) {
+  std::vector<Reductions::Doubles> addends;
+  for (const Span& span : sum.addends)
+    addends.push_back({as<const double>(span), span.bytes / static_cast<int64_t>(sizeof(double))});
+  return [this, addends = std::move(addends), words = as<int64_t>(sum.words)](Stream& stream) {
+    parts_.reductions.limbs(addends, words, stream);
+  };
+}
+Executor::Action Executor::bind(const NormOfWords& norm) {
+  return [this, words = as<const int64_t>(norm.words), to = as<float>(norm.norm)](Stream& stream) {
+    parts_.reductions.norm_of_limbs(words, to, stream);
+  };
+}
+Executor::Action Executor::bind(const ChecksumSpans& checked) {
+  std::vector<Reductions::Bytes> spans;
+  for (const Span& span : checked.parts) spans.push_back({at(span), static_cast<size_t>(span.bytes)});
+  return [this, spans = std::move(spans), sums = as<uint64_t>(checked.sums),
+          wanted = as<const int64_t>(checked.wanted)](Stream& stream) {
+    parts_.reductions.checksums(spans, sums, wanted, stream);
+  };
+}
+Executor::Action Executor::bind(const ShowOutput& shown, int64_t micro_batch) {
+  return [this, micro_batch, output = shown.output, data = at(shown.at)](Stream& stream) {
+    stream.synchronize();
+    parts_.show(micro_batch, output, data);
+  };
+}
+
+}  // namespace lockstep
