@@ -40,12 +40,12 @@ void print_calls(const std::vector<CallTime>& calls, int steps, int rows) {
   std::map<std::string, double> by_kind;
   for (const auto& call : calls) {
     if (!call.runs) continue;
-    Row& row = by_name[{call.kind, call.what}];
+    Row& row = by_name[{call.family, call.what}];
     row.seconds += call.seconds / steps;
     row.flops += call.flops * static_cast<double>(call.runs) / steps;
     row.bytes += static_cast<double>(call.bytes) * static_cast<double>(call.runs) / steps;
     row.calls += call.runs / steps;
-    by_kind[call.kind] += call.seconds / steps;
+    by_kind[call.family] += call.seconds / steps;
   }
   for (const auto& [kind, seconds] : by_kind)
     std::printf("  %-12s %9.3f ms (each call alone, with the host's wait)\n", kind.c_str(), seconds * 1e3);

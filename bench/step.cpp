@@ -110,7 +110,6 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   auto run = [&] { step.run({++i, fill}); };
   for (int warm = 0; warm < 2; ++warm) run();
   double seconds = median(c.steps, run);
-  StepTimes parts = step.times();
   set_timing(true);
   auto before = step.call_times();
   int64_t timed = std::max(2, c.steps / 3);
@@ -125,16 +124,16 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
   int64_t bodies = step.lane_plan().micro_batches;
   for (size_t n = 0; n < calls.size(); ++n) {
     double spent = (calls[n].seconds - before[n].seconds) / static_cast<double>(timed);
-    share[calls[n].kind] += spent;
+    share[calls[n].family] += spent;
     long long m = 0, cols = 0, k = 0, batch = 1;
-    if (calls[n].kind == "contraction" &&
+    if (calls[n].family == "contraction" &&
         std::sscanf(calls[n].what.c_str(), "sgemm m=%lld n=%lld k=%lld batch=%lld", &m, &cols, &k, &batch) ==
             4) {
       std::string key = str(m, "x", cols, "x", k);
       if (!floor_of.count(key)) floor_of[key] = product_seconds(m, cols, k, threads);
       products += floor_of[key] * static_cast<double>(batch * bodies);
       products_s += spent;
-    } else if (calls[n].kind == "attention") {
+    } else if (calls[n].family == "attention") {
       // Products of one head, at the rate of a product of its shape.
       int64_t t = c.model.context, d = c.model.width / c.model.heads;
       if (!floor_of.count("attention"))
@@ -157,8 +156,9 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
               static_cast<long long>(parameters), static_cast<long long>(c.global),
               static_cast<long long>(c.model.context), static_cast<long long>(bodies),
               bodies == 1 ? "" : "es", threads);
-  std::printf("  step            %8.1f ms   %.0f tokens/s   (body %.1f, tail %.1f)\n", seconds * 1e3,
-              tokens / seconds, parts.body_s * 1e3, parts.tail_s * 1e3);
+  std::printf("  step            %8.1f ms   %.0f tokens/s\n", seconds * 1e3, tokens / seconds);
+  for (const auto& [kind, spent] : step.instruction_seconds())
+    std::printf("    %-14s%8.1f ms\n", kind.c_str(), spent / static_cast<double>(timed) * 1e3);
   std::printf("  contractions    %8.1f ms   %.0f %% of the step (attention included)\n", products_s * 1e3,
               100 * products_s / seconds);
   for (const auto& [kind, spent] : share) std::printf("    %-12s  %8.1f ms\n", kind.c_str(), spent * 1e3);
@@ -174,10 +174,10 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
     for (size_t n = 0; n < calls.size(); ++n) {
       double spent = (calls[n].seconds - before[n].seconds) / static_cast<double>(timed);
       rows.emplace_back(
-          spent, str(calls[n].kind, " ", calls[n].what, "  ",
+          spent, str(calls[n].family, " ", calls[n].what, "  ",
                      number_text(static_cast<float>(static_cast<double>(calls[n].bytes) / 1e6)), " MB  ",
                      number_text(static_cast<float>(
-                         calls[n].kind == "kernel"
+                         calls[n].family == "kernel"
                              ? static_cast<double>(calls[n].bytes) * static_cast<double>(bodies) / spent / 1e9
                              : calls[n].flops * static_cast<double>(bodies) / spent / 1e9)),
                      " G/s"));

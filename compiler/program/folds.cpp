@@ -41,7 +41,7 @@ HeldBytes held_bytes(const StepProgram& program) {
         (of_sums.count(static_cast<int>(r)) ? out.sums : out.update) += region.bytes;
         break;
       case Region::Kind::value:
-        if (region.name != "counts and votes") out.update += region.bytes;
+        out.update += region.bytes;
         break;
       default:
         break;
