@@ -7,8 +7,8 @@
 #include "compiler/codegen/target.h"
 #include "compiler/distribute_kernels.h"
 #include "compiler/pipeline.h"
-#include "compiler/program/places.h"
 #include "compiler/program/block.h"
+#include "compiler/program/places.h"
 #include "compiler/runtime/executable.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -200,9 +200,8 @@ std::string first_nonfinite(Step& step, const StepInput& input, const State& sta
     }
     Device& device = options.backend == Backend::reference ? cpu_device() : target_of(options).device();
     Look look(body, device);
-    step.inspect(
-        input, body.graph, kernels, options,
-        [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
+    step.inspect(input, body.graph, kernels, options,
+                 [&](int64_t micro_batch, int output, const void* data) { look(micro_batch, output, data); });
     return settled(look.seen(), *mesh.world);
   } catch (const UserError& error) {  // agreed upon: memory is out, or a kernel does not compile
     return str("the first value that is not finite could not be looked for: ", error.what());

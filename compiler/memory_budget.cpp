@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "compiler/codegen/target.h"
-#include "compiler/remat/choices.h"
 #include "compiler/program/build.h"
+#include "compiler/remat/choices.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/base/log.h"

@@ -123,7 +123,8 @@ StartCollective start_of(const ProgramBlock& block, const BlockCall& call, int64
 }
 
 std::string_view name(Region::Kind kind) {
-  static constexpr std::string_view names[] = {"state", "input", "arena", "value", "partial", "staging", "result"};
+  static constexpr std::string_view names[] = {"state",   "input",   "arena", "value",
+                                               "partial", "staging", "result"};
   return names[static_cast<size_t>(kind)];
 }
 std::string_view name(StartCollective::Verb verb) {

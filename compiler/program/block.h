@@ -23,11 +23,11 @@ struct BlockSlot {
 
 struct BlockCall {
   enum class Kind {
-    kernel,   // generated: `name`
-    library,  // prepared: `library`; `name` is its algorithm
+    kernel,    // generated: `name`
+    library,   // prepared: `library`; `name` is its algorithm
     evaluate,  // a node of a graph that is not lowered, by the reference evaluator
-    start,    // of a collective along a model dim: reads args[0], writes args[1] until its wait
-    wait,     // for the start that has the same `flight`
+    start,     // of a collective along a model dim: reads args[0], writes args[1] until its wait
+    wait,      // for the start that has the same `flight`
   };
   Kind kind = Kind::kernel;
   std::string name;
@@ -46,9 +46,9 @@ struct BlockCall {
 
 // What a block is planned from.
 struct BlockSource {
-  Graph graph;                           // lowered: fused nodes, library ops, views; reference: any
+  Graph graph;                                // lowered: fused nodes, library ops, views; reference: any
   std::vector<std::vector<int>> groups = {};  // of outputs, which leave the block while it runs
-  std::vector<int> streamed = {};        // inputs that are gathered while it runs
+  std::vector<int> streamed = {};             // inputs that are gathered while it runs
   GatherOptions gather = {};
   int64_t micro_batches = 1;  // that run part by part at once, at most
 };

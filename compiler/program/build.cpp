@@ -226,9 +226,9 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   StepBlocks out;
   out.count = plan_block({plan.count, {}}, plan.options);
   out.seed = plan_block({plan.seed, {}}, plan.options);
-  out.body = plan_block({plan.body, plan.phases.buckets, streamed, gather_options(plan.options),
-                         layers ? lanes.slots(0) : 1},
-                        plan.options);
+  out.body = plan_block(
+      {plan.body, plan.phases.buckets, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1},
+      plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;
 }
@@ -244,8 +244,8 @@ StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const Program
 }
 
 StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank) {
-  StepBlocks blocks{plan_block({plan.count}, plan.options), plan_block({plan.seed}, plan.options),
-                    std::move(body), {}};
+  StepBlocks blocks{
+      plan_block({plan.count}, plan.options), plan_block({plan.seed}, plan.options), std::move(body), {}};
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 

@@ -210,7 +210,7 @@ class InRounds : public BucketSum {
       for (const auto& trees : trees_of(slot)) blocks += trees.size();
       most = std::max(most, blocks);
     }
-    return most + LaneFold::depth_of(lanes.lanes) <= plan_.limits.sources ? lanes.ranks : 1;
+    return most + counter_depth(lanes.lanes) <= plan_.limits.sources ? lanes.ranks : 1;
   }
   int64_t plan_host_bytes() {
     const LanePlan& lanes = plan_.lanes;

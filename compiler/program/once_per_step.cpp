@@ -41,6 +41,7 @@ class OncePerStep : public BucketSum {
     const LanePlan& lanes = plan_.lanes;
     if (!plan_.invariant) {
       if (lanes.ranks == 1) return;
+      if (!lanes.slots(lanes.rank)) writer_.put(ZeroSpan{partial(0)});  // a rank without micro-batches
       received_ = writer_.region(Kind::partial, label_ + " received", rows_.chunk() * kFloat);
       flight_ = writer_.start({.verb = Verb::reduce_scatter,
                                .along = "data",

@@ -51,7 +51,8 @@ void StepBuilder::find_replicas() {
           std::any_of(value.layout.splits.begin(), value.layout.splits.end(),
                       [](const auto& one) { return one.second.kind != Placement::Kind::replicate; });
       if (!state.empty() && !split)
-        add(state, plan_.layouts.at(state), at_[node.outputs[i]], str(" (", name(value.dtype), ", gathered)"));
+        add(state, plan_.layouts.at(state), at_[node.outputs[i]],
+            str(" (", name(value.dtype), ", gathered)"));
     }
   }
   if (program_.replicas.empty()) return;

@@ -1,5 +1,5 @@
-// Replica: bytes that this rank holds and other ranks hold, too: state that is replicated along a mesh dim, and
-// the rounded weights that a step gathers.
+// Replica: bytes that this rank holds and other ranks hold, too: state that is replicated along a mesh dim,
+// and the rounded weights that a step gathers.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "compiler/program/bucket_sum.h"
-#include "compiler/reduce/block_exchange.h"
-#include "compiler/reduce/lane_fold.h"
+#include "compiler/reduce/block_tree.h"
 
 namespace lockstep {
 
@@ -107,7 +106,7 @@ class Fold {
   Fold(ProgramWriter& writer, const SumPlan& plan, int64_t elements, int64_t at_once, const std::string& name)
       : writer_(writer), plan_(plan), elements_(elements), name_(name) {
     if (!plan.invariant) return;
-    const size_t depth = LaneFold::depth_of(plan.lanes.lanes);
+    const size_t depth = counter_depth(plan.lanes.lanes);
     if (depth + 1 > plan.limits.sources)
       throw UserError(str("batch.lanes ", plan.lanes.lanes, " adds ", depth + 1,
                           " partial sums of one gradient at once, and ", plan.limits.device, " adds at most ",

@@ -33,29 +33,6 @@ std::pair<int64_t, int64_t> PackedRows::owned_rows(size_t tensor) const {
   return owners_.rows(tensors_.at(tensor).rows, rank_);
 }
 
-std::vector<Reductions::Run> PackedRows::runs(const std::vector<const void*>& gradients) const {
-  LS_CHECK(gradients.size() == tensors_.size(), gradients.size(), " gradients for ", tensors_.size(),
-           " tensors");
-  std::vector<Reductions::Run> out;
-  for (const Run& run : runs_)
-    out.push_back({run.at,
-                   static_cast<const std::byte*>(gradients[run.tensor]) +
-                       run.from * static_cast<int64_t>(size_of(dtype_)),
-                   run.count, dtype_});
-  return out;
-}
-
-void PackedRows::pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions,
-                      Stream& stream) const {
-  const auto from = runs(gradients);
-  if (dtype_ == DType::f32) return reductions.accumulate(from, {}, static_cast<float*>(to), stream);
-  std::vector<Reductions::Copy> copies;
-  for (const auto& run : from)
-    copies.push_back({static_cast<std::byte*>(to) + run.at * static_cast<int64_t>(size_of(dtype_)), run.from,
-                      run.count * size_of(dtype_)});
-  reductions.copy(copies, stream);
-}
-
 std::vector<int> own_last(int count, int own) {
   std::vector<int> out;
   for (int i = 0; i < count; ++i)

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/codegen/target.h"
 #include "compiler/reduce/lanes.h"
+#include "core/types/dtype.h"
 #include "core/types/shape.h"
 
 namespace lockstep {
@@ -35,12 +35,6 @@ class PackedRows {
   int64_t chunk() const { return chunk(rank_); }
   int64_t chunk_at() const { return chunk_at_; }  // this rank's
   DType dtype() const { return dtype_; }
-  // What packs them in f32, for Reductions::accumulate. One pointer per tensor, null where it has no
-  // elements; InternalError for another number.
-  std::vector<Reductions::Run> runs(const std::vector<const void*>& gradients) const;
-  // Packs them as they are.
-  void pack(const std::vector<const void*>& gradients, void* to, Reductions& reductions,
-            Stream& stream) const;
 
  private:
   struct Tensor {

@@ -35,9 +35,10 @@ BlockRunner::BlockRunner(const ProgramBlock& block, std::shared_ptr<const Kernel
 }
 
 std::byte* BlockRunner::at(const BlockSlot& slot, const Memory& memory) {
-  std::byte* base = slot.base == BlockSlot::own_arena      ? memory.own
-                    : slot.base == BlockSlot::shared_arena ? memory.shared
-                                                           : static_cast<std::byte*>(memory.inputs[slot.base]);
+  std::byte* base = slot.base == BlockSlot::own_arena ? memory.own
+                    : slot.base == BlockSlot::shared_arena
+                        ? memory.shared
+                        : static_cast<std::byte*>(memory.inputs[slot.base]);
   return base + slot.offset;
 }
 
@@ -58,10 +59,11 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
     case BlockCall::Kind::library:
       call.library->enqueue(args_.data(), at(call.workspace, memory), stream, options_.threads);
       break;
-    case BlockCall::Kind::evaluate: evaluate(call, stream); break;
+    case BlockCall::Kind::evaluate:
+      evaluate(call, stream);
+      break;
     case BlockCall::Kind::start:
-      memory.flights->at(call.flight) =
-          collectives_->start(starts_[call.flight], args_[0], args_[1], stream);
+      memory.flights->at(call.flight) = collectives_->start(starts_[call.flight], args_[0], args_[1], stream);
       break;
     case BlockCall::Kind::wait: {
       auto work = std::move(memory.flights->at(call.flight));

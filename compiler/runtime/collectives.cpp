@@ -16,14 +16,18 @@ Group& Collectives::group(const std::string& along) const {
 namespace {
 Collective collective_of(const StartCollective& what, const void* from, void* to) {
   switch (what.verb) {
-    case StartCollective::Verb::all_gather: return AllGather{from, to, what.receive, what.dtype};
-    case StartCollective::Verb::all_to_all: return AllToAll{from, to, what.send, what.receive, what.dtype};
+    case StartCollective::Verb::all_gather:
+      return AllGather{from, to, what.receive, what.dtype};
+    case StartCollective::Verb::all_to_all:
+      return AllToAll{from, to, what.send, what.receive, what.dtype};
     case StartCollective::Verb::all_reduce:
       return AllReduce{from, to, what.send.at(0), what.dtype, ReduceOp::sum};
     case StartCollective::Verb::reduce_scatter:
       return ReduceScatter{from, to, what.send, what.dtype, ReduceOp::sum};
-    case StartCollective::Verb::send: return Send{from, what.send.at(0), what.dtype, what.peer};
-    case StartCollective::Verb::recv: return Recv{to, what.receive.at(0), what.dtype, what.peer};
+    case StartCollective::Verb::send:
+      return Send{from, what.send.at(0), what.dtype, what.peer};
+    case StartCollective::Verb::recv:
+      return Recv{to, what.receive.at(0), what.dtype, what.peer};
   }
   throw InternalError("a verb that no group has");
 }
@@ -33,8 +37,8 @@ std::shared_ptr<Work> Collectives::start(const StartCollective& what, const void
                                          Stream& stream) const {
   Group& along = group(what.along);
   if (logs::enabled("collectives"))
-    logs::topic("collectives", str(what.label, " along ", what.along, " started: ",
-                                   sent_bytes(what, along.size(), along.rank()), " bytes"));
+    logs::topic("collectives", str(what.label, " along ", what.along,
+                                   " started: ", sent_bytes(what, along.size(), along.rank()), " bytes"));
   return along.start(collective_of(what, from, to), what.label, stream);
 }
 

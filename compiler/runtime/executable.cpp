@@ -21,9 +21,7 @@ void Executable::run(const std::vector<void*>& inputs, Stream& stream) {
   runner_.run(0, static_cast<int>(block_.calls.size()), memory_, stream);
 }
 
-const void* Executable::output(size_t index) const {
-  return BlockRunner::at(block_.outputs[index], memory_);
-}
+const void* Executable::output(size_t index) const { return BlockRunner::at(block_.outputs[index], memory_); }
 
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options) {
   std::vector<KernelSource> out;

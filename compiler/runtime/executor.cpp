@@ -11,9 +11,9 @@ namespace lockstep {
 
 namespace {
 std::string_view kind_of(const Instr& instr) {
-  static constexpr std::string_view names[] = {
-      "run",    "start",        "wait", "accumulate", "sum trees", "copy", "zero", "add counts",
-      "update", "sum squares", "norm", "checksums",  "show"};
+  static constexpr std::string_view names[] = {"run",  "start",     "wait",       "accumulate", "sum trees",
+                                               "copy", "zero",      "add counts", "update",     "sum squares",
+                                               "norm", "checksums", "show"};
   return names[instr.what.index()];
 }
 }  // namespace
@@ -27,9 +27,9 @@ Executor::Executor(Parts parts)
   find_groups();
   for (size_t b = 0; b < program_.blocks.size(); ++b) {
     const bool other = b == kBodyBlock && parts_.body_options;
-    runners_.push_back(std::make_unique<BlockRunner>(
-        program_.blocks[b], other ? parts_.body_kernels : parts_.kernels,
-        other ? *parts_.body_options : parts_.options, &collectives_));
+    runners_.push_back(
+        std::make_unique<BlockRunner>(program_.blocks[b], other ? parts_.body_kernels : parts_.kernels,
+                                      other ? *parts_.body_options : parts_.options, &collectives_));
   }
   for (const Instr& instr : program_.refresh) refresh_.push_back(bind(instr));
   for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));

@@ -37,8 +37,8 @@ class Executor {
   void refresh(Stream& stream);  // enqueues StepProgram::refresh
   void run(Stream& stream);      // enqueues StepProgram::instrs
 
-  std::byte* at(const Span& span) const;                             // null for none
-  const std::vector<Group*>& groups() const { return groups_; }      // that the program talks to
+  std::byte* at(const Span& span) const;                         // null for none
+  const std::vector<Group*>& groups() const { return groups_; }  // that the program talks to
   const std::vector<CallTime>& times(size_t block) const { return runners_[block]->times(); }
   // Seconds per kind of instruction, "run body", "wait", ..., where timing is on: since the start.
   const std::map<std::string, double>& seconds() const { return seconds_; }

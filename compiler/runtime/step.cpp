@@ -41,7 +41,9 @@ struct Step::Impl {
   }
 
   ProgramRank rank() const {
-    return {mesh.words, mesh.rank, mesh.seats,
+    return {mesh.words,
+            mesh.rank,
+            mesh.seats,
             {reductions->most_sources(), reductions->most_lefts(), device.describe()}};
   }
 
@@ -93,8 +95,9 @@ struct Step::Impl {
       return enqueue();
     }
     const auto& groups = executor->groups();
-    const bool capture = !captured && ++runs == 2 && plan.options.capture &&
-                         std::all_of(groups.begin(), groups.end(), [](Group* one) { return one->capturable(); });
+    const bool capture =
+        !captured && ++runs == 2 && plan.options.capture &&
+        std::all_of(groups.begin(), groups.end(), [](Group* one) { return one->capturable(); });
     if (capture) captured = device.capture(*compute, [this] { enqueue(); });
     if (capture && captured)
       logs::topic("plan", str("the step is one captured program of ", captured->nodes(), " nodes"));
@@ -189,9 +192,8 @@ struct Step::Impl {
       looking = std::make_unique<Executor>(Executor::Parts{
           looked, plan.phases.whole, plan.options, plan.kernels, mesh, device, *reductions,
           [this](const Region& region) -> std::byte* {
-            return region.kind == Region::Kind::arena
-                       ? nullptr
-                       : executor->at(program.find(region.kind, region.name));
+            return region.kind == Region::Kind::arena ? nullptr
+                                                      : executor->at(program.find(region.kind, region.name));
           },
           std::move(kernels), &options, visit});
     } catch (const UserError& error) { refused = error.what(); }

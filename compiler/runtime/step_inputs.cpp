@@ -82,7 +82,8 @@ void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars
   if (device_.addressable()) return;
   for (int64_t j = 0; j < slots_; ++j)
     for (const Field& field : fields_)
-      device_.copy(field.slot(field.device, j), field.slot(field.staged[set_in_use_], j), field.bytes, stream);
+      device_.copy(field.slot(field.device, j), field.slot(field.staged[set_in_use_], j), field.bytes,
+                   stream);
 }
 
 void StepInputs::fill_next(const StepInput& input) {

@@ -110,8 +110,7 @@ TEST_P(Budget, FullIsAFractionAndABudgetIsKept) {
     EXPECT_EQ(made.recompute.values == 0, budget >= most) << budget;
     EXPECT_LE(made.recompute.extra_flops, cost) << budget;
     cost = made.recompute.extra_flops;
-    EXPECT_EQ(certificate_of(made, plan_blocks(made), 1),
-              certificate_of(none, plan_blocks(none), 1));
+    EXPECT_EQ(certificate_of(made, plan_blocks(made), 1), certificate_of(none, plan_blocks(none), 1));
   }
 }
 
