@@ -5,30 +5,16 @@
 #include <cmath>
 #include <set>
 
-#include "compiler/reduce/block_exchange.h"
-#include "compiler/reduce/lane_fold.h"
+#include "compiler/reduce/block_tree.h"
 #include "core/base/error.h"
 #include "launcher/trainer/options.h"
 
 namespace lockstep {
 
 namespace {
-// The reference backend plans no memory and no calls.
-ProgramBlock unplanned(const Graph& graph, const std::vector<std::vector<int>>& groups = {}) {
-  ProgramBlock block{.graph = graph, .groups = groups};
-  block.outputs.resize(graph.outputs.size());
-  block.ready.assign(groups.size(), -1);
-  return block;
-}
-StepBlocks unplanned_blocks(const StepPlan& plan) {
-  StepBlocks out{unplanned(plan.count), unplanned(plan.seed), unplanned(plan.body, plan.phases.buckets), {}};
-  for (const Graph& fragment : plan.fragments) out.fragments.push_back(unplanned(fragment));
-  return out;
-}
 // Libraries choose their algorithms on the device of the plan.
 StepBlocks blocks_on_device(const StepPlan& plan) {
-  if (plan.options.backend == Backend::reference) return unplanned_blocks(plan);
-  target_of(plan.options).device().enter();
+  if (plan.options.backend != Backend::reference) target_of(plan.options).device().enter();
   return plan_blocks(plan);
 }
 
