@@ -1,42 +1,9 @@
-// The four ways of a bucket's sum, in one order of additions.
+// What all ways of a bucket's sum share.
 #include "compiler/program/bucket_sum.h"
 
-#include <numeric>
-
-#include "compiler/program/sum_parts.h"
 #include "core/base/error.h"
 
 namespace lockstep {
-
-namespace {
-// Which owner's chunk stands where in the bucket, as the rank sends it. A reduce_scatter takes the chunks in
-// the order of ranks; an all_to_all leaves this rank's own chunk out, at the end. By hosts: seat by seat, and
-// of a seat host by host, own ones last.
-std::vector<int> chunk_order(const SumPlan& plan) {
-  const LanePlan& lanes = plan.lanes;
-  if (!plan.invariant) {
-    std::vector<int> order(static_cast<size_t>(lanes.ranks));
-    std::iota(order.begin(), order.end(), 0);
-    return order;
-  }
-  if (!plan.seats) return own_last(lanes.ranks, lanes.rank);
-  std::vector<int> out;
-  for (int seat : own_last(plan.seats, lanes.rank % plan.seats))
-    for (int host : own_last(lanes.ranks / plan.seats, lanes.rank / plan.seats))
-      out.push_back(host * plan.seats + seat);
-  return out;
-}
-
-}  // namespace
-
-void check_addends(size_t addends, const SumPlan& plan) {
-  if (addends <= plan.limits.sources) return;
-  throw UserError(str("batch.lanes ", plan.lanes.lanes, " on ", plan.lanes.ranks, " data ranks leaves ",
-                      addends, " partial sums of a gradient for one rank to add, and ", plan.limits.device,
-                      " adds at most ", plan.limits.sources, "; set batch.lanes to at most ",
-                      plan.limits.sources, " (a divisor of the ", plan.lanes.micro_batches,
-                      " micro-batches), use fewer ranks, or set train.numerics to \"free\""));
-}
 
 std::vector<Accumulate::Piece> bucket_pieces(const PackedRows& rows, const std::vector<Span>& gradients) {
   LS_CHECK(gradients.size() == rows.tensors(), gradients.size(), " gradients for ", rows.tensors(),
@@ -53,15 +20,6 @@ SumTrees::Tree BucketSum::tree_of(size_t tensor, Span out, Span row_squares) con
   tree.out = out.there() ? out : tree.sources.at(0).at;
   tree.row_squares = row_squares;
   return tree;
-}
-
-std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
-                                           size_t bucket, const std::vector<Shape>& shapes, DType dtype) {
-  PackedRows rows(shapes, plan.owners, chunk_order(plan), plan.lanes.rank, dtype);
-  const std::string label = str("exchange ", bucket);
-  if (plan.lanes.order == LaneOrder::interleaved)
-    return in_rounds(writer, plan, turns, label, std::move(rows));
-  return once_per_step(writer, plan, turns, label, std::move(rows));
 }
 
 }  // namespace lockstep

@@ -71,9 +71,4 @@ class BucketSum {
 // The pieces of a bucket's gradients, laid out by owner.
 std::vector<Accumulate::Piece> bucket_pieces(const PackedRows& rows, const std::vector<Span>& gradients);
 
-// UserError where one sum would have more addends than the device adds at once. `turns` is shared by the
-// buckets of a step; all outlive the sum.
-std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
-                                           size_t bucket, const std::vector<Shape>& shapes, DType dtype);
-
 }  // namespace lockstep

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/program/build.h"
 #include "compiler/program/held_rows.h"
+#include "compiler/program/step_blocks.h"
 
 namespace lockstep {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "compiler/program/builder.h"
+#include "compiler/program/make_bucket_sum.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
@@ -244,7 +245,8 @@ void StepBuilder::wait(const Node& node) {
     for (size_t i = 0; i < node.outputs.size(); ++i)
       if (at_[node.outputs[i]] != at_[from.inputs[i]])
         unpack.copies.push_back({at_[node.outputs[i]], at_[from.inputs[i]]});
-    return writer_.put(std::move(unpack), node.at);
+    if (!unpack.copies.empty()) writer_.put(std::move(unpack), node.at);
+    return;
   }
   Gather& gather = gathers_[handle];
   writer_.finish(gather.flight);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,44 +11,14 @@
 #include "compiler/program/program.h"
 #include "compiler/program/step_plan.h"
 #include "compiler/runtime/block_runner.h"
+#include "compiler/runtime/step_io.h"
 #include "core/mesh/array.h"
 
 namespace lockstep {
 
-// What changes from step to step.
-struct StepInput {
-  int64_t step = 0;  // counted from 1
-  // Fills `count` sequences from global index `first` of this step, one pointer per field. Called on the
-  // thread that runs the step.
-  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill = {};
-  int64_t vote = 0;  // summed over the ranks with the token counts: how ranks agree to stop
-  // The same for step + 1, where there will be one: called while a device runs this step, so that the next
-  // one need not wait for its data.
-  std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill_next = {};
-  bool check_replicas = false;  // whether StepResult::replica_sums is made
-  int64_t replica_word = 0;     // replica_word() of the step before: it rides with the vote
-  // The step's updates are made where |loss| and the norms of gradients are at most these. NaN and infinity
-  // are beyond every limit.
-  float loss_limit = std::numeric_limits<float>::max(), norm_limit = std::numeric_limits<float>::max();
-};
-
-struct StepResult {
-  std::map<std::string, double> metrics;  // "loss", "tokens", "grad_norm": whole values, equal on every rank
-  int64_t votes = 0;
-  bool applied = true;  // false: loss or norm was beyond its limit, and weights and moments are, bit by bit,
-                        // what they were before the step
-  bool replicas_differ = false;  // as the words of all ranks say; the same on every rank
-  // Per row of Step::replicas(), its checksum right before the step's updates; empty where it was not asked
-  // for.
-  std::vector<uint64_t> replica_sums;
-  // Seconds that this rank's work stood still for collectives, per mesh dim; "data": of all data dims
-  // together; "inside_hosts", "across_hosts".
-  std::map<std::string, double> exposed;
-};
-
 class Step {
  public:
-  using Scalars = std::map<std::string, double>;  // host scalars of a step: "optim.lr", ...
+  using Scalars = StepScalars;
   // `array_of` gives this rank's arrays of the state by FQN; they are updated in place. `scalars_of` is asked
   // once per step.
   Step(StepPlan plan, const LiveMesh& mesh, uint64_t seed, std::function<Array*(const std::string&)> array_of,

@@ -46,7 +46,7 @@ void StepInputs::number_samples(DType dtype, const Span& at, const Executor& mem
   copy_to_device(device_, memory.at(at), numbers.data(), numbers.size());
 }
 
-void StepInputs::send(const StepInput& input, uint64_t seed, const Step::Scalars& scalars, Stream& stream) {
+void StepInputs::send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream) {
   for (const auto& [name, id, at] : scalar_at_) {
     double number = 0;
     int64_t integer = 0;

@@ -6,9 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "compiler/program/step_plan.h"
 #include "compiler/reduce/lanes.h"
 #include "compiler/runtime/executor.h"
-#include "compiler/runtime/step.h"
+#include "compiler/runtime/step_io.h"
 
 namespace lockstep {
 
@@ -19,7 +20,7 @@ class StepInputs {
              const StepProgram& program, const Executor& memory);
   // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has.
   // InternalError for a scalar that the program reads and `scalars` lacks.
-  void send(const StepInput& input, uint64_t seed, const Step::Scalars& scalars, Stream& stream);
+  void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
   // Reads the next step's batch while a device works on this one; nothing where the host addresses the
   // device.
   void fill_next(const StepInput& input);

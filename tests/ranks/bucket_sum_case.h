@@ -12,7 +12,7 @@
 
 #include "compiler/codegen/sums/halves.h"
 #include "compiler/codegen/target.h"
-#include "compiler/program/bucket_sum.h"
+#include "compiler/program/make_bucket_sum.h"
 #include "compiler/program/verify.h"
 #include "compiler/runtime/executor.h"
 #include "core/base/error.h"
@@ -87,8 +87,7 @@ inline SumProgram sum_program(LanePlan lanes, const RowOwners& owners, const Sum
       const std::string name = str(b, " ", t);
       out.sums.push_back(writer.region(Region::Kind::value, "sum " + name, count * width * 4));
       out.squares.push_back(writer.region(Region::Kind::value, "squares " + name, count * 8));
-      writer.put(
-          SumTrees{{sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : Span{})}});
+      writer.put(SumTrees{{sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : Span{})}});
     }
   }
   return out;
@@ -118,8 +117,8 @@ inline std::vector<std::byte> gradient_bytes(const std::array<int64_t, 3>& of, c
     narrow(DType::bf16, values.data(), halves.data(), count);
     widen(DType::bf16, halves.data(), values.data(), count);
   }
-  const void* from =
-      how.dtype == DType::bf16 ? static_cast<const void*>(halves.data()) : static_cast<const void*>(values.data());
+  const void* from = how.dtype == DType::bf16 ? static_cast<const void*>(halves.data())
+                                              : static_cast<const void*>(values.data());
   std::vector<std::byte> out(values.size() * size_of(how.dtype));
   if (!out.empty()) std::memcpy(out.data(), from, out.size());
   return out;

@@ -1,7 +1,5 @@
 // A bucket's sum as a program, run: the same bits as by definition, whatever the ranks, lanes, threads, hosts
 // and owners of the rows, once a step and in rounds.
-#include "compiler/program/bucket_sum.h"
-
 #include <bit>
 
 #include "compiler/codegen/sums/lane_kernels.h"
@@ -61,9 +59,9 @@ Sums by_definition(int64_t micro_batches, int64_t lanes, const SumCase& how = {}
   return out;
 }
 
-const std::vector<std::pair<int64_t, int64_t>> kBatches{
-    {1, 1}, {2, 1},  {2, 2},  {3, 3},   {4, 4},   {6, 6},  {6, 2},
-    {7, 7}, {12, 6}, {16, 4}, {16, 16}, {13, 13}, {24, 8}, {33, 11}};
+const std::vector<std::pair<int64_t, int64_t>> kBatches{{1, 1},   {2, 1},   {2, 2},  {3, 3},  {4, 4},
+                                                        {6, 6},   {6, 2},   {7, 7},  {12, 6}, {16, 4},
+                                                        {16, 16}, {13, 13}, {24, 8}, {33, 11}};
 
 TEST(BucketSum, TheBitsOfTheDefinitionOnAnyRanks) {
   const SumCase how{.buckets = {{{7, 3}, {1}, {5}, {0, 4}, {3, 0}, {2, 2100}}, {{5}, {16, 2}}},

@@ -26,7 +26,7 @@ struct Sketch {
     program.regions = {{Region::Kind::value, "v", 1000}};
   }
   Sketch& run(int first, int last, int micro_batch = 0) {
-    program.instrs.push_back({RunBlock{0, first, last, {}, {}, {}}, micro_batch});
+    program.instrs.push_back({.what = RunBlock{0, first, last, {}, {}, {}}, .micro_batch = micro_batch, .at = {}});
     return *this;
   }
   // Sends so many bytes to the other rank.

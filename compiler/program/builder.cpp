@@ -1,0 +1,214 @@
+// What a step reads, and what it does once before its micro-batches.
+#include <algorithm>
+#include <utility>
+
+#include "compiler/program/builder.h"
+#include "core/base/error.h"
+#include "core/ops/op.h"
+
+namespace lockstep {
+
+StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank)
+    : plan_(plan),
+      whole_(plan.phases.whole),
+      rank_(rank),
+      held_(whole_.mesh, rank.mesh.coordinate(rank.rank)),
+      writer_(program_),
+      at_(whole_.values.size()) {
+  const int64_t data_ranks = rank.mesh.data_size();
+  sum_.lanes = {plan.micro_batches, plan.lanes, static_cast<int>(data_ranks),
+                static_cast<int>(rank.mesh.data_rank(rank.rank)), plan.order};
+  if (data_ranks == 1) sum_.lanes.order = LaneOrder::contiguous;
+  sum_.owners = RowOwners::of(rank.mesh);
+  sum_.invariant = plan.options.invariant;
+  sum_.seats = exchanges_by_host(sum_.lanes, sum_.invariant, rank.seats) ? rank.seats : 0;
+  sum_.limits = rank.limits;
+  sum_.lanes.check();
+  slots_ = LanePlan{plan.micro_batches, plan.lanes, sum_.lanes.ranks, sum_.lanes.rank, plan.order}.slots(
+      sum_.lanes.rank);
+  std::vector<std::string> data_dims;
+  for (const auto& name : rank.mesh.dim_names)
+    if (is_data_dim(name)) data_dims.push_back(name);
+  if (data_dims.size() == 1) writer_.name_data_dims(data_dims[0]);
+  program_.rank = rank.rank;
+  program_.mesh = text(rank.mesh);
+  program_.micro_batches = plan.micro_batches, program_.lanes = plan.lanes;
+  add_block("count", std::move(blocks.count));
+  add_block("seed", std::move(blocks.seed));
+  add_block("body", std::move(blocks.body));
+  for (size_t f = 0; f < blocks.fragments.size(); ++f)
+    add_block(str("tail ", f), std::move(blocks.fragments[f]));
+}
+
+StepProgram StepBuilder::build() {
+  declare_inputs();
+  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  make_buckets();
+  for (const auto& step : plan_.phases.tail)
+    if (step.node.valid()) prepare(whole_.node(step.node));
+  find_gates();
+  writer_.into(program_.refresh);
+  round_weights();
+  writer_.into(program_.instrs);
+  head();
+  find_replicas();
+  counts();
+  bodies();
+  tail();
+  name_outputs();
+  return std::move(program_);
+}
+
+StepProgram StepBuilder::build_inspection() {
+  inspects_ = true;
+  declare_inputs();
+  for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
+  writer_.into(program_.instrs);
+  head();
+  counts();
+  bodies();
+  return std::move(program_);
+}
+
+void StepBuilder::add_block(std::string name, ProgramBlock block) {
+  Arenas arenas;
+  for (int64_t j = 0; j < block.micro_batches; ++j)
+    arenas.own.push_back(writer_.region(
+        Kind::arena, block.micro_batches > 1 ? str(name, " of micro-batch ", j) : name, block.own_bytes));
+  if (block.shared_bytes) arenas.shared = writer_.region(Kind::arena, name + " shared", block.shared_bytes);
+  arenas_.push_back(std::move(arenas));
+  program_.block_names.push_back(std::move(name));
+  program_.blocks.push_back(std::move(block));
+}
+
+void StepBuilder::declare_inputs() {
+  int64_t scalars = 0;
+  for (const auto& input : whole_.inputs) scalars += input.kind == InputKind::scalar ? 16 : 0;
+  const Span block = writer_.region(Kind::input, "scalars", scalars + 32);
+  vote_ = block.part(scalars, 16);
+  limits_ = {block.part(scalars + 16, 4), block.part(scalars + 20, 4)};
+  wanted_ = block.part(scalars + 24, 8);
+  int64_t at = 0;
+  for (const auto& input : whole_.inputs) {
+    const Value& value = whole_[input.value];
+    if (input.kind == InputKind::scalar) {
+      at_[input.value] = block.part(at, size_of_value(value));
+      at += 16;
+      if (input.name == "rng.sample")
+        sample_ = input.value, samples_ = writer_.region(Kind::input, input.name,
+                                                         std::max<int64_t>(1, slots_) * size_of_value(value));
+    } else if (input.kind == InputKind::state) {
+      at_[input.value] =
+          writer_.region(Kind::state, input.name, held_.of(value).count * size_of_value(value));
+    }
+  }
+  for (const auto& field : plan_.fields) {
+    const int64_t bytes = numel(field.shape) * static_cast<int64_t>(size_of(field.dtype));
+    const int64_t stride = slot_stride(bytes);
+    batch_[field.name] = {writer_.region(Kind::input, field.name, slots_ * stride), bytes, stride};
+  }
+}
+
+// Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
+
+std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const {
+  std::vector<Span> out;
+  for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
+    const GraphInput& input = phase.graph.inputs[i];
+    if (input.kind == InputKind::batch) {
+      LS_CHECK(slot >= 0, "batch field ", input.name, " is read outside a micro-batch");
+      const Field& field = batch_.at(input.name);
+      out.push_back(field.all.part(slot * field.stride, field.bytes));
+    } else if (slot >= 0 && sample_ != kNoValue && phase.inputs[i] == sample_) {
+      const int64_t size = size_of_value(whole_[sample_]);
+      out.push_back(samples_.part(slot * size, size));
+    } else {
+      out.push_back(at_[phase.inputs[i]]);
+    }
+  }
+  return out;
+}
+
+// The calls [first, last) of a block; `turn`: which of its arenas.
+
+void StepBuilder::run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) {
+  if (first == last) return;
+  writer_.put(RunBlock{b, first, last, inputs, arenas_[b].own[turn], arenas_[b].shared});
+}
+
+void StepBuilder::run_all(int b, const std::vector<Span>& inputs) {
+  run(b, inputs, 0, static_cast<int>(block(b).calls.size()));
+}
+
+Span StepBuilder::output_of(int b, size_t o, const std::vector<Span>& inputs, int64_t turn) const {
+  const Value& value = block(b).graph[block(b).graph.outputs[o].value];
+  return span_of({b, 0, 0, inputs, arenas_[b].own[turn], arenas_[b].shared}, block(b).outputs[o],
+                 numel(value.shape) * size_of_value(value));
+}
+
+void StepBuilder::round_weights() {
+  for (NodeId n : plan_.phases.head)
+    if (const Node& node = whole_.node(n); node.op == ops::convert)
+      updates_.tensors.push_back({.node = n,
+                                  .count = held_.of(whole_[node.inputs[0]]).count,
+                                  .inputs = {at_[node.inputs[0]]},
+                                  .outputs = {at_[node.outputs[0]]}});
+  flush_updates();
+}
+
+void StepBuilder::head() {
+  for (NodeId n : plan_.phases.head)
+    if (whole_.node(n).op != ops::convert) node(n);
+}
+
+void StepBuilder::counts() {
+  const auto counted = static_cast<int64_t>(plan_.phases.counts.size());
+  const Span totals = writer_.region(Kind::result, "counts and votes", (counted + 2) * 8);
+  program_.votes = totals.part(counted * 8, 16);
+  for (int64_t c = 0; c < counted; ++c) at_[summed_count(plan_.phases.counts[c])] = totals.part(c * 8, 8);
+  writer_.put(ZeroSpan{totals});
+  for (int64_t j = 0; j < slots_; ++j) {
+    if (micro_batch(j) < 0) continue;
+    writer_.set_micro_batch(micro_batch(j));
+    const auto inputs = inputs_of(plan_.phases.count, j);
+    run_all(kCountBlock, inputs);
+    for (int64_t c = 0; c < counted; ++c)
+      writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, static_cast<size_t>(c), inputs)});
+  }
+  writer_.set_micro_batch(-1);
+  writer_.put(AddCounts{totals.part(counted * 8, 16), vote_});
+  all_reduce(std::string(kDataDims), totals, "count");
+  // Counts are equal along a model dim; votes are not.
+  for (const auto& name : rank_.mesh.dim_names)
+    if (!is_data_dim(name)) all_reduce(name, totals.part(counted * 8, 16), "votes");
+  const auto inputs = inputs_of(plan_.phases.seed, -1);
+  run_all(kSeedBlock, inputs);
+  for (size_t o = 0; o < plan_.phases.seed.outputs.size(); ++o)
+    at_[plan_.phases.seed.outputs[o]] = output_of(kSeedBlock, o, inputs);
+}
+
+void StepBuilder::all_reduce(const std::string& along, Span at, const std::string& label) {
+  if (held_.size(along) < 2) return;
+  writer_.wait(writer_.start({.verb = Verb::all_reduce,
+                              .along = along,
+                              .dtype = DType::i64,
+                              .send = {at.bytes / 8},
+                              .from = at,
+                              .to = at,
+                              .label = label}));
+}
+
+// What reads the term is the start of its all_reduce, and what reads that is the wait.
+
+ValueId StepBuilder::summed_count(NodeId count) const {
+  ValueId v = whole_.node(count).outputs[0];
+  for (int hop = 0; hop < 2; ++hop)
+    for (const Node& node : whole_.nodes)
+      if (std::find(node.inputs.begin(), node.inputs.end(), v) != node.inputs.end()) {
+        v = node.outputs[0];
+        break;
+      }
+  return v;
+}
+
+}  // namespace lockstep

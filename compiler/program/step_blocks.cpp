@@ -1,0 +1,36 @@
+// The blocks of a plan's phases.
+#include "compiler/program/step_blocks.h"
+
+#include <utility>
+
+namespace lockstep {
+
+int64_t StepBlocks::arena_bytes() const {
+  int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes();
+  for (const auto& fragment : fragments) bytes += fragment.arena_bytes();
+  return bytes;
+}
+
+StepBlocks plan_blocks(const StepPlan& plan) {
+  const LanePlan lanes{plan.micro_batches, plan.lanes, static_cast<int>(plan.phases.whole.mesh.data_size()),
+                       0, plan.order};
+  std::vector<int> streamed;
+  for (const auto& weight : plan.phases.streamed) streamed.push_back(weight.input);
+  const bool layers = !streamed.empty() && plan.options.gather == GatherWhen::layers;
+  StepBlocks out;
+  out.count = plan_block({plan.count, {}}, plan.options);
+  out.seed = plan_block({plan.seed, {}}, plan.options);
+  out.body = plan_block(
+      {plan.body, plan.phases.buckets, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1},
+      plan.options);
+  for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
+  return out;
+}
+
+StepBlocks blocks_of(std::vector<ProgramBlock> all) {
+  StepBlocks out{std::move(all.at(0)), std::move(all.at(1)), std::move(all.at(2)), {}};
+  for (size_t f = 3; f < all.size(); ++f) out.fragments.push_back(std::move(all[f]));
+  return out;
+}
+
+}  // namespace lockstep

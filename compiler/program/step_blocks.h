@@ -1,0 +1,30 @@
+// StepBlocks: the planned blocks of a step, and the rank that its program is for.
+#pragma once
+
+#include <vector>
+
+#include "compiler/program/bucket_sum.h"
+#include "compiler/program/program.h"
+#include "compiler/program/step_plan.h"
+
+namespace lockstep {
+
+// The planned blocks of a step's phases.
+struct StepBlocks {
+  ProgramBlock count, seed, body;
+  std::vector<ProgramBlock> fragments;
+  int64_t arena_bytes() const;
+};
+StepBlocks plan_blocks(const StepPlan& plan);
+// From StepProgram::blocks.
+StepBlocks blocks_of(std::vector<ProgramBlock> blocks);
+
+// The rank that the program is for.
+struct ProgramRank {
+  Mesh mesh;
+  int64_t rank = 0;
+  int seats = 0;  // data ranks of a host, where gradients go inside hosts first; else 0
+  SumLimits limits = {};
+};
+
+}  // namespace lockstep
