@@ -50,15 +50,15 @@ class Walk {
     const bool counts =
         std::any_of(done_.begin(), done_.end(), [](const auto& block) { return block.second >= 0; });
     for (int region : counted_)
-      added_.each(program_.whole(region), [&](ByteState state) {
-        if (state == ByteState::none && counts)
-          throw InternalError(str("step program of rank ", program_.rank, ": nothing is added to a part of ",
-                                  program_.regions[region].name));
-        return state;
-      });
+      refuse_none(added_, counts ? program_.whole(region) : program_.votes, "adds to a part of ");
+    for (size_t r = 0; r < program_.regions.size(); ++r)
+      if (program_.regions[r].kind == Region::Kind::result)
+        refuse_none(bytes_, program_.whole(static_cast<int>(r)), "writes a part of ");
+    // What the caller of the step reads.
+    for (const auto& metric : program_.metrics)
+      if (metric.at.there()) touch(metric.at);
     bytes_.all([&](int region, ByteState state) {
-      // Counts and votes are read by the caller of the step.
-      if (is_unread(state) && program_.regions[region].name != "counts and votes")
+      if (is_unread(state) && program_.regions[region].kind != Region::Kind::result)
         throw InternalError(str("step program of rank ", program_.rank, ": nothing reads what ",
                                 program_.regions[region].name, " holds in the end"));
     });
@@ -168,6 +168,18 @@ class Walk {
     look(norm.words);
     write(norm.norm, ByteState::plain);
   }
+  void operator()(const ChecksumSpans& checked) {
+    for (const Span& span : checked.parts) {
+      look(span);
+      updated_.each(span, [&](ByteState state) {
+        if (state == ByteState::plain)
+          fail(str("compares ", program_.regions[span.region].name, " behind its update"));
+        return state;
+      });
+    }
+    look(checked.wanted);
+    write(checked.sums, ByteState::plain);
+  }
   template <class Other>
   void operator()(const Other&) {
     const Access access = access_of(program_, *now_);
@@ -191,6 +203,15 @@ class Walk {
   std::string stretch(const Span& span) const {
     return str(program_.regions[span.region].name, ", bytes ", span.offset, " to ", span.offset + span.bytes,
                ",");
+  }
+  void refuse_none(ByteStates& bytes, const Span& span, const char* what) {
+    if (!span.there()) return;
+    bytes.each(span, [&](ByteState state) {
+      if (state == ByteState::none)
+        throw InternalError(str("step program of rank ", program_.rank, ": nothing ", what,
+                                program_.regions[span.region].name));
+      return state;
+    });
   }
   int calls_of(int block) const { return static_cast<int>(program_.blocks[block].calls.size()); }
   Span argument(const RunBlock& run, const BlockCall& call, size_t i, const Value& value) const {
@@ -243,7 +264,7 @@ class Walk {
     });
   }
   void touch(const Span& span) {
-    bytes_.each(span, [](ByteState state) { return state == ByteState::once ? ByteState::settled : state; });
+    bytes_.each(span, [](ByteState state) { return is_unread(state) ? ByteState::settled : state; });
   }
   void write(const Span& span, ByteState as) {
     if (!span.there()) return;

@@ -16,7 +16,8 @@ namespace lockstep {
 //   partial sums, and what ranks send of them; so each is added exactly once, and none is lost;
 // - runs calls of a block out of order, a second time for a micro-batch, not to their end, or without the
 //   weights that they read;
-// - updates a tensor twice, or brings weights from before their update.
+// - updates a tensor twice, brings weights from before their update, or compares replicas behind it;
+// and where nothing adds to a count or vote, or writes what the step's caller reads.
 void verify(const StepProgram& program);
 // The collectives of all ranks of a group agree: on each mesh dim, the ranks that differ along it alone start
 // the same verbs, labels and dtypes in the same order, gather the same tensors, and what one sends another

@@ -18,7 +18,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   const PaperRun& run = planned.run();
   Device& device = found.target.device();
   if (arguments.program) {
-    out << print(planned.program_of(arguments.rank, "plan --program"));
+    out << print(planned.program_of(arguments.rank));
     return kExitOk;
   }
   PlanReport report = make_report(config, run, planned.roofline(), planned.no_roofline());

@@ -26,14 +26,10 @@ std::string PlannedRun::no_roofline() const {
              "; give one with --roofline h200|cpu|FILE.json");
 }
 
-StepProgram PlannedRun::program_of(int64_t rank, const std::string& command) const {
+StepProgram PlannedRun::program_of(int64_t rank) const {
   if (rank >= run_->words.size())
     throw UserError(str("--rank is ", rank, ", and the ranks of this plan are 0 to ", run_->words.size() - 1,
                         "; give one of them, or a larger --nproc"));
-  if (run_->step.plan.options.backend == Backend::reference)
-    throw UserError(str(command,
-                        ": the reference backend evaluates graphs node by node and has no program; leave "
-                        "compile.backend at \"native\""));
   StepProgram program = lockstep::program_of(run_->step, run_->words, rank);
   verify(program);
   return program;

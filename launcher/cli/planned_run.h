@@ -22,9 +22,8 @@ class PlannedRun {
   const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: none is known
   std::string no_roofline() const;                                            // why, and the way out
   const PaperRun& run() const { return *run_; }
-  // What `rank` does in a step, verified. UserError, in the name of `command`, where there is no such rank,
-  // and for the reference backend.
-  StepProgram program_of(int64_t rank, const std::string& command) const;
+  // What `rank` does in a step, verified. UserError where there is no such rank.
+  StepProgram program_of(int64_t rank) const;
 
  private:
   RunConfig config_;  // with the roofline's hosts where it leaves them open

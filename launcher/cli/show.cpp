@@ -47,7 +47,12 @@ int show_graph(const GraphArguments& arguments, std::ostream& out) {
             "\", which does not end in .svg; it names the picture that is written, as in: trainrun "
             "show --graph step.svg configs/quickstart.json"));
   const PlannedRun planned(arguments.config, arguments.nproc, arguments.roofline);
-  const StepProgram program = planned.program_of(arguments.rank, "show --graph");
+  const StepProgram program = planned.program_of(arguments.rank);
+  if (planned.run().step.plan.options.backend == Backend::reference)
+    throw UserError(
+        "show --graph: the reference backend has no calls whose time could be foretold; leave "
+        "compile.backend at "
+        "\"native\"");
   if (!planned.roofline()) throw UserError(str("show --graph: ", planned.no_roofline()));
   const PaperRun& run = planned.run();
   const Roofline roofline = roofline_of_rank(*planned.roofline(), run.words, run.step);

@@ -61,6 +61,8 @@ class Clocks {
       run_block(*run, instr.micro_batch);
     } else if (const auto* wait = std::get_if<Wait>(&instr.what)) {
       arrive(flight_of_[wait->flight]);
+    } else if (std::holds_alternative<ChecksumSpans>(instr.what)) {
+      compute(options_.roofline.launch, 0, 0);  // in most steps nobody wants them
     } else if (const int64_t bytes = touched_bytes(program_, instr)) {
       compute(static_cast<double>(bytes) / options_.roofline.memory + options_.roofline.launch, 0, 0);
     }

@@ -79,10 +79,8 @@ TEST_F(PlanCommand, TheProgramOfARankIsPrinted) {
   other = words;
   other.push_back("--compile.backend=reference");
   const auto reference = trainrun(other);
-  EXPECT_EQ(reference.code, kExitUser);
-  EXPECT_HAS(reference.output,
-             "plan --program: the reference backend evaluates graphs node by node and has no program; leave "
-             "compile.backend at \"native\"");
+  EXPECT_EQ(reference.code, kExitOk) << reference.output;
+  EXPECT_HAS(reference.output, "\n    evaluated ");
 }
 
 TEST_F(PlanCommand, TextAndJsonAreOfOnePlan) {

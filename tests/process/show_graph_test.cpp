@@ -60,8 +60,8 @@ TEST_F(ShowGraph, WhatIsRefused) {
             "trainrun: --rank is 2, and the ranks of this plan are 0 to 1; give one of them, or a larger "
             "--nproc\n");
   EXPECT_EQ(refused({"--graph", "s.svg", "c.json", "--compile.backend=reference", "--train.device=cpu"}),
-            "trainrun: show --graph: the reference backend evaluates graphs node by node and has no program; "
-            "leave compile.backend at \"native\"\n");
+            "trainrun: show --graph: the reference backend has no calls whose time could be foretold; leave "
+            "compile.backend at \"native\"\n");
   EXPECT_HAS(refused({"--graph", "s.svg", "--nproc", "6", "c.json", "--mesh.shape=[2,3]",
                       "--mesh.dim_names=[dp_replicate,tp]"}),
              "on the mesh [dp_replicate=2, tp=3]: 3 reasons\n");
