@@ -2,6 +2,7 @@
 // beside the measured ones.
 #include <gtest/gtest.h>
 
+#include "compiler/program/make_bucket_sum.h"
 #include "compiler/program/writer.h"
 #include "core/base/error.h"
 #include "launcher/plan/foretold.h"

@@ -26,7 +26,8 @@ struct Sketch {
     program.regions = {{Region::Kind::value, "v", 1000}};
   }
   Sketch& run(int first, int last, int micro_batch = 0) {
-    program.instrs.push_back({.what = RunBlock{0, first, last, {}, {}, {}}, .micro_batch = micro_batch, .at = {}});
+    program.instrs.push_back(
+        {.what = RunBlock{0, first, last, {}, {}, {}}, .micro_batch = micro_batch, .at = {}});
     return *this;
   }
   // Sends so many bytes to the other rank.
