@@ -1,9 +1,6 @@
-// What is replicated in a program, and where it lies.
+// Which ranks hold the same.
 #include "compiler/program/replica.h"
 
-#include <algorithm>
-
-#include "compiler/program/builder.h"
 #include "core/base/text.h"
 
 namespace lockstep {
@@ -21,45 +18,6 @@ Replica replica_of(const std::string& name, const Layout& layout, const Mesh& me
     }
   }
   return out;
-}
-
-// State that is replicated along a mesh dim, then the rounded weights that the head gathers.
-void StepBuilder::find_replicas() {
-  auto add = [&](const std::string& state, Layout layout, const Span& at, const std::string& copy) {
-    if (!copy.empty())  // split as the state is along model dims, and whole on the data dims
-      for (int d = 0; d < rank_.mesh.ndim(); ++d)
-        if (is_data_dim(rank_.mesh.dim_names[d])) layout.set(d, Replicate());
-    Replica one = replica_of(state, layout, rank_.mesh, rank_.rank);
-    one.name += copy;
-    one.at = at;
-    if (one.count > 1) program_.replicas.push_back(one);
-  };
-  std::map<ValueId, std::string> copy_of;  // values of the head: the state that they are copies of
-  for (const auto& input : whole_.inputs)
-    if (input.kind == InputKind::state) {
-      copy_of[input.value] = input.name;
-      add(input.name, plan_.layouts.at(input.name), at_[input.value], "");
-    }
-  for (NodeId n : plan_.phases.head) {
-    const Node& node = whole_.node(n);
-    if (node.op == ops::convert) copy_of[node.outputs[0]] = copy_of[node.inputs[0]];
-    if (node.op != ops::wait) continue;
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      const Value& value = whole_[node.outputs[i]];
-      const std::string& state = copy_of[node.outputs[i]] = copy_of[start_of(node).inputs[i]];
-      const bool split =
-          std::any_of(value.layout.splits.begin(), value.layout.splits.end(),
-                      [](const auto& one) { return one.second.kind != Placement::Kind::replicate; });
-      if (!state.empty() && !split)
-        add(state, plan_.layouts.at(state), at_[node.outputs[i]],
-            str(" (", name(value.dtype), ", gathered)"));
-    }
-  }
-  if (program_.replicas.empty()) return;
-  for (const Replica& one : program_.replicas) checked_.parts.push_back(one.at);
-  checked_.wanted = wanted_;
-  checked_.sums = writer_.region(Kind::result, "checksums of replicas",
-                                 static_cast<int64_t>(program_.replicas.size() * sizeof(uint64_t)));
 }
 
 }  // namespace lockstep
