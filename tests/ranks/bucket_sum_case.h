@@ -87,6 +87,8 @@ inline SumProgram sum_program(LanePlan lanes, const RowOwners& owners, const Sum
       const std::string name = str(b, " ", t);
       out.sums.push_back(writer.region(Region::Kind::value, "sum " + name, count * width * 4));
       out.squares.push_back(writer.region(Region::Kind::value, "squares " + name, count * 8));
+      out.program.metrics.push_back({"sum " + name, out.sums.back(), DType::f32});
+      if (how.squares) out.program.metrics.push_back({"squares " + name, out.squares.back(), DType::f64});
       writer.put(SumTrees{{sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : Span{})}});
     }
   }
