@@ -11,13 +11,46 @@ namespace lockstep {
 namespace {
 using Verb = StartCollective::Verb;
 
-// The collectives of one rank along one group, in order.
+bool is_pair(const StartCollective& start) { return start.verb == Verb::send || start.verb == Verb::recv; }
+
+// The collectives of one rank along one group, in order; without what goes from one rank to another.
 std::vector<const StartCollective*> starts_along(const StepProgram& program, const std::string& along) {
   std::vector<const StartCollective*> out;
   for (const Instr& instr : program.instrs)
-    if (const auto* start = std::get_if<StartCollective>(&instr.what); start && start->along == along)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what);
+        start && start->along == along && !is_pair(*start))
       out.push_back(start);
   return out;
+}
+
+// What a rank sends to a member of the group, or receives from it, in order.
+std::vector<const StartCollective*> pairs_with(const StepProgram& program, const std::string& along,
+                                               Verb verb, int peer) {
+  std::vector<const StartCollective*> out;
+  for (const Instr& instr : program.instrs)
+    if (const auto* start = std::get_if<StartCollective>(&instr.what);
+        start && start->along == along && start->verb == verb && start->peer == peer)
+      out.push_back(start);
+  return out;
+}
+
+// What one rank sends another receives, in the same order.
+void compare_pairs(const std::vector<StepProgram>& programs, const std::vector<int64_t>& ranks,
+                   const std::string& along) {
+  for (size_t a = 0; a < ranks.size(); ++a)
+    for (size_t b = 0; b < ranks.size(); ++b) {
+      const auto sent = pairs_with(programs[ranks[a]], along, Verb::send, static_cast<int>(b));
+      const auto received = pairs_with(programs[ranks[b]], along, Verb::recv, static_cast<int>(a));
+      const std::string where = str("along ", along, " rank ", ranks[a], " sends rank ", ranks[b], " ");
+      if (sent.size() != received.size())
+        throw InternalError(str(where, sent.size(), " messages, and it receives ", received.size()));
+      for (size_t i = 0; i < sent.size(); ++i)
+        if (sent[i]->dtype != received[i]->dtype || sent[i]->label != received[i]->label ||
+            sent[i]->send.at(0) != received[i]->receive.at(0))
+          throw InternalError(str(where, "\"", sent[i]->label, "\", ", sent[i]->send[0], " ",
+                                  name(sent[i]->dtype), ", where it receives \"", received[i]->label, "\", ",
+                                  received[i]->receive[0], " ", name(received[i]->dtype)));
+    }
 }
 
 void compare(const std::vector<StepProgram>& programs, const std::vector<int64_t>& ranks,
@@ -68,6 +101,7 @@ void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh,
       std::vector<int64_t> ranks;
       for (const auto& [place, rank] : members) ranks.push_back(rank);
       compare(programs, ranks, along);
+      compare_pairs(programs, ranks, along);
     }
   };
   using Key = std::pair<std::vector<int64_t>, int64_t>;
