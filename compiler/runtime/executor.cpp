@@ -23,7 +23,7 @@ Executor::Executor(Parts parts)
       program_(parts_.program),
       collectives_(parts_.mesh, parts_.device),
       flights_(static_cast<size_t>(program_.flights)) {
-  take_memory();
+  take_memory(false);
   find_groups();
   for (size_t b = 0; b < program_.blocks.size(); ++b) {
     const bool other = b == kBodyBlock && parts_.body_options;
@@ -32,17 +32,22 @@ Executor::Executor(Parts parts)
                                       other ? *parts_.body_options : parts_.options, &collectives_));
   }
   for (const Instr& instr : program_.refresh) refresh_.push_back(bind(instr));
-  for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
 }
 
-void Executor::take_memory() {
-  for (const Region& region : program_.regions) {
-    std::byte* given = parts_.given ? parts_.given(region) : nullptr;
-    if (!given) {
-      owned_.emplace_back(static_cast<size_t>(region.bytes), parts_.device.memory());
-      given = owned_.back().data();
-    }
-    memory_.push_back(given);
+// Sums and what is packed of them are needed once a step runs, and not while a checkpoint is loaded.
+bool Executor::is_of_steps(const Region& region) {
+  return region.kind == Region::Kind::partial || region.kind == Region::Kind::staging;
+}
+
+void Executor::take_memory(bool of_steps) {
+  memory_.resize(program_.regions.size(), nullptr);
+  for (size_t r = 0; r < program_.regions.size(); ++r) {
+    const Region& region = program_.regions[r];
+    if (is_of_steps(region) != of_steps) continue;
+    if (parts_.given) memory_[r] = parts_.given(region);
+    if (memory_[r]) continue;
+    owned_.emplace_back(static_cast<size_t>(region.bytes), parts_.device.memory());
+    memory_[r] = owned_.back().data();
   }
 }
 
@@ -64,7 +69,13 @@ std::byte* Executor::at(const Span& span) const {
 }
 
 void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
-void Executor::run(Stream& stream) { enqueue(step_, stream); }
+void Executor::run(Stream& stream) {
+  if (step_.empty()) {
+    take_memory(true);
+    for (const Instr& instr : program_.instrs) step_.push_back(bind(instr));
+  }
+  enqueue(step_, stream);
+}
 
 void Executor::enqueue(const std::vector<Bound>& list, Stream& stream) {
   for (const Bound& one : list) {

@@ -35,7 +35,9 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   void refresh(Stream& stream);  // enqueues StepProgram::refresh
-  void run(Stream& stream);      // enqueues StepProgram::instrs
+  // Enqueues StepProgram::instrs. The first one takes the memory of sums and staging. UserError where it is
+  // out.
+  void run(Stream& stream);
 
   std::byte* at(const Span& span) const;                         // null for none
   const std::vector<Group*>& groups() const { return groups_; }  // that the program talks to
@@ -64,7 +66,8 @@ class Executor {
   Action bind(const NormOfWords& norm);
   Action bind(const ChecksumSpans& checked);
   Action bind(const ShowOutput& shown, int64_t micro_batch);
-  void take_memory();
+  static bool is_of_steps(const Region& region);
+  void take_memory(bool of_steps);
   void find_groups();
   void enqueue(const std::vector<Bound>& list, Stream& stream);
   template <class T>
