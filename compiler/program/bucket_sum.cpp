@@ -5,6 +5,11 @@
 
 namespace lockstep {
 
+void SumTurns::stage(BucketSum* bucket) {
+  if (staged && staged != bucket) staged->advance();
+  staged = bucket;
+}
+
 std::vector<Accumulate::Piece> bucket_pieces(const PackedRows& rows, const std::vector<Span>& gradients) {
   LS_CHECK(gradients.size() == rows.tensors(), gradients.size(), " gradients for ", rows.tensors(),
            " tensors");

@@ -40,6 +40,9 @@ struct SumTurns {
   std::vector<Set> sets;
   size_t next = 0;
   BucketSum* staged = nullptr;  // whose first stage is under way
+
+  // The bucket before `bucket` starts its second stage now; null: nobody comes after it.
+  void stage(BucketSum* bucket);
 };
 
 class BucketSum {

@@ -46,7 +46,7 @@ StepProgram StepBuilder::build() {
   make_buckets();
   for (const auto& step : plan_.phases.tail)
     if (step.node.valid()) prepare(whole_.node(step.node));
-  find_gates();
+  gates_ = update_gates(whole_);
   writer_.into(program_.refresh);
   round_weights();
   writer_.into(program_.instrs);
@@ -110,7 +110,6 @@ void StepBuilder::declare_inputs() {
 }
 
 // Where the inputs of a phase lie; of a micro-batch, its batch fields and its sample number.
-
 std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const {
   std::vector<Span> out;
   for (size_t i = 0; i < phase.graph.inputs.size(); ++i) {
@@ -130,7 +129,6 @@ std::vector<Span> StepBuilder::inputs_of(const Phase& phase, int64_t slot) const
 }
 
 // The calls [first, last) of a block; `turn`: which of its arenas.
-
 void StepBuilder::run(int b, const std::vector<Span>& inputs, int first, int last, int64_t turn) {
   if (first == last) return;
   writer_.put(RunBlock{b, first, last, inputs, arenas_[b].own[turn], arenas_[b].shared});
@@ -199,7 +197,6 @@ void StepBuilder::all_reduce(const std::string& along, Span at, const std::strin
 }
 
 // What reads the term is the start of its all_reduce, and what reads that is the wait.
-
 ValueId StepBuilder::summed_count(NodeId count) const {
   ValueId v = whole_.node(count).outputs[0];
   for (int hop = 0; hop < 2; ++hop)

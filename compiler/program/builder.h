@@ -55,7 +55,6 @@ class StepBuilder {
   // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
   bool in_place(const Node& node, ValueId v) const;
   void prepare(const Node& node);
-  void find_gates();
   void make_buckets();
 
   void round_weights();

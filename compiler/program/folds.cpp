@@ -50,13 +50,6 @@ HeldBytes held_bytes(const StepProgram& program) {
   return out;
 }
 
-int block_named(const StepProgram& program, std::string_view name) {
-  const auto& names = program.block_names;
-  const auto found = std::find(names.begin(), names.end(), name);
-  LS_CHECK(found != names.end(), "the program has no block ", name);
-  return static_cast<int>(found - names.begin());
-}
-
 int64_t touched_bytes(const StepProgram& program, const Instr& instr) {
   const Access access = access_of(program, instr);
   int64_t bytes = 0;

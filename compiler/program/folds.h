@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "compiler/program/program.h"
 #include "compiler/program/step_plan.h"
@@ -19,9 +18,6 @@ struct HeldBytes {
   int64_t reduction() const { return sums + update; }
 };
 HeldBytes held_bytes(const StepProgram& program);
-
-// InternalError where no block has the name: "count", "seed", "body", "tail 0" and on.
-int block_named(const StepProgram& program, std::string_view name);
 
 // The first call of the body that reads what the token counts decide: with it the backward pass begins. The
 // number of calls where none does.

@@ -34,7 +34,7 @@ class InRounds : public BucketSum {
 
   void add(int64_t slot, const std::vector<Span>& gradients) override {
     complete();
-    if (plan_.seats) take_turn(this);
+    if (plan_.seats) turns_.stage(this);
     auto& set = turns_.sets[turns_.next++ % SumTurns::kSets];
     if (set.user) set.user->complete();
     set.user = this;
@@ -84,7 +84,7 @@ class InRounds : public BucketSum {
   }
 
   void wait() override {
-    if (plan_.seats) take_turn(nullptr);
+    if (plan_.seats) turns_.stage(nullptr);
     complete();
   }
 
@@ -228,10 +228,6 @@ class InRounds : public BucketSum {
       for (const auto& tree : trees[host()]) check_addends(tree.sources.size(), plan_);
     }
     return leaves_end() + (share_ * most_trees_ + from_across) * kFloat;
-  }
-  void take_turn(BucketSum* next) {
-    if (turns_.staged && turns_.staged != next) turns_.staged->advance();
-    turns_.staged = next;
   }
 
   SumTurns& turns_;

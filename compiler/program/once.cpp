@@ -38,7 +38,6 @@ void StepBuilder::prepare_head(const Node& node) {
 }
 
 // A sum over lanes takes the place of one of its addends, where this rank has rows of it.
-
 bool StepBuilder::in_place(const Node& node, ValueId v) const {
   return node.op == ops::lane_sum && v == node.outputs[0] && held_.of(whole_[v]).count > 0;
 }
@@ -69,13 +68,6 @@ void StepBuilder::prepare(const Node& node) {
       else
         own(v, str("gathered %", v));
     }
-}
-
-void StepBuilder::find_gates() {
-  for (const Node& node : whole_.nodes)
-    if (node.op == ops::norm_of_limbs) gates_.push_back(node.outputs[0]);
-  for (const auto& output : whole_.outputs)
-    if (output.kind == OutputKind::metric && output.name == "loss") gates_.push_back(output.value);
 }
 
 void StepBuilder::name_outputs() {
@@ -185,7 +177,6 @@ void StepBuilder::norm_limbs(const Node& node) {
 }
 
 // Of a gradient that is equal on all ranks of a model dim, the first rank counts the squares.
-
 bool StepBuilder::counted_elsewhere(const Node& norm, size_t input) const {
   if (!norm.attrs.has("model_dim")) return false;
   const auto& once = norm.attrs.list("once");

@@ -52,7 +52,7 @@ class OncePerStep : public BucketSum {
                                .label = label_});
       return;
     }
-    if (plan_.seats) take_turn(this);
+    if (plan_.seats) turns_.stage(this);
     std::vector<Span> mine;
     for (size_t b = 0; b < lanes.blocks(lanes.rank).size(); ++b) mine.push_back(partial(b));
     into_.push_back(writer_.region(Kind::partial, label_ + " received", stages_[0].received() * kFloat));
@@ -77,7 +77,7 @@ class OncePerStep : public BucketSum {
   }
 
   void wait() override {
-    if (plan_.seats) take_turn(nullptr);
+    if (plan_.seats) turns_.stage(nullptr);
     advance();
     if (!stages_.empty()) stages_.back().wait(writer_);
     writer_.finish(flight_);
@@ -148,11 +148,6 @@ class OncePerStep : public BucketSum {
                         " adds at most ", plan_.limits.lefts,
                         "; set batch.lanes to a smaller divisor of the ", plan_.lanes.micro_batches,
                         " micro-batches, use more ranks, or set train.numerics to \"free\""));
-  }
-  // The bucket before this one starts its second stage when this one has its gradients.
-  void take_turn(BucketSum* next) {
-    if (turns_.staged && turns_.staged != next) turns_.staged->advance();
-    turns_.staged = next;
   }
 
   SumTurns& turns_;

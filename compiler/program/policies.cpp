@@ -9,7 +9,6 @@
 namespace lockstep {
 
 // Calls up to `end`; where a bucket's gradients are ready, they are added.
-
 void StepBuilder::advance(Turn& turn, int end) {
   writer_.set_micro_batch(micro_batch(turn.slot));
   const auto& ready = block(kBodyBlock).ready;
@@ -56,7 +55,6 @@ StepBuilder::Turn StepBuilder::turn_of(int64_t slot, int64_t arena) {
 }
 
 // Policy: one micro-batch after another, gradients added as they are ready.
-
 void StepBuilder::accumulate() {
   for (int64_t j = 0; j < slots_; ++j) {
     Turn turn = turn_of(j);
@@ -66,7 +64,6 @@ void StepBuilder::accumulate() {
 
 // Policy: the weights of a bucket are gathered once, and the calls up to the next bucket run for one
 // micro-batch after another.
-
 void StepBuilder::by_layers() {
   std::vector<Turn> turns;
   for (int64_t j = 0; j < slots_; ++j) turns.push_back(turn_of(j, j));
@@ -75,7 +72,6 @@ void StepBuilder::by_layers() {
 
 // Weights arrive bucket by bucket, one bucket ahead of the calls that read them. An idle slot of its own
 // runs like the others: all ranks take part in its gathers.
-
 void StepBuilder::by_weights(std::vector<Turn> turns) {
   const auto& buckets = block(kBodyBlock).gathers.buckets;
   if (!by_layer()) turns[0].idle = false;

@@ -9,6 +9,15 @@ GatherOptions gather_options(const CompileOptions& options) {
   return {options.gather_bytes ? options.gather_bytes : options.bucket_bytes, options.reshard_after_forward};
 }
 
+std::vector<ValueId> update_gates(const Graph& whole) {
+  std::vector<ValueId> out;
+  for (const Node& node : whole.nodes)
+    if (node.op == ops::norm_of_limbs) out.push_back(node.outputs[0]);
+  for (const auto& output : whole.outputs)
+    if (output.kind == OutputKind::metric && output.name == "loss") out.push_back(output.value);
+  return out;
+}
+
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan) {
   std::vector<std::vector<Shape>> out;
   for (const auto& bucket : plan.phases.buckets) {

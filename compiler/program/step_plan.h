@@ -55,7 +55,11 @@ GatherOptions gather_options(const CompileOptions& options);  // of the gathers 
 // align memory to.
 inline int64_t slot_stride(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Shapes of the gradients of each bucket: what reducers are made for.
+// The values that decide whether a step's updates are made: the norms of gradients, then the step's loss,
+// last.
+std::vector<ValueId> update_gates(const Graph& whole);
+
+// Shapes of the gradients of each bucket.
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);
 std::vector<DType> bucket_dtypes(const StepPlan& plan);  // of each bucket's gradients, as the body gives them
 

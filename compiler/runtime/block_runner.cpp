@@ -63,7 +63,8 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
       evaluate(call, stream);
       break;
     case BlockCall::Kind::start:
-      memory.flights->at(call.flight) = collectives_->start(starts_[call.flight], args_[0], args_[1], stream);
+      memory.flights->at(call.flight) =
+          collectives_->bind(starts_[call.flight], args_[0], args_[1]).start(stream);
       break;
     case BlockCall::Kind::wait: {
       auto work = std::move(memory.flights->at(call.flight));

@@ -33,13 +33,16 @@ Collective collective_of(const StartCollective& what, const void* from, void* to
 }
 }  // namespace
 
-std::shared_ptr<Work> Collectives::start(const StartCollective& what, const void* from, void* to,
-                                         Stream& stream) const {
+BoundCollective Collectives::bind(const StartCollective& what, const void* from, void* to) const {
   Group& along = group(what.along);
+  return {&along, collective_of(what, from, to), what.label, what.along,
+          sent_bytes(what, along.size(), along.rank())};
+}
+
+std::shared_ptr<Work> BoundCollective::start(Stream& stream) const {
   if (logs::enabled("collectives"))
-    logs::topic("collectives", str(what.label, " along ", what.along,
-                                   " started: ", sent_bytes(what, along.size(), along.rank()), " bytes"));
-  return along.start(collective_of(what, from, to), what.label, stream);
+    logs::topic("collectives", str(label, " along ", along, " started: ", bytes, " bytes"));
+  return group->start(what, label, stream);
 }
 
 }  // namespace lockstep

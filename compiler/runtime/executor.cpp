@@ -119,9 +119,8 @@ Executor::Action Executor::bind(const RunBlock& run) {
 }
 
 Executor::Action Executor::bind(const StartCollective& start) {
-  return [this, &start, from = at(start.from), to = at(start.to)](Stream& stream) {
-    flights_[start.flight] = collectives_.start(start, from, to, stream);
-  };
+  return [this, flight = start.flight, bound = collectives_.bind(start, at(start.from), at(start.to))](
+             Stream& stream) { flights_[flight] = bound.start(stream); };
 }
 Executor::Action Executor::bind(const Wait& wait) {
   return [this, flight = wait.flight](Stream& stream) {

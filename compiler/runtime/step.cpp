@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "compiler/program/build.h"
+#include "compiler/program/folds.h"
 #include "compiler/runtime/certificate.h"
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/step_inputs.h"
@@ -220,13 +221,6 @@ struct Step::Impl {
     wait_on_host(*end, executor->groups());
   }
 
-  int64_t bytes_of(std::initializer_list<Region::Kind> kinds) const {
-    int64_t bytes = 0;
-    for (const Region& region : program.regions)
-      if (std::find(kinds.begin(), kinds.end(), region.kind) != kinds.end()) bytes += region.bytes;
-    return bytes;
-  }
-
   StepPlan plan;
   const Target& target;
   Device& device;
@@ -268,10 +262,8 @@ const std::string& Step::certificate() const { return impl_->certificate; }
 const StepPlan& Step::plan() const { return impl_->plan; }
 const StepProgram& Step::program() const { return impl_->program; }
 const LanePlan& Step::lane_plan() const { return impl_->lanes; }
-int64_t Step::arena_bytes() const { return impl_->bytes_of({Region::Kind::arena}); }
-int64_t Step::reduction_bytes() const {
-  return impl_->bytes_of({Region::Kind::value, Region::Kind::partial, Region::Kind::staging});
-}
+int64_t Step::arena_bytes() const { return held_bytes(impl_->program).arena; }
+int64_t Step::reduction_bytes() const { return held_bytes(impl_->program).reduction(); }
 std::string Step::describe() const { return impl_->program.blocks[kBodyBlock].text(); }
 std::vector<std::pair<std::string, double>> Step::waits() const { return impl_->exposed.waits(); }
 std::vector<CallTime> Step::call_times() const { return impl_->executor->times(kBodyBlock); }

@@ -115,15 +115,6 @@ std::function<void(Stream&)> bind_updates(const std::vector<UpdateCall>& calls,
   };
 }
 
-std::vector<ValueId> update_gates(const Graph& whole) {
-  std::vector<ValueId> out;
-  for (const Node& node : whole.nodes)
-    if (node.op == ops::norm_of_limbs) out.push_back(node.outputs[0]);
-  for (const auto& output : whole.outputs)
-    if (output.kind == OutputKind::metric && output.name == "loss") out.push_back(output.value);
-  return out;
-}
-
 std::map<std::string, DType> rounded_state(const Phases& phases) {
   std::map<std::string, DType> out;
   for (NodeId n : phases.head) {

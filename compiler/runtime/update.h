@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compiler/pass.h"
-#include "compiler/schedule/phases.h"
+#include "compiler/program/step_plan.h"
 #include "core/device/stream.h"
 
 namespace lockstep {
@@ -29,10 +29,6 @@ struct UpdateCall {
   DType copy_dtype = DType::f32;
   std::vector<void*> gates;  // of an update: per value of update_gates(), it and its limit; see gated_body()
 };
-
-// The values that decide whether a step's updates are made: the norms of gradients, then the step's loss,
-// last.
-std::vector<ValueId> update_gates(const Graph& whole);
 
 // What the calls of one instruction enqueue: generated multi-tensor kernels, one launch per op, or the
 // reference evaluator when `kernels` is null (copies are not written then). Pointers are of the device.

@@ -67,8 +67,7 @@ int show_graph(const GraphArguments& arguments, std::ostream& out) {
       what};
   write_picture(
       arguments.path,
-      step_picture(program, timeline,
-                   first_backward_call(run.step.plan, program.blocks[block_named(program, "body")]), words));
+      step_picture(program, timeline, first_backward_call(run.step.plan, program.blocks[kBodyBlock]), words));
   out << arguments.path << ": " << what << "\n";
   return kExitOk;
 }

@@ -54,7 +54,7 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
   const Timeline timeline = timeline_of(program, {mesh, step.seats, roofline, config.train.precision});
   out.traffic = traffic_of(timeline, mesh, step.sent);
   for (const auto& row : out.traffic) out.exposed_s += row.exposed_s;
-  const ProgramBlock& body = program.blocks[block_named(program, "body")];
+  const ProgramBlock& body = program.blocks[kBodyBlock];
   if (plan.options.backend == Backend::reference) return out;
   for (const auto& work : timeline.work)
     (in_micro_batch(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;

@@ -115,19 +115,17 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.whole_on_tp = whole_on_tp(run.state, run.words);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
   const StepProgram& program = step.program;
-  auto block = [&](const char* name) -> const ProgramBlock& {
-    return program.blocks[block_named(program, name)];
-  };
   // The body is a rank's share of what the ranks outside the data dims compute together.
-  out.flops = block("body").flops() *
+  out.flops = program.blocks[kBodyBlock].flops() *
               static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
   out.tokens = config.batch.global * config.model.context;
 
   out.state = run.state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
-  const int64_t body = block("body").arena_bytes(), seed = block("seed").arena_bytes(),
-                count = block("count").arena_bytes();
+  const int64_t body = program.blocks[kBodyBlock].arena_bytes(),
+                seed = program.blocks[kSeedBlock].arena_bytes(),
+                count = program.blocks[kCountBlock].arena_bytes();
   for (const MemoryPart& part :
        {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},
         MemoryPart{"token counts", count},

@@ -32,7 +32,7 @@ struct Drawn {
                              {run.words, run.step.seats,
                               roofline_of_rank(roofline_named("cpu"), run.words, run.step), "fp32"})),
         backward(first_backward_call(run.step.plan, body())) {}
-  const ProgramBlock& body() const { return run.step.program.blocks[block_named(run.step.program, "body")]; }
+  const ProgramBlock& body() const { return run.step.program.blocks[kBodyBlock]; }
   std::string picture(const PictureWords& words = {"title", "below"}) const {
     return step_picture(run.step.program, timeline, backward, words);
   }
