@@ -23,8 +23,8 @@ struct RunArguments {
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
-// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json | --program [--rank R]]
-// CONFIG.json
+// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json | --program | --listing,
+// [--rank R]] CONFIG.json
 // [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one. UserError, after
 // everything is printed, when a rank needs more than `memory`: it names the nearest mesh that fits.
 struct PlanArguments {
@@ -36,6 +36,7 @@ struct PlanArguments {
                          // config names
   bool json = false;     // one object (launcher/plan/report.h) instead of tables
   bool program = false;  // the instructions of `rank`'s step instead of tables
+  bool listing = false;  // the same with every number, as text that parses back (compiler/program/listing.h)
   int64_t rank = 0;
 };
 int plan(const PlanArguments& arguments, std::ostream& out);

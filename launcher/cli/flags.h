@@ -14,8 +14,8 @@ struct Flags {
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
-  bool reference = false, json = false, program = false;
-  int64_t rank = 0;  // of --program and --graph
+  bool reference = false, json = false, program = false, listing = false;
+  int64_t rank = 0;  // of --program, --listing and --graph
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.

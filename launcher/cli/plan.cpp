@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "compiler/memory_budget.h"
+#include "compiler/program/listing.h"
 #include "compiler/program/print.h"
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
@@ -19,6 +20,10 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   Device& device = found.target.device();
   if (arguments.program) {
     out << print(planned.program_of(arguments.rank));
+    return kExitOk;
+  }
+  if (arguments.listing) {
+    out << listing(planned.program_of(arguments.rank));
     return kExitOk;
   }
   PlanReport report = make_report(config, run, planned.roofline(), planned.no_roofline());

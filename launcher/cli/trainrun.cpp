@@ -139,6 +139,8 @@ class CommandLine {
     add_roofline(*app, flags_);
     app->add_flag("--json", flags_.json, "one JSON object instead of tables");
     app->add_flag("--program", flags_.program, "what a rank does in a step, instruction by instruction");
+    app->add_flag("--listing", flags_.listing,
+                  "the same with every number, as text that parses back; to compare steps with diff");
     add_rank(*app, flags_, "whose program; default: 0");
     app->add_option("config", flags_.target)->type_name("CONFIG");
     app->callback([this, app] { act_ = [this, app] { return plan_config(*app); }; });
@@ -150,6 +152,7 @@ class CommandLine {
                             flags_.roofline,
                             flags_.json,
                             flags_.program,
+                            flags_.listing,
                             flags_.rank};
     check(arguments.config, arguments.nproc);
     return plan(arguments, out_);

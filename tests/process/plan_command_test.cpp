@@ -69,6 +69,12 @@ TEST_F(PlanCommand, TheProgramOfARankIsPrinted) {
                            "\neach step, in order\n", "start all_to_all \"exchange 0"})
     EXPECT_HAS(first.output, part);
   auto other = words;
+  other.back() = "--listing";
+  const auto listed = trainrun(other);
+  EXPECT_EQ(listed.code, kExitOk);
+  EXPECT_HAS(listed.output, "program rank 0 mesh \"[dp_replicate=2]\" micro_batches ");
+  EXPECT_TRUE(listed.output.ends_with("\nend\n"));
+  other = words;
   other.insert(other.end(), {"--rank", "1"});
   EXPECT_HAS(trainrun(other).output, "program of rank 1, mesh [dp_replicate=2]: ");
   other.back() = "2";

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "compiler/program/build.h"
+#include "compiler/program/folds.h"
+#include "compiler/program/listing.h"
 #include "compiler/program/print.h"
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
@@ -92,6 +94,15 @@ TinyRun run_of(const Arrangement& arrangement) {
   return run;
 }
 
+void expect_refused(const std::string& text, const std::string& words) {
+  try {
+    parse_program(text);
+    ADD_FAILURE() << "is read: " << text.substr(0, 200);
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+  }
+}
+
 std::vector<StepProgram> programs_of(const Arrangement& arrangement, bool beside_the_run) {
   std::vector<StepProgram> programs(static_cast<size_t>(arrangement.mesh.size()));
   TinyRun run = run_of(arrangement);
@@ -116,6 +127,43 @@ TEST(StepProgram, TheRunWaitsForWhatTheProgramSays) {
     SCOPED_TRACE(arrangement.name);
     programs_of(arrangement, true);
   }
+}
+
+TEST(StepProgram, ItsListingParsesBack) {
+  for (const auto& arrangement : arrangements()) {
+    SCOPED_TRACE(arrangement.name);
+    std::vector<StepProgram> read;
+    for (const StepProgram& program : programs_of(arrangement, false)) {
+      const std::string text = listing(program);
+      read.push_back(parse_program(text));
+      EXPECT_EQ(listing(read.back()), text);
+      EXPECT_EQ(print(read.back()), print(program));
+      EXPECT_NO_THROW(verify(read.back()));
+      const HeldBytes held = held_bytes(program), again = held_bytes(read.back());
+      EXPECT_EQ(std::tuple(again.arena, again.reduction()), std::tuple(held.arena, held.reduction()));
+    }
+    const int seats = data_ranks_per_node(arrangement.mesh, arrangement.ranks_per_node);
+    EXPECT_NO_THROW(verify_together(read, arrangement.mesh, seats));
+  }
+}
+
+TEST(StepProgram, AListingThatWasChangedIsRefused) {
+  const std::string text = listing(programs_of(arrangements()[1], false)[0]);
+  auto without = [&](const std::string& line) {
+    const size_t at = text.find("\n" + line);
+    EXPECT_NE(at, std::string::npos) << line;
+    return text.substr(0, at) + text.substr(text.find('\n', at + 1));
+  };
+  EXPECT_THROW(verify(parse_program(without("wait flight"))), InternalError);
+  EXPECT_THROW(verify(parse_program(without("accumulate"))), InternalError);
+  expect_refused(without("step"), "no instruction is named");
+  expect_refused(without("end"), "no instruction is named \"\"");
+  expect_refused("program rank one",
+                 "the listing of a program, line 1: \"one\" is not a number of this kind");
+  expect_refused("region", "\"region\" stands where \"program\" is expected");
+  expect_refused(text + "more", "text after the program's end");
+  for (size_t end = 0; end < text.size(); end += 97)  // cut anywhere
+    EXPECT_THROW(parse_program(text.substr(0, end)), UserError) << end;
 }
 
 std::string refusal(const StepProgram& program) {
