@@ -86,10 +86,10 @@ struct Finder {
 };
 }  // namespace
 
-Span span_of(const RunBlock& run, const BlockSlot& at, int64_t bytes) {
-  const Span& base = at.base == BlockSlot::own_arena      ? run.own
-                     : at.base == BlockSlot::shared_arena ? run.shared
-                                                          : run.inputs[at.base];
+Span span_of(const RunBlock& run, const BlockPlace& at, int64_t bytes) {
+  const Span& base = at.base == BlockPlace::own_arena      ? run.own
+                     : at.base == BlockPlace::shared_arena ? run.shared
+                                                           : run.inputs[at.base];
   return base.there() ? base.part(at.offset, bytes) : Span{};
 }
 

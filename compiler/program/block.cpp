@@ -29,9 +29,9 @@ std::string ProgramBlock::text() const {
       out += str(i == 0             ? " ("
                  : i == call.inputs ? " -> "
                                     : ", ",
-                 call.args[i].base == BlockSlot::own_arena      ? std::string("arena")
-                 : call.args[i].base == BlockSlot::shared_arena ? std::string("shared")
-                                                                : str("in", call.args[i].base),
+                 call.args[i].base == BlockPlace::own_arena      ? std::string("arena")
+                 : call.args[i].base == BlockPlace::shared_arena ? std::string("shared")
+                                                                 : str("in", call.args[i].base),
                  "+", call.args[i].offset);
     out += str(") @ ", node.at.text(), "\n");
   }

@@ -14,11 +14,11 @@ namespace lockstep {
 class LibraryCall;
 
 // Where an argument of a call lies: in an input of the graph, or in an arena.
-struct BlockSlot {
+struct BlockPlace {
   enum Base { own_arena = -1, shared_arena = -2 };  // of the micro-batch that runs; of all, in turns
   int base = own_arena;                             // or the number of a graph input
   int64_t offset = 0;                               // bytes
-  bool operator==(const BlockSlot&) const = default;
+  bool operator==(const BlockPlace&) const = default;
 };
 
 struct BlockCall {
@@ -32,10 +32,10 @@ struct BlockCall {
   Kind kind = Kind::kernel;
   std::string name;
   std::shared_ptr<LibraryCall> library;
-  std::vector<BlockSlot> args;  // inputs, then outputs
+  std::vector<BlockPlace> args;  // inputs, then outputs
   size_t inputs = 0;
   size_t workspace_bytes = 0;
-  BlockSlot workspace;
+  BlockPlace workspace;
   NodeId node;         // of the graph
   int flight = -1;     // of a start or wait: its number in the block
   std::string what;    // for people: "dot 4096x384x1152", "add,tanh"
@@ -60,10 +60,10 @@ struct ProgramBlock {
   Graph graph;
   std::vector<std::vector<int>> groups;
   std::vector<BlockCall> calls;
-  std::vector<BlockSlot> outputs;  // dense
+  std::vector<BlockPlace> outputs;  // dense
   std::vector<int> ready;  // per group: the call after which it and those before it are ready; -1: at once
   GatherPlan gathers;      // of the streamed inputs
-  std::vector<BlockSlot> segment_at;  // per segment of it: where the whole weight lies
+  std::vector<BlockPlace> segment_at;  // per segment of it: where the whole weight lies
   int64_t micro_batches = 1;
   int64_t own_bytes = 0, shared_bytes = 0;  // of the arenas
   int64_t floor = 0;                        // bytes that live values need at the fullest call

@@ -55,10 +55,10 @@ class Writer {
   void put(const Span& span) {
     word(span.there() ? str(span.region, "+", span.offset, ":", span.bytes) : "-");
   }
-  void put(const BlockSlot& slot) {
-    const std::string base = slot.base == BlockSlot::own_arena      ? "own"
-                             : slot.base == BlockSlot::shared_arena ? "shared"
-                                                                    : std::to_string(slot.base);
+  void put(const BlockPlace& slot) {
+    const std::string base = slot.base == BlockPlace::own_arena      ? "own"
+                             : slot.base == BlockPlace::shared_arena ? "shared"
+                                                                     : std::to_string(slot.base);
     word(str(base, "+", slot.offset));
   }
   template <class T>
@@ -103,7 +103,8 @@ class Reader {
   std::string_view word() {
     skip();
     const size_t begin = at_;
-    while (at_ < text_.size() && std::string_view(" \n[]{}\"").find(text_[at_]) == std::string_view::npos) ++at_;
+    while (at_ < text_.size() && std::string_view(" \n[]{}\"").find(text_[at_]) == std::string_view::npos)
+      ++at_;
     if (at_ == begin && at_ < text_.size() && text_[at_] != '\n') ++at_;  // a bracket is a word
     return text_.substr(begin, at_ - begin);
   }
@@ -204,11 +205,11 @@ class Reader {
     value.offset = number<int64_t>(cut(text, ':'));
     value.bytes = number<int64_t>(text);
   }
-  void get(BlockSlot& value) {
+  void get(BlockPlace& value) {
     std::string_view text = word();
     const std::string_view base = cut(text, '+');
-    value.base = base == "own"      ? static_cast<int>(BlockSlot::own_arena)
-                 : base == "shared" ? static_cast<int>(BlockSlot::shared_arena)
+    value.base = base == "own"      ? static_cast<int>(BlockPlace::own_arena)
+                 : base == "shared" ? static_cast<int>(BlockPlace::shared_arena)
                                     : number<int>(base);
     value.offset = number<int64_t>(text);
   }
@@ -266,9 +267,7 @@ ProgramBlock read_block(Reader& in) {
   const int line = in.line();
   try {
     out.graph = parse_graph(in.braced_lines());
-  } catch (const UserError& e) {
-    in.fail(str("the graph that begins at line ", line, ": ", e.what()));
-  }
+  } catch (const UserError& e) { in.fail(str("the graph that begins at line ", line, ": ", e.what())); }
   return out;
 }
 }  // namespace

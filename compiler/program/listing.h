@@ -8,8 +8,8 @@
 //   refresh
 //   step
 //   run 2 from 0 to 31 inputs [...] own 1+0:65536 shared - | micro_batch 0 stage 0
-//   start all_to_all "exchange 0" along "data" of f32 sends [16 16] ... | micro_batch -1 stage 0 at "gpt.cpp:12" "blocks.0"
-//   end
+//   start all_to_all "exchange 0" along "data" of f32 sends [16 16] ... | micro_batch -1 stage 0 at
+//   "gpt.cpp:12" "blocks.0" end
 //
 // A span is REGION+OFFSET:BYTES, "-" where there is none; a place of a block is own, shared or the number of
 // its input, +OFFSET.
@@ -23,8 +23,8 @@
 namespace lockstep {
 
 std::string listing(const StepProgram& program);
-// UserError naming the line where the text is no program. Library calls come back as their names: what is read
-// is checked, summed and drawn like any program, and runs after it is planned again.
+// UserError naming the line where the text is no program. Library calls come back as their names: what is
+// read is checked, summed and drawn like any program, and runs after it is planned again.
 StepProgram parse_program(std::string_view text);
 
 }  // namespace lockstep

@@ -37,8 +37,8 @@ void fields(auto& f, Is<Accumulate::Piece> auto& x) { f("", x.from)("at", x.at)(
 void fields(auto& f, Is<Accumulate> auto& x) { f("pieces", x.pieces)("lefts", x.lefts)("to", x.to); }
 void fields(auto& f, Is<SumTrees::Tree::Source> auto& x) { f("", x.at)("of", x.dtype); }
 void fields(auto& f, Is<SumTrees::Tree> auto& x) {
-  f("sources", x.sources)("merges", x.merges)("rows", x.rows)("width", x.width)("to", x.out)(
-      "row_squares", x.row_squares);
+  f("sources", x.sources)("merges", x.merges)("rows", x.rows)("width", x.width)("to", x.out)("row_squares",
+                                                                                             x.row_squares);
 }
 void fields(auto& f, Is<SumTrees> auto& x) { f("trees", x.trees); }
 void fields(auto& f, Is<CopySpans::Copy> auto& x) { f("from", x.from)("to", x.to); }
@@ -46,17 +46,15 @@ void fields(auto& f, Is<CopySpans> auto& x) { f("copies", x.copies); }
 void fields(auto& f, Is<ZeroSpan> auto& x) { f("", x.at); }
 void fields(auto& f, Is<AddCounts> auto& x) { f("addend", x.addend)("totals", x.totals); }
 void fields(auto& f, Is<UpdateTensors::Tensor> auto& x) {
-  f("node", x.node)("count", x.count)("inputs", x.inputs)("outputs", x.outputs)("copy", x.copy)(
-      "copy_of", x.copy_dtype);
+  f("node", x.node)("count", x.count)("inputs", x.inputs)("outputs", x.outputs)("copy", x.copy)("copy_of",
+                                                                                                x.copy_dtype);
 }
 void fields(auto& f, Is<UpdateTensors> auto& x) {
   f("tensors", x.tensors)("gates", x.gates)("limits", x.limits);
 }
 void fields(auto& f, Is<SumSquares> auto& x) { f("addends", x.addends)("words", x.words); }
 void fields(auto& f, Is<NormOfWords> auto& x) { f("words", x.words)("norm", x.norm); }
-void fields(auto& f, Is<ChecksumSpans> auto& x) {
-  f("parts", x.parts)("sums", x.sums)("wanted", x.wanted);
-}
+void fields(auto& f, Is<ChecksumSpans> auto& x) { f("parts", x.parts)("sums", x.sums)("wanted", x.wanted); }
 void fields(auto& f, Is<ShowOutput> auto& x) { f("output", x.output)("", x.at); }
 
 void fields(auto& f, Is<StepOutput> auto& x) { f("", x.name)("", x.at)("of", x.dtype); }
@@ -84,8 +82,8 @@ void fields(auto& f, Is<ProgramBlock> auto& x) {
 // Besides its lists.
 void fields(auto& f, Is<StepProgram> auto& x) {
   f("rank", x.rank)("mesh", x.mesh)("micro_batches", x.micro_batches)("lanes", x.lanes)("flights", x.flights)(
-      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)(
-      "replicas", x.replicas);
+      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)("replicas",
+                                                                                              x.replicas);
 }
 
 }  // namespace lockstep::listing_detail

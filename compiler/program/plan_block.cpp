@@ -94,10 +94,10 @@ class Planner {
     size_t index = 0;
   };
   Buffer live(int from, int to, int64_t bytes, bool own);
-  BlockSlot slot_of(const Buffer& at) const {
-    return {at.in == &own_ ? BlockSlot::own_arena : BlockSlot::shared_arena, at.in->plan.offsets[at.index]};
+  BlockPlace slot_of(const Buffer& at) const {
+    return {at.in == &own_ ? BlockPlace::own_arena : BlockPlace::shared_arena, at.in->plan.offsets[at.index]};
   }
-  BlockSlot slot_of(ValueId v, int call) const;
+  BlockPlace slot_of(ValueId v, int call) const;
 
   BlockSource source_;
   const CompileOptions& options_;
@@ -312,9 +312,9 @@ void Planner::place_all() {
   block_.floor = block_.micro_batches * own_.plan.floor + shared_.plan.floor;
 }
 
-BlockSlot Planner::slot_of(ValueId v, int call) const {
+BlockPlace Planner::slot_of(ValueId v, int call) const {
   const ValueId r = root(v);
-  BlockSlot at{input_of_[r], 0};
+  BlockPlace at{input_of_[r], 0};
   if (at.base < 0) {
     const Buffer& buffer = values_[home_[r]];
     LS_CHECK(buffer.in, "value %", v, " has no buffer");

@@ -34,9 +34,9 @@ BlockRunner::BlockRunner(const ProgramBlock& block, std::shared_ptr<const Kernel
   }
 }
 
-std::byte* BlockRunner::at(const BlockSlot& slot, const Memory& memory) {
-  std::byte* base = slot.base == BlockSlot::own_arena ? memory.own
-                    : slot.base == BlockSlot::shared_arena
+std::byte* BlockRunner::at(const BlockPlace& slot, const Memory& memory) {
+  std::byte* base = slot.base == BlockPlace::own_arena ? memory.own
+                    : slot.base == BlockPlace::shared_arena
                         ? memory.shared
                         : static_cast<std::byte*>(memory.inputs[slot.base]);
   return base + slot.offset;
@@ -49,7 +49,7 @@ void BlockRunner::run(int first, int last, const Memory& memory, Stream& stream)
 void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
   const BlockCall& call = block_.calls[c];
   args_.clear();
-  for (const BlockSlot& slot : call.args) args_.push_back(at(slot, memory));
+  for (const BlockPlace& slot : call.args) args_.push_back(at(slot, memory));
   const auto began = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   switch (call.kind) {
     case BlockCall::Kind::kernel:

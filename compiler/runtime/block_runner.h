@@ -40,7 +40,7 @@ class BlockRunner {
     std::vector<std::shared_ptr<Work>>* flights = nullptr;  // by BlockCall::flight
   };
   void run(int first, int last, const Memory& memory, Stream& stream);
-  static std::byte* at(const BlockSlot& slot, const Memory& memory);
+  static std::byte* at(const BlockPlace& slot, const Memory& memory);
   const std::vector<CallTime>& times() const { return times_; }
   int flights() const { return static_cast<int>(starts_.size()); }
 
