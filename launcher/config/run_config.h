@@ -205,6 +205,9 @@ struct CompileConfig {
       "bytes of the arena per rank (activations and workspaces; state and gradient buffers excluded), as in "
       "2GiB: what does not fit is "
       "recomputed in the backward pass, with the same bits; none: keep all; full: the smallest arena");
+  bool capture =
+      key(&capture, "compile.capture", true,
+          "a GPU replays the whole step as one captured program; false: the host enqueues each call");
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
                                              "rows of the pipeline to leave out, for tests and diagnosis");

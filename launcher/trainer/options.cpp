@@ -41,6 +41,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   CompileOptions options;
   options.target = &target;
   options.backend = parse_backend(config.compile.backend);
+  options.capture = config.compile.capture;
   options.fusion = config.compile.fusion;
   int64_t cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
   options.threads = static_cast<int>(config.compile.threads
