@@ -43,9 +43,13 @@ bool StepBuilder::in_place(const Node& node, ValueId v) const {
 }
 
 void StepBuilder::prepare(const Node& node) {
-  if (node.op == ops::lane_sum || node.op == ops::norm_limbs || node.op == ops::norm_of_limbs)
+  if (node.op == ops::lane_sum || node.op == ops::norm_limbs || node.op == ops::norm_of_limbs) {
+    const std::string what = node.op == ops::lane_sum     ? "sums %"
+                             : node.op == ops::norm_limbs ? "integers of the norm %"
+                                                          : "norm %";
     for (ValueId v : node.outputs)
-      if (!in_place(node, v)) own(v, str(node.op, " %", v), 1);
+      if (!in_place(node, v)) own(v, str(what, v), 1);
+  }
   if (op_row(node.op).kind == OpKind::update)
     for (size_t o = 0; o < node.outputs.size(); ++o)
       replaces_[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];

@@ -61,21 +61,25 @@ struct Writer {
   std::string operator()(const SumTrees& sums) const {
     const auto& first = sums.trees.at(0);
     std::vector<std::string> addends;
-    for (const auto& source : first.sources)
-      addends.push_back(str("[", program.regions[source.at.region].name, "]"));
-    const std::string to = program.regions[first.out.region].name;
+    for (const auto& source : first.sources) addends.push_back(at(source.at));
     return str("sum ", counted(sums.trees.size(), "tensor"),
                first.row_squares.there() ? " and the squares of their rows" : "", ", the first ",
                join(addends, " + "),
                first.out == first.sources.at(0).at ? std::string(", in place of the first addend")
-                                                   : str(", into [", to, "]"));
+                                                   : str(", into ", at(first.out)));
   }
   std::string operator()(const CopySpans& all) const {
     int64_t bytes = 0;
-    for (const auto& copy : all.copies) bytes += copy.to.bytes;
-    if (all.copies.empty()) return "copy nothing";
-    return str("copy ", amount(bytes), " in ", counted(all.copies.size(), "piece"), ", the first from ",
-               at(all.copies[0].from), " to ", at(all.copies[0].to));
+    size_t pieces = 0;
+    const CopySpans::Copy* first = nullptr;
+    for (const auto& copy : all.copies) {
+      if (copy.to.bytes == 0) continue;  // a rank that has no rows of a tensor
+      bytes += copy.to.bytes, ++pieces;
+      if (!first) first = &copy;
+    }
+    if (!first) return "copy nothing";
+    return str("copy ", amount(bytes), pieces == 1 ? "" : str(" in ", pieces, " pieces, the first"), " from ",
+               at(first->from), " to ", at(first->to));
   }
   std::string operator()(const ZeroSpan& zero) const { return "zero " + at(zero.at); }
   std::string operator()(const AddCounts& add) const {
@@ -167,6 +171,15 @@ void lift_sums(Section& section) {
   section.lines = std::move(lines);
 }
 
+// What a call of constants or conversions makes: such kernels are told apart by nothing else.
+std::string kinds_of(const ProgramBlock& block, const BlockCall& call) {
+  if (!call.what.empty() && call.what != "convert") return "";
+  std::vector<std::string> made;
+  for (ValueId v : block.graph.node(call.node).outputs)
+    made.push_back(shape_text(block.graph[v].dtype, block.graph[v].shape));
+  return " " + join(made, ", ");
+}
+
 std::string block_text(const StepProgram& program, size_t b) {
   const ProgramBlock& block = program.blocks[b];
   std::string out =
@@ -184,10 +197,11 @@ std::string block_text(const StepProgram& program, size_t b) {
       layer = of;
       sections.push_back({str(layer.empty() ? "outside of layers" : layer, " (from call ", c, ")"), {}});
     }
-    std::string where = at.file.empty() ? "" : str(at.file, ":", at.line);
+    std::string where =
+        at.file.empty() ? "" : str(at.file.substr(at.file.find_last_of('/') + 1), ":", at.line);
     if (!at.scope.empty()) where += str(" ", layer.empty() ? at.scope : "~" + at.scope.substr(layer.size()));
     sections.back().lines.push_back(str(
-        call.family, " ", call.what.empty() ? "constants" : call.what,
+        call.family, " ", call.what.empty() ? "constants" : call.what, kinds_of(block, call),
         call.workspace_bytes ? str(", workspace ", amount(static_cast<int64_t>(call.workspace_bytes))) : "",
         where.empty() ? "" : " @ " + where));
   }
@@ -214,6 +228,22 @@ std::string text(const StepProgram& program, const Instr& instr) {
   return std::visit(Writer{program}, instr.what);
 }
 
+namespace {
+constexpr const char* kLegend = R"(
+
+How to read it. [NAME + OFFSET, BYTES] is a stretch of memory; [NAME] all of it. A start begins a collective,
+its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows,
+"gather N" brings new rows, and the loss, to everybody; both count on their own. In a bucket the rows of other
+ranks come first, in their order, and this rank's last. Gradients are added in pieces, one per tensor and
+owner. "count" sums token counts, the votes to stop, and the word about replicas, each an i64. tail N: small
+arithmetic of the tail on whole values. ~ is the layer above. Blocks and rows of a library call: the shares of
+threads; chunk: how many products are added before they join the sum.
+
+memory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own and
+received; staging: what is packed to travel)
+)";
+}  // namespace
+
 std::string print(const StepProgram& program) {
   std::vector<int> mine;
   for (const Instr& instr : program.instrs)
@@ -224,9 +254,7 @@ std::string print(const StepProgram& program) {
   if (!mine.empty())
     out += str("; this rank's are from ", *std::min_element(mine.begin(), mine.end()), " to ",
                *std::max_element(mine.begin(), mine.end()));
-  out +=
-      "\n\nmemory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own "
-      "and\nreceived; staging: what is packed to travel)\n";
+  out += kLegend;
   std::map<Region::Kind, std::pair<int64_t, int64_t>> held;
   for (const Region& region : program.regions) {
     auto& [count, bytes] = held[region.kind];

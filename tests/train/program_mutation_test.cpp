@@ -51,7 +51,7 @@ class Symbols {
     for (size_t r = 0; r < program_.regions.size(); ++r)
       if (const auto& region = program_.regions[r];
           region.kind != Region::Kind::arena && region.kind != Region::Kind::partial &&
-          region.kind != Region::Kind::staging && !region.name.starts_with("lane_sum"))  // squares of rows
+          region.kind != Region::Kind::staging && !region.name.starts_with("sums %"))  // squares of rows
         out[region.name] = read(program_.whole(static_cast<int>(r)));
     return out;
   }

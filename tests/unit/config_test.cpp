@@ -40,7 +40,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "clip": 0.5,
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
-                "fusion": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
+                "fusion": false, "capture": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50},
