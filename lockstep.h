@@ -13,3 +13,22 @@
 #include "core/optim/sgd.h"
 #include "launcher/api/program.h"
 #include "launcher/api/session.h"
+
+// What a user's program names of the wings: lockstep::compile() and what goes into it and comes out.
+namespace lockstep {
+
+using compiler::Backend;
+using compiler::BatchField;
+using compiler::BatchShape;
+using compiler::compile;
+using compiler::CompileOptions;
+using compiler::Forward;
+using compiler::GatherWhen;
+using compiler::plan_step;
+using compiler::Step;
+using compiler::StepFunction;
+using compiler::StepInput;
+using compiler::StepPlan;
+using compiler::StepResult;
+
+}  // namespace lockstep

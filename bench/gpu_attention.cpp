@@ -11,6 +11,7 @@
 
 using namespace lockstep;
 using namespace lockstep::cuda;
+using namespace lockstep::compiler::cuda;
 
 namespace {
 constexpr int kRounds = 5, kCalls = 10;

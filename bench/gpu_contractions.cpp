@@ -16,8 +16,8 @@
 
 namespace {
 using namespace lockstep;
-using cuda::Epilogue;
-using cuda::GemmOptions;
+using compiler::cuda::Epilogue;
+using compiler::cuda::GemmOptions;
 
 struct Model {
   const char* name;
@@ -94,21 +94,21 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
               "product", "count", "ms each", "ms all", "TFLOP/s", tune ? "tuned ms" : "");
   double total = 0, flops = 0, tuned_total = 0;
   for (const Product& row : products(model, fused)) {
-    auto gemm = cuda::make_gemm(device, row.options);
+    auto gemm = compiler::cuda::make_gemm(device, row.options);
     if (!gemm) {
       std::printf("%-22s cuBLASLt has no algorithm for %s\n", row.name.c_str(),
-                  cuda::text(row.options).c_str());
+                  compiler::cuda::text(row.options).c_str());
       continue;
     }
-    double ms = cuda::time_gemm(device, *gemm, row.options), tuned = 0;
+    double ms = compiler::cuda::time_gemm(device, *gemm, row.options), tuned = 0;
     total += ms * static_cast<double>(row.count), flops += gemm->flops() * static_cast<double>(row.count);
     std::string others;
     if (tune) {
       std::vector<std::byte> first;
       tuned = ms;
-      for (const auto& candidate : cuda::gemm_candidates(device, row.options, 8)) {
-        const double time = first.empty() ? ms : cuda::time_gemm(device, *candidate, row.options);
-        const auto bits = cuda::gemm_sample(device, *candidate, row.options, size_t{16} << 20);
+      for (const auto& candidate : compiler::cuda::gemm_candidates(device, row.options, 8)) {
+        const double time = first.empty() ? ms : compiler::cuda::time_gemm(device, *candidate, row.options);
+        const auto bits = compiler::cuda::gemm_sample(device, *candidate, row.options, size_t{16} << 20);
         if (first.empty()) first = bits;
         const bool same = bits == first;
         if (same) tuned = std::min(tuned, time);
@@ -125,8 +125,10 @@ double measure(cuda::CudaDevice& device, const Model& model, bool fused, bool tu
     // promises.
     GemmOptions aligned = row.options;
     aligned.alignment = 256;
-    auto other = cuda::make_gemm(device, aligned);
-    auto tail = [](const cuda::Gemm& g) { return g.algorithm().substr(g.algorithm().find("algo=")); };
+    auto other = compiler::cuda::make_gemm(device, aligned);
+    auto tail = [](const compiler::cuda::Gemm& g) {
+      return g.algorithm().substr(g.algorithm().find("algo="));
+    };
     std::printf(" %s%s\n", tail(*gemm).c_str(),
                 other && tail(*other) != tail(*gemm) ? "  (differs at 256-byte alignment)" : "");
     std::fputs(others.c_str(), stdout);
@@ -149,9 +151,10 @@ void measure_rows(cuda::CudaDevice& device, int64_t count, int64_t table, int64_
     copy_to_device(device, ids.data(), host.data(), host.bytes());
     Node node;
     node.op = "embedding_grad";
-    Operand dy = dense_operand(dtype, {count, width}), rows = dense_operand(DType::i32, {count}),
-            out = dense_operand(dtype, {table, width});
-    auto call = cuda::make_row_sums(device, node, {dy, rows}, {out}, {});
+    compiler::Operand dy = compiler::dense_operand(dtype, {count, width}),
+                      rows = compiler::dense_operand(DType::i32, {count}),
+                      out = compiler::dense_operand(dtype, {table, width});
+    auto call = compiler::cuda::make_row_sums(device, node, {dy, rows}, {out}, {});
     Buffer from(static_cast<size_t>(count * width) * size_of(dtype), device.memory()),
         to(static_cast<size_t>(table * width) * size_of(dtype), device.memory()),
         workspace(call->workspace(1), device.memory());
@@ -188,7 +191,7 @@ int main(int argc, char** argv) try {
                           "; usage: bench-gpu-contractions [--tune] [--only \"Llama 8B\"]"));
   }
   auto device = cuda::open_device(0);
-  std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), cuda::cublaslt_version().c_str());
+  std::printf("%s, cuBLASLt %s\n", device->describe().c_str(), compiler::cuda::cublaslt_version().c_str());
   for (const Model& model :
        {Model{"GPT-2 124M", 12, 768, 64 * 1024, 50304}, Model{"GPT-2 1558M", 48, 1600, 16 * 1024, 50304},
         Model{"Llama 8B", 32, 4096, 8192, 128256, 1024, 14336}})

@@ -18,6 +18,7 @@
 #include "distributed/open_world.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 constexpr int kRepeats = 20;  // in a graph
@@ -35,7 +36,7 @@ class Bench {
       : world_(std::move(world)), device_(cuda::open_device(ordinal)) {
     device_->enter();
     group_ = nccl_group(*device_, *world_->group(), "data", true);
-    reductions_ = cuda::make_reductions(*device_);
+    reductions_ = compiler::cuda::make_reductions(*device_);
     stream_ = device_->make_stream();
     // After source s the two topmost partials are added as often as s + 1 has factors of two: the balanced
     // tree.
@@ -68,7 +69,7 @@ class Bench {
     Buffer in(part * n * 4, device_->memory()), exchanged(part * n * 4, device_->memory()),
         sum(part * 4, device_->memory()), squares(rows * 8, device_->memory());
     std::vector<int64_t> parts(n, part);
-    Reductions::Sum ordered;
+    compiler::Reductions::Sum ordered;
     for (int r = 0; r < n; ++r) ordered.sources.push_back(exchanged.as<float>() + r * part);
     ordered.merges = merges_, ordered.rows = rows, ordered.width = kWidth;
     ordered.out = sum.as<float>(), ordered.row_squares = squares.as<double>();
@@ -129,7 +130,7 @@ class Bench {
   std::shared_ptr<World> world_;
   std::shared_ptr<cuda::CudaDevice> device_;
   std::shared_ptr<Group> group_;
-  std::unique_ptr<Reductions> reductions_;
+  std::unique_ptr<compiler::Reductions> reductions_;
   std::unique_ptr<Stream> stream_;
   std::vector<int> merges_;
 };

@@ -13,7 +13,7 @@
 #include "core/ops/functions.h"
 #include "core/ops/op.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 class Case {
@@ -245,11 +245,11 @@ int run() {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda
 
 int main() {
   try {
-    return lockstep::cuda::run();
+    return lockstep::compiler::cuda::run();
   } catch (const std::exception& error) {
     std::printf("%s\n", error.what());
     return 1;

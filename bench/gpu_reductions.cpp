@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 struct Rows {
@@ -158,11 +158,11 @@ void run() {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda
 
 int main() {
   try {
-    lockstep::cuda::run();
+    lockstep::compiler::cuda::run();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench-gpu-reductions: %s\n", error.what());
     return 1;

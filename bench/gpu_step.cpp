@@ -17,6 +17,8 @@
 #include "launcher/trainer/trainer.h"
 
 using namespace lockstep;
+using namespace lockstep::compiler;
+using namespace lockstep::launcher;
 
 namespace {
 double now() {
@@ -67,7 +69,7 @@ void print_calls(const std::vector<CallTime>& calls, int steps, int rows) {
 int bench(int argc, char** argv) {
   WorkerPlace place = enter_worker();
   RunConfig config = load_config(argv[1], parse_overrides({argv + 2, argv + argc}));
-  auto world = open_world();
+  auto world = distributed::open_world();
   LiveMesh mesh = open_mesh(world, config, place);
   const Target& target = run_target(config.train.device, place.local_rank, place.local_world_size);
   const bool lead = mesh.world->rank() == 0;

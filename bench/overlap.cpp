@@ -76,8 +76,8 @@ struct Case {
 double measure(int ranks, const Case& one, Link link, int steps) {
   double slowest = 0;
   std::mutex mutex;
-  with_world(ranks, [&](std::shared_ptr<World> world) {
-    LiveMesh mesh = live_mesh(world, Mesh{{ranks}, {one.dim}});
+  distributed::with_world(ranks, [&](std::shared_ptr<distributed::World> world) {
+    LiveMesh mesh = distributed::live_mesh(world, Mesh{{ranks}, {one.dim}});
     if (one.slow) {
       auto slow = std::make_shared<SlowGroup>(mesh.data, link);
       mesh.data = slow;
@@ -86,11 +86,11 @@ double measure(int ranks, const Case& one, Link link, int steps) {
     State state(mesh, 1);
     models::Gpt gpt(state.root(), {.vocab = 256, .context = 128, .width = 256, .depth = 6, .heads = 4});
     AdamW adamw(state / "optim", {});
-    CompileOptions options;
+    compiler::CompileOptions options;
     options.bucket_bytes = one.bucket_bytes;
     options.threads = 1;
     const Shape shape{4, 128};
-    Step step = compile(
+    compiler::Step step = compile(
         state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {4 * ranks, 4, 0},
         [&](const std::vector<Tensor>& batch) {
           Loss loss = cross_entropy(gpt(batch[0]), batch[1]);

@@ -22,6 +22,7 @@
 #include "core/optim/adamw.h"
 
 using namespace lockstep;
+using namespace lockstep::compiler;
 
 namespace {
 double now() {

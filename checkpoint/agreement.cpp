@@ -7,7 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/storage/storage.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 WorkOutcome attempt(const std::function<void()>& work) {
   try {
@@ -62,4 +62,4 @@ void raise(const WorkOutcome& outcome) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -7,7 +7,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 enum class Verdict : int64_t {
   ok,
@@ -33,4 +33,4 @@ WorkOutcome settle(Group& world, const WorkOutcome& mine);
 // Nothing when ok; else DamagedError, NotSaved, UserError or InternalError.
 void raise(const WorkOutcome& outcome);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct SaveInfo {
   int64_t step = 0;              // >= 0
@@ -120,4 +120,4 @@ Manifest read_manifest(const std::string& step_dir, Storage& storage = file_stor
 // DamagedError as in load_checkpoint.
 Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& storage = file_storage());
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

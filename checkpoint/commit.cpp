@@ -30,7 +30,7 @@
 #include "core/mesh/fingerprint.h"
 #include "core/mesh/nonfinite.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 constexpr const char* kProducer = "lockstep 0.1.0";
@@ -241,4 +241,4 @@ SavedInfo save_checkpoint(const std::string& dir, const SaveInfo& info,
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

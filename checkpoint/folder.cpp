@@ -11,7 +11,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 bool ends_with(const std::string& text, std::string_view end) {
@@ -176,4 +176,4 @@ void retain(Storage& storage, const std::string& dir, int keep) {
   for (const auto& path : doomed) remove_folder(storage, path + ".tmp");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -8,7 +8,7 @@
 #include "checkpoint/format/manifest.h"
 #include "checkpoint/storage/storage.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 inline constexpr int64_t kMaxManifestBytes = int64_t{1} << 30;
 
@@ -55,4 +55,4 @@ void tidy(Storage& storage, const std::string& dir);
 // removed. keep < 1 removes nothing.
 void retain(Storage& storage, const std::string& dir, int keep);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

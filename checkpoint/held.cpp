@@ -5,7 +5,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 // A run has a file per rank; of more than these the rest is opened when it is read, so that descriptors do
@@ -59,4 +59,4 @@ std::unique_ptr<Storage> hold_checkpoint(const std::string& step_dir, Storage& s
   return std::make_unique<HeldStorage>(step_dir, storage);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

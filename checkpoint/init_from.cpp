@@ -5,7 +5,7 @@
 #include "checkpoint/plan/fit.h"
 #include "core/mesh/nonfinite.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 void load_safetensors(const std::string& path, const std::vector<Array*>& arrays, const LiveMesh& mesh,
                       Storage& storage) {
@@ -24,4 +24,4 @@ void load_safetensors(const std::string& path, const std::vector<Array*>& arrays
     throw UserError(str(path, ": ", bad->text(), "; weights must be finite numbers"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -7,7 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/io/read_chunks.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 Manifest read_manifest(const std::string& step_dir, Storage& storage) {
   return load_manifest(storage, step_dir);
@@ -103,4 +103,4 @@ Array read_tensor(const std::string& step_dir, const std::string& fqn, Storage& 
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

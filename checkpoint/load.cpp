@@ -8,7 +8,7 @@
 #include "core/base/log.h"
 #include "core/mesh/nonfinite.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays) {
@@ -121,4 +121,4 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
                       "\n  restore the files, or start afresh under another --name"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -17,7 +17,7 @@
 #include "core/mesh/together.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Backend parse_backend(const std::string& word) {
   if (word == "native") return Backend::native;
@@ -141,4 +141,4 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   return step;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct BatchShape {
   int64_t global = 0;  // sequences per step, over all ranks
@@ -24,4 +24,4 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
              const StepFunction& function, const CompileOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

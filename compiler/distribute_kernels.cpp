@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileOptions& options,
                                                     const std::vector<KernelSource>& sources) {
@@ -32,4 +32,4 @@ std::shared_ptr<const KernelSet> distribute_kernels(Group& world, const CompileO
   return kernels;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "core/ir/print.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Lines = std::vector<std::pair<std::string, std::string>>;
@@ -134,4 +134,4 @@ std::string compile_place(const StepPlan& plan) {
   return writes ? "before the training step is compiled" : "before the evaluation step is compiled";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

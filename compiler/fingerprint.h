@@ -9,7 +9,7 @@
 #include "core/mesh/fingerprint.h"
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Batch and lanes, options that decide the program (no thread count, no folder), seed and layout of every
 // tensor of the state, the collectives in the order in which they are started, and every line of the typed
@@ -26,4 +26,4 @@ std::vector<FingerprintPart> artifact_parts(const Step& step);
 // compiled".
 std::string compile_place(const StepPlan& plan);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

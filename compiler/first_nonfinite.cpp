@@ -14,7 +14,7 @@
 #include "core/base/json.h"
 #include "core/mesh/nonfinite.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // One body in single ops, its floats as outputs in the order in which they are made.
@@ -208,4 +208,4 @@ std::string first_nonfinite(Step& step, const StepInput& input, const State& sta
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "compiler/runtime/step.h"
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Looks at the state, then runs the micro-batches of `input` again, op by op, from the state as it is;
 // nothing is written. For a step whose update was not made (StepResult::applied). One sentence, the same on
@@ -15,4 +15,4 @@ namespace lockstep {
 // Collective over the state's mesh.
 std::string first_nonfinite(Step& step, const StepInput& input, const State& state);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

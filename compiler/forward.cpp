@@ -7,7 +7,7 @@
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Forward::Forward(State& state, const std::vector<BatchField>& batch,
                  const std::function<Tensor(const std::vector<Tensor>&)>& function,
@@ -69,4 +69,4 @@ const void* Forward::run(const std::vector<void*>& batch) {
   return result_.data();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

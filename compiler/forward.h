@@ -8,7 +8,7 @@
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class Forward {
  public:
@@ -34,4 +34,4 @@ class Forward {
   std::unique_ptr<Executable> executable_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr size_t kFloors =
@@ -152,4 +152,4 @@ std::string text(const Recompute& recompute) {
              bytes_text(static_cast<double>(recompute.arena_without)));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

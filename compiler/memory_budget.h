@@ -8,7 +8,7 @@
 
 #include "compiler/runtime/step.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // "none", "full", or bytes as parse_bytes (core/base/bytes.h) reads them: the value of
 // CompileOptions::memory_budget. UserError for another word.
@@ -27,4 +27,4 @@ StepPlan plan_within_budget(const Graph& joint, const CompileOptions& options,
 // "43 values, +24.1 % of the step's flops, arena 10.00 MiB instead of 31.00 MiB"; "nothing".
 std::string text(const Recompute& recompute);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 std::vector<std::string> parameters_of(const State& state) {
@@ -55,4 +55,4 @@ std::string whole_on_tp(const State& state, const Mesh& mesh) {
              more ? str(" and ", more, " more") : "");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // UserError where `mesh` has several ranks on tp and no parameter of the state is split on it: each of them
 // would compute the whole step.
@@ -15,4 +15,4 @@ void need_split_on_tp(const State& state, const Mesh& mesh);
 // on tp, and where all are split.
 std::string whole_on_tp(const State& state, const Mesh& mesh);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

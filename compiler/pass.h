@@ -8,7 +8,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // When whole weights that lie split over dp_shard (ZeRO 3) are gathered. It changes no bit.
 enum class GatherWhen {
@@ -75,4 +75,4 @@ struct PassContext {
 
 using Pass = std::function<Graph(Graph, const PassContext&)>;
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

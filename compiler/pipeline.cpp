@@ -21,7 +21,7 @@
 #include "core/ir/print.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 Graph fuse_phase(Graph graph, const PassContext& context) {
@@ -106,4 +106,4 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
   return graph;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

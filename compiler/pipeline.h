@@ -5,7 +5,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // What is checked of placements after a pass.
 enum class Typed {
@@ -32,4 +32,4 @@ phase_passes();  // on each phase that runs on one device, down to kernels and l
 // UserError for a pass in skip_passes that does not exist or may not be skipped.
 Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

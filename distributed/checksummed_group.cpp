@@ -17,7 +17,7 @@
 #include "core/base/hash.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 constexpr int64_t kGathered = 64 * 1024;  // bytes of a reduction that is gathered instead
@@ -370,4 +370,4 @@ bool wants_checksums(bool over_network) {
   throw UserError(str("LOCKSTEP_VERIFY_COLLECTIVES is \"", word, "\"; use auto, on or off"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

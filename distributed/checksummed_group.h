@@ -14,7 +14,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // The same ranks. Waits throw PeerError where something arrived other than it was sent, or in another's
 // place. All ranks must do this.
@@ -24,4 +24,4 @@ std::shared_ptr<Group> checksummed(std::shared_ptr<Group> group);
 // (`over_network`). UserError for another word.
 bool wants_checksums(bool over_network);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

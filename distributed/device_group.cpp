@@ -7,7 +7,7 @@
 #include "distributed/nccl/nccl_group.h"
 #endif
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>& host) {
   if (device.addressable()) return host;
@@ -30,4 +30,4 @@ std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<
   return staged_group(device, host);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

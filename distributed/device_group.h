@@ -9,7 +9,7 @@
 #include "core/device/device.h"
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // The ranks of `host` as a group for buffers in the memory of `device`. Collective over `host`.
 // - the host addresses the device's memory: `host` itself;
@@ -26,4 +26,4 @@ std::shared_ptr<Group> device_group(Device& device, const std::shared_ptr<Group>
 std::shared_ptr<Group> split_device_group(Device& device, const std::shared_ptr<Group>& parent,
                                           const std::shared_ptr<Group>& host, int color, int key);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "distributed/mpi/mpi_world.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 class SoloWorld : public World {
@@ -70,4 +70,4 @@ std::shared_ptr<World> open_world() {
   return open_mpi_world();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

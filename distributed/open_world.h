@@ -6,7 +6,7 @@
 
 #include "distributed/world.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // The world that this process was launched into: MPI's where the environment says so (OMPI_COMM_WORLD_SIZE,
 // PMI_SIZE or PMIX_RANK is set), else a world of one that never touches MPI. At most one per process is open
@@ -20,4 +20,4 @@ std::string world_library();
 // True when open_world() would join MPI.
 bool launched_under_mpi();
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

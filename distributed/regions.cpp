@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 size_t bytes(int64_t count, DType dtype) { return count * size_of(dtype); }
@@ -51,4 +51,4 @@ Collective over_regions(Collective what, int rank, const void* in, void* out) {
   return what;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -6,7 +6,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 struct Regions {
   const void* in = nullptr;
@@ -20,4 +20,4 @@ Regions regions_of(const Collective& what, int rank);
 // The same collective, reading from `in` and writing to `out`.
 Collective over_regions(Collective what, int rank, const void* in, void* out);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

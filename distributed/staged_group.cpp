@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "distributed/regions.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 
@@ -132,4 +132,4 @@ std::shared_ptr<Group> solo_device_group(Device& device, const std::string& name
   return std::make_shared<SoloDeviceGroup>(device, name);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -7,7 +7,7 @@
 #include "core/device/device.h"
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // A group that copies to the host, runs the collective of `host` there, and copies back: for any device, at
 // the speed of its copies. The host part of a collective runs as host work of the stream that it was started
@@ -17,4 +17,4 @@ std::shared_ptr<Group> staged_group(Device& device, std::shared_ptr<Group> host)
 // the device can capture.
 std::shared_ptr<Group> solo_device_group(Device& device, const std::string& name = "world");
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -10,7 +10,7 @@
 
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 class World {
  public:
@@ -35,4 +35,4 @@ class World {
   }
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <new>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct Checksum::State {
   XXH3_state_t* xxh = XXH3_createState();
@@ -40,4 +40,4 @@ std::optional<uint64_t> parse_checksum(std::string_view text) {
   return value;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // The same value as hash64 over the joined bytes.
 class Checksum {
@@ -29,4 +29,4 @@ std::string checksum_text(uint64_t value);  // 16 hex digits
 std::optional<uint64_t> parse_checksum(
     std::string_view text);  // nullopt for anything but 16 lower-case hex digits
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -4,7 +4,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // Bytes are missing, changed or contradict each other. load_latest falls back to an older checkpoint on this
 // error, and on no other.
@@ -20,4 +20,4 @@ class VanishedError : public DamagedError {
   using DamagedError::DamagedError;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

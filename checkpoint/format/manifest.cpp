@@ -5,7 +5,7 @@
 #include "core/base/hash.h"
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 const TensorRecord* Manifest::find(std::string_view fqn) const {
   for (const auto& tensor : tensors)
@@ -69,4 +69,4 @@ std::string to_text(const Manifest& manifest) {
   return out + str("\n  \"checksum\": \"", hash_hex(compact(json)), "\"\n}\n");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -10,7 +10,7 @@
 #include "core/mesh/mesh.h"
 #include "core/types/box.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 inline constexpr int64_t kManifestFormat = 1;  // a reader refuses a larger number
 inline constexpr const char* kManifestName = "manifest.json";
@@ -65,4 +65,4 @@ std::string to_text(const Manifest& manifest);
 // wrote it or the byte order differs.
 Manifest parse_manifest(std::string_view text, const std::string& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

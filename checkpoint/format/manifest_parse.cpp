@@ -9,7 +9,7 @@
 #include "checkpoint/format/tiling.h"
 #include "core/base/hash.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 void check_file_name(const std::string& name, const std::string& where) {
@@ -165,4 +165,4 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

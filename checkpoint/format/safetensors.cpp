@@ -7,7 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/format/strict_json.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 constexpr int64_t kAlign = 64;
@@ -119,4 +119,4 @@ SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_b
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

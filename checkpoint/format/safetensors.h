@@ -11,7 +11,7 @@
 
 #include "core/types/shape.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct SafeTensor {
   std::string name;
@@ -43,4 +43,4 @@ int64_t safetensors_header_length(std::string_view first_8, int64_t file_bytes, 
 SafeTensorsHeader parse_safetensors_header(std::string_view json, int64_t file_bytes,
                                            const std::string& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -6,7 +6,7 @@
 
 #include "checkpoint/format/damage.h"
 
-namespace lockstep::strict {
+namespace lockstep::checkpoint::strict {
 
 namespace {
 constexpr int kMaxDepth = 64;
@@ -97,4 +97,4 @@ int64_t elements(const std::vector<int64_t>& shape, const std::string& where) {
   return empty ? 0 : n;
 }
 
-}  // namespace lockstep::strict
+}  // namespace lockstep::checkpoint::strict

@@ -9,7 +9,7 @@
 
 #include "core/base/json.h"
 
-namespace lockstep::strict {
+namespace lockstep::checkpoint::strict {
 
 // All functions throw DamagedError that begins with `where` (a file, then the place within it).
 Json parse(std::string_view text, const std::string& where);
@@ -25,4 +25,4 @@ int64_t multiply(int64_t a, int64_t b, const std::string& where);
 int64_t add(int64_t a, int64_t b, const std::string& where);
 int64_t elements(const std::vector<int64_t>& shape, const std::string& where);  // product
 
-}  // namespace lockstep::strict
+}  // namespace lockstep::checkpoint::strict

@@ -7,7 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "checkpoint/format/strict_json.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 bool overlap(const Box& a, const Box& b) {
@@ -84,4 +84,4 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
       str(where, ": boxes hold ", covered, " of ", total, " elements; ", text(missing.at(0)), " is missing"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

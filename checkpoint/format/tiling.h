@@ -6,7 +6,7 @@
 
 #include "core/types/box.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // DamagedError beginning with `where` that names a box outside `shape`, two boxes that overlap, or a box that
 // none covers. Boxes without elements are allowed only for a tensor without elements.
@@ -15,4 +15,4 @@ void check_tiling(const Shape& shape, const std::vector<Box>& boxes, const std::
 // What is left of `from` without `part` (which lies inside it), as boxes.
 std::vector<Box> subtract(const Box& from, const Box& part);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -12,7 +12,7 @@
 #include "checkpoint/plan/blocks.h"
 #include "core/base/hash.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 // The first tensor of a file that needs bytes from `end` on, for messages.
@@ -170,4 +170,4 @@ std::vector<std::string> verify_chunks(Storage& storage, const std::string& fold
   return problems;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -8,7 +8,7 @@
 #include "checkpoint/plan/load_plan.h"
 #include "checkpoint/storage/storage.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // Opens a file of the checkpoint in `folder` and compares its size and header with the record. DamagedError,
 // worded apart, when it is missing, truncated, too long or its header changed. VanishedError when the whole
@@ -39,4 +39,4 @@ void read_arrays(Storage& storage, const std::string& folder, const Manifest& ma
 std::vector<std::string> verify_chunks(Storage& storage, const std::string& folder, const Manifest& manifest,
                                        int64_t part, int64_t parts, StateHash* hash = nullptr);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -7,7 +7,7 @@
 #include "checkpoint/plan/blocks.h"
 #include "checkpoint/plan/fit.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string& path) {
   std::string first(8, '\0');
@@ -53,4 +53,4 @@ void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array)
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

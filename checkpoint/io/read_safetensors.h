@@ -5,7 +5,7 @@
 #include "checkpoint/storage/storage.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // DamagedError when the file is not well-formed (see parse_safetensors_header).
 SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string& path);
@@ -14,4 +14,4 @@ SafeTensorsHeader read_safetensors_header(const InFile& file, const std::string&
 // exactly. Through a buffer of kBlockBytes.
 void read_safetensor(const InFile& file, const SafeTensor& tensor, Array& array);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

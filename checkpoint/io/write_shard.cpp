@@ -8,7 +8,7 @@
 #include "checkpoint/plan/blocks.h"
 #include "core/base/hash.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 const Piece& piece_of(const Array& array, const Box& box) {
@@ -75,4 +75,4 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePl
   return receipt;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

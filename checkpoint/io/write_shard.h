@@ -6,7 +6,7 @@
 #include "checkpoint/plan/save_plan.h"
 #include "checkpoint/storage/storage.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 inline constexpr int64_t kBlockBytes = int64_t{4} << 20;  // what passes through memory at a time
 
@@ -25,4 +25,4 @@ ShardReceipt write_shard(Storage& storage, const std::string& path, const SavePl
                          const std::vector<const Array*>& arrays,
                          const std::map<std::string, std::string>& metadata);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 void cut(Box box, int64_t at, int64_t limit, const std::function<void(const Box&, int64_t)>& visit) {
@@ -41,4 +41,4 @@ int64_t contiguous_at(const Box& part, const Box& frame) {
   return at;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -6,7 +6,7 @@
 
 #include "core/types/box.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // Calls visit(block, at) for sub-boxes that follow each other in the row-major dense storage of `box`, each
 // of at most `limit` elements (at least 1); `at` is the block's first element in that storage. Nothing is
@@ -18,4 +18,4 @@ void for_each_block(const Box& box, int64_t limit,
 // there; -1 when it is not, or does not lie inside.
 int64_t contiguous_at(const Box& part, const Box& frame);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

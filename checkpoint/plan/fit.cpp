@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 std::vector<NamedType> types_of(const std::vector<Array*>& arrays) {
   std::vector<NamedType> out;
@@ -54,4 +54,4 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
              differ, " of another shape or dtype\n", join(lines, "\n"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

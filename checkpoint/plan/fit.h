@@ -6,7 +6,7 @@
 
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct NamedType {
   std::string fqn;
@@ -25,4 +25,4 @@ std::string misfit_text(const std::vector<NamedType>& stored, const std::string&
 // f32 or f64, f32 to f64.
 bool widens(DType from, DType to);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 std::vector<PlannedRead> plan_load(const Manifest& manifest, const std::vector<Array*>& arrays) {
   std::unordered_map<std::string_view, const TensorRecord*> by_fqn;
@@ -26,4 +26,4 @@ std::vector<PlannedRead> plan_load(const Manifest& manifest, const std::vector<A
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -7,7 +7,7 @@
 #include "checkpoint/format/manifest.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct ChunkTarget {
   size_t array = 0;  // index into the arrays
@@ -25,4 +25,4 @@ struct PlannedRead {
 // have are left out (see fit.h). The manifest must outlive the plan.
 std::vector<PlannedRead> plan_load(const Manifest& manifest, const std::vector<Array*>& arrays);
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

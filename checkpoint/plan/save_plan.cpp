@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 struct Held {
@@ -108,4 +108,4 @@ std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& bo
 }
 std::string shard_name(int64_t rank) { return str("rank-", rank, ".safetensors"); }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

@@ -8,7 +8,7 @@
 
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 struct TensorSpec {
   std::string fqn;
@@ -42,4 +42,4 @@ SavePlan plan_save(const std::vector<TensorSpec>& tensors, const Mesh& mesh);
 std::string chunk_name(const std::string& fqn, const Shape& shape, const Box& box);
 std::string shard_name(int64_t rank);  // "rank-3.safetensors"
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

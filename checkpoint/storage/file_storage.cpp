@@ -18,7 +18,7 @@
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 namespace {
 [[noreturn]] void fail(const std::string& what, const std::string& path, int code) {
@@ -233,4 +233,4 @@ Storage& file_storage() {
   return storage;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

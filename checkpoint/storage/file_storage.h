@@ -3,7 +3,7 @@
 
 #include "checkpoint/storage/storage.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // Interrupted calls are repeated and short reads and writes are continued; any other failure is reported at
 // once. A failed sync is never repeated: the kernel may have dropped the bytes. The lock is an advisory flock
@@ -25,4 +25,4 @@ class FileStorage : public Storage {
   virtual int64_t read_some(int fd, void* out, size_t bytes, int64_t offset);
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

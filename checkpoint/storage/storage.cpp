@@ -3,7 +3,7 @@
 
 #include <cerrno>
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 bool StorageError::access_denied() const {
   return code == EACCES || code == EPERM || code == EROFS || code == EMFILE || code == ENFILE ||
@@ -58,4 +58,4 @@ void remove_folder(Storage& storage, const std::string& folder) {
   storage.remove(folder);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

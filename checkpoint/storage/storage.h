@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::checkpoint {
 
 // A verb of Storage failed. `code` is the errno of the cause; the message names the path and, for reads and
 // writes, the bytes.
@@ -93,4 +93,4 @@ void write_text(Storage& storage, const std::string& path,
                 const std::string& text);                         // written, synced, closed
 void remove_folder(Storage& storage, const std::string& folder);  // with everything in it
 
-}  // namespace lockstep
+}  // namespace lockstep::checkpoint

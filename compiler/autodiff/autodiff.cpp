@@ -8,7 +8,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/functions.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
                               const std::vector<ValueId>& roots) {
@@ -91,4 +91,4 @@ Graph differentiate(Graph graph, const PassContext&) {
   return prune(builder->graph);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

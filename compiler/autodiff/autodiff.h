@@ -5,7 +5,7 @@
 #include "compiler/pass.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // grad(sum, count, params...) becomes: the seed 1 / (count summed over micro-batches) for d(sum), the vjp of
 // every node between the parameters and the loss in reverse order, and sum_lanes of each parameter's
@@ -18,4 +18,4 @@ Graph differentiate(Graph graph, const PassContext& context);
 std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
                               const std::vector<ValueId>& roots);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

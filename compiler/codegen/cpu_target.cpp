@@ -7,7 +7,7 @@
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "compiler/codegen/target.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 class CpuKernel : public Kernel {
@@ -63,11 +63,11 @@ class CpuTarget : public Target {
     // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
     return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad;
   }
-  bool is_library_op(OpId op) const override { return lockstep::is_library_op(op); }
-  bool accepts_strides(OpId op, size_t index) const override { return lockstep::accepts_strides(op, index); }
+  bool is_library_op(OpId op) const override { return compiler::is_library_op(op); }
+  bool accepts_strides(OpId op, size_t index) const override { return compiler::accepts_strides(op, index); }
   KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {
-    return lockstep::generate_multi_tensor(body);
+    return compiler::generate_multi_tensor(body);
   }
   std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
                                            const TargetOptions& options) const override {
@@ -81,12 +81,12 @@ class CpuTarget : public Target {
   std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                  const std::vector<Operand>& out,
                                                  const TargetOptions&) const override {
-    return lockstep::make_library_call(node, in, out);
+    return compiler::make_library_call(node, in, out);
   }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return make_cpu_reductions(options.threads);
   }
-  std::string library_version() const override { return lockstep::library_version(); }
+  std::string library_version() const override { return compiler::library_version(); }
 };
 }  // namespace
 
@@ -117,4 +117,4 @@ TargetOptions target_options(const CompileOptions& options) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

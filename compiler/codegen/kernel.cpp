@@ -6,7 +6,7 @@
 #include "compiler/codegen/loops/plan_body.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 KernelSource generate_kernel(const Graph& body) {
   const codegen::KernelBody made = codegen::kernel_body(body, "k_");
@@ -50,4 +50,4 @@ bool can_alias(const Graph& body, int output, int input) {
   return true;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

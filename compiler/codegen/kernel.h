@@ -7,7 +7,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A kernel over dense row-major buffers: args are the body's inputs in order, then its outputs. No bit
 // depends on `threads`.
@@ -62,4 +62,4 @@ Graph gated_body(Graph body, const std::vector<DType>& gates);
 // shared, of kind value per tensor. The body is pointwise.
 KernelSource generate_multi_tensor(const Graph& body);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

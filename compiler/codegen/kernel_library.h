@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/kernel.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Instruction sets of generated kernels. All give the same bits.
 enum class Isa { avx512, avx2, plain };
@@ -54,4 +54,4 @@ class KernelLibrary {
 // fails.
 KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOptions& options = {});
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

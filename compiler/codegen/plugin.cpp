@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/trusted_path.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // A library that was opened: the file stays open, since its path under /proc is the loader's name for it.
@@ -73,4 +73,4 @@ const Plugin& load_plugin(const std::string& path) {
   return plugin;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,10 +9,10 @@
 #include "compiler/codegen/target.h"
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Raised with every change of Device, Stream, Target, Kernel, Reductions, LibraryCall, Graph or Group.
-#define LOCKSTEP_PLUGIN_VERSION "lockstep backend 5, gcc " __VERSION__
+#define LOCKSTEP_PLUGIN_VERSION "lockstep backend 6, gcc " __VERSION__
 
 struct Plugin {
   const char* abi = LOCKSTEP_PLUGIN_VERSION;  // compared as text before anything else is touched
@@ -32,9 +32,9 @@ struct Plugin {
 // named).
 const Plugin& load_plugin(const std::string& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler
 
 // What a backend's library defines:
 //   LOCKSTEP_BACKEND { static const lockstep::Plugin plugin{...}; return &plugin; }
 #define LOCKSTEP_BACKEND \
-  extern "C" __attribute__((visibility("default"))) const lockstep::Plugin* lockstep_backend()
+  extern "C" __attribute__((visibility("default"))) const lockstep::compiler::Plugin* lockstep_backend()

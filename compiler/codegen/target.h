@@ -14,7 +14,7 @@
 #include "compiler/pass.h"
 #include "core/device/device.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A kernel ready to launch. args: pointers of the device, the body's inputs in order, then its outputs. The
 // pointers are read before enqueue returns. No bit depends on `threads`.
@@ -132,7 +132,7 @@ class Target {
   virtual KernelSource generate(
       const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
   virtual KernelSource generate_multi_tensor(
-      const Graph& body) const = 0;  // as lockstep::generate_multi_tensor
+      const Graph& body) const = 0;  // as compiler::generate_multi_tensor
   // Kernels compiled (or from the cache) and loaded. UserError with the compiler's first lines.
   virtual std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
                                                    const TargetOptions& options) const = 0;
@@ -155,4 +155,4 @@ void set_default_target(const Target& target);
 const Target& target_of(const CompileOptions& options);
 TargetOptions target_options(const CompileOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

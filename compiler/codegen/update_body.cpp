@@ -5,7 +5,7 @@
 #include "core/ops/functions.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kSampleSize = 1 << 20;     // elements of the body's tensors; any size will do
@@ -82,4 +82,4 @@ Graph gated_body(Graph body, const std::vector<DType>& gates) {
   return graph;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

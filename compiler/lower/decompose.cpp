@@ -7,7 +7,7 @@
 #include "core/ops/apply.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64
@@ -53,4 +53,4 @@ Graph decompose(Graph graph, const PassContext& context) {
   return again ? decompose(std::move(builder->graph), context) : prune(builder->graph);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

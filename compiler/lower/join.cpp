@@ -7,7 +7,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 struct Part {
@@ -81,4 +81,4 @@ Graph join_pads(Graph graph, const PassContext&) {
   return prune(rewriter.finish());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

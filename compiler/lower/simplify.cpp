@@ -11,7 +11,7 @@
 #include "core/ops/apply.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // A law: when it holds for a node (inputs already rewritten), the value that replaces the node's only output.
@@ -131,4 +131,4 @@ Graph simplify(Graph graph, const PassContext&) {
   return prune(rewriter.finish());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,8 +3,8 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Graph simplify(Graph graph, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

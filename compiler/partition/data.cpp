@@ -8,7 +8,7 @@
 #include "core/ops/functions.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // What is known of an old value in the new graph. Its forms are levels: 0 whole on every rank, 1 split over
@@ -256,4 +256,4 @@ class Partitioner {
 
 Graph partition_data(Graph graph, const PassContext& context) { return Partitioner(graph, context).run(); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

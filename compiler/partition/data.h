@@ -4,7 +4,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // The data dims are dp_shard and dp_replicate, in this order of splits. A value is whole, or its rows (dim 0)
 // are split over dp_shard, or over both: then each rank has the rows that it updates.
@@ -22,4 +22,4 @@ namespace lockstep {
 // that this partition does not know, and for a placement that is no split of rows.
 Graph partition_data(Graph graph, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "core/ops/functions.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Placement::Kind;
@@ -129,4 +129,4 @@ Graph partition_model(Graph graph, const PassContext& context) {
   return localize_model(placed, context, mesh_dim);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

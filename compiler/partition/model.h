@@ -4,7 +4,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // The joint graph on global shapes, composites whole, becomes the graph of one rank of the mesh dim `tp`,
 // with its collectives.
@@ -40,4 +40,4 @@ Graph localize_model(const Graph& graph, const PassContext& context, int mesh_di
 // added after the sum.
 Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

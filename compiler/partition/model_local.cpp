@@ -10,7 +10,7 @@
 #include "core/ops/localize.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Placement::Kind;
@@ -301,4 +301,4 @@ Graph localize_model(const Graph& graph, const PassContext& context, int mesh_di
   return Localizer(graph, context, mesh_dim).run();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

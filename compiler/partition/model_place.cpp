@@ -10,7 +10,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Placement::Kind;
@@ -321,4 +321,4 @@ Graph place_model(const Graph& graph, const PassContext& context, int mesh_dim) 
   return ModelPlacer(graph, context, mesh_dim).run();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 void ModelRefusals::divide(int64_t size, int64_t groups, const std::string& what) {
   sizes_.emplace_back(size, groups);
@@ -65,4 +65,4 @@ void ModelRefusals::end() const {
                       context_.mesh.dim_names[mesh_dim_], ":\n  ", join(reasons_, "\n  "), advice));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class ModelRefusals {
  public:
@@ -30,4 +30,4 @@ class ModelRefusals {
   bool rows_ = false;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -8,7 +8,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Placement::Kind;
@@ -285,4 +285,4 @@ void check_lanes(const Graph& graph) {
 
 void place_values(Graph& graph, const PassContext& context) { Placer(graph, context).run(); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

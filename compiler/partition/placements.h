@@ -4,7 +4,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Sets the layout of every value from the layouts of the graph's inputs, by the rule of each op, and checks
 // that
@@ -21,4 +21,4 @@ void place_values(Graph& graph, const PassContext& context);
 // belongs to a micro-batch becomes one of the step through sum_lanes alone. UserError as place_values.
 void check_lanes(const Graph& graph);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

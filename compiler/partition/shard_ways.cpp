@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Placement::Kind;
@@ -201,4 +201,4 @@ Shape shard_shape(const Shape& shape, const Placement& placement, int64_t ranks)
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

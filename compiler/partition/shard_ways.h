@@ -6,7 +6,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct ShardWay {
   std::vector<Placement> in, out;
@@ -27,4 +27,4 @@ bool divides(const Shape& shape, const Placement& shard, int64_t ranks);
 // The shape of one rank's part; InternalError unless it divides.
 Shape shard_shape(const Shape& shape, const Placement& placement, int64_t ranks);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

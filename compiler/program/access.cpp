@@ -2,7 +2,7 @@
 #include "compiler/program/program.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 int64_t bytes_of(const Value& value) {
@@ -144,4 +144,4 @@ int64_t sent_bytes(const StartCollective& start, int64_t members, int64_t self) 
   return elements * size;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

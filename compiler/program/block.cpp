@@ -4,7 +4,7 @@
 #include "compiler/codegen/library/library.h"
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 double ProgramBlock::flops() const {
   double sum = 0;
@@ -47,4 +47,4 @@ std::string fused_text(const Graph& body) {
   return join(names, ",");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "compiler/pass.h"
 #include "compiler/schedule/gathers.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class LibraryCall;
 
@@ -80,4 +80,4 @@ ProgramBlock plan_block(BlockSource source, const CompileOptions& options);
 // "add,tanh": the ops of a fused node that compute.
 std::string fused_text(const Graph& body);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

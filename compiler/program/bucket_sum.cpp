@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 void SumTurns::stage(BucketSum* bucket) {
   if (staged && staged != bucket) staged->advance();
@@ -27,4 +27,4 @@ SumTrees::Tree BucketSum::tree_of(size_t tensor, Span out, Span row_squares) con
   return tree;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

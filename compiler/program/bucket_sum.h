@@ -12,7 +12,7 @@
 #include "compiler/reduce/lanes.h"
 #include "compiler/reduce/packed_rows.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // How many addends the device's kernels take at once (Reductions::most_sources, most_lefts).
 struct SumLimits {
@@ -74,4 +74,4 @@ class BucketSum {
 // The pieces of a bucket's gradients, laid out by owner.
 std::vector<Accumulate::Piece> bucket_pieces(const PackedRows& rows, const std::vector<Span>& gradients);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 
 #include "compiler/program/builder.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank) {
   return StepBuilder(plan, std::move(blocks), rank).build();
@@ -17,4 +17,4 @@ StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const Prog
   return StepBuilder(plan, std::move(blocks), rank).build_inspection();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "compiler/program/step_blocks.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Policies: StepPlan::options.gather says whether weights are gathered once a step, in every micro-batch, or
 // layer by layer over all of them; LanePlan whether gradients travel once a step or in rounds. UserError
@@ -13,4 +13,4 @@ StepProgram build_program(const StepPlan& plan, StepBlocks blocks, const Program
 // in for the plan's, and each of its groups is shown where it is ready. Weights are not rounded again.
 StepProgram build_inspection(const StepPlan& plan, ProgramBlock body, const ProgramRank& rank);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

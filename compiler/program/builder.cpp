@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 StepBuilder::StepBuilder(const StepPlan& plan, StepBlocks blocks, const ProgramRank& rank)
     : plan_(plan),
@@ -208,4 +208,4 @@ ValueId StepBuilder::summed_count(NodeId count) const {
   return v;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "compiler/program/held_rows.h"
 #include "compiler/program/step_blocks.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 inline int64_t size_of_value(const Value& value) { return static_cast<int64_t>(size_of(value.dtype)); }
 
@@ -135,4 +135,4 @@ class StepBuilder {
   ChecksumSpans checked_;  // of replicas, until the first updates
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

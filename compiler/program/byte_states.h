@@ -6,7 +6,7 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 enum class ByteState {
   none,     // nothing wrote it
@@ -53,4 +53,4 @@ class ByteStates {
   std::map<int, Stretches> of_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -4,7 +4,7 @@
 #include "compiler/program/builder.h"
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // State that is replicated along a mesh dim, then the rounded weights that the head gathers.
 void StepBuilder::find_replicas() {
@@ -45,4 +45,4 @@ void StepBuilder::find_replicas() {
                                  static_cast<int64_t>(program_.replicas.size() * sizeof(uint64_t)));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 bool is_exchange(const StartCollective& start) { return start.label.starts_with("exchange "); }
@@ -130,4 +130,4 @@ Transfer transfer_of(const ProgramBlock& block, const BlockCall& start, const Me
           .received = sent};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

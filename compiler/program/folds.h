@@ -8,7 +8,7 @@
 #include "compiler/program/step_plan.h"
 #include "core/mesh/mesh.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Bytes of a rank's regions, without its state and its inputs.
 struct HeldBytes {
@@ -45,4 +45,4 @@ Transfer transfer_of(const StartCollective& start, const Members& members);
 Transfer transfer_of(const ProgramBlock& block, const BlockCall& start, const Members& members);
 const std::string& mesh_dim_of(const ProgramBlock& block, const BlockCall& start);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/mesh/layout.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 HeldRows::HeldRows(const Mesh& mesh, std::vector<int64_t> coordinate)
     : mesh_(mesh), at_(std::move(coordinate)) {
@@ -32,4 +32,4 @@ HeldRows::Range HeldRows::of(const Value& value, const std::vector<int64_t>& at)
   return {first * row, rows * row};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

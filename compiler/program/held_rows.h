@@ -8,7 +8,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class HeldRows {
  public:
@@ -32,4 +32,4 @@ class HeldRows {
   std::vector<int64_t> at_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

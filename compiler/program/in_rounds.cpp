@@ -5,7 +5,7 @@
 #include "compiler/program/sum_parts.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Region::Kind;
@@ -247,4 +247,4 @@ std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan,
   return std::make_unique<InRounds>(writer, plan, turns, std::move(label), std::move(rows));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "core/ir/parse.h"
 #include "core/ir/print.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using namespace listing_detail;
@@ -326,4 +326,4 @@ StepProgram parse_program(std::string_view text) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

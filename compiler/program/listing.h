@@ -20,11 +20,11 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 std::string listing(const StepProgram& program);
 // UserError naming the line where the text is no program. Library calls come back as their names: what is
 // read is checked, summed and drawn like any program, and runs after it is planned again.
 StepProgram parse_program(std::string_view text);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep::listing_detail {
+namespace lockstep::compiler::listing_detail {
 
 template <class T, class Of>
 concept Is = std::same_as<std::remove_const_t<T>, Of>;
@@ -86,4 +86,4 @@ void fields(auto& f, Is<StepProgram> auto& x) {
                                                                                               x.replicas);
 }
 
-}  // namespace lockstep::listing_detail
+}  // namespace lockstep::compiler::listing_detail

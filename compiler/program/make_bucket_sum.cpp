@@ -6,7 +6,7 @@
 #include "compiler/program/sum_parts.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // Which owner's chunk stands where in the bucket, as the rank sends it. A reduce_scatter takes the chunks in
@@ -38,4 +38,4 @@ std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan&
   return once_per_step(writer, plan, turns, label, std::move(rows));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,11 +3,11 @@
 
 #include "compiler/program/bucket_sum.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // UserError where one sum would have more addends than the device adds at once. `turns` is shared by the
 // buckets of a step; all outlive the sum.
 std::unique_ptr<BucketSum> make_bucket_sum(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                            size_t bucket, const std::vector<Shape>& shapes, DType dtype);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 bool StepBuilder::ends_gather(const Node& node) const {
   return node.op == ops::wait && start_of(node).op == ops::all_gather_start;
@@ -259,4 +259,4 @@ void StepBuilder::wait(const Node& node) {
   writer_.put(std::move(unpack), node.at);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

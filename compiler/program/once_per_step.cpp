@@ -2,7 +2,7 @@
 #include "compiler/program/sum_parts.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Kind = Region::Kind;
@@ -170,4 +170,4 @@ std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& p
   return std::make_unique<OncePerStep>(writer, plan, turns, std::move(label), std::move(rows));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -4,7 +4,7 @@
 #include "compiler/schedule/strides.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 bool is_reshape(const Node& node) { return node.op == ops::reshape && !node.body; }
@@ -60,4 +60,4 @@ PerValue<Place> places_of(const Graph& graph) {
   return places;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

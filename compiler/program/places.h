@@ -7,7 +7,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Where a value lies: inside the buffer of a root value (an arena buffer or a graph input).
 struct Place {
@@ -19,4 +19,4 @@ struct Place {
 // concat. InternalError for a reshape that no strides describe.
 PerValue<Place> places_of(const Graph& graph);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 bool is_start(const Node& node) {
@@ -359,4 +359,4 @@ ProgramBlock plan_block(BlockSource source, const CompileOptions& options) {
   return Planner(std::move(source), options).plan();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Calls up to `end`; where a bucket's gradients are ready, they are added.
 void StepBuilder::advance(Turn& turn, int end) {
@@ -121,4 +121,4 @@ std::vector<int> StepBuilder::gather_weights(size_t b) {
   return flights;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

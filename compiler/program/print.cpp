@@ -9,7 +9,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
@@ -270,4 +270,4 @@ std::string print(const StepProgram& program) {
   return out + str("\neach step, in order\n", instrs_text(program, program.instrs));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

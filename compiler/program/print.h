@@ -5,11 +5,11 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A line per instruction, without its micro-batch: "start all_to_all "exchange 0" along data, ...".
 std::string text(const StepProgram& program, const Instr& instr);
 // The whole program. Calls of layers that are alike, and micro-batches that do the same, are written once.
 std::string print(const StepProgram& program);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

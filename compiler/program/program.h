@@ -13,7 +13,7 @@
 #include "compiler/program/span.h"
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A stretch of memory that one thing owns.
 struct Region {
@@ -208,4 +208,4 @@ std::string_view name(StartCollective::Verb verb);
 // Bytes that leave this rank, `self` of the members; an all_reduce counts as a ring's.
 int64_t sent_bytes(const StartCollective& start, int64_t members, int64_t self);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Replica replica_of(const std::string& name, const Layout& layout, const Mesh& mesh, int64_t rank) {
   Replica out;
@@ -20,4 +20,4 @@ Replica replica_of(const std::string& name, const Layout& layout, const Mesh& me
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -8,7 +8,7 @@
 #include "compiler/program/span.h"
 #include "core/mesh/layout.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct Replica {
   std::string name;  // "token.weight"; "token.weight (bf16, gathered)" of the copy that a step computes with
@@ -19,4 +19,4 @@ struct Replica {
 // Of a tensor of this layout on a rank of the mesh; `at` is left to the caller.
 Replica replica_of(const std::string& name, const Layout& layout, const Mesh& mesh, int64_t rank);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

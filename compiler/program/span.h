@@ -4,7 +4,7 @@
 #include <compare>
 #include <cstdint>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct Span {
   int region = -1;
@@ -14,4 +14,4 @@ struct Span {
   auto operator<=>(const Span&) const = default;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

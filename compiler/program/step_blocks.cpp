@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 int64_t StepBlocks::arena_bytes() const {
   int64_t bytes = count.arena_bytes() + seed.arena_bytes() + body.arena_bytes();
@@ -33,4 +33,4 @@ StepBlocks blocks_of(std::vector<ProgramBlock> all) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

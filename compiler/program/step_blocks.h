@@ -7,7 +7,7 @@
 #include "compiler/program/program.h"
 #include "compiler/program/step_plan.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // The planned blocks of a step's phases.
 struct StepBlocks {
@@ -27,4 +27,4 @@ struct ProgramRank {
   SumLimits limits = {};
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 GatherOptions gather_options(const CompileOptions& options) {
   return {options.gather_bytes ? options.gather_bytes : options.bucket_bytes, options.reshard_after_forward};
@@ -38,4 +38,4 @@ std::vector<DType> bucket_dtypes(const StepPlan& plan) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -11,7 +11,7 @@
 #include "compiler/schedule/gathers.h"
 #include "compiler/schedule/phases.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class KernelSet;
 
@@ -63,4 +63,4 @@ std::vector<ValueId> update_gates(const Graph& whole);
 std::vector<std::vector<Shape>> bucket_shapes(const StepPlan& plan);
 std::vector<DType> bucket_dtypes(const StepPlan& plan);  // of each bucket's gradients, as the body gives them
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 void check_addends(size_t addends, const SumPlan& plan) {
   if (addends <= plan.limits.sources) return;
@@ -14,4 +14,4 @@ void check_addends(size_t addends, const SumPlan& plan) {
                       " micro-batches), use fewer ranks, or set train.numerics to \"free\""));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

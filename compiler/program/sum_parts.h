@@ -9,7 +9,7 @@
 #include "compiler/program/bucket_sum.h"
 #include "compiler/reduce/block_tree.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 inline constexpr int64_t kFloat = sizeof(float);
 inline Span floats(const Span& base, int64_t at, int64_t count) {
@@ -195,4 +195,4 @@ std::unique_ptr<BucketSum> once_per_step(ProgramWriter& writer, const SumPlan& p
 std::unique_ptr<BucketSum> in_rounds(ProgramWriter& writer, const SumPlan& plan, SumTurns& turns,
                                      std::string label, PackedRows rows);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

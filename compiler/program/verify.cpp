@@ -9,7 +9,7 @@
 #include "compiler/program/print.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Verb = StartCollective::Verb;
@@ -345,4 +345,4 @@ void verify(const StepProgram& program) {
   walk.end();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // InternalError naming the instruction and the user's line where an instruction
 // - leaves its region, reads what is still in flight, writes what a collective in flight reads or writes,
@@ -25,4 +25,4 @@ void verify(const StepProgram& program);
 // ranks.
 void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh, int seats);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Verb = StartCollective::Verb;
@@ -129,4 +129,4 @@ void verify_together(const std::vector<StepProgram>& programs, const Mesh& mesh,
     });
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

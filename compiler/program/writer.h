@@ -8,7 +8,7 @@
 
 #include "compiler/program/program.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class ProgramWriter {
  public:
@@ -53,4 +53,4 @@ class ProgramWriter {
   std::string data_{kDataDims};
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 std::vector<BlockTree> trees_over(const std::vector<std::vector<LaneBlock>>& blocks, bool whole) {
   LaneCounter counter;
@@ -47,4 +47,4 @@ size_t counter_depth(int64_t lanes) {
   return depth;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

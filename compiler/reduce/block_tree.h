@@ -6,7 +6,7 @@
 
 #include "compiler/reduce/lanes.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Sources are pushed in order, after the i-th the topmost two are added merges[i] times, as Reductions::Sum
 // reads them.
@@ -37,4 +37,4 @@ std::vector<BlockTree> trees_over_leaves(int64_t first, int64_t count, int64_t p
 // Partials of a counter over so many lanes at its fullest, with the fold of an open lane.
 size_t counter_depth(int64_t lanes);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

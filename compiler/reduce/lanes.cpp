@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/mesh/layout.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 int LaneCounter::push(LaneBlock block) {
   LS_CHECK(block.size > 0 && (block.size & (block.size - 1)) == 0 && block.first >= 0 &&
@@ -97,4 +97,4 @@ std::pair<int64_t, int64_t> RowOwners::rows(int64_t total, int data_rank) const 
   return {first + inner, mine};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

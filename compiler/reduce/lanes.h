@@ -15,7 +15,7 @@
 
 #include "core/mesh/mesh.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // The complete subtree over lanes [first, first + size): size is a power of two that divides first.
 struct LaneBlock {
@@ -99,4 +99,4 @@ struct RowOwners {
   std::pair<int64_t, int64_t> rows(int64_t total, int data_rank) const;  // {first, count}
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 PackedRows::PackedRows(const std::vector<Shape>& shapes, const RowOwners& owners,
                        const std::vector<int>& order, int rank, DType dtype)
@@ -41,4 +41,4 @@ std::vector<int> own_last(int count, int own) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

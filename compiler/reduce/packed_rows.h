@@ -9,7 +9,7 @@
 #include "core/types/dtype.h"
 #include "core/types/shape.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class PackedRows {
  public:
@@ -53,4 +53,4 @@ class PackedRows {
 // 0 .. count - 1, with `own` at the end.
 std::vector<int> own_last(int count, int own);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/ir/graph.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 // `f` holds the elements of a float tensor, `i` those of an integer or bool tensor (u64 as its 64 bits); the
 // other one is empty.
@@ -80,4 +80,4 @@ void with_elements(DenseArray& array, F&& write) {
     write(array.i);
 }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

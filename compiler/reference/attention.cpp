@@ -3,7 +3,7 @@
 
 #include "compiler/reference/array.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -123,4 +123,4 @@ const FormulaRow kRows[] = {{"rope", rope}, {"sdpa", sdpa}, {"sdpa_grad", sdpa_g
 
 std::span<const FormulaRow> attention_formulas() { return kRows; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

@@ -5,7 +5,7 @@
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -229,4 +229,4 @@ const FormulaRow kRows[] = {
 
 std::span<const FormulaRow> composite_formulas() { return kRows; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

@@ -7,7 +7,7 @@
 #include "compiler/reference/array.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace reference {
 
@@ -244,4 +244,4 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
   return results;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -12,7 +12,7 @@
 #include "compiler/reference/host_tensor.h"
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Outputs of the graph, in the order of graph.outputs. `inputs` are in the order of graph.inputs and have
 // their dtypes and shapes. sum_lanes is the identity (one micro-batch); a fused node evaluates its body.
@@ -31,4 +31,4 @@ std::vector<HostTensor> evaluate(const Graph& graph, const std::vector<HostTenso
 std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
                                       const std::vector<HostTensor>& inputs);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

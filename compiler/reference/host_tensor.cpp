@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 HostTensor make_tensor(DType dtype, const Shape& shape) {
   HostTensor made{dtype, shape, {}};
@@ -46,4 +46,4 @@ bool same_bytes(const HostTensor& a, const HostTensor& b) {
          (a.bytes() == 0 || std::memcmp(a.data.data(), b.data.data(), a.bytes()) == 0);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/device/buffer.h"
 #include "core/types/shape.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Copies share the bytes: a tensor is written only by the one who made it.
 struct HostTensor {
@@ -33,4 +33,4 @@ std::vector<double> to_doubles(const HostTensor& tensor);
 std::vector<int64_t> to_ints(const HostTensor& tensor);
 bool same_bytes(const HostTensor& a, const HostTensor& b);  // dtype, shape and every bit
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

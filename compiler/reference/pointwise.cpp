@@ -6,7 +6,7 @@
 
 #include "compiler/reference/array.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -285,4 +285,4 @@ const FormulaRow kRows[] = {
 
 std::span<const FormulaRow> pointwise_formulas() { return kRows; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

@@ -6,7 +6,7 @@
 
 #include "compiler/reference/array.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -191,4 +191,4 @@ const FormulaRow kRows[] = {{"sum", sum}, {"prod", prod},          {"max", max},
 
 std::span<const FormulaRow> reduce_formulas() { return kRows; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

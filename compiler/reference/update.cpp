@@ -3,7 +3,7 @@
 
 #include "compiler/reference/array.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -76,4 +76,4 @@ const FormulaRow kRows[] = {
 
 std::span<const FormulaRow> update_formulas() { return kRows; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

@@ -2,7 +2,7 @@
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
 
-namespace lockstep::reference {
+namespace lockstep::compiler::reference {
 
 namespace {
 
@@ -199,4 +199,4 @@ const FormulaRow kView[] = {
 std::span<const FormulaRow> creation_formulas() { return kCreation; }
 std::span<const FormulaRow> view_formulas() { return kView; }
 
-}  // namespace lockstep::reference
+}  // namespace lockstep::compiler::reference

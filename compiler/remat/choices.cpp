@@ -7,7 +7,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int kNever = std::numeric_limits<int>::max();
@@ -179,4 +179,4 @@ class Chooser {
 
 RematChoices remat_choices(const Graph& graph) { return Chooser(graph).run(); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 
 #include "compiler/remat/joint.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // An order in which saved values are given up. Level k gives up the first k; the backward pass then computes
 // them again from what is still saved, right before it first reads them, each forward node at most once.
@@ -27,4 +27,4 @@ struct RematChoices {
 // simplify): every rank chooses alike. Without a backward pass only level 0.
 RematChoices remat_choices(const Graph& graph);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // Flops that a byte of memory traffic is worth: between a CPU (about 10) and a GPU with tensor cores (200).
@@ -100,4 +100,4 @@ Joint joint_of(const Graph& graph) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 enum class JointRole {
   forward,   // needed for a sum over micro-batches, reads none
@@ -28,4 +28,4 @@ struct Joint {
 
 Joint joint_of(const Graph& graph);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

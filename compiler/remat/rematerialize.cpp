@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 class Repeater {
@@ -139,4 +139,4 @@ Graph rematerialize(Graph graph, const PassContext& context) {
   return Repeater(graph, context.recomputed).run();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

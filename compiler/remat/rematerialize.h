@@ -3,7 +3,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Gives up the saved values `context.recomputed` (ids of this graph, from remat_choices): backward nodes read
 // copies of the forward nodes, which start from what is still saved and stand right before their first
@@ -15,4 +15,4 @@ namespace lockstep {
 // originals: simplify sees other inputs, fusion other buffers.
 Graph rematerialize(Graph graph, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

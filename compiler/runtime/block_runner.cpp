@@ -7,7 +7,7 @@
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 bool g_timing = false;
@@ -93,4 +93,4 @@ void BlockRunner::evaluate(const BlockCall& call, Stream& stream) const {
     if (outputs[o].bytes()) std::memcpy(args_[call.inputs + o], outputs[o].data.data(), outputs[o].bytes());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -10,7 +10,7 @@
 #include "compiler/program/block.h"
 #include "compiler/runtime/collectives.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct CallTime {
   std::string what;    // "dot 4096x384x1152", "fused add,tanh", ...
@@ -58,4 +58,4 @@ class BlockRunner {
   std::vector<void*> args_;               // of the call that is enqueued
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

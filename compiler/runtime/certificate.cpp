@@ -12,7 +12,7 @@
 #include "core/ir/print.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // Kernels and library algorithms of the body. Where it recomputes: those without recomputing, and the
@@ -64,4 +64,4 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
   return hash_hex(text);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

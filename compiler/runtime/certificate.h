@@ -5,7 +5,7 @@
 
 #include "compiler/program/build.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // hash(graphs, constants of the updates, kernels, library algorithms, the target's library_version(), tree,
 // micro-batches, lanes, precision). No thread count, bucket size or instruction set of our own kernels: none
@@ -13,4 +13,4 @@ namespace lockstep {
 // certificates promise equal bits.
 std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int data_ranks);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

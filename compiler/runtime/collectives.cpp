@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Group& Collectives::group(const std::string& along) const {
   if (along != "inside_hosts" && along != "across_hosts") return mesh_.group_on(device_, along);
@@ -45,4 +45,4 @@ std::shared_ptr<Work> BoundCollective::start(Stream& stream) const {
   return group->start(what, label, stream);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -8,7 +8,7 @@
 #include "compiler/program/program.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A collective with its group and its places in memory, to be started in every step.
 struct BoundCollective {
@@ -35,4 +35,4 @@ class Collectives {
   Device& device_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

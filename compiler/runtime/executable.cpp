@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Executable::Executable(Graph graph, std::shared_ptr<const KernelSet> kernels, const CompileOptions& options)
     : block_(plan_block({std::move(graph)}, options)),
@@ -30,4 +30,4 @@ std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& o
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

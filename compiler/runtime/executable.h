@@ -7,7 +7,7 @@
 
 #include "compiler/runtime/block_runner.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct KernelSource;
 
@@ -34,4 +34,4 @@ class Executable {
 // Kernels that the fused nodes of a graph need.
 std::vector<KernelSource> kernels_of(const Graph& graph, const CompileOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

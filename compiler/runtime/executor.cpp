@@ -7,7 +7,7 @@
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 std::string_view kind_of(const Instr& instr) {
@@ -219,4 +219,4 @@ Executor::Action Executor::bind(const ShowOutput& shown, int64_t micro_batch) {
   };
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

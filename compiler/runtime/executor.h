@@ -11,7 +11,7 @@
 
 #include "compiler/runtime/block_runner.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class Executor {
  public:
@@ -88,4 +88,4 @@ class Executor {
   std::map<std::string, double> seconds_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

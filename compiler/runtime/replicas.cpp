@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 int64_t replica_word(const std::vector<Replica>& replicas, const std::vector<uint64_t>& sums) {
   uint64_t word = 0;
@@ -68,4 +68,4 @@ std::string replica_difference(const std::vector<Replica>& replicas, const std::
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "compiler/program/replica.h"
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // One word per rank whose sum over all ranks, as wrapping integers, is 0 where all replicas have equal sums;
 // else it is not, but for one chance in 2^64.
@@ -20,4 +20,4 @@ int64_t replica_word(const std::vector<Replica>& replicas, const std::vector<uin
 std::string replica_difference(const std::vector<Replica>& replicas, const std::vector<uint64_t>& sums,
                                Group& world);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

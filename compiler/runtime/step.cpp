@@ -14,7 +14,7 @@
 #include "core/mesh/exposed.h"
 #include "core/mesh/fingerprint.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct Step::Impl {
   Impl(StepPlan given, const LiveMesh& live, uint64_t seed_in,
@@ -269,4 +269,4 @@ std::vector<std::pair<std::string, double>> Step::waits() const { return impl_->
 std::vector<CallTime> Step::call_times() const { return impl_->executor->times(kBodyBlock); }
 std::map<std::string, double> Step::instruction_seconds() const { return impl_->executor->seconds(); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

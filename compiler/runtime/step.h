@@ -14,7 +14,7 @@
 #include "compiler/runtime/step_io.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class Step {
  public:
@@ -63,4 +63,4 @@ class Step {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

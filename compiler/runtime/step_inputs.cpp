@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
                        const StepProgram& program, const Executor& memory)
@@ -108,4 +108,4 @@ void StepInputs::fill_batch(const std::function<void(int64_t, int64_t, const std
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -11,7 +11,7 @@
 #include "compiler/runtime/executor.h"
 #include "compiler/runtime/step_io.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 class StepInputs {
  public:
@@ -57,4 +57,4 @@ class StepInputs {
   int64_t staged_for_ = -1;  // the step whose batch lies in the other set
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 using StepScalars = std::map<std::string, double>;  // of the host: "optim.lr", ...
 
@@ -43,4 +43,4 @@ struct StepResult {
   std::map<std::string, double> exposed;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // By the reference evaluator, at once.
@@ -148,4 +148,4 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -12,7 +12,7 @@
 #include "compiler/program/step_plan.h"
 #include "core/device/stream.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct KernelSource;
 class KernelSet;
@@ -43,4 +43,4 @@ std::map<std::string, DType> rounded_state(const Phases& phases);
 // certificate.
 std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kAlignment = 256;  // what libraries of any device ask for
@@ -45,4 +45,4 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   return plan;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

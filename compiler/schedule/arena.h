@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A buffer that is written at call `first` and last read at call `last` (both inclusive).
 struct Lifetime {
@@ -22,4 +22,4 @@ struct ArenaPlan {
 // stands.
 ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -10,7 +10,7 @@
 #include "core/ops/apply.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 struct Bucket {
@@ -296,4 +296,4 @@ class Bucketer {
 
 Graph bucket(Graph graph, const PassContext& context) { return Bucketer(graph, context).run(); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

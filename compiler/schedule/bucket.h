@@ -4,7 +4,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Gradient exchanges are merged in the order in which backward makes the gradients; each merged start stands
 // right after its last gradient, its wait right before the sums over lanes, so that the first bucket travels
@@ -12,4 +12,4 @@ namespace lockstep {
 // anew by the pipeline.
 Graph bucket(Graph graph, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

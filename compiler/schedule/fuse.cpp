@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/ir/walk.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
   std::set<NodeId> members(group.nodes.begin(), group.nodes.end()), all;
@@ -125,4 +125,4 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
   return rewriter.finish();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -4,7 +4,7 @@
 #include "compiler/schedule/fuse_options.h"
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Primitives (pointwise, creation, random, reduce, view, take) of the result stand in the bodies of `fused`
 // nodes; other nodes are kept, and so is a `reshape` of a dense buffer, which is the same bytes (the planner
@@ -17,4 +17,4 @@ namespace lockstep {
 // (exp, tanh and the like).
 Graph fuse(const Graph& graph, const FuseOptions& options = {});
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

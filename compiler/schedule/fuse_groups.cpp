@@ -9,7 +9,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int kCheap = 10;  // vector instructions up to which a value is computed again rather than stored
@@ -383,4 +383,4 @@ std::vector<FuseGroup> FuseGroups::groups() const {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "compiler/schedule/fuse_options.h"
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // How fusion sees a node.
 enum class FuseRole {
@@ -86,4 +86,4 @@ class FuseGroups {
   int next_version_ = 0;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -1,7 +1,7 @@
 // How far fusion goes.
 #pragma once
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct FuseOptions {
   bool enabled = true;   // false: every primitive is a fused node of its own, so that there is one code
@@ -12,4 +12,4 @@ struct FuseOptions {
                    // stretch lives of values
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // Bytes of other weights that are read between two calls.
@@ -64,4 +64,4 @@ std::string GatherPlan::text() const {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

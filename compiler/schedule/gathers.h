@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A weight and the calls of the body that read it, in rising order.
 struct GatherUse {
@@ -47,4 +47,4 @@ struct GatherPlan {
 // where the one before it is waited for.
 GatherPlan plan_gathers(const std::vector<GatherUse>& uses, const GatherOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // The input that a value is, or is gathered from as it is; kNoValue for another value.
@@ -355,4 +355,4 @@ Phases cut_phases(const Graph& whole, const std::string& streamed_dim) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

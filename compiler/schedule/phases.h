@@ -6,7 +6,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // A sub-graph and where its arguments come from in the whole program.
 struct Phase {
@@ -49,4 +49,4 @@ struct Phases {
 // none.
 Phases cut_phases(const Graph& whole, const std::string& streamed_dim = "");
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,11 +6,11 @@
 
 #include "core/types/shape.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Strides of the same elements under another shape, or nullopt when no strides describe it (as
 // torch.Tensor.view decides).
 std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides,
                                                     const Shape& to);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

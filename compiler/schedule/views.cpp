@@ -5,7 +5,7 @@
 #include "compiler/schedule/strides.h"
 #include "core/ir/walk.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const std::vector<int64_t>& strides,
                                                     const Shape& to) {
@@ -108,4 +108,4 @@ Graph mark_views(Graph graph, const PassContext& context) {
   return graph;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

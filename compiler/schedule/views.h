@@ -3,7 +3,7 @@
 
 #include "compiler/pass.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Marks with the attribute alias=true: a slice that only library ops with strided inputs read, and a concat
 // whose every input is made, for it alone, by a library op with strided outputs (through reshapes that split
@@ -11,4 +11,4 @@ namespace lockstep {
 // of their own.
 Graph mark_views(Graph graph, const PassContext& context);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

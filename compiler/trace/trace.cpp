@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "core/ops/apply.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) {
   auto builder = std::make_shared<Builder>();
@@ -30,4 +30,4 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) 
   return std::move(builder->graph);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 
 #include "core/ops/functions.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // One input of the step function: its name and its type for one micro-batch. The first tensor dim counts
 // sequences.
@@ -24,4 +24,4 @@ using StepFunction = std::function<Loss(const std::vector<Tensor>& batch)>;
 // count over micro-batches. UserError when the function writes no loss.
 Graph trace(const std::vector<BatchField>& batch, const StepFunction& function);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "distributed/local/move.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 std::shared_ptr<LocalChannel> LocalHub::channel(const std::string& key, const std::string& name,
                                                 const std::vector<int>& world_ranks) {
@@ -206,4 +206,4 @@ void LocalHub::withdraw(LocalChannel& channel, int rank, LocalSeat& seat) {
                                       " was dropped on rank ", rank, " before its wait"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

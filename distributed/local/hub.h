@@ -15,7 +15,7 @@
 #include "distributed/local/local_world.h"
 #include "distributed/watch/flight_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 using LocalClock = std::chrono::steady_clock;
 
@@ -93,4 +93,4 @@ class LocalHub {
   std::map<std::string, std::shared_ptr<LocalChannel>> channels_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

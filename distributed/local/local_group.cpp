@@ -11,7 +11,7 @@
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 
@@ -222,4 +222,4 @@ void with_ranks(int n, const std::function<void(LiveMesh&)>& fn, const LocalOpti
   local_mesh(n, Mesh{{n}, {"dp_replicate"}}, fn, options);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -8,7 +8,7 @@
 
 #include "distributed/world.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 struct LocalOptions {
   double latency_s = 0;    // seconds that every collective takes after its last rank has started it
@@ -33,4 +33,4 @@ void with_world(int n, const std::function<void(std::shared_ptr<World>)>& fn,
 void local_mesh(int n, const Mesh& words, const std::function<void(LiveMesh&)>& fn,
                 const LocalOptions& options = {});
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

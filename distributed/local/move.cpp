@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 constexpr int64_t kBlock = 4096;  // elements reduced at a time: the block is complete before any output is
@@ -209,4 +209,4 @@ std::string difference(const Collective& a, int rank_a, const Collective& b, int
       a);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

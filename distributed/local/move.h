@@ -6,7 +6,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Performs a collective. `by_rank` has what each rank started, in rank order: the same verb with counts that
 // agree (see difference). For send and recv, by_rank is {send, recv}. Reductions add in rank order; bf16 and
@@ -17,4 +17,4 @@ void move_data(const std::vector<const Collective*>& by_rank);
 // "op", "root".
 std::string difference(const Collective& a, int rank_a, const Collective& b, int rank_b);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

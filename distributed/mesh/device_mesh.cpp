@@ -8,7 +8,7 @@
 #include "distributed/device_group.h"
 #include "distributed/staged_group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 void compare_words(Group& world, const Mesh& words) {
@@ -80,7 +80,7 @@ std::shared_ptr<Group> DeviceMesh::group_over(const std::vector<int>& dims, cons
 std::shared_ptr<Group> DeviceMesh::device_group_over(const std::vector<int>& dims,
                                                      const std::shared_ptr<Group>& host) {
   if (host->size() == 1) return solo_device_group(*device_, host->name());
-  if (!device_world_) device_world_ = lockstep::device_group(*device_, live_.world);
+  if (!device_world_) device_world_ = distributed::device_group(*device_, live_.world);
   std::vector<int> wide = wide_dims(dims);
   auto& group = device_groups_[wide];
   if (!group) {
@@ -214,4 +214,4 @@ LiveMesh live_mesh(std::shared_ptr<World> world, const Mesh& words, Device& devi
   return DeviceMesh(std::move(world), words, &device).live();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -9,7 +9,7 @@
 
 #include "distributed/world.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Every call is collective over the world unless it says otherwise: all ranks make the same calls in the same
 // order.
@@ -70,4 +70,4 @@ void join_nodes(LiveMesh& mesh, World& world, int64_t ranks_per_node, int seats)
 using MakeDeviceGroup = std::function<std::shared_ptr<Group>(Device& device, Group& host)>;
 void join_device(LiveMesh& mesh, Device& device, const MakeDeviceGroup& own = {});
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

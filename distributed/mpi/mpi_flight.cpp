@@ -9,7 +9,7 @@
 #include "distributed/mpi/mpi_types.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 constexpr int kAllToAllTag =
@@ -207,4 +207,4 @@ bool MpiFlight::wait_for(double seconds) {
   return true;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -16,7 +16,7 @@
 #include "distributed/mpi/mpi_site.h"
 #include "distributed/watch/flight_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 class MpiFlight {
  public:
@@ -87,4 +87,4 @@ class MpiFlight {
   Flight record_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

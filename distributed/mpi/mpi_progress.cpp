@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 constexpr int kBurst = 32;  // tests with a yield after something happened
@@ -101,4 +101,4 @@ void MpiProgress::run() {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -11,7 +11,7 @@
 
 #include "distributed/mpi/mpi_flight.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Open MPI moves data only inside calls, so somebody must test. One thread per process does, in this rhythm:
 // asleep while nothing is in flight; a burst of tests with yields after each event; then tests with short
@@ -41,4 +41,4 @@ class MpiProgress {
   std::thread thread_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

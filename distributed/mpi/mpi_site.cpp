@@ -9,7 +9,7 @@
 #include "distributed/mpi/mpi_types.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 // What must be equal on all ranks. Parts of an all_to_all differ by right.
@@ -62,4 +62,4 @@ bool MpiSite::may_issue(const std::string& group, int rank, int size) {
   return true;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

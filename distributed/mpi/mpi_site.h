@@ -16,7 +16,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Shared by the flights of one group; used by the progress thread alone.
 struct MpiOrder {
@@ -47,4 +47,4 @@ class MpiSite {
   bool here_ = false;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

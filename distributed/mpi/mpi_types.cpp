@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 template <class Half, ReduceOp op>
@@ -68,4 +68,4 @@ std::string mpi_error_text(int code) {
   return {text, static_cast<size_t>(length)};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -7,7 +7,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 MPI_Datatype mpi_type(DType dtype);  // bf16 and f16 travel as 16-bit words, bool as a byte
 MPI_Op mpi_op(DType dtype,
@@ -15,4 +15,4 @@ MPI_Op mpi_op(DType dtype,
 void make_mpi_ops();         // once, after MPI_Init
 std::string mpi_error_text(int code);  // MPI's own words
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

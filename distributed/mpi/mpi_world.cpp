@@ -14,7 +14,7 @@
 #include "distributed/mpi/mpi_types.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 
@@ -219,4 +219,4 @@ std::shared_ptr<World> open_mpi_world(const MpiOptions& options) {
   return std::make_shared<MpiWorld>(options);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -7,7 +7,7 @@
 
 #include "distributed/world.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 struct MpiOptions {
   double deadline_s = 0;           // of every group; 0: what LOCKSTEP_DEADLINE says (core/mesh/deadline.h)
@@ -24,4 +24,4 @@ std::string mpi_library();
 // UserError unless `provided` is MPI_THREAD_MULTIPLE.
 void check_thread_level(int provided);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

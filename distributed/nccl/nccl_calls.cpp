@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 struct Place {
@@ -165,4 +165,4 @@ ncclResult_t nccl_calls(const Collective& what, int rank, int size, ncclComm_t c
   return results.first;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -4,7 +4,7 @@
 #include "core/mesh/group.h"
 #include "distributed/nccl/nccl_library.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // InternalError for a reduction that NCCL does not have: u16. Truths are reduced as bytes: sum and max are
 // "any", min is "all".
@@ -18,4 +18,4 @@ bool is_empty(const Collective& what);
 ncclResult_t nccl_calls(const Collective& what, int rank, int size, ncclComm_t comm, cudaStream_t stream,
                         void* scratch);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -181,4 +181,4 @@ NcclComm::~NcclComm() {
   } catch (...) {}  // a destructor: what cannot be destroyed is left to the end of the process
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -10,7 +10,7 @@
 #include "core/device/cuda/cuda_device.h"
 #include "distributed/nccl/nccl_library.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 class NcclComm : public std::enable_shared_from_this<NcclComm> {
  public:
@@ -57,4 +57,4 @@ class NcclComm : public std::enable_shared_from_this<NcclComm> {
       std::make_shared<std::atomic<bool>>(false);  // one of those that share was aborted
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

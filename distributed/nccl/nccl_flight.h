@@ -8,7 +8,7 @@
 #include "core/mesh/group.h"
 #include "distributed/watch/flight_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 struct NcclFlight {
   Collective what;
@@ -23,4 +23,4 @@ struct NcclFlight {
   Flight record;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -18,7 +18,7 @@
 #include "distributed/staged_group.h"
 #include "distributed/watch/site.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 
@@ -342,4 +342,4 @@ int64_t communicator_bytes(const Group& group) {
   return own ? own->bytes() : 0;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -9,7 +9,7 @@
 #include "core/mesh/group.h"
 #include "distributed/nccl/nccl_library.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // What holds of these groups beyond Group's contract:
 // - Buffers are in the device's memory. The words over the verbs (agree, broadcast_text) and host buffers
@@ -43,4 +43,4 @@ std::shared_ptr<Group> split_nccl_group(Group& parent, int color, int key, const
 // other groups. NCCL takes more with the first collectives of a new kind.
 int64_t communicator_bytes(const Group& group);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/device/cuda/driver.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 constexpr int kOldest = 21800;  // ncclCommSplit
@@ -67,4 +67,4 @@ bool nccl_available(std::string* why) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Entry points of libnccl.so.2 that Lockstep calls, by their names without "nccl".
 struct Nccl {
@@ -33,4 +33,4 @@ std::string nccl_version();  // "2.28.9". UserError as nccl()
 // Whether nccl() would succeed; else `why` is its error. Never throws.
 bool nccl_available(std::string* why = nullptr);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 inline constexpr uint64_t kFlightMagic = 0x3154484749'4c464cull;  // "LFLIGHT1", little-endian
 inline constexpr uint32_t kFlightVersion = 2;
@@ -43,4 +43,4 @@ struct FlightFile {
 };
 static_assert(std::atomic<int64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -16,7 +16,7 @@
 #include "distributed/watch/flight_record.h"
 #include "distributed/watch/kept_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 // Text of a record goes to terminals: what is no printable ASCII is no text of ours.
@@ -186,4 +186,4 @@ std::string text(const FlightLog& log) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -20,7 +20,7 @@
 #include "distributed/watch/flight_file.h"
 #include "distributed/watch/kept_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 std::string_view name(FlightState state) {
   static constexpr std::string_view names[] = {"empty", "started", "done", "failed"};
@@ -337,4 +337,4 @@ void Flight::end(FlightState state) {
   recorder_.reset();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

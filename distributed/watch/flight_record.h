@@ -18,7 +18,7 @@
 #include "core/mesh/deadline.h"
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 inline constexpr int kFlightRanks = 65536;  // of a group; a record that speaks of more is damaged
 
@@ -189,4 +189,4 @@ std::string text(const FlightLog& log);
 // Nanoseconds of the steady clock, the clock of every time above.
 int64_t flight_clock_ns();
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

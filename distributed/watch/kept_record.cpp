@@ -10,7 +10,7 @@
 #include "core/base/private_file.h"
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 bool write_kept_record(const std::string& path, const void* bytes, size_t size) {
   const std::string draft = str(path, ".", getpid());
@@ -28,4 +28,4 @@ bool write_kept_record(const std::string& path, const void* bytes, size_t size) 
   return whole;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

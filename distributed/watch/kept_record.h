@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // Written beside `path`, then renamed onto it. False where that fails (a full disk, a folder that is gone):
 // nothing is changed then.
 bool write_kept_record(const std::string& path, const void* bytes, size_t size);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

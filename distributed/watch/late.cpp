@@ -8,7 +8,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 std::vector<LateReport> find_late(const std::vector<FlightLog>& logs, double after_s, int64_t now_ns) {
   struct Site {
@@ -99,4 +99,4 @@ std::string text(const Mismatch& m) {
              m.site, ", rank ", m.other, " started ", m.other_site, rule);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

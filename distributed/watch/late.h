@@ -8,7 +8,7 @@
 
 #include "distributed/watch/flight_record.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // One collective in flight that waits for ranks of its group.
 struct LateReport {
@@ -42,4 +42,4 @@ std::optional<Mismatch> find_mismatch(const std::vector<FlightLog>& logs);
 // "collective 158 of group world differs: rank 0 started ..., rank 1 started ...; all ranks must start ..."
 std::string text(const Mismatch& mismatch);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 namespace {
 std::string detail(const AllReduce& c) {
@@ -40,4 +40,4 @@ std::string deadline_text(const std::string& group, int rank, int size, const Co
              "; if the step is this slow, raise LOCKSTEP_DEADLINE or watch.deadline");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

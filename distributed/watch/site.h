@@ -6,7 +6,7 @@
 
 #include "core/mesh/group.h"
 
-namespace lockstep {
+namespace lockstep::distributed {
 
 // "all_reduce "loss" (f32, 4 elements, sum)"
 std::string site_text(const Collective& what, const std::string& label);
@@ -15,4 +15,4 @@ std::string site_text(const Collective& what, const std::string& label);
 std::string deadline_text(const std::string& group, int rank, int size, const Collective& what,
                           const std::string& label, double seconds, const std::string& more);
 
-}  // namespace lockstep
+}  // namespace lockstep::distributed

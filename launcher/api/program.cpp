@@ -16,15 +16,16 @@ TokenFile::TokenFile(const std::string& path, TokenFileOptions options)
              .context = options_.context,
              .seed = options_.seed}) {}
 
-StepInput TokenFile::at(int64_t i) const {
+compiler::StepInput TokenFile::at(int64_t i) const {
   return {i + 1, [this, i](int64_t first, int64_t count, const std::vector<void*>& fields) {
             data_.fill(i, options_.global_batch, first, count, static_cast<int32_t*>(fields[0]),
                        static_cast<int32_t*>(fields[1]));
           }};
 }
 
-Step compile(State& state, const TokenFile::Spec& spec,
-             const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options) {
+compiler::Step compile(State& state, const TokenFile::Spec& spec,
+                       const std::function<Loss(Tensor ids, Tensor targets)>& function,
+                       compiler::CompileOptions options) {
   Shape shape{spec.micro_batch, spec.context};
   return compile(
       state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
@@ -39,18 +40,18 @@ Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options)
 }
 
 int64_t Checkpoint::resume(State& state) {
-  enter_pace(Pace::start);
+  distributed::enter_pace(Pace::start);
   state.allocate();
-  if (auto loaded = load_latest(dir_, state.arrays(), state.mesh())) return loaded->step;
+  if (auto loaded = checkpoint::load_latest(dir_, state.arrays(), state.mesh())) return loaded->step;
   state.materialize();
   return 0;
 }
 
 void Checkpoint::save(int64_t done, const State& state) {
   if (done % options_.every != 0) return;
-  enter_pace(Pace::start);
-  save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
-                  options_.keep);
+  distributed::enter_pace(Pace::start);
+  checkpoint::save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
+                              options_.keep);
 }
 
 }  // namespace lockstep

@@ -35,16 +35,17 @@ class TokenFile {
     return {options_.global_batch, options_.micro_batch, options_.context, options_.lanes};
   }
   // The data of step i, counted from 0.
-  StepInput at(int64_t i) const;
+  compiler::StepInput at(int64_t i) const;
 
  private:
   TokenFileOptions options_;
-  data::Dataset data_;
+  launcher::data::Dataset data_;
 };
 
 // compile() for a function of ids and targets, i32 [micro, context] each. Threads: those of the Session.
-Step compile(State& state, const TokenFile::Spec& spec,
-             const std::function<Loss(Tensor ids, Tensor targets)>& function, CompileOptions options = {});
+compiler::Step compile(State& state, const TokenFile::Spec& spec,
+                       const std::function<Loss(Tensor ids, Tensor targets)>& function,
+                       compiler::CompileOptions options = {});
 
 struct CheckpointOptions {
   int64_t every = 500;

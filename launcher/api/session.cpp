@@ -21,6 +21,9 @@
 
 namespace lockstep {
 
+using namespace distributed;
+using namespace launcher;
+
 namespace {
 // A list as JSON or with bare words: [2,-1], ["dp_shard","tp"], [dp_shard,tp].
 std::vector<std::string> words_of(const std::string& argument, std::string text) {
@@ -78,10 +81,10 @@ Session::Session(int argc, char** argv) {
     const int64_t here = launched_per_node(all, place);
     join_nodes(live_, *world_, here, data_ranks_per_node(live_.words, here));
   }
-  const Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
+  const compiler::Target& target = open_device(live_, device, place.local_rank, place.local_world_size);
   device_ = &target.device();
-  set_default_target(target);
-  set_default_threads(threads_of(place.local_world_size));
+  compiler::set_default_target(target);
+  compiler::set_default_threads(threads_of(place.local_world_size));
 }
 
 Session::~Session() {
@@ -105,6 +108,6 @@ void Session::report(int64_t step, std::initializer_list<std::pair<const char*, 
   std::fflush(stdout);
 }
 
-bool Session::stop_requested() const { return lockstep::stop_requested(); }
+bool Session::stop_requested() const { return launcher::stop_requested(); }
 
 }  // namespace lockstep

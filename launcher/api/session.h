@@ -34,7 +34,7 @@ class Session {
   bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave
 
  private:
-  std::shared_ptr<World> world_;
+  std::shared_ptr<distributed::World> world_;
   LiveMesh live_;
   int local_ranks_ = 1;
   double reported_s_ = 0, waited_s_ = 0;  // at the last report

@@ -7,7 +7,9 @@
 #include "core/base/error.h"
 #include "launcher/cli/commands.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
+
+using namespace checkpoint;
 
 namespace fs = std::filesystem;
 
@@ -144,4 +146,4 @@ int ckpt_verify(const std::string& path, std::ostream& out) {
   return code;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -9,7 +9,7 @@
 #include "launcher/config/config.h"
 #include "launcher/supervise/options.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 // trainrun [run] [flags] CONFIG.json|PROGRAM [--a.b=VALUE ...]
 struct RunArguments {
@@ -111,4 +111,4 @@ std::string help_text();
 // hides the other.
 std::vector<std::string> launcher_flags();
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -13,7 +13,7 @@
 #include "launcher/cli/commands.h"
 #include "launcher/version.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 
@@ -70,4 +70,4 @@ int env(std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

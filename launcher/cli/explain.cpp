@@ -9,7 +9,7 @@
 #include "launcher/cli/words.h"
 #include "launcher/config/neighbours.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 
@@ -147,4 +147,4 @@ int explain(const std::string& word, std::ostream& out) {
                       "topics and words such as lane, bucket and certificate"));
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 int64_t parse_nproc(const std::string& text, const char* flag, int64_t most) {
   if (text == "auto") return std::max(1u, std::thread::hardware_concurrency());
@@ -120,4 +120,4 @@ std::vector<std::string> launcher_flags() {
   return names_of(app);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

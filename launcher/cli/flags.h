@@ -7,7 +7,7 @@
 
 #include "launcher/cli/commands.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 struct Flags {
   std::string nproc = "1", simulate, target, word, path, memory, roofline, graph;
@@ -37,4 +37,4 @@ int64_t parse_simulate(const CLI::App& app, const Flags& flags);
 // Long names of the flags of a command, without dashes.
 std::vector<std::string> names_of(const CLI::App& app);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

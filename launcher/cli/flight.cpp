@@ -8,7 +8,7 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/cli/commands.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 int flight(const std::string& path, std::ostream& out) {
   std::vector<std::string> records;
@@ -25,8 +25,8 @@ int flight(const std::string& path, std::ostream& out) {
       throw UserError(str(
           path, " holds no flight record (progress-R); name runs/NAME/logs/attempt-K, or one record in it"));
   }
-  for (const auto& record : records) out << text(read_flight_log(record));
+  for (const auto& record : records) out << text(distributed::read_flight_log(record));
   return kExitOk;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

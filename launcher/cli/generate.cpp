@@ -16,7 +16,9 @@
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/trainer.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
+
+using namespace checkpoint;
 
 namespace {
 // The step folders that a run folder, its ckpt folder or a step folder names, newest first.
@@ -122,14 +124,14 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   int64_t context = config.model.context, vocab = config.model.vocab;
   FoundTarget found = arguments.device.empty() ? found_target(config.train.device)
                                                : FoundTarget{run_target(config.train.device, 0, 1), ""};
-  const Target& target = found.target;
+  const compiler::Target& target = found.target;
   if (device_choice(config.train.device).kind == "cuda")
     std::cerr << "trainrun: on " << target.device().describe()
               << (found.missing.empty() ? "" : str(" (", found.missing, ")")) << "\n";
   // The weights are fp32: what was trained in TF32 is read in fp32 where the device has no TF32.
   if (config.train.precision == "tf32" && target.device().kind() == "cpu") config.train.precision = "fp32";
-  CompileOptions options = compile_options(config, 1, target);
-  Forward forward(
+  compiler::CompileOptions options = compile_options(config, 1, target);
+  compiler::Forward forward(
       loaded->state, {{"ids", DType::i32, {1, context}}},
       [&](const std::vector<Tensor>& batch) {
         return convert(loaded->model.logits(batch[0], false), DType::f32);
@@ -155,4 +157,4 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

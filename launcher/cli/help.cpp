@@ -1,7 +1,7 @@
 // The first screen of trainrun --help: what people type, then what there is.
 #include "launcher/cli/commands.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 std::string help_text() {
   return R"(trainrun: train a model on a mesh of ranks; stop it, resume it on any number of ranks, with the same bits.
@@ -31,4 +31,4 @@ Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70
 )";
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

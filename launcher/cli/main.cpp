@@ -4,5 +4,5 @@
 #include "launcher/cli/commands.h"
 
 int main(int argc, char** argv) {
-  return lockstep::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr);
+  return lockstep::launcher::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr);
 }

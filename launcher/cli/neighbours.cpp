@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 enum class Value { none, one };
@@ -114,4 +114,4 @@ std::vector<std::string> without_foreign_flags(const std::vector<std::string>& w
   return out;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

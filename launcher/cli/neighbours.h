@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 // The words of a run without flags of other launchers that change nothing here (--standalone, --nnodes 1),
 // and with counterparts in place of those that have one (-np 2). UserError with one sentence for one that
 // asks for what is not there. The arguments of a program of the user's own are its own.
 std::vector<std::string> without_foreign_flags(const std::vector<std::string>& words);
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -10,7 +10,7 @@
 #include "launcher/cli/planned_run.h"
 #include "launcher/plan/report.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 int plan(const PlanArguments& arguments, std::ostream& out) {
   const PlannedRun planned(arguments.config, arguments.nproc, arguments.roofline);
@@ -23,7 +23,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
     return kExitOk;
   }
   if (arguments.listing) {
-    out << listing(planned.program_of(arguments.rank));
+    out << compiler::listing(planned.program_of(arguments.rank));
     return kExitOk;
   }
   PlanReport report = make_report(config, run, planned.roofline(), planned.no_roofline());
@@ -51,4 +51,4 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

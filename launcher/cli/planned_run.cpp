@@ -4,7 +4,7 @@
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline)
     : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {
@@ -26,13 +26,13 @@ std::string PlannedRun::no_roofline() const {
              "; give one with --roofline h200|cpu|FILE.json");
 }
 
-StepProgram PlannedRun::program_of(int64_t rank) const {
+compiler::StepProgram PlannedRun::program_of(int64_t rank) const {
   if (rank >= run_->words.size())
     throw UserError(str("--rank is ", rank, ", and the ranks of this plan are 0 to ", run_->words.size() - 1,
                         "; give one of them, or a larger --nproc"));
-  StepProgram program = lockstep::program_of(run_->step, run_->words, rank);
+  compiler::StepProgram program = launcher::program_of(run_->step, run_->words, rank);
   verify(program);
   return program;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

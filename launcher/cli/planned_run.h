@@ -9,7 +9,7 @@
 #include "launcher/plan/timeline.h"
 #include "launcher/trainer/dry_run.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 class PlannedRun {
  public:
@@ -23,7 +23,7 @@ class PlannedRun {
   std::string no_roofline() const;                                            // why, and the way out
   const PaperRun& run() const { return *run_; }
   // What `rank` does in a step, verified. UserError where there is no such rank.
-  StepProgram program_of(int64_t rank) const;
+  compiler::StepProgram program_of(int64_t rank) const;
 
  private:
   RunConfig config_;  // with the roofline's hosts where it leaves them open
@@ -33,4 +33,4 @@ class PlannedRun {
   std::unique_ptr<PaperRun> run_;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

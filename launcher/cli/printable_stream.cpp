@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 // Bytes at the end of a text that begin a character of UTF-8 and may be continued.
@@ -48,4 +48,4 @@ int PrintableStream::sync() {
   return 0;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -5,7 +5,7 @@
 #include <streambuf>
 #include <string>
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 // Passes text on when it is flushed and at its end; a character that is cut by a flush waits for its rest.
 class PrintableStream : private std::streambuf, public std::ostream {
@@ -24,4 +24,4 @@ class PrintableStream : private std::streambuf, public std::ostream {
   std::string pending_;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -8,7 +8,7 @@
 #include "launcher/config/stored.h"
 #include "launcher/worker/replay.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 std::string list_of(const std::vector<int64_t>& steps) {
@@ -156,4 +156,4 @@ int replay(const ReplayArguments& arguments, std::ostream& out) {
   return kExitDiffers;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -18,7 +18,7 @@
 #include "launcher/supervise/supervisor.h"
 #include "launcher/worker/simulate.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace fs = std::filesystem;
 
@@ -160,4 +160,4 @@ int run(const RunArguments& arguments, std::ostream& out) {
   return supervise(launch, folder);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

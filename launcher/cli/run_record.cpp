@@ -8,7 +8,9 @@
 #include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
+
+using namespace checkpoint;
 
 namespace fs = std::filesystem;
 
@@ -120,4 +122,4 @@ RunRecord::Then RunRecord::then(int64_t step) const {
   return out;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

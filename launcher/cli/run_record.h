@@ -10,7 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "launcher/config/config.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 class RunRecord {
  public:
@@ -21,9 +21,9 @@ class RunRecord {
   const std::string& folder() const { return folder_; }
   int64_t last_step() const;  // the newest that is recorded; 0: none
   std::vector<std::string> checkpoints_before(
-      int64_t step) const;                                  // step folders of sound structure, newest first
-  const CheckpointSummary* checkpoint(int64_t step) const;  // of sound structure; null: none
-  std::vector<int64_t> checkpoint_steps() const;            // ascending, of sound structure
+      int64_t step) const;  // step folders of sound structure, newest first
+  const checkpoint::CheckpointSummary* checkpoint(int64_t step) const;  // of sound structure; null: none
+  std::vector<int64_t> checkpoint_steps() const;                        // ascending, of sound structure
   std::vector<int64_t> steps_with(
       const std::string& quantity = "") const;  // steps of metrics.jsonl whose line has it, ascending
 
@@ -43,7 +43,7 @@ class RunRecord {
  private:
   std::string folder_;
   std::map<int64_t, Json> lines_;
-  std::vector<CheckpointSummary> checkpoints_;
+  std::vector<checkpoint::CheckpointSummary> checkpoints_;
 };
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -9,7 +9,9 @@
 #include "launcher/plan/predict.h"
 #include "launcher/plan/step_picture.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
+
+using namespace compiler;
 
 int show(const RunConfig& config, std::ostream& out) {
   out << config_text(config);
@@ -72,4 +74,4 @@ int show_graph(const GraphArguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -20,7 +20,7 @@
 #include "launcher/worker/replay.h"
 #include "launcher/worker/worker.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 
@@ -332,4 +332,4 @@ int trainrun(const std::vector<std::string>& arguments, std::ostream& stdout_str
   return worker_main(worker);
 }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

@@ -1,7 +1,7 @@
 // The table of the house's words.
 #include "launcher/cli/words.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 namespace {
 constexpr HouseWord kWords[] = {
@@ -115,4 +115,4 @@ constexpr HouseWord kWords[] = {
 
 std::span<const HouseWord> house_words() { return kWords; }
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

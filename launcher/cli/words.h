@@ -4,11 +4,11 @@
 
 #include <span>
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 
 struct HouseWord {
   const char *names, *text;  // names: with " | " between
 };
 std::span<const HouseWord> house_words();
 
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

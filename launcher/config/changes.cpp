@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 const std::map<std::string, Effect>& effects() {
@@ -184,4 +184,4 @@ std::string other_model_error(const std::vector<ConfigChange>& changes, const Ru
              " back, start afresh under another --name, or, where it is meant, add --resume.allow=model");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

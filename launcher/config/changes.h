@@ -8,7 +8,7 @@
 
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What another value of a key does to a run that is resumed. Every key has one (the table in changes.cpp; a
 // test compares it with config_keys).
@@ -48,4 +48,4 @@ std::string changes_table(const std::vector<ConfigChange>& changes);
 std::string other_model_error(const std::vector<ConfigChange>& changes, const RunConfig& now,
                               const std::string& checkpoint);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 
@@ -313,4 +313,4 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
 }
 }  // namespace
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

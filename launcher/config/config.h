@@ -8,7 +8,7 @@
 #include "core/mesh/mesh.h"
 #include "launcher/config/run_config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The table of keys, in the order of RunConfig's fields. Read once off the struct itself.
 std::span<const ConfigKey> config_keys();
@@ -80,4 +80,4 @@ std::string in_place_device(const RunConfig& config, int64_t nproc);
 // M: micro-batches per step, batch.global / batch.micro.
 inline int64_t micro_batches(const RunConfig& config) { return config.batch.global / config.batch.micro; }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

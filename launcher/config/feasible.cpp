@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 using Errors = std::vector<std::string>;
@@ -109,4 +109,4 @@ Mesh validate(const RunConfig& c, int64_t world_size) {
                       "\n  ", way));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -8,7 +8,7 @@
 
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Every reason why this config cannot run on this mesh, one line each; empty where nothing speaks against it.
 // Sizes along tp (heads, heads of keys and values, the MLP's features, tokens of a sequence), dims that this
@@ -23,4 +23,4 @@ std::vector<std::string> mesh_errors(const RunConfig& config, const Mesh& mesh);
 // there is none, the config itself must change.
 std::optional<Mesh> nearest_working(const RunConfig& config, const Mesh& mesh);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

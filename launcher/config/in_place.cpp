@@ -2,7 +2,7 @@
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 std::string in_place_device(const RunConfig& config, int64_t nproc) {
   const std::string& word = config.train.device;
@@ -14,4 +14,4 @@ std::string in_place_device(const RunConfig& config, int64_t nproc) {
                       word, "\"; use --train.device=cpu, --simulate 1, or --nproc ", nproc));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,7 +10,7 @@
 
 #include "core/base/json.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What a value may be, beyond its type. Bounds hold for each element of a list.
 struct Rule {
@@ -120,4 +120,4 @@ struct Kind<std::vector<T>> : PlainKind<std::vector<T>> {
 };
 
 }  // namespace config_detail
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 std::vector<ConfigKey> read_table() {
@@ -41,4 +41,4 @@ Json get_key(const RunConfig& config, const ConfigKey& key) {
   return key.get(reinterpret_cast<const char*>(&config) + key.offset);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

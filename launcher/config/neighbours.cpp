@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 struct Row {
@@ -110,4 +110,4 @@ std::string found(std::span<const Row> rows, const std::string& word) {
 std::string neighbour(std::string_view word) { return found(kRows, plain(word)); }
 std::string neighbour_value(std::string_view word) { return found(kValues, plain(word)); }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What a key or flag of another framework is called here, as advice: "batch.global is sequences per step,
 // ...". Case, dashes and underscores do not matter; of a dotted path the last part is looked up. "" for a
@@ -15,4 +15,4 @@ std::string neighbour(std::string_view word);
 // table.
 std::string neighbour_value(std::string_view word);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 
@@ -251,4 +251,4 @@ RunConfig load_config(const std::string& path, const std::vector<Override>& over
   return parse_config(file.text, path, overrides, paths);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,7 +5,7 @@
 
 #include "launcher/config/key.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct PlacementRow {
   std::string dim, params, place;
@@ -32,4 +32,4 @@ struct Kind<PlacementRow> : PlainKind<PlacementRow> {
 };
 }  // namespace config_detail
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -2,7 +2,7 @@
 #include "core/base/error.h"
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 Json config_json(const RunConfig& config) {
   Json root = Json::object();
@@ -68,4 +68,4 @@ std::string config_reference() {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -8,7 +8,7 @@
 #include "launcher/config/key.h"
 #include "launcher/config/placement_row.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 inline constexpr int64_t kMostRanks = 16384;  // of a mesh: as many are planned for in less than a minute
 
@@ -285,4 +285,4 @@ struct RunConfig {
   VerifyConfig verify;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

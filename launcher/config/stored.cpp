@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -90,4 +90,4 @@ void make_plugin_absolute(RunConfig& config) {
   if (!none) config.train.device = "plugin:" + absolute.lexically_normal().string();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The run folder or step folder that a config file lies in; "" for a file of the user's own. Links are
 // followed. A run folder is one below a folder `runs`, or has what a run writes: metrics.jsonl, ckpt, or a
@@ -24,4 +24,4 @@ void refuse_stored_plugin(const RunConfig& config, const std::string& where, con
 // UserError for a name without a slash.
 void make_plugin_absolute(RunConfig& config);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

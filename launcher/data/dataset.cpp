@@ -16,7 +16,7 @@
 #include "launcher/data/scan.h"
 #include "launcher/data/source.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 
@@ -249,4 +249,4 @@ void Dataset::fill_validation(int64_t first, int64_t count, int32_t* ids, int32_
     impl_->sequence(impl_->validation, first + i, row, ids + i * context, targets + i * context);
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

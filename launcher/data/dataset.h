@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 // What to read. The words are those of the config's "data" object.
 struct DataOptions {
@@ -87,4 +87,4 @@ class Dataset {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

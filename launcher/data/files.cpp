@@ -12,7 +12,7 @@
 
 namespace fs = std::filesystem;
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 
@@ -190,4 +190,4 @@ FileList find_files(const std::vector<std::string>& paths, const std::string& ex
   return finder.result();
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 // What data.paths names, and what was left out on the way.
 struct FileList {
@@ -25,4 +25,4 @@ struct FileList {
 // refuses to read.
 FileList find_files(const std::vector<std::string>& paths, const std::string& extension);
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -7,7 +7,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 // One pass of the network over 2 * half bits; a bijection whatever the round function is.
@@ -39,4 +39,4 @@ int64_t sequence_of(int64_t g, int64_t count, bool shuffle, uint64_t seed) {
   return shuffle ? permuted(g % count, count, seed, g / count) : g % count;
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 // Element `index` of a pseudo-random permutation of 0..count-1, keyed by (seed, epoch): a Feistel network of
 // eight rounds over the smallest even number of bits that holds count, walked until it lands below count
@@ -15,4 +15,4 @@ int64_t permuted(int64_t index, int64_t count, uint64_t seed, int64_t epoch);
 // permutation of g mod count; each sequence once per epoch.
 int64_t sequence_of(int64_t g, int64_t count, bool shuffle, uint64_t seed);
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 struct Ending {
@@ -80,4 +80,4 @@ std::string records_error(const std::string& path, const std::string& format, si
              "with data.raw=true");
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

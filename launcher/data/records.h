@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 inline constexpr int64_t kRecordHead = 8192;
 
@@ -18,4 +18,4 @@ std::string record_format(const std::string& path, const std::vector<std::byte>&
 // The UserError of kind text for `files` files of which `path` is the first, with the ways out.
 std::string records_error(const std::string& path, const std::string& format, size_t files);
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -8,7 +8,7 @@
 #include "core/base/hash.h"
 #include "core/base/text.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 constexpr int64_t kReadBlock = int64_t{4} << 20, kFewestApart = int64_t{16} << 20, kBlocks = int64_t{1} << 16;
@@ -73,4 +73,4 @@ Scan scan(const Source& source, const ScanPlan& plan) {
   return out;
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

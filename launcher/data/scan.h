@@ -7,7 +7,7 @@
 
 #include "launcher/data/source.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 // How much of a file is read.
 struct ScanPlan {
@@ -36,4 +36,4 @@ Scan scan(const Source& source, const ScanPlan& plan);
 // them, is done without. `read` counts the bytes that were read.
 Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& folder, int64_t& read);
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -18,7 +18,7 @@
 #include "core/base/trusted_path.h"
 #include "launcher/data/scan.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 // A file written within the last moments may be written again with the same times: what was found of it is
@@ -103,4 +103,4 @@ Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& fo
   return found;
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

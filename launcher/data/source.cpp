@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 namespace {
 
@@ -191,4 +191,4 @@ std::string Source::beyond_vocab(int64_t token, uint32_t id, int64_t vocab) cons
                         : "; set model.vocab and data.dtype to those of the file");
 }
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

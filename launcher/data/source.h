@@ -9,7 +9,7 @@
 
 #include "core/base/descriptor.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 
 // Which file it is, and which content: what a cache of something about the content is kept by.
 struct FileStamp {
@@ -73,4 +73,4 @@ struct Source {
   std::string beyond_vocab(int64_t token, uint32_t id, int64_t vocab) const;
 };
 
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -4,7 +4,9 @@
 #include "compiler/reduce/lanes.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 Hosts hosts_of(const RunConfig& config, const Mesh& mesh, int64_t launched) {
   Hosts out;
@@ -40,4 +42,4 @@ int64_t launched_per_node(Group& world, const WorkerPlace& at) {
   return at.local_world_size;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -8,7 +8,7 @@
 #include "launcher/config/config.h"
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct Hosts {
   int64_t ranks_per_node = 0;  // of the world, neighbours; 0: one host, or not known
@@ -22,4 +22,4 @@ Hosts hosts_of(const RunConfig& config, const Mesh& mesh, int64_t launched);
 // Ranks of a host, where all hosts have as many and count theirs in order; else 0. Collective.
 int64_t launched_per_node(Group& world, const WorkerPlace& at);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 // Products reach 550 to 820 TFLOP/s in bf16 by shape. Memory: 4.0 TB/s and more in kernels that stream. Links
@@ -194,4 +194,4 @@ std::string roofline_of(const Device& device) {
   return device.kind() == "cuda" && words.find("h200") != std::string::npos ? "h200" : "";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 
 #include "core/device/device.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // One rank's share of a link while its peers use theirs.
 struct LinkSpeed {
@@ -64,4 +64,4 @@ int64_t gather_bytes_for(int64_t bucket_bytes, int64_t weights);
 // where there is none.
 std::string roofline_of(const Device& device);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

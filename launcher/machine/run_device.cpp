@@ -8,7 +8,9 @@
 #include "distributed/mesh/device_mesh.h"
 #include "launcher/config/config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks) {
   const DeviceChoice choice = device_choice(word);
@@ -66,9 +68,9 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks) {
 
 void join_device(LiveMesh& mesh, const std::string& word, const Target& target) {
   const DeviceChoice choice = device_choice(word);
-  MakeDeviceGroup own;
+  distributed::MakeDeviceGroup own;
   if (choice.kind == "plugin") own = load_plugin(choice.path).group;
-  join_device(mesh, target.device(), own);
+  distributed::join_device(mesh, target.device(), own);
 }
 
 const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks) {
@@ -86,4 +88,4 @@ const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local
   return *target;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

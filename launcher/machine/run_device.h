@@ -7,13 +7,13 @@
 #include "compiler/codegen/target.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // `word` is train.device: auto, cpu, cuda, cuda:N, plugin:PATH. Rank `local_rank` of this host's
 // `local_ranks` takes the GPU of its number (cuda:N: device N, for a run of one rank per host). auto: the GPU
 // where there is one for every local rank, else the CPU. UserError: a word that is none of these, no driver,
 // no device, fewer devices than ranks, a device that is too old, a plugin that cannot be loaded.
-const Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks);
+const compiler::Target& run_target(const std::string& word, int64_t local_rank, int64_t local_ranks);
 
 // Ranks on devices of different kinds would make different collectives, and ranks on different devices other
 // bits. Collective over `world`. UserError on every rank, naming the first rank that differs from rank 0 and
@@ -23,7 +23,7 @@ void agree_on_device(Group& world, const std::string& word, const Device& device
 // The device of train.device where this machine has it, else the CPU: for planning, and for text from a
 // checkpoint of another machine.
 struct FoundTarget {
-  const Target& target;
+  const compiler::Target& target;
   std::string missing;  // why it is the CPU although the config names another device; else empty
 };
 FoundTarget found_target(const std::string& word, int64_t local_ranks = 1);
@@ -31,10 +31,11 @@ FoundTarget found_target(const std::string& word, int64_t local_ranks = 1);
 // This rank's device, agreed upon by all ranks before one of them computes, with its group in `mesh`:
 // run_target, agree_on_device, join_device. Collective over mesh.world; throws on every rank what one of them
 // found.
-const Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank, int64_t local_ranks);
+const compiler::Target& open_device(LiveMesh& mesh, const std::string& word, int64_t local_rank,
+                                    int64_t local_ranks);
 
 // Gives `mesh` its groups on the device's memory, a plugin's own where it has some. Collective over
 // mesh.world; does nothing where the host addresses the device's memory.
-void join_device(LiveMesh& mesh, const std::string& word, const Target& target);
+void join_device(LiveMesh& mesh, const std::string& word, const compiler::Target& target);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

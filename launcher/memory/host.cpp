@@ -11,7 +11,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -112,4 +112,4 @@ std::string does_not_fit_host(const std::string& name, int64_t ranks, const Memo
                    "compile.memory_budget, or more memory; trainrun plan prints the parts");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/memory/needs.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct HostMemory {
   int64_t bytes = 0;   // that all ranks of this host together may take; 0: not known
@@ -26,4 +26,4 @@ std::optional<int64_t> address_space_left();
 std::string does_not_fit_host(const std::string& name, int64_t ranks, const MemoryNeeds& needs,
                               const HostMemory& host);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

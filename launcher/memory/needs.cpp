@@ -8,7 +8,7 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 int64_t MemoryNeeds::total() const {
   int64_t sum = 0;
@@ -193,4 +193,4 @@ int64_t parse_memory(const std::string& text) {
           "\"; give bytes, or a number with a unit (MB, GB, TB, MiB, GiB, TiB), as in 141GB or 80GiB"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,7 +10,7 @@
 
 #include "core/nn/state.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What the driver and the libraries take beside what the program allocates, on CUDA: upper bounds, bytes.
 // Measured on one H200 beside state, arena and reduction: 0.28 GiB for gpt2_124m, 0.69 GiB for gpt2_1558m and
@@ -94,4 +94,4 @@ std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, 
 // "141GB", "80GiB", "1.5 TB", "123456" (bytes). UserError for anything else, and for less than 1 byte.
 int64_t parse_memory(const std::string& text);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,16 +5,16 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
-Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan,
+Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const compiler::StepPlan& plan,
                    const Device& device) {
   const std::string word = roofline_of(device);
   if (word.empty()) {
     none_ = str("no roofline is known for ", device.describe());
     return;
   }
-  StepPlan paper = plan;
+  compiler::StepPlan paper = plan;
   paper.kernels = nullptr;  // measured, not run
   prediction_ = predict(config, mesh.words, PaperStep(std::move(paper), mesh), roofline_named(word));
   if (!(prediction_.step_s > 0)) none_ = "the reference backend has no calls whose time could be foretold";
@@ -50,4 +50,4 @@ std::optional<std::string> Foretold::measured(double seconds, const std::map<std
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,14 +9,15 @@
 
 #include "launcher/plan/predict.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class Foretold {
  public:
   static constexpr size_t kSteps = 10;
   // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without
   // calls, have no prediction.
-  Foretold(const RunConfig& config, const LiveMesh& mesh, const StepPlan& plan, const Device& device);
+  Foretold(const RunConfig& config, const LiveMesh& mesh, const compiler::StepPlan& plan,
+           const Device& device);
   // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At
   // the tenth: the line to print, with the median of the steps from the third on (the first two load
   // libraries and capture); else nothing.
@@ -33,4 +34,4 @@ class Foretold {
   double median_ = 0;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

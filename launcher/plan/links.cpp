@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 GroupShape group_shape(const Mesh& mesh, const std::vector<int>& dims, int64_t ranks_per_node) {
   std::vector<int64_t> members{0};
@@ -52,4 +52,4 @@ std::string dims_text(const Mesh& mesh, const std::vector<int>& dims) {
   return join(names, " x ");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

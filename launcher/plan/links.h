@@ -9,7 +9,7 @@
 #include "core/mesh/mesh.h"
 #include "launcher/machine/roofline.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The ranks that a collective joins, as a link sees them: how many, and how many of them are on one node with
 // the first of them.
@@ -31,4 +31,4 @@ GroupShape link_shape(const std::string& along, const Mesh& mesh, int seats, int
 std::string dims_text(const Mesh& mesh,
                       const std::vector<int>& dims);  // "dp_replicate", "dp_replicate x dp_shard"
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -6,7 +6,9 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 namespace {
 // A row for each kind of collective along the same dims, in order of their first starts.
@@ -87,4 +89,4 @@ std::string predicted_and_measured(const Prediction& prediction, double measured
              prediction.beyond_node ? ", measured on one node only)" : ")");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

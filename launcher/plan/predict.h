@@ -7,7 +7,7 @@
 #include "launcher/plan/timeline.h"
 #include "launcher/trainer/dry_run.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The collectives of one kind along the same mesh dims, in a step, on the fullest rank.
 struct TrafficRow {
@@ -45,4 +45,4 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
 std::string predicted_and_measured(const Prediction& prediction, double measured_s);
 std::string seconds_text(double seconds);  // "117 ms", "1.24 s", "35 us": three figures
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -13,7 +13,9 @@
 #include "compiler/runtime/certificate.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 namespace {
 // Parts of a name that are numbers become "*".
@@ -171,4 +173,4 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

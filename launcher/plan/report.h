@@ -8,7 +8,7 @@
 #include "launcher/memory/host.h"
 #include "launcher/plan/predict.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Tensors of the state that differ in numbers of their names alone.
 struct PlanTensors {
@@ -80,7 +80,7 @@ std::vector<PlanTensors> tensor_rows(const State& state);
 // Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks`
 // is one of them.
 std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
-                             LaneOrder order = LaneOrder::contiguous);
+                             compiler::LaneOrder order = compiler::LaneOrder::contiguous);
 
 // Sections of short tables.
 std::string plan_text(const PlanReport& report);
@@ -107,4 +107,4 @@ std::string plan_text(const PlanReport& report);
 //   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -2,7 +2,7 @@
 #include "core/base/json.h"
 #include "launcher/plan/report.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 Json tensors_json(const PlanReport& r) {
@@ -117,4 +117,4 @@ std::string plan_json(const PlanReport& r) {
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

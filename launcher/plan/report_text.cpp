@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "launcher/plan/report.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 std::string exact_bytes(int64_t bytes) {
@@ -142,4 +142,4 @@ std::string plan_text(const PlanReport& r) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

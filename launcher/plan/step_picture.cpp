@@ -12,7 +12,7 @@
 #include "launcher/plan/predict.h"
 #include "launcher/plan/svg.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 constexpr double kWidth = 1600, kLeft = 190, kRight = 30;
@@ -84,7 +84,7 @@ struct Row {
 // The rows of a step.
 class Rows {
  public:
-  Rows(const StepProgram& program, const Timeline& timeline, int first_backward)
+  Rows(const compiler::StepProgram& program, const Timeline& timeline, int first_backward)
       : program_(program), timeline_(timeline), first_backward_(first_backward) {
     rows_.resize(2);
     rows_[0].name = "micro-batches", rows_[0].height = 18, rows_[0].numbered = true;
@@ -108,12 +108,12 @@ class Rows {
   }
 
   void add_work(const Timeline::Work& work) {
-    const Instr& instr = program_.instrs[work.instr];
+    const compiler::Instr& instr = program_.instrs[work.instr];
     if (!in_micro_batch(program_, instr))
       return compute(work.begin, work.end, kOnce, last_micro_batch_ < -1 ? "counts" : "sums, norm, update");
     mark_micro_batch(work, instr.micro_batch);
     const std::string of = str(", micro-batch ", instr.micro_batch);
-    const auto* run = std::get_if<RunBlock>(&instr.what);
+    const auto* run = std::get_if<compiler::RunBlock>(&instr.what);
     if (!run) return compute(work.begin, work.end, kSums, str(kSums.words, of));
     const auto& until = timeline_.until[run->block];
     const int cut = std::clamp(first_backward_, work.first, work.last);
@@ -176,7 +176,7 @@ class Rows {
             exposed_ > 0 ? str(", ", seconds_text(exposed_), " exposed") : std::string());
   }
 
-  const StepProgram& program_;
+  const compiler::StepProgram& program_;
   const Timeline& timeline_;
   int first_backward_;
   std::vector<Row> rows_;
@@ -344,7 +344,7 @@ class Page {
 };
 }  // namespace
 
-std::string step_picture(const StepProgram& program, const Timeline& timeline, int first_backward,
+std::string step_picture(const compiler::StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words) {
   Rows made(program, timeline, first_backward);
   const double end = std::max(timeline.end, 1e-9);
@@ -367,4 +367,4 @@ std::string step_picture(const StepProgram& program, const Timeline& timeline, i
   return page.document();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

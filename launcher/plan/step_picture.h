@@ -6,7 +6,7 @@
 
 #include "launcher/plan/timeline.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct PictureWords {
   std::string title, below;
@@ -14,7 +14,7 @@ struct PictureWords {
 // SVG. `first_backward`: of the body's calls (first_backward_call). Parts of one collective are one bar.
 // Where more than two bars share two pixels, they are drawn by their shares of that time. The same bytes for
 // the same arguments.
-std::string step_picture(const StepProgram& program, const Timeline& timeline, int first_backward,
+std::string step_picture(const compiler::StepProgram& program, const Timeline& timeline, int first_backward,
                          const PictureWords& words);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,7 +5,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 std::string number(double value) {
@@ -64,4 +64,4 @@ std::string Svg::document(double width, double height, const std::string& title)
              "\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n", body_, "</svg>\n");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class Svg {
  public:
@@ -35,4 +35,4 @@ class Svg {
   std::string body_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,9 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 namespace {
 double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
@@ -174,4 +176,4 @@ Timeline timeline_of(const StepProgram& program, const TimelineOptions& options)
   return Clocks(program, options).run();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,7 +10,7 @@
 #include "launcher/machine/roofline.h"
 #include "launcher/plan/links.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct Timeline {
   // Instructions that compute, in order; a run of a block is cut where it waits.
@@ -46,12 +46,12 @@ struct Timeline {
 };
 
 // Whether an instruction computes a micro-batch or adds up its gradients; counts are not of it.
-bool in_micro_batch(const StepProgram& program, const Instr& instr);
+bool in_micro_batch(const compiler::StepProgram& program, const compiler::Instr& instr);
 
 // Seconds of each call of a block: what it computes at the roofline's rate or what it reads and writes at the
 // memory's, whichever takes longer, and the launch; of starts and waits 0. `precision` is train.precision; a
 // rate that the roofline lacks counts as that of fp32, else as the first that it has.
-std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std::string& precision,
+std::vector<double> call_seconds(const std::vector<compiler::BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline);
 
 // The program of rank `program.rank` of `mesh`, its hosts and the rates of its device. A collective begins
@@ -63,6 +63,6 @@ struct TimelineOptions {
   const Roofline& roofline;
   std::string precision;
 };
-Timeline timeline_of(const StepProgram& program, const TimelineOptions& options);
+Timeline timeline_of(const compiler::StepProgram& program, const TimelineOptions& options);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -15,7 +15,7 @@
 #include "core/base/json_text.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 template <class T>
@@ -117,4 +117,4 @@ void MetricsWriter::flush() {
   failing_ = false;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

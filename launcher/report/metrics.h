@@ -8,7 +8,7 @@
 
 #include "core/base/plain_file.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // One line. Keys keep the order in which they were added. Floats are printed as the shortest text that reads
 // back as the same value of their own width, so equal bits are equal text; what JSON has no number for is a
@@ -53,4 +53,4 @@ class MetricsWriter {
   bool failing_ = false;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 std::string rate_text(double per_second) {
   char out[32];
@@ -80,4 +80,4 @@ void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

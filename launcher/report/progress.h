@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23". A rate or a time that is not known yet (<= 0, < 0) is
 // left out.
@@ -48,4 +48,4 @@ class ProgressLine {
   double rate_ = 0, step_s_ = 0;  // moving averages
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

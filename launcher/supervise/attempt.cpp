@@ -22,7 +22,7 @@
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -262,10 +262,10 @@ AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_di
 
 int64_t last_step(const std::string& log_dir, int64_t rank) {
   try {
-    return read_flight_log(progress_file(log_dir, rank)).progress.step;
+    return distributed::read_flight_log(progress_file(log_dir, rank)).progress.step;
   } catch (const Error&) {
     return -1;  // no record, or none that can be read
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

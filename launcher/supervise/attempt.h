@@ -8,7 +8,7 @@
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Signals of the user to trainrun, counted by handlers that install_signals sets (SIGTERM, SIGINT, and SIGHUP
 // unless it is ignored, as nohup has it; SIGPIPE is ignored). `restart_calls`: where ranks work in this
@@ -27,4 +27,4 @@ AttemptFacts run_attempt(const LaunchCommand& command, const std::string& log_di
 // The last step that a rank began, from its flight record; -1 where there is none.
 int64_t last_step(const std::string& log_dir, int64_t rank);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

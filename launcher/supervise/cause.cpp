@@ -10,7 +10,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 std::string signal_text(int signal) {
   const char* name = sigabbrev_np(signal);
@@ -194,4 +194,4 @@ AttemptOutcome diagnose(const AttemptFacts& facts) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // How one rank's process ended.
 struct RankEnd {
@@ -49,4 +49,4 @@ AttemptOutcome diagnose(const AttemptFacts& facts);
 // "SIGKILL (9)".
 std::string signal_text(int signal);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 std::string quoted(const std::string& word) {
@@ -96,4 +96,4 @@ std::string text(const LaunchCommand& command) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -8,7 +8,7 @@
 #include "core/mesh/deadline.h"
 #include "launcher/supervise/options.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct LaunchCommand {
   std::vector<std::string> argv;                               // argv[0] is a path
@@ -31,4 +31,4 @@ std::vector<std::pair<std::string, std::string>> place_variables(const std::stri
 // are several.
 std::string text(const LaunchCommand& command);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 Console::Console(std::FILE* out) : out_(out), columns_(0) {
   winsize size{};
@@ -84,4 +84,4 @@ void LogTail::read(LineCutter& into) {
   for (ssize_t n; (n = ::read(fd_, buffer, sizeof buffer)) > 0;) into.add(buffer, n);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

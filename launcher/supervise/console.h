@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class Console {
  public:
@@ -62,4 +62,4 @@ class LogTail {
   int fd_ = -1;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -16,7 +16,7 @@
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 bool has(const char* name) { return std::getenv(name) != nullptr; }
@@ -151,4 +151,4 @@ std::string progress_file(const std::string& log_dir, int64_t rank) {
   return str(log_dir, "/progress-", rank);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Where a worker stands. From RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, or from what mpirun or srun say
 // of the same.
@@ -67,4 +67,4 @@ std::string stopped_file(const std::string& log_dir,
 std::string progress_file(const std::string& log_dir,
                           int64_t rank);  // progress-R: the rank's mapped progress word and flight record
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

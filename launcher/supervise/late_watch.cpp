@@ -9,7 +9,9 @@
 #include "core/base/error.h"
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace distributed;
 
 namespace {
 constexpr double kLook = 0.1;  // between looks at the progress words
@@ -379,4 +381,4 @@ void LateWatch::keep() const {
     if (rank.record) rank.record->keep();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -14,14 +14,14 @@
 #include "distributed/watch/late.h"
 #include "launcher/supervise/slow_watch.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The state of a process as /proc says it: R, S, D, T (stopped), t (traced), Z (dead and not yet waited for);
 // 0 where there is none.
 char process_state(int64_t pid);
 
 // Where a rank is: "step 60, in all_reduce "gradients" of group world".
-std::string place_text(const FlightLog& log);
+std::string place_text(const distributed::FlightLog& log);
 
 class LateWatch {
  public:
@@ -33,7 +33,7 @@ class LateWatch {
   // What there is to say now, each thing once: that a rank is stopped, or late while the others wait, or
   // slow; and that it is so no more. Call it every few milliseconds: most calls do nothing. Time in which it
   // was not called did not pass: who watches was stopped itself.
-  std::vector<std::string> look(int64_t now_ns = flight_clock_ns());
+  std::vector<std::string> look(int64_t now_ns = distributed::flight_clock_ns());
   // Why the run must end now, naming the rank at fault; "" while it may go on. It is restartable.
   const std::string& verdict() const { return verdict_; }
   // What the ranks' records differ in, where they do: the reason of a failure that one of them reported; ""
@@ -46,8 +46,8 @@ class LateWatch {
 
  private:
   struct Rank {
-    std::optional<FlightReader> record;
-    WorkerProgress at;
+    std::optional<distributed::FlightReader> record;
+    distributed::WorkerProgress at;
     int64_t moved_ns = 0;    // when its progress word last changed
     int64_t stopped_ns = 0;  // since when it is known to be stopped; 0: it is not
     int64_t cpu_from_ns = 0, cpu_from_beat_ns = 0;
@@ -55,10 +55,10 @@ class LateWatch {
     bool unreadable_told = false;
   };
   struct Told {
-    LateReport report;
+    distributed::LateReport report;
     bool aloud = true;  // false: it was found while another thing was told already
   };
-  using Logs = std::vector<FlightLog>;
+  using Logs = std::vector<distributed::FlightLog>;
 
   void open_records(int64_t now_ns);
   void read_progress_words(int64_t now_ns);
@@ -70,8 +70,8 @@ class LateWatch {
   double limit() const;  // seconds that a wait may last now
   double notice_after() const;
   double seconds_since(int64_t then_ns, int64_t now_ns) const;
-  std::string sentence(const LateReport& report, const Logs& logs, double waited_s) const;
-  std::string blame(const LateReport& report, const Logs& logs, double waited_s) const;
+  std::string sentence(const distributed::LateReport& report, const Logs& logs, double waited_s) const;
+  std::string blame(const distributed::LateReport& report, const Logs& logs, double waited_s) const;
   std::string condition(int64_t rank) const;
   std::string deadline_words() const;
 
@@ -89,4 +89,4 @@ class LateWatch {
   std::map<std::string, int64_t> said_ns_;  // when a sentence about this rank and site was last said
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <thread>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -42,4 +42,4 @@ void Leftovers::end_all(int spared) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

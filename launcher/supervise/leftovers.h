@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class Leftovers {
  public:
@@ -21,4 +21,4 @@ class Leftovers {
 // Children of this process now.
 std::vector<int> children_of_this_process();
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -79,4 +79,4 @@ MpiFolder::~MpiFolder() {
   close(lock_);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

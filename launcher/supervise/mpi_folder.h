@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Made 0700 in /dev/shm (else in TMPDIR or /tmp), and removed with all that is in it. A process that is
 // killed cannot remove its own: the next one that makes a folder does, for folders of the same user whose
@@ -25,4 +25,4 @@ class MpiFolder {
 // Removes folders below `top` that dead processes of this user left. Returns how many.
 int remove_abandoned_folders(const std::string& top);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

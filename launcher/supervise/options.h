@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct LaunchOptions {
   int64_t nproc = 1;         // ranks, all on this host
@@ -26,4 +26,4 @@ struct LaunchOptions {
 // Threads of each rank for `nproc` ranks on `cores` cores.
 int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t cores);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

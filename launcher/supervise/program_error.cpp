@@ -14,7 +14,7 @@
 #include <backtrace.h>
 #endif
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 std::string demangled(const char* name) {
@@ -85,4 +85,4 @@ std::string where_thrown() {
 std::string where_thrown() { return ""; }
 #endif
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

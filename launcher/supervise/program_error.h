@@ -4,7 +4,7 @@
 #include <exception>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // "std::runtime_error: no such column", "int: 42", "geometry::Bad" for a type of which nothing more is known.
 std::string exception_text(std::exception_ptr failure);
@@ -13,4 +13,4 @@ std::string exception_text(std::exception_ptr failure);
 // where the program has debugging information (-g), else " (thrown in step(int))", else "".
 std::string where_thrown();
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -16,7 +16,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace bp = boost::process;
 
@@ -119,4 +119,4 @@ RankProcess::Words RankProcess::words(bool rest) {
   return {pieces(out_cutter_, rest), pieces(err_cutter_, rest), pieces(log_cutter_, rest)};
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -11,7 +11,7 @@
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/console.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class RankProcess {
  public:
@@ -43,4 +43,4 @@ class RankProcess {
   LineCutter out_cutter_, err_cutter_, log_cutter_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

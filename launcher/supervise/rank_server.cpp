@@ -21,7 +21,7 @@
 
 extern char** environ;
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -296,4 +296,4 @@ std::vector<std::pair<std::string, std::string>> RankServer::variables(int64_t r
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The ranks of one attempt, known to the server as long as this object lives. Ranks that do not use MPI never
 // ask.
@@ -45,4 +45,4 @@ class RankServer {
   std::vector<std::string> words_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

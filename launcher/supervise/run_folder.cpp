@@ -17,7 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -94,4 +94,4 @@ void write_whole(const std::string& path, const std::string& text) {
   if (!replace_private(path, text)) throw UserError(str("cannot write ", path, ": ", std::strerror(errno)));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

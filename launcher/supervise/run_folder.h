@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode, and one that others
 // may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a
@@ -34,4 +34,4 @@ std::string next_attempt(const std::string& run_dir);
 // naming the file when that fails.
 void write_whole(const std::string& path, const std::string& text);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

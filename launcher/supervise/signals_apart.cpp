@@ -1,7 +1,7 @@
 // Masks, and a thread that waits.
 #include "launcher/supervise/signals_apart.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 SignalsApart::SignalsApart(std::initializer_list<int> signals) {
   sigset_t heard;
@@ -25,4 +25,4 @@ SignalsApart::~SignalsApart() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class SignalsApart {
  public:
@@ -30,4 +30,4 @@ class SignalsApart {
   std::thread ears_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

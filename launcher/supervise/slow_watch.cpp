@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 constexpr double kWindow = 1;         // seconds at least
@@ -28,13 +28,14 @@ std::string digits(double value) {
 }
 }  // namespace
 
-void SlowWatch::begin(const std::vector<WorkerProgress>& words, int64_t now_ns) {
+void SlowWatch::begin(const std::vector<distributed::WorkerProgress>& words, int64_t now_ns) {
   for (size_t r = 0; r < ranks_.size(); ++r)
     ranks_[r].busy_ns = words[r].busy_ns, ranks_[r].steps = words[r].busy_steps;
   began_ns_ = now_ns;
 }
 
-std::vector<std::string> SlowWatch::look(const std::vector<WorkerProgress>& words, int64_t now_ns) {
+std::vector<std::string> SlowWatch::look(const std::vector<distributed::WorkerProgress>& words,
+                                         int64_t now_ns) {
   if (ranks_.size() < 2) return {};
   if (began_ns_ == 0) begin(words, now_ns);
   const double seconds = static_cast<double>(now_ns - began_ns_) * 1e-9;
@@ -82,4 +83,4 @@ std::vector<std::string> SlowWatch::look(const std::vector<WorkerProgress>& word
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

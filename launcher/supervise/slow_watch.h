@@ -8,7 +8,7 @@
 
 #include "distributed/watch/flight_record.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class SlowWatch {
  public:
@@ -17,7 +17,7 @@ class SlowWatch {
   // ranks over the last 60 steps (38.2 ms of its own work a step, the others 20.1)", and that it is slow no
   // more. A rank is slow when it was in three windows that follow one another, each of at least 20 steps and
   // a second; so a burst of another program's is not told.
-  std::vector<std::string> look(const std::vector<WorkerProgress>& words, int64_t now_ns);
+  std::vector<std::string> look(const std::vector<distributed::WorkerProgress>& words, int64_t now_ns);
 
  private:
   struct Rank {
@@ -28,9 +28,9 @@ class SlowWatch {
     bool told = false;
     int64_t told_ns = 0;
   };
-  void begin(const std::vector<WorkerProgress>& words, int64_t now_ns);
+  void begin(const std::vector<distributed::WorkerProgress>& words, int64_t now_ns);
   std::vector<Rank> ranks_;
   int64_t began_ns_ = 0;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,7 +10,7 @@
 #include "core/base/error.h"
 #include "launcher/supervise/attempt.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -103,4 +103,4 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

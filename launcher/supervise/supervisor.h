@@ -4,7 +4,7 @@
 #include "launcher/supervise/options.h"
 #include "launcher/supervise/run_folder.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Runs the group to its end, restarting it after a PeerError, a rank that left early or a death by signal up
 // to options.max_restarts times. Prints what it does and, at the end of a failed run, the root cause. Returns
@@ -28,4 +28,4 @@ struct Progress {
 // The highest N of RUN_DIR/ckpt/step-N, -1 for none.
 int64_t newest_checkpoint(const std::string& run_dir);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -26,7 +26,7 @@
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/signals_apart.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 
@@ -85,7 +85,7 @@ void redirect(const WorkerPlace& at) {
                            record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
   }
-  if (auto recorder = flight_recorder()) recorder->keep();
+  if (auto recorder = distributed::flight_recorder()) recorder->keep();
   _exit(code);
 }
 
@@ -131,7 +131,7 @@ void announce_worker(const WorkerPlace& at) {
 
 void report_step(int64_t step) {
   g_step = step;
-  if (auto recorder = flight_recorder()) recorder->progress(step, -1);
+  if (auto recorder = distributed::flight_recorder()) recorder->progress(step, -1);
   fire_fault(g_place, step);
 }
 
@@ -169,10 +169,10 @@ WorkerPlace enter_worker(Main whose) {
   if (g_place.supervised()) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);  // trainrun asked it for its own children; a script may stand between
     redirect(g_place);
-    auto recorder = std::make_shared<FlightRecorder>(progress_file(g_place.log_dir, g_place.rank),
-                                                     static_cast<int>(g_place.rank));
+    auto recorder = std::make_shared<distributed::FlightRecorder>(
+        progress_file(g_place.log_dir, g_place.rank), static_cast<int>(g_place.rank));
     recorder->start_heart();
-    set_flight_recorder(std::move(recorder));
+    distributed::set_flight_recorder(std::move(recorder));
     set_supervised(true);
     announce_worker(g_place);
   }
@@ -235,4 +235,4 @@ int worker_main(const std::function<int(const WorkerPlace&)>& body) {
   } catch (const UserError&) { leave_worker(std::current_exception()); }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

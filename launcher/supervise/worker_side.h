@@ -10,7 +10,7 @@
 
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Runs `body` as a worker and returns the process's exit code for main to return. In order:
 //  1 reads the place from the environment and exports RANK and its companions;
@@ -73,4 +73,4 @@ int terminal_fd();
 // Columns of the terminal the user looks at; 0 when output is not a terminal.
 int terminal_columns();
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -4,7 +4,7 @@
 #include "core/base/error.h"
 #include "launcher/machine/hosts.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 // The world as words alone: enough for layouts, none for messages.
@@ -25,13 +25,14 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
   return device_needs(config, state, step, &evaluation, bounds);
 }
 
-PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const Target& target, const Roofline* roofline)
+PaperRun::PaperRun(const RunConfig& config, int64_t nproc, const compiler::Target& target,
+                   const Roofline* roofline)
     : words(validate(config, nproc)),
       state(paper_mesh(config, words), static_cast<uint64_t>(config.train.seed)),
       trainer(config, nproc, state, target, roofline),
       step(trainer.plan_training(words), state.mesh()) {}
 
-std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target,
+std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                   int64_t sequences, const LibraryBounds& bounds, int64_t available) {
   return nearest_fit(
       config.batch.micro, nearby_meshes(validate(config, nproc)), available,
@@ -53,4 +54,4 @@ std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const 
       });
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

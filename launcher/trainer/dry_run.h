@@ -7,7 +7,7 @@
 #include "launcher/trainer/paper_step.h"
 #include "launcher/trainer/trainer.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What the fullest rank takes of its device: the training step, and an evaluation of `sequences` (0: none)
 // beside it.
@@ -17,7 +17,8 @@ MemoryNeeds device_needs(const RunConfig& config, const State& state, const Trai
 // The training step of a config on N ranks.
 struct PaperRun {
   // UserError as Trainer and plan_step.
-  PaperRun(const RunConfig& config, int64_t nproc, const Target& target, const Roofline* roofline = nullptr);
+  PaperRun(const RunConfig& config, int64_t nproc, const compiler::Target& target,
+           const Roofline* roofline = nullptr);
 
   Mesh words;
   State state;
@@ -26,7 +27,7 @@ struct PaperRun {
 };
 
 // The nearest config that takes at most `available` bytes of a device; see nearest_fit.
-std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const Target& target,
+std::optional<Fit> nearest_config(const RunConfig& config, int64_t nproc, const compiler::Target& target,
                                   int64_t sequences, const LibraryBounds& bounds, int64_t available);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -14,7 +14,9 @@
 #include "distributed/open_world.h"
 #endif
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace distributed;
 
 std::span<const PerRankKey> per_rank_keys() {
   static const PerRankKey keys[] = {
@@ -46,13 +48,13 @@ FingerprintPart program_part() {
   return part;
 }
 
-FingerprintPart libraries_part(const Target& target) {
+FingerprintPart libraries_part(const compiler::Target& target) {
   FingerprintPart part{"set of libraries",
                        {{"compute library", target.library_version()}},
                        "another processor, driver or library; use ranks of one kind",
                        true};
   if (target.device().kind() == "cpu")
-    part.lines.push_back({"instruction set", std::string(name(probe_isa()))});
+    part.lines.push_back({"instruction set", std::string(name(compiler::probe_isa()))});
 #ifdef LOCKSTEP_CUDA
   if (target.device().kind() == "cuda")
     for (const auto& found : cuda::inventory())
@@ -82,4 +84,4 @@ LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config,
   return mesh;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -13,7 +13,7 @@
 #include "launcher/data/dataset.h"
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Keys of the config that may differ between ranks, and why.
 struct PerRankKey {
@@ -28,13 +28,14 @@ FingerprintPart config_part(const RunConfig& config);
 // environment that decide what is compiled or checked.
 FingerprintPart program_part();
 // The libraries of the device of `target`, as far as they decide bits or messages.
-FingerprintPart libraries_part(const Target& target);
+FingerprintPart libraries_part(const compiler::Target& target);
 // Every file of the data in its order: name, tokens, hash of its ends.
 FingerprintPart data_part(const data::Dataset& data);
 
 // The mesh of a config over the world, agreed upon before any rank is grouped: program and config are
 // compared first, then each rank resolves the mesh, then the words of the mesh are compared (DeviceMesh).
 // Collective; UserError on every rank, in the same words.
-LiveMesh open_mesh(const std::shared_ptr<World>& world, const RunConfig& config, const WorkerPlace& at);
+LiveMesh open_mesh(const std::shared_ptr<distributed::World>& world, const RunConfig& config,
+                   const WorkerPlace& at);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -6,7 +6,7 @@
 #include "launcher/memory/host.h"
 #include "launcher/trainer/dry_run.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 std::string check_host_memory(const RunConfig& config, const State& state, const Trainer& trainer,
                               int64_t sequences, const WorkerPlace& at) {
@@ -43,4 +43,4 @@ std::string check_host_memory(const RunConfig& config, const State& state, const
   return "";
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

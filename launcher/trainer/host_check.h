@@ -6,7 +6,7 @@
 #include "launcher/supervise/contract.h"
 #include "launcher/trainer/trainer.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // For a run on the CPU: why it cannot be, with the table of what a rank needs; "" where it can. Rank 0 of a
 // host looks, for all that are on it; what small models need is not planned again, since a guess is enough.
@@ -15,4 +15,4 @@ namespace lockstep {
 std::string check_host_memory(const RunConfig& config, const State& state, const Trainer& trainer,
                               int64_t sequences, const WorkerPlace& at);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,9 @@
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 models::ModelOptions model_options(const RunConfig& config) {
   const ModelConfig& m = config.model;
@@ -58,4 +60,4 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   return options;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 #include "launcher/config/config.h"
 #include "launcher/data/dataset.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 models::ModelOptions model_options(const RunConfig& config);
 data::DataOptions data_options(const RunConfig& config);
@@ -15,7 +15,7 @@ data::DataOptions data_options(const RunConfig& config);
 DType compute_dtype(const RunConfig& config);
 // UserError when the device does not have the config's precision. Threads: compile.threads, or this host's
 // cores over its ranks.
-CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,
-                               const Target& target = cpu_target());
+compiler::CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,
+                                         const compiler::Target& target = compiler::cpu_target());
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,9 @@
 #include "core/base/error.h"
 #include "launcher/trainer/options.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 namespace {
 // Libraries choose their algorithms on the device of the plan.
@@ -144,4 +146,4 @@ LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   return bounds;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,17 +10,17 @@
 #include "launcher/config/config.h"
 #include "launcher/memory/needs.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // A planned step: what its fullest rank does and holds.
 struct PaperStep {
-  PaperStep(StepPlan planned, const LiveMesh& mesh);  // its words and its hosts
+  PaperStep(compiler::StepPlan planned, const LiveMesh& mesh);  // its words and its hosts
 
-  StepPlan plan;
-  StepProgram program;  // of rank 0, which runs as many micro-batches as any; without kernels
-  int seats;            // data ranks of a host, where gradients go inside hosts first; else 0
-  int ranks;            // data ranks
-  HeldBytes held;       // of the fullest rank
+  compiler::StepPlan plan;
+  compiler::StepProgram program;  // of rank 0, which runs as many micro-batches as any; without kernels
+  int seats;                      // data ranks of a host, where gradients go inside hosts first; else 0
+  int ranks;                      // data ranks
+  compiler::HeldBytes held;       // of the fullest rank
   // Per StartCollective of `program`: bytes that a rank sends, the most of fullest_ranks(); those of the
   // parts of one collective stand at the first.
   std::vector<int64_t> sent;
@@ -28,17 +28,17 @@ struct PaperStep {
   int64_t batches = 0;     // bytes of the fullest rank's micro-batches
 };
 // What `rank` does in the step.
-StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank);
+compiler::StepProgram program_of(const PaperStep& step, const Mesh& mesh, int64_t rank);
 
 // Data ranks of which one holds as much as any rank does. Of all ranks whose lanes form subtrees of the same
 // sizes, and whose hosts' do where gradients go inside hosts of `seats` first: the first, because it owns the
 // most rows. A few, however many ranks there are; rank 0 is the first of them.
-std::vector<int> fullest_ranks(const LanePlan& plan, int seats = 0);
+std::vector<int> fullest_ranks(const compiler::LanePlan& plan, int seats = 0);
 
 // What the fullest rank takes of its device: the training step, and the evaluation (null: none) beside it.
 MemoryNeeds device_needs(const RunConfig& config, const State& state, const PaperStep& step,
                          const PaperStep* evaluation, const LibraryBounds& bounds);
 // The bounds of a run on the device of `target`. Of devices of a plugin nothing is known: all are 0.
-LibraryBounds library_bounds(const RunConfig& config, const Target& target);
+LibraryBounds library_bounds(const RunConfig& config, const compiler::Target& target);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,9 @@
 #include "core/optim/sgd.h"
 #include "launcher/trainer/paper_step.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 namespace {
 Schedule schedule_of(const RunConfig& config) {
@@ -80,7 +82,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
                     parse_placement(row.place),
                     {"placements", static_cast<int>(rows.size()) + 1, ""}});
   if (!rows.empty()) state.place(std::move(rows));
-  state.compute_dtype(lockstep::compute_dtype(config));
+  state.compute_dtype(launcher::compute_dtype(config));
   options_.reshard_after_forward = config.mesh.reshard_after_forward;
   const Mesh& mesh = state.mesh().words;
   const Roofline roofline = given ? *given : roofline_for(config, target);
@@ -171,4 +173,4 @@ StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
                    evaluation_options());
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 #include "launcher/machine/roofline.h"
 #include "launcher/trainer/options.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // The model and optimizer of a config, recorded in a state.
 class Trainer {
@@ -17,31 +17,31 @@ class Trainer {
   // UserError from the model, the optimizer and the placement rules.
   // `roofline`: of links and memory, for what the planner chooses by them; null: that of the device which the
   // config names.
-  Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target = cpu_target(),
-          const Roofline* roofline = nullptr);
+  Trainer(const RunConfig& config, int64_t local_ranks, State& state,
+          const compiler::Target& target = compiler::cpu_target(), const Roofline* roofline = nullptr);
   // Collective over the state's mesh; allocates the state.
-  Step compile_training();
-  Step compile_evaluation(
+  compiler::Step compile_training();
+  compiler::Step compile_evaluation(
       int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
-  StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
-  StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
-  const CompileOptions& options() const { return options_; }
+  compiler::StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
+  compiler::StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
+  const compiler::CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }
 
  private:
-  GatherWhen gather_within(int64_t weights, const Roofline& roofline,
-                           const Target& target);  // what `auto` means
-  CompileOptions evaluation_options() const;
-  std::vector<BatchField> fields() const;
-  StepFunction training_function() const;
-  StepFunction evaluation_function() const;
-  BatchShape evaluation_shape(int64_t sequences) const;
+  compiler::GatherWhen gather_within(int64_t weights, const Roofline& roofline,
+                                     const compiler::Target& target);  // what `auto` means
+  compiler::CompileOptions evaluation_options() const;
+  std::vector<compiler::BatchField> fields() const;
+  compiler::StepFunction training_function() const;
+  compiler::StepFunction evaluation_function() const;
+  compiler::BatchShape evaluation_shape(int64_t sequences) const;
 
   const RunConfig& config_;
   State& state_;
-  CompileOptions options_;
+  compiler::CompileOptions options_;
   models::Model model_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

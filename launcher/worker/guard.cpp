@@ -7,7 +7,7 @@
 
 #include "core/base/text.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 constexpr float kMost = std::numeric_limits<float>::max();
@@ -34,7 +34,7 @@ double StepGuard::spike_limit(const std::deque<float>& values) const {
   return usual > 0 ? usual * config_.spike_factor : none;
 }
 
-void StepGuard::limit(StepInput& input) const {
+void StepGuard::limit(compiler::StepInput& input) const {
   if (!enforced(config_.on_spike)) return;
   input.loss_limit = within_f32(spike_limit(losses_));
   input.norm_limit = within_f32(spike_limit(norms_));
@@ -145,4 +145,4 @@ void StepGuard::restore(const Json& extra) {
   while (losses_.size() > static_cast<size_t>(config_.spike_window)) losses_.pop_front(), norms_.pop_front();
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

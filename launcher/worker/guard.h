@@ -11,7 +11,7 @@
 #include "core/base/json.h"
 #include "launcher/config/run_config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Decisions follow from the losses and norms so far, which are the same bits on every rank and any number of
 // ranks; so are the decisions. A step that is passed over, or gone back before, keeps its number: schedule
@@ -30,7 +30,7 @@ class StepGuard {
   explicit StepGuard(const TrainConfig& config) : config_(config) {}
 
   // Limits beyond which the step that comes is not applied.
-  void limit(StepInput& input) const;
+  void limit(compiler::StepInput& input) const;
   // After a step.
   Finding judge(int64_t step, float loss, float norm);
   // What a state that the last step's update made non-finite is to lead to: found when it is about to be
@@ -59,4 +59,4 @@ class StepGuard {
   int64_t told_ = 0;  // the last step of which a spike was told
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

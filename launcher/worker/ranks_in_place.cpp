@@ -20,7 +20,9 @@
 #include "launcher/supervise/signals_apart.h"
 #include "launcher/supervise/worker_side.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace distributed;
 
 namespace {
 using Clock = std::chrono::steady_clock;
@@ -193,4 +195,4 @@ void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Con
   if (!log_dir.empty()) console.notice(str("logs: ", log_dir));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

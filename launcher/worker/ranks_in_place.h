@@ -10,7 +10,7 @@
 #include "launcher/supervise/console.h"
 #include "launcher/worker/worker.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct InPlace {
   int64_t nproc = 1;
@@ -20,8 +20,8 @@ struct InPlace {
   std::string when_stopped;      // what a stop request does, for the user: "finishing the step and saving"
 };
 // A rank: its place, its world (one of the process), its hooks. Returns kExitOk or kExitStopped.
-using RankBody =
-    std::function<int(const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)>;
+using RankBody = std::function<int(const WorkerPlace& at, std::shared_ptr<distributed::World> world,
+                                   const RunHooks& hooks)>;
 
 // Runs `body` on each rank and returns when all have ended, with the exit code and the root cause as of an
 // attempt of processes. Lines of the ranks go to `console` and, with a log_dir, to rank-R.log there, beside
@@ -34,4 +34,4 @@ AttemptOutcome run_in_place(const InPlace& options, Console& console, const Rank
 // Tells the cause of a failure, and what followed it.
 void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Console& console);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -10,19 +10,20 @@
 #include "launcher/worker/guard.h"
 #include "launcher/worker/training.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 class Replay : Training {
  public:
-  Replay(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks)
+  Replay(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
+         const RunHooks& hooks)
       : Training(task.config, at, std::move(world), hooks.device), task_(task), hooks_(hooks) {}
 
   int run(ReplayResult& out) {
     if (task_.evaluate) check_validation();
     check_memory();
-    Step step = compile_training();
-    std::unique_ptr<Step> evaluation = task_.evaluate ? compile_evaluation() : nullptr;
+    compiler::Step step = compile_training();
+    std::unique_ptr<compiler::Step> evaluation = task_.evaluate ? compile_evaluation() : nullptr;
     const int64_t done = load(out);
     logs::info(
         str("replaying ",
@@ -33,7 +34,7 @@ class Replay : Training {
     if (rank() == 0 && hooks_.progress.columns > 0) progress.emplace(hooks_.progress, task_.step, task_.step);
     for (int64_t i = done + 1; i <= task_.step; ++i) {
       hooks_.report_step(i);
-      StepInput fed = input(i, i < task_.step, hooks_.stop_requested());
+      compiler::StepInput fed = input(i, i < task_.step, hooks_.stop_requested());
       guard_.limit(fed);
       auto result = step.run(fed);
       const auto loss = static_cast<float>(result.metrics.at("loss"));
@@ -79,11 +80,11 @@ class Replay : Training {
     }
     std::string damage;
     for (const auto& folder : task_.checkpoints) try {
-        const auto loaded = load_checkpoint(folder, state_.arrays(), live_);
+        const auto loaded = checkpoint::load_checkpoint(folder, state_.arrays(), live_);
         if (loaded.extra.contains("guard")) guard_.restore(loaded.extra["guard"]);
         out.from = folder;
         return loaded.step;
-      } catch (const DamagedError& error) {
+      } catch (const checkpoint::DamagedError& error) {
         if (rank() == 0) logs::warn(str(folder, " is damaged: ", error.what()));
         damage += str("\n  ", error.what());
       }
@@ -97,9 +98,9 @@ class Replay : Training {
 };
 }  // namespace
 
-int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world,
+int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                 const RunHooks& hooks, ReplayResult& result) {
   return Replay(task, at, std::move(world), hooks).run(result);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 #include "core/base/json.h"
 #include "launcher/worker/worker.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 struct ReplayTask {
   RunConfig config;
@@ -30,7 +30,7 @@ struct ReplayResult {
 
 // As a rank of `world`. Collective. Returns kExitOk, with the result on rank 0, or kExitStopped when it was
 // asked to stop before. UserError when no checkpoint is whole, or config and mesh do not fit.
-int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<World> world,
+int replay_rank(const ReplayTask& task, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                 const RunHooks& hooks, ReplayResult& result);
 
 // Where the ranks of a replay are.
@@ -46,4 +46,4 @@ int run_replay(const ReplayTask& task, const ReplayPlace& place, ReplayResult& r
 // A rank that is a process: `file` is what run_replay wrote for it.
 int replay_worker(const std::string& file, const WorkerPlace& at);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

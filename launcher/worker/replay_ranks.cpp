@@ -11,7 +11,7 @@
 #include "launcher/worker/ranks_in_place.h"
 #include "launcher/worker/replay.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
@@ -65,14 +65,15 @@ AttemptOutcome in_threads(const ReplayTask& task, const ReplayPlace& place, Cons
                         .log_dir = "",
                         .device = in_place_device(task.config, place.nproc),
                         .when_stopped = "finishing the step"};
-  return run_in_place(options, console,
-                      [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
-                        ReplayResult own;
-                        const bool lead = world->rank() == 0;
-                        int code = replay_rank(task, at, std::move(world), hooks, own);
-                        if (lead) result = own;
-                        return code;
-                      });
+  return run_in_place(
+      options, console,
+      [&](const WorkerPlace& at, std::shared_ptr<distributed::World> world, const RunHooks& hooks) {
+        ReplayResult own;
+        const bool lead = world->rank() == 0;
+        int code = replay_rank(task, at, std::move(world), hooks, own);
+        if (lead) result = own;
+        return code;
+      });
 }
 }  // namespace
 
@@ -95,9 +96,9 @@ int replay_worker(const std::string& file, const WorkerPlace& at) {
   ReplayTask task{parse_config(json["config"].dump(), file), json["checkpoints"], json["step"],
                   json["evaluate"]};
   ReplayResult result;
-  int code = replay_rank(task, at, open_world(), process_hooks(task.config), result);
+  int code = replay_rank(task, at, distributed::open_world(), process_hooks(task.config), result);
   if (at.rank == 0 && code == kExitOk) write_whole(json["result"], to_json(result).dump() + "\n");
   return code;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

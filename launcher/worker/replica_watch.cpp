@@ -4,7 +4,9 @@
 #include "compiler/runtime/replicas.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace compiler;
 
 void ReplicaWatch::ask(StepInput& input) {
   input.check_replicas = every_ > 0 && input.step % every_ == 0;
@@ -40,4 +42,4 @@ void ReplicaWatch::refuse(int64_t step, const Step& made, const std::vector<uint
                       "on from its last checkpoint"));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,21 +7,21 @@
 #include "compiler/runtime/step.h"
 #include "core/mesh/array.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class ReplicaWatch {
  public:
   ReplicaWatch(int64_t every, const LiveMesh& mesh) : every_(every), mesh_(mesh) {}
   // Before a step: whether it makes checksums, and the word about the last ones, which rides with its vote.
-  void ask(StepInput& input);
+  void ask(compiler::StepInput& input);
   // After it. PeerError on all ranks when those of the step before differ.
-  void hear(int64_t step, const StepResult& result, const Step& made);
+  void hear(int64_t step, const compiler::StepResult& result, const compiler::Step& made);
   // Compares what the step made, and, where `state`, the state as it is now. Collective. PeerError on all
   // ranks.
-  void compare(int64_t step, Step& made, bool state);
+  void compare(int64_t step, compiler::Step& made, bool state);
 
  private:
-  [[noreturn]] void refuse(int64_t step, const Step& made, const std::vector<uint64_t>& sums);
+  [[noreturn]] void refuse(int64_t step, const compiler::Step& made, const std::vector<uint64_t>& sums);
 
   int64_t every_;
   const LiveMesh& mesh_;
@@ -29,4 +29,4 @@ class ReplicaWatch {
   int64_t word_ = 0, at_ = 0, alike_ = 0;  // alike_: the last step whose replicas were found alike
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "launcher/config/changes.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 namespace {
 // A checkpoint names so many files at most; of more it has the fingerprint of all together.
@@ -32,7 +32,7 @@ std::vector<std::string> changed_files(const Json& was, const Json& is) {
   return out;
 }
 
-void tell_data(const LoadedInfo& loaded, const data::Dataset& data) {
+void tell_data(const checkpoint::LoadedInfo& loaded, const data::Dataset& data) {
   const Json& extra = loaded.extra;
   if (!extra.is_object() || !extra.contains("data") || extra["data"] == data.fingerprint()) return;
   if (!extra.contains("data_read"))
@@ -68,7 +68,7 @@ Json remembered(const data::Dataset& data, const std::string& library) {
   return out;
 }
 
-void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data,
+void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data,
                   const std::string& certificate, bool speaks) {
   const bool other = loaded.certificate != certificate;
   const auto changes = config_changes(loaded.config, config, loaded.step, other);
@@ -85,4 +85,4 @@ void tell_changes(const LoadedInfo& loaded, const RunConfig& config, const data:
   tell_data(loaded, data);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -27,7 +27,11 @@
 #include "launcher/worker/training.h"
 #include "launcher/worker/worker.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
+
+using namespace checkpoint;
+using namespace compiler;
+using namespace distributed;
 
 namespace {
 double now() {
@@ -328,4 +332,4 @@ int run_worker(const std::string& config_file, const std::vector<Override>& over
   return run_rank(config, at, world, process_hooks(config));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 #include "checkpoint/storage/storage.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 double save_delay(int64_t retry) {
   return std::min(30.0, std::exp2(static_cast<double>(std::min<int64_t>(retry, 10) - 1)));
@@ -27,7 +27,7 @@ bool Saving::operator()(int64_t step, bool must, const std::function<void()>& sa
       if (retry > 1 && speaks_)
         logs::info(str("the checkpoint of step ", step, " is saved now (retry ", retry - 1, ")"));
       return true;
-    } catch (const NotSaved& error) {
+    } catch (const checkpoint::NotSaved& error) {
       if (retry <= policy_.retries) {
         if (speaks_)
           logs::warn(str(error.what(), "; tried again in ", number_text(save_delay(retry)), " s (retry ",
@@ -47,11 +47,12 @@ bool Saving::operator()(int64_t step, bool must, const std::function<void()>& sa
                          "next one: what it computes until then would be lost with it"));
         return false;
       }
-      throw NotSaved(str(error.what(), tried,
-                         "; make room or mend the disk and start the same command again: it goes on from the "
-                         "last checkpoint",
-                         must ? "" : "; checkpoint.on_failure continue would go on without this one"));
+      throw checkpoint::NotSaved(
+          str(error.what(), tried,
+              "; make room or mend the disk and start the same command again: it goes on from the "
+              "last checkpoint",
+              must ? "" : "; checkpoint.on_failure continue would go on without this one"));
     }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -7,7 +7,7 @@
 
 #include "launcher/config/run_config.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // Seconds before retry number `retry` (from 1): 1, 2, 4, ... at most 30.
 double save_delay(int64_t retry);
@@ -29,4 +29,4 @@ class Saving {
   std::function<void(double)> sleep_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

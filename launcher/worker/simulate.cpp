@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "launcher/worker/ranks_in_place.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, double grace) {
   Console console;
@@ -17,10 +17,10 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
                         in_place_device(config, nproc),
                         grace,
                         "finishing the step and saving"};
-  AttemptOutcome outcome = run_in_place(
-      options, console, [&](const WorkerPlace& at, std::shared_ptr<World> world, const RunHooks& hooks) {
-        return run_rank(config, at, std::move(world), hooks);
-      });
+  AttemptOutcome outcome =
+      run_in_place(options, console,
+                   [&](const WorkerPlace& at, std::shared_ptr<distributed::World> world,
+                       const RunHooks& hooks) { return run_rank(config, at, std::move(world), hooks); });
   if (!outcome.cause.empty()) {
     tell_failure(outcome, options.log_dir, console);
     if (outcome.restartable) console.notice("the same command continues from the last checkpoint");
@@ -30,4 +30,4 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
   return outcome.exit_code;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -12,9 +12,9 @@
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/host_check.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
-Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
                    const std::string& device)
     : config_(config),
       at_(at),
@@ -36,7 +36,7 @@ void Training::check_validation() const {
 
 void Training::check_memory() {
   Device& device = target_.device();
-  if (trainer_.options().backend == Backend::reference) return;
+  if (trainer_.options().backend == compiler::Backend::reference) return;
   if (device.addressable()) {
     std::string refused;
     try {
@@ -64,9 +64,9 @@ void Training::check_memory() {
   agree(*live_.world, refused);
 }
 
-std::unique_ptr<Step> Training::compile_evaluation() {
+std::unique_ptr<compiler::Step> Training::compile_evaluation() {
   int64_t sequences = validation_sequences();
-  return sequences ? std::make_unique<Step>(trainer_.compile_evaluation(sequences)) : nullptr;
+  return sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences)) : nullptr;
 }
 
 void Training::start_state() {
@@ -75,23 +75,23 @@ void Training::start_state() {
   std::vector<Array*> parameters;
   for (const auto& spec : state_.specs())
     if (spec.role == Role::parameter) parameters.push_back(&state_.array(spec.fqn));
-  load_safetensors(config_.train.init_from, parameters, live_);
+  checkpoint::load_safetensors(config_.train.init_from, parameters, live_);
   logs::info(str("initial weights from ", config_.train.init_from));
 }
 
-StepInput Training::input(int64_t i, bool more, bool vote) {
+compiler::StepInput Training::input(int64_t i, bool more, bool vote) {
   auto filler = [&](int64_t of) {
     return [this, of](int64_t first, int64_t count, const std::vector<void*>& fields) {
       data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]),
                  static_cast<int32_t*>(fields[1]));
     };
   };
-  StepInput out{i, filler(i), vote ? 1 : 0};
+  compiler::StepInput out{i, filler(i), vote ? 1 : 0};
   if (more) out.fill_next = filler(i + 1);
   return out;
 }
 
-float Training::evaluate(Step& evaluation, int64_t i) {
+float Training::evaluate(compiler::Step& evaluation, int64_t i) {
   int64_t sequences = validation_sequences(), context = config_.model.context;
   auto result = evaluation.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
                                   auto* ids = static_cast<int32_t*>(fields[0]);
@@ -108,4 +108,4 @@ float Training::evaluate(Step& evaluation, int64_t i) {
 
 std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

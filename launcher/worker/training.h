@@ -14,14 +14,14 @@
 #include "launcher/supervise/contract.h"
 #include "launcher/trainer/trainer.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 class Training {
  protected:
   // Collective over `world`. `device` is the word that open_device reads, train.device but for ranks that are
   // threads (in_place_device). UserError on every rank when config, mesh, device, model or data do not fit.
   // `config` outlives the object.
-  Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+  Training(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
            const std::string& device);
 
   int rank() const { return live_.world->rank(); }
@@ -37,25 +37,25 @@ class Training {
   // tried. On the CPU the same of all ranks of the host (host_check.h). Collective. UserError on every rank.
   void check_memory();
   // The training step, and the evaluation where there are sequences for it. Collective.
-  Step compile_training() { return trainer_.compile_training(); }
-  std::unique_ptr<Step> compile_evaluation();
+  compiler::Step compile_training() { return trainer_.compile_training(); }
+  std::unique_ptr<compiler::Step> compile_evaluation();
   // Weights of step 0: drawn by seed, or those of train.init_from. Collective.
   void start_state();
   // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
-  StepInput input(int64_t i, bool more, bool vote);
+  compiler::StepInput input(int64_t i, bool more, bool vote);
   // The mean loss of the validation sequences with the weights after step i. Collective.
-  float evaluate(Step& evaluation, int64_t i);
+  float evaluate(compiler::Step& evaluation, int64_t i);
   // Of the whole state, equal on any layout. Collective.
   std::string hash_state();
 
   const RunConfig& config_;
   const WorkerPlace at_;
-  std::shared_ptr<World> world_;
+  std::shared_ptr<distributed::World> world_;
   LiveMesh live_;
-  const Target& target_;
+  const compiler::Target& target_;
   State state_;
   Trainer trainer_;
   data::Dataset data_;
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

@@ -9,7 +9,7 @@
 #include "launcher/report/progress.h"
 #include "launcher/supervise/contract.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 // What a rank asks of the process around it. Called on the rank's thread.
 struct RunHooks {
@@ -24,7 +24,7 @@ RunHooks process_hooks(const RunConfig& config);
 // Trains on the place that `at` names, as a rank of `world`; runs/NAME is at.run_dir. Returns kExitOk, or
 // kExitStopped after a stop on request (agreed between the ranks, state saved). Collective over `world`.
 // Throws UserError, PeerError, InternalError; worker_main turns them into records and exit codes.
-int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<World> world,
+int run_rank(const RunConfig& config, const WorkerPlace& at, std::shared_ptr<distributed::World> world,
              const RunHooks& hooks);
 // The same for a process of its own, in the world that it was launched into.
 int run_worker(const RunConfig& config, const WorkerPlace& at);
@@ -32,4 +32,4 @@ int run_worker(const RunConfig& config, const WorkerPlace& at);
 // refuses ends all. A plugin must be among the overrides where the file is stored (launcher/config/stored.h).
 int run_worker(const std::string& config_file, const std::vector<Override>& overrides, const WorkerPlace& at);
 
-}  // namespace lockstep
+}  // namespace lockstep::launcher

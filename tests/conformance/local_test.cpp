@@ -6,6 +6,7 @@
 #include "tests/conformance/group_conformance.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 class LocalConformance : public testing::TestWithParam<std::tuple<int, size_t>> {};
 

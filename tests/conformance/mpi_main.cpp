@@ -12,10 +12,10 @@
 using namespace lockstep;
 
 int main(int argc, char** argv) {
-  MpiOptions options{.deadline_s = 60};
+  distributed::MpiOptions options{.deadline_s = 60};
   if (argc > 1) options.max_count = std::atoll(argv[1]);
   try {
-    auto world = open_mpi_world(options);
+    auto world = distributed::open_mpi_world(options);
     auto group = world->group();
     // A group that is a part of the world, in reverse order: every case again on it.
     auto half = world->split(world->rank() % 2, -world->rank(), "half");
@@ -34,6 +34,6 @@ int main(int argc, char** argv) {
     if (rank == 0) std::printf("all cases passed\n");
   } catch (const std::exception& error) {
     std::fprintf(stderr, "FAILED: %s\n", error.what());
-    World::leave(1);
+    distributed::World::leave(1);
   }
 }

@@ -15,6 +15,7 @@
 #include "tests/conformance/over_device.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 const bool kPrepared = [] {

@@ -8,6 +8,7 @@
 #include "distributed/nccl/nccl_library.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 TEST(NcclLibrary, NotFoundSaysWhyAndTheWayOut) {
   try {

@@ -31,7 +31,7 @@ class Pool {
 };
 
 struct Landing {
-  Regions host;
+  distributed::Regions host;
   std::shared_ptr<Buffer> in, out;
   std::mutex mutex;
   std::shared_ptr<Work> work;
@@ -81,8 +81,8 @@ class OverDevice : public Group {
  private:
   void depart(const Collective& what, const std::string& label, Landing& landing) {
     device_.enter();
-    landing.host = regions_of(what, rank());
-    const Regions& host = landing.host;
+    landing.host = distributed::regions_of(what, rank());
+    const distributed::Regions& host = landing.host;
     landing.out = pool_.take(host.out_bytes);
     std::vector<std::byte> poison(host.out_bytes, std::byte{0xA7});
     copy_to_device(device_, landing.out->data(), poison.data(), poison.size());
@@ -96,7 +96,7 @@ class OverDevice : public Group {
       in = landing.in->data();
     }
     copy_to_device(device_, in, from, host.in_bytes);
-    auto work = inner_->start(over_regions(what, rank(), in, landing.out->data()), label, *on_);
+    auto work = inner_->start(distributed::over_regions(what, rank(), in, landing.out->data()), label, *on_);
     std::lock_guard lock(landing.mutex);
     landing.work = std::move(work);
   }

@@ -12,6 +12,9 @@
 #include "tests/support/state_arrays.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -34,7 +37,7 @@ const std::vector<StateSpec> kSpecs{
     {"token.weight", DType::f32, {8, 4}}, {"norm.bias", DType::f32, {4}}, {"count", DType::i64, {}}};
 
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt) {
-  local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+  distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
       Layout l;
       if (!s.shape.empty()) l.set(0, Shard(0));
@@ -46,7 +49,7 @@ void save(const std::string& dir, int ranks, int64_t step, uint64_t salt) {
 }
 std::string load_error(const std::string& step_dir, int ranks, const std::vector<StateSpec>& specs = kSpecs) {
   return error_of([&] {
-    local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+    distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
       auto state = make_state(specs, live.words, live.rank, [](const StateSpec& s) {
         Layout l;
         if (!s.shape.empty()) l.set(0, Shard(0));
@@ -108,7 +111,7 @@ TEST(CheckpointErrors, AllRanksThrow) {
   flip_byte(step + "/rank-3.safetensors",
             static_cast<int64_t>(fs::file_size(step + "/rank-3.safetensors")) - 1);
   std::vector<std::string> said(4);
-  local_mesh(4, Mesh{{4}, {"dp_shard"}}, [&](LiveMesh& live) {
+  distributed::local_mesh(4, Mesh{{4}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec& s) {
       Layout l;
       if (!s.shape.empty()) l.set(0, Shard(0));

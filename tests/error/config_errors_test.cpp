@@ -9,6 +9,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 template <class Act>

@@ -14,7 +14,7 @@
 #include "launcher/data/source.h"
 #include "tests/support/scratch_folder.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 namespace {
 
 std::string error_of(const std::function<void()>& run) {
@@ -351,4 +351,4 @@ TEST(DataErrors, more_files_than_descriptors) {
 }
 
 }  // namespace
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

@@ -11,6 +11,9 @@
 #include "core/base/text.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 std::string error_of(const std::function<void()>& run, bool damaged = true) {

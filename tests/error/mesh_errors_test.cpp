@@ -5,6 +5,9 @@
 #include "launcher/config/feasible.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 using Words = std::vector<std::string>;

@@ -6,7 +6,7 @@
 namespace lockstep {
 namespace {
 
-std::string compile_nothing() { return cuda::compile_cubin("", "sm_90"); }
+std::string compile_nothing() { return compiler::cuda::compile_cubin("", "sm_90"); }
 
 TEST(nvrtc_errors, none) {
   const std::vector<std::pair<std::string, std::string>> absent = {
@@ -17,12 +17,13 @@ TEST(nvrtc_errors, none) {
   expect_words(in_own_process(absent,
                               [] {
                                 std::string why;
-                                const bool there = cuda::nvrtc_available(&why);
+                                const bool there = compiler::cuda::nvrtc_available(&why);
                                 return str(there, " ", why);
                               }),
                {"0 no NVRTC"});
-  expect_words(in_own_process(absent, [] { return str(cuda::cached_cubins({""}, "sm_90").compiled); }),
-               {"UserError: no NVRTC"});
+  expect_words(
+      in_own_process(absent, [] { return str(compiler::cuda::cached_cubins({""}, "sm_90").compiled); }),
+      {"UserError: no NVRTC"});
 }
 
 TEST(nvrtc_errors, a_library_that_is_not_nvrtc) {
@@ -34,7 +35,7 @@ class nvrtc_log : public testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    if (!cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+    if (!compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
   }
 };
 
@@ -44,11 +45,11 @@ TEST_F(nvrtc_log, shows_the_source_around_the_first_error) {
     source += i == 12 ? "__global__ void broken(float* x) { x[0] = nowhere; }\n" : str("// line ", i, "\n");
   std::string text;
   try {
-    cuda::compile_cubin(source, "sm_90");
+    compiler::cuda::compile_cubin(source, "sm_90");
   } catch (const UserError& error) { text = error.what(); }
   expect_words(text, {"cannot compile kernels for sm_90", "kernels.cu(12): error", "\"nowhere\"",
                       "\n  > 12: __global__ void broken", "\n    8: // line 8", "\n    16: // line 16",
-                      cuda::nvrtc_version()});
+                      compiler::cuda::nvrtc_version()});
   EXPECT_EQ(text.find("// line 7\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("// line 17\n"), std::string::npos) << text;
 }
@@ -56,7 +57,7 @@ TEST_F(nvrtc_log, shows_the_source_around_the_first_error) {
 TEST_F(nvrtc_log, says_that_a_target_is_unknown) {
   std::string text;
   try {
-    cuda::compile_cubin("__global__ void k() {}\n", "sm_999");
+    compiler::cuda::compile_cubin("__global__ void k() {}\n", "sm_999");
   } catch (const UserError& error) { text = error.what(); }
   expect_words(text, {"does not take its flags", "--gpu-architecture=sm_999", "newer than this toolkit"});
 }
@@ -65,8 +66,8 @@ TEST_F(nvrtc_log, the_first_source_that_fails_is_the_error) {
   ScratchFolder folder;
   std::string text;
   try {
-    cuda::cached_cubins({"__global__ void a() {}\n", "first wrong\n", "second wrong, and longer\n"}, "sm_90",
-                        folder.path("k"), {}, 3);
+    compiler::cuda::cached_cubins({"__global__ void a() {}\n", "first wrong\n", "second wrong, and longer\n"},
+                                  "sm_90", folder.path("k"), {}, 3);
   } catch (const UserError& error) { text = error.what(); }
   expect_words(text, {"> 1: first wrong"});
 }

@@ -14,7 +14,7 @@ namespace {
 
 std::string refused(const std::string& path) {
   try {
-    load_plugin(path);
+    compiler::load_plugin(path);
   } catch (const UserError& error) { return error.what(); }
   return "opened";
 }

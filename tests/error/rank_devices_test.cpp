@@ -24,18 +24,19 @@ class Named : public conformance::FarDevice {
 // What every rank says where rank `other` has another device.
 void expect_refusal(int ranks, int other, const Named& device, const std::string& text) {
   std::atomic<int> refused = 0;
-  EXPECT_THROW(with_ranks(ranks,
-                          [&](Group& world) {
-                            Named usual("cuda", "GPU A");
-                            try {
-                              agree_on_device(world, "auto", world.rank() == other ? device : usual);
-                            } catch (const UserError& error) {
-                              EXPECT_EQ(error.what(), text);
-                              ++refused;
-                              barrier(world);  // so that no rank's end is news to the others
-                              throw;
-                            }
-                          }),
+  EXPECT_THROW(distributed::with_ranks(ranks,
+                                       [&](Group& world) {
+                                         Named usual("cuda", "GPU A");
+                                         try {
+                                           launcher::agree_on_device(world, "auto",
+                                                                     world.rank() == other ? device : usual);
+                                         } catch (const UserError& error) {
+                                           EXPECT_EQ(error.what(), text);
+                                           ++refused;
+                                           barrier(world);  // so that no rank's end is news to the others
+                                           throw;
+                                         }
+                                       }),
                UserError);
   EXPECT_EQ(refused, ranks);
 }
@@ -57,7 +58,8 @@ TEST(RankDevices, AnotherKindOrModelIsRefusedOnEveryRank) {
 
 TEST(RankDevices, OneKindPasses) {
   for (int ranks : {1, 2, 3})
-    with_ranks(ranks, [](Group& world) { agree_on_device(world, "auto", Named("cuda", "GPU A")); });
+    distributed::with_ranks(
+        ranks, [](Group& world) { launcher::agree_on_device(world, "auto", Named("cuda", "GPU A")); });
 }
 
 }  // namespace

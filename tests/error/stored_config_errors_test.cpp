@@ -10,6 +10,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -9,13 +9,13 @@ namespace {
 
 TEST(WithoutCuda, SaysHowToGetIt) {
   std::string why;
-  EXPECT_FALSE(cuda_available());
-  EXPECT_FALSE(cuda_available(&why));
+  EXPECT_FALSE(compiler::cuda_available());
+  EXPECT_FALSE(compiler::cuda_available(&why));
   EXPECT_EQ(why, "this program was built without CUDA (its headers were not found then)");
-  EXPECT_EQ(cuda_devices(), 0);
+  EXPECT_EQ(compiler::cuda_devices(), 0);
   for (int ordinal : {0, 7}) {
     try {
-      cuda_target(ordinal);
+      compiler::cuda_target(ordinal);
       ADD_FAILURE() << "no error";
     } catch (const UserError& error) {
       EXPECT_EQ(std::string(error.what()),

@@ -7,6 +7,8 @@
 
 namespace lockstep::fuzz {
 
+using namespace launcher;
+
 void config(std::string_view bytes) {
   auto parts = split(bytes, '\0');
   const std::string text = parts[0];

@@ -7,6 +7,8 @@
 
 namespace lockstep::fuzz {
 
+using namespace distributed;
+
 void flight_record(std::string_view bytes) {
   static const ScratchFolder folder;
   std::string file(bytes);

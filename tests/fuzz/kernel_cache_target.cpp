@@ -25,13 +25,13 @@ std::string content(const std::string& path) {
 }
 
 // A cache whose key file holds `key`. The files of seeds are of the key of zeros.
-cpu::KernelCache cache_with_key(const ScratchFolder& folder, const std::string& key) {
+compiler::cpu::KernelCache cache_with_key(const ScratchFolder& folder, const std::string& key) {
   ::chmod(folder.write("key", key).c_str(), 0600);
-  return cpu::KernelCache(folder.path(""));
+  return compiler::cpu::KernelCache(folder.path(""));
 }
 
 // The file that `write` makes of `code`.
-std::string written(const cpu::KernelCache& cache, const std::string& code) {
+std::string written(const compiler::cpu::KernelCache& cache, const std::string& code) {
   const std::string why = cache.write(kName, code);
   FUZZ_CHECK(why.empty(), why);
   return content(cache.dir() + "/" + kName);
@@ -40,7 +40,8 @@ std::string written(const cpu::KernelCache& cache, const std::string& code) {
 // A stranger's bytes in the place of a file: read only where they are, to the last byte, what `write` makes
 // of what was read (the fuzzer learns MACs by watching comparisons, and puts one below the code that it is
 // of). What is refused is removed.
-void read_as_given(const cpu::KernelCache& cache, const ScratchFolder& folder, const std::string& file) {
+void read_as_given(const compiler::cpu::KernelCache& cache, const ScratchFolder& folder,
+                   const std::string& file) {
   folder.write(kName, file);
   if (auto code = cache.read(kName))
     FUZZ_CHECK(written(cache, *code) == file, code->size());
@@ -48,8 +49,8 @@ void read_as_given(const cpu::KernelCache& cache, const ScratchFolder& folder, c
     FUZZ_CHECK(!std::filesystem::exists(folder.path(kName)), "a file that was refused is still there");
 }
 
-void read_changed(const cpu::KernelCache& cache, const ScratchFolder& folder, const std::string& code,
-                  int change, size_t at) {
+void read_changed(const compiler::cpu::KernelCache& cache, const ScratchFolder& folder,
+                  const std::string& code, int change, size_t at) {
   const std::string file = written(cache, code);
   FUZZ_CHECK(cache.read(kName) == code, code.size());
   std::string changed = file;

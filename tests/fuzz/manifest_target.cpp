@@ -8,10 +8,10 @@ namespace lockstep::fuzz {
 
 namespace {
 void read(std::string_view text) {
-  Manifest manifest;
-  if (!answers([&] { manifest = parse_manifest(text, "manifest.json"); })) return;
-  const std::string printed = to_text(manifest);
-  FUZZ_CHECK(to_text(parse_manifest(printed, "printed.json")) == printed, printed);
+  checkpoint::Manifest manifest;
+  if (!answers([&] { manifest = checkpoint::parse_manifest(text, "manifest.json"); })) return;
+  const std::string printed = checkpoint::to_text(manifest);
+  FUZZ_CHECK(checkpoint::to_text(checkpoint::parse_manifest(printed, "printed.json")) == printed, printed);
   for (const auto& tensor : manifest.tensors)
     FUZZ_CHECK(manifest.find(tensor.fqn)->fqn == tensor.fqn, tensor.fqn);
 }

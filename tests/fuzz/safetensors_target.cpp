@@ -8,6 +8,8 @@
 
 namespace lockstep::fuzz {
 
+using namespace checkpoint;
+
 namespace {
 struct MemoryFile : InFile {
   std::string_view head;

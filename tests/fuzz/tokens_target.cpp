@@ -16,9 +16,11 @@ void tokens(std::string_view bytes) {
   const int kind = bytes[0] & 3;
   bytes.remove_prefix(1);
   const std::string path = folder.write("tokens.bin", std::string(bytes));
-  data::looks_binary(reinterpret_cast<const std::byte*>(bytes.data()), static_cast<int64_t>(bytes.size()));
+  launcher::data::looks_binary(reinterpret_cast<const std::byte*>(bytes.data()),
+                               static_cast<int64_t>(bytes.size()));
   answers([&] {
-    auto source = kind == 0 ? data::Source::text(path) : data::Source::stored(path, kind == 1 ? 4 : 2);
+    auto source = kind == 0 ? launcher::data::Source::text(path)
+                            : launcher::data::Source::stored(path, kind == 1 ? 4 : 2);
     FUZZ_CHECK(source.tokens >= 0 &&
                    source.header + source.tokens * source.width == static_cast<int64_t>(bytes.size()),
                source.tokens);

@@ -64,7 +64,7 @@ TEST_F(Golden, GradientOfEachParameter) {
   ASSERT_LT(golden_["steps"][0]["grad_norm"].get<double>(), golden_["optim"]["clip"].get<double>());
   double share = 1 - golden_["optim"]["betas"][0].get<double>();
   for (const auto& [fqn, want] : golden_["grad_norm_step1"].items()) {
-    Array moment = read_tensor("runs/golden/ckpt/step-1", "optim." + fqn + ".exp_avg");
+    Array moment = checkpoint::read_tensor("runs/golden/ckpt/step-1", "optim." + fqn + ".exp_avg");
     double squares = 0;
     for (int64_t i = 0; i < numel(moment.shape); ++i)
       squares += std::pow(static_cast<double>(moment.data.as<float>()[i]), 2);

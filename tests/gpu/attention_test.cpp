@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/unit/attention_case.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 using test::AttentionBlock;
 using test::AttentionCase;
@@ -253,4 +253,4 @@ TEST_F(GpuAttention, EqualLayersShareAPlanAndTheCertificateNamesIt) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

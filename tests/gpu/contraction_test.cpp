@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "tests/gpu/library_case.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 using List = std::vector<int64_t>;
@@ -398,4 +398,4 @@ TEST_F(epilogue, candidates_and_tuning_agree_with_the_first_choice) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -23,7 +23,7 @@ class device_faults : public testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    if (!cuda::available(&why) || !cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+    if (!cuda::available(&why) || !compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
     GTEST_FLAG_SET(death_test_style,
                    "threadsafe");  // the child starts the program again: a driver does not survive a fork
   }
@@ -35,7 +35,7 @@ class device_faults : public testing::Test {
     int errors = 0;
     {
       auto gpu = cuda::open_device(0);
-      auto kernels = gpu->load(cuda::compile_cubin(kSource, gpu->target()));
+      auto kernels = gpu->load(compiler::cuda::compile_cubin(kSource, gpu->target()));
       auto stream = gpu->make_stream();
       Buffer data(1 << 20, gpu->memory()), pinned(1 << 20, gpu->staging());
       int* nowhere = reinterpret_cast<int*>(16);

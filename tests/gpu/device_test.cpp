@@ -36,7 +36,7 @@ extern "C" __global__ void reverse(int* x, int n) {
 )";
 
 std::shared_ptr<const cuda::Module> load_kernels(const cuda::CudaDevice& gpu) {
-  return gpu.load(cuda::compile_cubin(kSource, gpu.target()));
+  return gpu.load(compiler::cuda::compile_cubin(kSource, gpu.target()));
 }
 
 std::vector<unsigned char> random_bytes(size_t count, unsigned seed) {
@@ -50,7 +50,7 @@ class device : public testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    if (!cuda::available(&why) || !cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+    if (!cuda::available(&why) || !compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
     gpu_ = cuda::open_device(0);
     gpu_->enter();
   }
@@ -83,7 +83,7 @@ TEST_F(device, says_what_it_is) {
   const auto& p = gpu_->properties();
   std::printf("%s; target %s, %d bytes shared per block, L2 %d, memory %lld, NVRTC %s\n",
               gpu_->describe().c_str(), gpu_->target().c_str(), p.shared_per_block, p.l2_bytes,
-              static_cast<long long>(p.memory), cuda::nvrtc_version().c_str());
+              static_cast<long long>(p.memory), compiler::cuda::nvrtc_version().c_str());
   EXPECT_EQ(gpu_->kind(), "cuda");
   EXPECT_FALSE(gpu_->addressable());
   EXPECT_EQ(gpu_, cuda::open_device(0));
@@ -397,7 +397,7 @@ TEST_F(device, code_of_another_gpu_and_kernels_that_are_absent) {
   EXPECT_THROW(kernel("absent"), InternalError);
   if (gpu_->properties().major == 8) GTEST_SKIP() << "sm_80 code runs here";
   try {
-    gpu_->load(cuda::compile_cubin(kSource, "sm_80"));
+    gpu_->load(compiler::cuda::compile_cubin(kSource, "sm_80"));
     FAIL() << "no error";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("GPUs of one kind"), std::string::npos) << error.what();

@@ -19,6 +19,8 @@
 
 namespace lockstep {
 
+using namespace compiler;
+
 Graph expanded(const Graph& graph, const std::vector<OpId>& keep) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;

@@ -31,6 +31,6 @@ model_bodies();  // forward and backward of a gpt and a llama, in the sizes of G
 std::vector<BodyCase> large_bodies();
 
 // Random inputs of a body.
-std::vector<HostTensor> inputs_of(const BodyCase& one, uint64_t seed);
+std::vector<compiler::HostTensor> inputs_of(const BodyCase& one, uint64_t seed);
 
 }  // namespace lockstep

@@ -15,20 +15,23 @@
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 class CudaKernels : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string why;
-    if (!cuda::available(&why)) GTEST_SKIP() << "no CUDA device: " << why;
-    device_ = cuda::open_device(0);
+    if (!lockstep::cuda::available(&why)) GTEST_SKIP() << "no CUDA device: " << why;
+    device_ = lockstep::cuda::open_device(0);
     device_->enter();
     stream_ = device_->make_stream();
     arena_ = Buffer(size_t{16} << 20, device_->memory());
   }
   std::shared_ptr<const KernelSet> compiled(const std::vector<KernelSource>& sources) {
-    return cuda::compile_kernels(*device_, sources, cache_.path(""));
+    return compiler::cuda::compile_kernels(*device_, sources, cache_.path(""));
   }
 
   // Device memory with these bytes, or with every byte 0xcd, `offset` bytes behind an aligned address.
@@ -97,7 +100,7 @@ class CudaKernels : public ::testing::Test {
     for (const Node& node : graph.nodes) {
       std::vector<HostTensor> in;
       for (ValueId v : node.inputs) in.push_back(values[v]);
-      auto out = node.body ? run(set, cuda::generate_kernel(*node.body).name, *node.body, in)
+      auto out = node.body ? run(set, compiler::cuda::generate_kernel(*node.body).name, *node.body, in)
                            : evaluate_node(graph, node, in);
       for (size_t i = 0; i < out.size(); ++i) values[node.outputs[i]] = out[i];
     }
@@ -108,7 +111,7 @@ class CudaKernels : public ::testing::Test {
 
   void expect_bodies(const std::vector<BodyCase>& bodies) {
     std::vector<KernelSource> sources;
-    for (const auto& one : bodies) sources.push_back(cuda::generate_kernel(one.body));
+    for (const auto& one : bodies) sources.push_back(compiler::cuda::generate_kernel(one.body));
     auto set = compiled(sources);
     std::vector<std::vector<HostTensor>> inputs(bodies.size()), want(bodies.size());
     std::vector<std::string> errors(bodies.size());
@@ -146,7 +149,7 @@ class CudaKernels : public ::testing::Test {
   }
 
   ScratchFolder cache_;
-  std::shared_ptr<cuda::CudaDevice> device_;
+  std::shared_ptr<lockstep::cuda::CudaDevice> device_;
   std::unique_ptr<Stream> stream_;
   Buffer arena_;     // of small arrays: run() begins anew
   size_t used_ = 0;  // of the arena
@@ -171,7 +174,7 @@ TEST_F(CudaKernels, have_the_same_bits_with_and_without_fusion) {
     off.push_back(fuse(primitives, apart));
     for (const Graph* graph : {&on.back(), &off.back()})
       for (const Node& node : graph->nodes)
-        if (node.body) sources.push_back(cuda::generate_kernel(*node.body));
+        if (node.body) sources.push_back(compiler::cuda::generate_kernel(*node.body));
   }
   auto set = compiled(sources);
   for (size_t k = 0; k < cases.size(); ++k) {
@@ -200,8 +203,8 @@ TEST_F(CudaKernels, sums_have_one_order_in_every_kernel) {
         return b.take();
       };
       Graph all = body(true, true, true), rows = body(true, false, false), columns = body(false, true, false);
-      auto a = cuda::generate_kernel(all), r = cuda::generate_kernel(rows),
-           c = cuda::generate_kernel(columns);
+      auto a = compiler::cuda::generate_kernel(all), r = compiler::cuda::generate_kernel(rows),
+           c = compiler::cuda::generate_kernel(columns);
       auto set = compiled({a, r, c});
       BodyCase one{"sums", all, {}, 1};
       one.ranges.lo = -2, one.ranges.hi = 2;
@@ -232,7 +235,7 @@ TEST_F(CudaKernels, a_loss_has_the_same_bits_beside_its_gradient) {
     std::vector<KernelSource> sources;
     for (const Graph* graph : {&alone, &beside})
       for (const Node& node : graph->nodes)
-        if (node.body) sources.push_back(cuda::generate_kernel(*node.body));
+        if (node.body) sources.push_back(compiler::cuda::generate_kernel(*node.body));
     auto set = compiled(sources);
     BodyCase one{"loss", beside, {}, 1};
     one.ranges.lo = -4, one.ranges.hi = 4, one.ranges.int_lo = -3, one.ranges.int_hi = shape[1] + 3;
@@ -252,7 +255,7 @@ TEST_F(CudaKernels, dropout_has_the_bits_of_the_reference) {
   b.out(apply1("dropout", {x, b.in(DType::i64, {}), b.in(DType::i64, {}), b.in(DType::i64, {})},
                {{"p", 0.25}, {"stream", int64_t{77}}}));
   Graph body = expanded(b.take());
-  KernelSource source = cuda::generate_kernel(body);
+  KernelSource source = compiler::cuda::generate_kernel(body);
   auto set = compiled({source});
   for (int64_t sample : {0, 1, 3}) {
     std::vector<HostTensor> in{random_tensor(DType::f32, {37, 1000}, 3), from_values(DType::i64, {}, {42}),
@@ -267,9 +270,9 @@ TEST_F(CudaKernels, travel_as_bytes) {
   CaseBuilder b;
   b.out(sum(b.in({40, 24}), {0}));
   Graph body = b.take();
-  KernelSource source = cuda::generate_kernel(body);
+  KernelSource source = compiler::cuda::generate_kernel(body);
   auto set = compiled({source}), again = compiled({source}),
-       other = cuda::load_kernels(*device_, set->binary());
+       other = compiler::cuda::load_kernels(*device_, set->binary());
   EXPECT_FALSE(set->from_cache());
   EXPECT_TRUE(again->from_cache());
   EXPECT_EQ(set->hash(), other->hash());
@@ -277,10 +280,10 @@ TEST_F(CudaKernels, travel_as_bytes) {
   EXPECT_TRUE(same_bytes(run(*set, source.name, body, in)[0], run(*other, source.name, body, in)[0]));
   std::string damaged = set->binary();
   damaged[damaged.size() / 2] ^= 1;
-  EXPECT_THROW(cuda::load_kernels(*device_, damaged), InternalError);
+  EXPECT_THROW(compiler::cuda::load_kernels(*device_, damaged), InternalError);
   EXPECT_THROW(set->find("c_none"), InternalError);
   try {
-    cuda::load_kernels(*device_, cpu::seal("code", "sm_10"));
+    compiler::cuda::load_kernels(*device_, cpu::seal("code", "sm_10"));
     FAIL() << "kernels for another device were loaded";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what())
@@ -309,8 +312,9 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
   const int64_t size = 10007;
   for (const Update& update : kUpdates) {
     const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
-    const KernelSource plain = cuda::generate_multi_tensor(body),
-                       gated = cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+    const KernelSource plain = compiler::cuda::generate_multi_tensor(body),
+                       gated =
+                           compiler::cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
     auto set = compiled({plain, gated});
     auto run = [&](const KernelSource& source, std::vector<float> gates) {
       std::vector<Place> places;
@@ -358,7 +362,8 @@ TEST_F(CudaKernels, multi_tensor_updates_every_tensor_as_the_row_does) {
   std::vector<int64_t> sizes{1, 15, 16, 17, 0, 1000, 16384, 40001, 8192, 8193};
   while (sizes.size() < 133) sizes.push_back(static_cast<int64_t>(sizes.size()) * 7 % 50);  // several tables
   for (const Update& update : kUpdates) {
-    KernelSource source = cuda::generate_multi_tensor(multi_tensor_body(update.op, update.attrs, DType::f32));
+    KernelSource source =
+        compiler::cuda::generate_multi_tensor(multi_tensor_body(update.op, update.attrs, DType::f32));
     auto set = compiled({source});
     const MultiTensorKernel& kernel = set->find_multi_tensor(source.name);
     std::vector<HostTensor> scalars;

@@ -68,7 +68,8 @@ class LibraryCase : public ::testing::Test {
 
   // Runs the call twice, plainly and as captured work, over poisoned outputs and workspace; the bits are
   // equal. Gives the output.
-  Array run(const LibraryCall& call, const std::vector<const Array*>& in, DType dtype, int64_t count) {
+  Array run(const compiler::LibraryCall& call, const std::vector<const Array*>& in, DType dtype,
+            int64_t count) {
     std::vector<Array> out;
     for (int pass = 0; pass < 2; ++pass) {
       out.push_back(poisoned(dtype, count));

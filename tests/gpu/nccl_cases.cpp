@@ -16,6 +16,8 @@
 
 namespace lockstep::gpu_nccl {
 
+using namespace distributed;
+
 using conformance::expect;
 
 namespace {

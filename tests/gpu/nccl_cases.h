@@ -12,7 +12,7 @@
 namespace lockstep::gpu_nccl {
 
 struct Rank {
-  std::shared_ptr<World> world;  // host groups
+  std::shared_ptr<distributed::World> world;  // host groups
   std::shared_ptr<cuda::CudaDevice> device;
 };
 

@@ -18,6 +18,7 @@
 #include "tests/gpu/nccl_cases.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 struct Options {

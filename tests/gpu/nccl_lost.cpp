@@ -17,9 +17,9 @@ std::string lost_case(const Rank& rank, bool graph, bool exits) {
   constexpr double kDeadline = 5, kSlack = 5;
   constexpr size_t kCount = 1 << 20;
   cuda::CudaDevice& device = *rank.device;
-  World& world = *rank.world;
+  distributed::World& world = *rank.world;
   expect(world.size() > 1, "a lost peer needs two ranks");
-  auto group = nccl_group(device, *world.group(), "data");
+  auto group = distributed::nccl_group(device, *world.group(), "data");
   group->set_deadline(kDeadline);
   auto stream = device.make_stream();
   Buffer data(kCount * 4, device.memory()), out(kCount * 4, device.memory());
@@ -48,7 +48,7 @@ std::string lost_case(const Rank& rank, bool graph, bool exits) {
   if (world.rank() == world.size() - 1) {
     if (exits) _exit(0);
     std::this_thread::sleep_for(std::chrono::duration<double>(kDeadline + 2 * kSlack));
-    World::leave(0);
+    distributed::World::leave(0);
   }
   auto begin = std::chrono::steady_clock::now();
   std::string said;

@@ -14,7 +14,7 @@
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 constexpr float kPoison = -77.25f;
@@ -399,4 +399,4 @@ TEST_F(GpuReductions, replays_from_a_graph) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "tests/gpu/library_case.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 class rows : public LibraryCase {
@@ -131,4 +131,4 @@ TEST_F(rows, an_embedding_table) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

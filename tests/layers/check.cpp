@@ -10,91 +10,13 @@
 #include <stdexcept>
 
 #include "core/base/text.h"
+#include "tests/layers/tree.h"
 
 namespace fs = std::filesystem;
 
 namespace lockstep::layers {
 
 namespace {
-
-using Lines = std::vector<std::string>;
-
-const Lines& top_folders() {
-  static const Lines folders{"core",     "compiler", "distributed", "checkpoint",
-                             "launcher", "tests",    "bench",       "examples"};
-  return folders;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-Lines lines_of(const std::string& text) {
-  Lines out = split(text, '\n');
-  if (out.back().empty()) out.pop_back();
-  return out;
-}
-
-// The headers at the top: for users, and for backends from outside the tree.
-const Lines& front_headers() {
-  static const Lines headers{"lockstep.h", "lockstep_backend.h"};
-  return headers;
-}
-bool is_front(const std::string& header) {
-  return header == front_headers()[0] || header == front_headers()[1];
-}
-
-// Files below the top folders, and the front headers, as paths from the root, that `wanted` accepts; sorted.
-template <class Wanted>
-Lines files(const fs::path& root, Wanted wanted) {
-  Lines out;
-  for (const auto& header : front_headers())
-    if (fs::exists(root / header) && wanted(fs::path(header))) out.push_back(header);
-  for (const auto& folder : top_folders()) {
-    if (!fs::exists(root / folder)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
-      if (entry.is_regular_file() && wanted(entry.path()))
-        out.push_back(entry.path().lexically_relative(root).generic_string());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-Lines sources(const fs::path& root) {
-  return files(root,
-               [](const fs::path& path) { return path.extension() == ".h" || path.extension() == ".cpp"; });
-}
-
-bool inside(const std::string& file, const std::string& folder) {
-  return file == folder || file.starts_with(folder + "/");
-}
-
-using Rules = std::map<std::string, Lines>;
-
-Rules parse_rules(const std::string& table) {
-  Rules out;
-  for (auto line : lines_of(table)) {
-    line = trim(line.substr(0, line.find('#')));
-    if (line.empty()) continue;
-    std::istringstream words(line);
-    std::string room, arrow, target;
-    words >> room >> arrow;
-    if (arrow != "->" || out.count(room)) throw std::runtime_error("layers: cannot read the line: " + line);
-    for (out[room]; words >> target;) out[room].push_back(target);
-  }
-  return out;
-}
-
-// The room that holds a file: its key in the rules, "" without one.
-std::string room_of(const std::string& file, const Rules& rules) {
-  std::string best;
-  for (const auto& [room, targets] : rules) {
-    bool holds = room.ends_with("/.") ? fs::path(file).parent_path() == room.substr(0, room.size() - 2)
-                                      : inside(file, room);
-    if (holds && room.size() > best.size()) best = room;
-  }
-  return best;
-}
 
 // What an #include line names, with its delimiters; "" for any other line.
 std::string included(const std::string& line) {
@@ -105,12 +27,6 @@ std::string included(const std::string& line) {
   text = trim(text.substr(7));
   size_t close = text.find(text[0] == '<' ? '>' : '"', 1);
   return close == std::string::npos ? "" : text.substr(0, close + 1);
-}
-
-bool is_ours(const std::string& header) {
-  for (const auto& folder : top_folders())
-    if (inside(header, folder)) return true;
-  return is_front(header);
 }
 
 }  // namespace

@@ -42,4 +42,10 @@ std::vector<std::string> nameless_folders(const std::filesystem::path& root);
 // whichever these are: a reader takes them for one, and in one namespace the linker does, too.
 std::vector<std::string> types_defined_twice(const std::filesystem::path& root);
 
+// Namespaces against a table of the rooms' own. Its lines are "ROOM -> NAMESPACE NAMESPACE ...": a file of
+// the room opens one of these, or one nested in it that is no other room's, and defines nothing outside of
+// one; the longest room that holds a file counts, and files in no room are not looked at. A program's main()
+// may stand alone.
+std::vector<std::string> wrong_namespaces(const std::filesystem::path& root, const std::string& table);
+
 }  // namespace lockstep::layers

@@ -3,12 +3,11 @@
 
 #include "core/base/text.h"
 #include "tests/layers/check.h"
+#include "tests/layers/tree.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::layers {
 namespace {
-
-using Lines = std::vector<std::string>;
 
 std::filesystem::path root() { return LOCKSTEP_SOURCE_DIR; }
 std::string text_of(const std::string& name) {
@@ -31,6 +30,9 @@ TEST(House, no_includes_go_in_a_circle) {
 TEST(House, every_source_is_built) { EXPECT_TRUE(all_well(not_built(root()))); }
 TEST(House, every_folder_has_a_name) { EXPECT_TRUE(all_well(nameless_folders(root()))); }
 TEST(House, every_type_has_a_name_of_its_own) { EXPECT_TRUE(all_well(types_defined_twice(root()))); }
+TEST(House, every_wing_has_its_namespace) {
+  EXPECT_TRUE(all_well(wrong_namespaces(root(), text_of("namespaces.txt"))));
+}
 TEST(House, was_found) {  // the checks above pass on an empty tree too
   EXPECT_TRUE(std::filesystem::exists(root() / "core/base/error.h"));
   EXPECT_FALSE(wrong_arrows(root(), "tests -> core\n").empty());
@@ -199,6 +201,42 @@ TEST(Checks, type_of_two_files) {
   EXPECT_EQ(types_defined_twice(tree.path("")),
             (Lines{"launcher/plan/row.cpp:5: type Row is defined at core/ops/op.h:3 too; one name, one type: "
                    "rename one of them"}));
+}
+
+TEST(Checks, namespace_of_another_room) {
+  Tree tree;
+  auto found = [&] {
+    return wrong_namespaces(
+        tree.path(""),
+        "core -> lockstep\ncompiler -> lockstep::compiler\nlauncher -> lockstep::launcher\n"
+        "compiler/lower -> lockstep::compiler library\nlockstep.h -> lockstep\n");
+  };
+  EXPECT_EQ(list(found()), "");
+  tree.write("core/ops/op.h",
+             "// Rows of a table.\nnamespace lockstep::ops {}\nnamespace lockstep { int a; }\n");
+  tree.write("compiler/pass.h",
+             "// What a pass is.\nnamespace lockstep::compiler { namespace cpu { int a; } }\n");
+  tree.write("compiler/lower/lower.h", "// Needs a library.\nnamespace library { class Json; }\n");
+  tree.write("launcher/main.cpp", "// Only a program here.\nint main() { return 0; }\n");
+  EXPECT_EQ(list(found()), "");
+  tree.write("core/ops/op.h",
+             "// Rows of a table.\n#define A \\\n  int\nnamespace lockstep::compiler { A a; }\n");
+  tree.write("compiler/pass.h", "// What a pass is.\nnamespace lockstep { struct Pass {}; }\n");
+  tree.write("compiler/lower/x.h", "// One of another's.\nnamespace lockstep::launcher { int a; }\n");
+  tree.write("launcher/plan.h", "// A plan of nobody's.\n#define B(x) \\\n  x\nstruct Plan {};\n");
+  tree.write("launcher/row.h",
+             "// Near, but another's.\nnamespace lockstep::launchers { int a; }\nnamespace library {}\n");
+  EXPECT_EQ(
+      found(),
+      (Lines{"compiler/lower/x.h:2: opens namespace lockstep::launcher; names of compiler/lower stand in "
+             "lockstep::compiler",
+             "compiler/pass.h:2: opens namespace lockstep; names of compiler stand in lockstep::compiler",
+             "core/ops/op.h:4: opens namespace lockstep::compiler; names of core stand in lockstep",
+             "launcher/plan.h: opens no namespace; names of launcher stand in lockstep::launcher",
+             "launcher/row.h:2: opens namespace lockstep::launchers; names of launcher stand in "
+             "lockstep::launcher",
+             "launcher/row.h:3: opens namespace library; names of launcher stand in lockstep::launcher"}));
+  EXPECT_THROW(wrong_namespaces(tree.path(""), "core ->\n"), std::runtime_error);
 }
 
 }  // namespace

@@ -108,10 +108,10 @@ TEST_F(BadDevice, GenerateWithoutTheGpuOfTheRun) {
   const std::string path = "runs/run/ckpt/step-20/manifest.json";
   for (const char* device : {"cuda", "cuda:1"})
     for (const char* precision : {"fp32", "tf32"}) {
-      Manifest changed = parse_manifest(file_text(path), path);
+      checkpoint::Manifest changed = checkpoint::parse_manifest(file_text(path), path);
       changed.config["train"]["device"] = device;
       changed.config["train"]["precision"] = precision;
-      scratch_.write(path, to_text(changed));
+      scratch_.write(path, checkpoint::to_text(changed));
       auto result = trainrun({"generate", "runs/run", "--prompt=a", "--tokens=5"}, none());
       EXPECT_EQ(result.code, kExitOk) << result.output;
       EXPECT_EQ(occurrences(result.output, "trainrun: on CPU (no CUDA driver: /no/such/libcuda.so.1: "), 1)

@@ -8,7 +8,7 @@
 
 int main(int argc, char** argv) {
   if (argc < 7) return 64;
-  lockstep::LaunchOptions options;
+  lockstep::launcher::LaunchOptions options;
   options.nproc = std::atoll(argv[2]);
   options.max_restarts = std::atoll(argv[3]);
   options.min_nproc = std::atoll(argv[4]);
@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
   options.heeds_stop = std::getenv("FAKE_HEEDS_STOP") != nullptr;
   options.worker.assign(argv + 6, argv + argc);
   try {
-    return lockstep::supervise(options, lockstep::RunFolder(argv[1]));
+    return lockstep::launcher::supervise(options, lockstep::launcher::RunFolder(argv[1]));
   } catch (const lockstep::Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();

@@ -14,7 +14,7 @@
 #include "launcher/worker/simulate.h"
 #include "launcher/worker/worker.h"
 
-namespace lockstep {
+namespace lockstep::launcher {
 
 int run_worker(const RunConfig& config, const WorkerPlace& at) {
   std::ofstream(str(at.run_dir, "/seen-", at.rank)) << config.optim.lr << " of " << at.world_size << "\n";
@@ -53,8 +53,8 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
   return kExitOk;
 }
 }  // namespace cli
-}  // namespace lockstep
+}  // namespace lockstep::launcher
 
 int main(int argc, char** argv) {
-  return lockstep::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr);
+  return lockstep::launcher::cli::trainrun({argv + 1, argv + argc}, std::cout, std::cerr);
 }

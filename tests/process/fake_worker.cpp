@@ -17,6 +17,7 @@
 #include "launcher/supervise/worker_side.h"
 
 using namespace lockstep;
+using namespace lockstep::launcher;
 
 namespace {
 // What waits for a peer that is gone, as a stream or a world may in its destructor.

@@ -9,6 +9,9 @@
 #include "tests/support/real_run.h"
 
 namespace lockstep::tests {
+
+using namespace launcher;
+
 namespace {
 
 using Words = std::vector<std::string>;
@@ -68,13 +71,14 @@ class OtherRank : public RealRun {
     };
     EXPECT_TRUE(until(30, announced)) << process.output();
     EXPECT_TRUE(all_gone(pids, 30));
-    const int64_t end = flight_clock_ns();
+    const int64_t end = distributed::flight_clock_ns();
     out.code = process.wait(30);
     out.records = read_error_records(logs);
     if (!out.records.empty()) out.words = out.records[0].message;
     int64_t reached = 0;
     for (size_t r = 0; r < configs.size(); ++r)
-      for (const auto& entry : read_flight_log(progress_file(logs, static_cast<int64_t>(r))).entries)
+      for (const auto& entry :
+           distributed::read_flight_log(progress_file(logs, static_cast<int64_t>(r))).entries)
         if (entry.label == label) reached = std::max(reached, entry.start_ns);
     if (reached) out.seconds = static_cast<double>(end - reached) * 1e-9;
     out_ = process.output();

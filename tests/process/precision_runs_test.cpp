@@ -32,7 +32,7 @@ TEST_F(PrecisionRuns, CheckpointsHoldF32MastersAndResumeWithTheSameBits) {
   EXPECT_EQ(checkpoints("run"), (std::vector<std::string>{"step-20", "step-40"}));
   for (const char* fqn : {"token.weight", "norm.weight", "blocks.1.mlp.up.bias", "optim.token.weight.exp_avg",
                           "optim.norm.bias.exp_avg_sq"}) {
-    Array array = read_tensor("runs/run/ckpt/step-40", fqn);
+    Array array = checkpoint::read_tensor("runs/run/ckpt/step-40", fqn);
     EXPECT_EQ(array.dtype, DType::f32) << fqn;
     EXPECT_GT(beyond_bf16(array), numel(array.shape) / 2) << fqn << " is rounded";
   }

@@ -102,7 +102,7 @@ TEST_F(Replay, OneStepAndWhatItHasNoRecordOf) {
 TEST_F(Replay, AChangedRecordDiffers) {
   edit(50, with_other_loss);
   auto result = replay({"--step", "50", "--simulate", "2", "run"});
-  EXPECT_EQ(result.code, cli::kExitDiffers) << result.output;
+  EXPECT_EQ(result.code, launcher::cli::kExitDiffers) << result.output;
   auto loss = cells(result.output, "loss");
   EXPECT_EQ(loss.substr(loss.rfind(' ') + 1), "differs");
   EXPECT_HAS(cells(result.output, "state_hash"), " equal");
@@ -117,20 +117,20 @@ TEST_F(Replay, OfTwoLinesOfAStepTheLastCounts) {
   EXPECT_EQ(replay({"--step", "50", "run"}).code, kExitOk);
   std::ofstream("runs/run/metrics.jsonl") << whole;
   edit(50, [](const std::string& line) { return line + "\n" + with_other_loss(line); });
-  EXPECT_EQ(replay({"--step", "50", "run"}).code, cli::kExitDiffers);
+  EXPECT_EQ(replay({"--step", "50", "run"}).code, launcher::cli::kExitDiffers);
 }
 
 TEST_F(Replay, AnotherCertificateSaysWhy) {
   auto result = replay({"--step", "42", "run", "--batch.micro=4"});
-  EXPECT_EQ(result.code, cli::kExitDiffers) << result.output;
+  EXPECT_EQ(result.code, launcher::cli::kExitDiffers) << result.output;
   EXPECT_HAS(cells(result.output, "certificate"), " differs");
   EXPECT_HAS(result.output,
              "bits are not promised equal, since the certificates differ; batch.micro: 2 then, 4 now\n");
   result = replay({"--step", "42", "run", "--optim.weight_decay=0.2"});
-  EXPECT_EQ(result.code, cli::kExitDiffers);
+  EXPECT_EQ(result.code, launcher::cli::kExitDiffers);
   EXPECT_HAS(result.output, "optim.weight_decay: 0.1 then, 0.2 now\n");
   result = replay({"--step", "42", "run", "--optim.lr=0.02"});
-  EXPECT_EQ(result.code, cli::kExitDiffers);
+  EXPECT_EQ(result.code, launcher::cli::kExitDiffers);
   EXPECT_HAS(cells(result.output, "lr"), "0.01 0.02 differs");
   EXPECT_HAS(result.output, "the config is not the run's: optim.lr: 0.01 then, 0.02 now\n");
 }

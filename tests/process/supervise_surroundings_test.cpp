@@ -53,7 +53,7 @@ TEST_F(Supervise, RankThatNeverJoinsIsNamed) {
 // Open MPI tells its launcher why it ends a rank; here that is trainrun, which shows it.
 TEST_F(Supervise, MpisOwnWordsAreShown) {
   auto process = start({"2000", "mpi-abort", "1", "3"}, {.nproc = 2});
-  EXPECT_EQ(process.wait(15), kExitProgram);
+  EXPECT_EQ(process.wait(15), launcher::kExitProgram);
   EXPECT_HAS(process.output(), "[rank 1] MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD");
   EXPECT_HAS(process.output(), "root cause: rank 1 exited with code 5 and left no error record; step 3");
 }

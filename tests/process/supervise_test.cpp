@@ -254,7 +254,7 @@ TEST_F(Supervise, ExitCodeWithoutARecord) {
   for (int nproc : {1, 2}) {
     auto name = str("run", nproc);
     auto process = start({"2000", "exit=7", str(nproc - 1), "3"}, {.nproc = nproc}, name.c_str());
-    EXPECT_EQ(process.wait(10), kExitProgram);
+    EXPECT_EQ(process.wait(10), launcher::kExitProgram);
     EXPECT_HAS(process.output(),
                str(nproc == 1 ? "the worker" : "rank 1", " exited with code 7 and left no error record"));
   }

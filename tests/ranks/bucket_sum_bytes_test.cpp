@@ -4,6 +4,9 @@
 #include "tests/ranks/expect_error.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 struct Bytes {

@@ -38,7 +38,7 @@ struct SumCase {
   bool invariant = true;
   int seats = 0;            // ranks of a host, where they are on several
   bool ends_first = false;  // buckets end one after the other and are waited for afterwards, as in a step
-  SumLimits limits = {SIZE_MAX, SIZE_MAX, "a device"};
+  compiler::SumLimits limits = {SIZE_MAX, SIZE_MAX, "a device"};
   DType dtype = DType::f32;  // of the gradients
   bool rounded = false;      // values are those of bf16
   int steps = 2, threads = 1;
@@ -47,30 +47,32 @@ struct SumCase {
 
 // Of one rank: its program, where its gradients lie, and its sums by tensor.
 struct SumProgram {
-  StepProgram program;
+  compiler::StepProgram program;
   std::map<int, std::array<int64_t, 3>> gradient_of;  // region: micro-batch, bucket, tensor
-  std::vector<Span> sums, squares;
+  std::vector<compiler::Span> sums, squares;
 };
 
-inline SumProgram sum_program(LanePlan lanes, const RowOwners& owners, const SumCase& how) {
+inline SumProgram sum_program(compiler::LanePlan lanes, const compiler::RowOwners& owners,
+                              const SumCase& how) {
   SumProgram out;
-  ProgramWriter writer(out.program);
+  compiler::ProgramWriter writer(out.program);
   out.program.rank = lanes.rank;
-  if (lanes.ranks == 1) lanes.order = LaneOrder::contiguous;
+  if (lanes.ranks == 1) lanes.order = compiler::LaneOrder::contiguous;
   lanes.check();
-  const SumPlan plan{lanes, owners, how.invariant,
-                     exchanges_by_host(lanes, how.invariant, how.seats) ? how.seats : 0, how.limits};
-  SumTurns turns;
-  std::vector<std::unique_ptr<BucketSum>> sums;
+  const compiler::SumPlan plan{lanes, owners, how.invariant,
+                               compiler::exchanges_by_host(lanes, how.invariant, how.seats) ? how.seats : 0,
+                               how.limits};
+  compiler::SumTurns turns;
+  std::vector<std::unique_ptr<compiler::BucketSum>> sums;
   for (size_t b = 0; b < how.buckets.size(); ++b)
-    sums.push_back(make_bucket_sum(writer, plan, turns, b, how.buckets[b], how.dtype));
+    sums.push_back(compiler::make_bucket_sum(writer, plan, turns, b, how.buckets[b], how.dtype));
   for (int64_t slot = 0; slot < lanes.slots(lanes.rank); ++slot)
     for (size_t b = 0; b < how.buckets.size(); ++b) {
-      std::vector<Span> gradients;
+      std::vector<compiler::Span> gradients;
       const int64_t m = lanes.micro_batch(lanes.rank, slot);
       for (size_t t = 0; m >= 0 && t < how.buckets[b].size(); ++t) {
         gradients.push_back(
-            writer.region(Region::Kind::input, str("gradient ", m, " ", b, " ", t),
+            writer.region(compiler::Region::Kind::input, str("gradient ", m, " ", b, " ", t),
                           numel(how.buckets[b][t]) * static_cast<int64_t>(size_of(how.dtype))));
         out.gradient_of[gradients.back().region] = {m, static_cast<int64_t>(b), static_cast<int64_t>(t)};
       }
@@ -85,18 +87,19 @@ inline SumProgram sum_program(LanePlan lanes, const RowOwners& owners, const Sum
       const auto [first, count] = owners.rows(shape[0], lanes.rank);
       const int64_t width = shape[0] ? numel(shape) / shape[0] : 0;
       const std::string name = str(b, " ", t);
-      out.sums.push_back(writer.region(Region::Kind::value, "sum " + name, count * width * 4));
-      out.squares.push_back(writer.region(Region::Kind::value, "squares " + name, count * 8));
+      out.sums.push_back(writer.region(compiler::Region::Kind::value, "sum " + name, count * width * 4));
+      out.squares.push_back(writer.region(compiler::Region::Kind::value, "squares " + name, count * 8));
       out.program.metrics.push_back({"sum " + name, out.sums.back(), DType::f32});
       if (how.squares) out.program.metrics.push_back({"squares " + name, out.squares.back(), DType::f64});
-      writer.put(SumTrees{{sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : Span{})}});
+      writer.put(compiler::SumTrees{
+          {sums[b]->tree_of(t, out.sums.back(), how.squares ? out.squares.back() : compiler::Span{})}});
     }
   }
   return out;
 }
 
 // A live mesh of data ranks, hosts of `seats` among them.
-inline LiveMesh data_mesh(World& world, int seats) {
+inline LiveMesh data_mesh(distributed::World& world, int seats) {
   LiveMesh mesh = solo_mesh();
   mesh.words = Mesh{{world.size()}, {"dp_replicate"}};
   mesh.rank = world.rank();
@@ -116,8 +119,8 @@ inline std::vector<std::byte> gradient_bytes(const std::array<int64_t, 3>& of, c
   const auto count = static_cast<int64_t>(values.size());
   std::vector<uint16_t> halves(values.size());
   if (how.rounded || how.dtype == DType::bf16) {
-    narrow(DType::bf16, values.data(), halves.data(), count);
-    widen(DType::bf16, halves.data(), values.data(), count);
+    compiler::narrow(DType::bf16, values.data(), halves.data(), count);
+    compiler::widen(DType::bf16, halves.data(), values.data(), count);
   }
   const void* from = how.dtype == DType::bf16 ? static_cast<const void*>(halves.data())
                                               : static_cast<const void*>(values.data());
@@ -134,15 +137,17 @@ struct Sums {
 };
 
 // One rank's part of them.
-inline void run_rank(World& world, LanePlan lanes, const RowOwners& owners, const SumCase& how, Sums& out) {
+inline void run_rank(distributed::World& world, compiler::LanePlan lanes, const compiler::RowOwners& owners,
+                     const SumCase& how, Sums& out) {
   lanes.rank = world.rank();
   const SumProgram mine = sum_program(lanes, owners, how);
   verify(mine.program);
   const LiveMesh mesh = data_mesh(world, how.seats);
   const Graph none;
-  const CompileOptions options;
-  auto reductions = cpu_target().make_reductions({.threads = how.threads, .cache_dir = "", .tf32 = false});
-  Executor executor({mine.program, none, options, nullptr, mesh, cpu_device(), *reductions, {}});
+  const compiler::CompileOptions options;
+  auto reductions =
+      compiler::cpu_target().make_reductions({.threads = how.threads, .cache_dir = "", .tf32 = false});
+  compiler::Executor executor({mine.program, none, options, nullptr, mesh, cpu_device(), *reductions, {}});
   for (const auto& [region, of] : mine.gradient_of) {
     const auto bytes = gradient_bytes(of, how);
     if (!bytes.empty()) std::memcpy(executor.at({region, 0, 0}), bytes.data(), bytes.size());
@@ -162,18 +167,21 @@ inline void run_rank(World& world, LanePlan lanes, const RowOwners& owners, cons
     }
 }
 
-inline Sums summed(const LanePlan& plan, const RowOwners& owners, const SumCase& how = {}) {
+inline Sums summed(const compiler::LanePlan& plan, const compiler::RowOwners& owners,
+                   const SumCase& how = {}) {
   Sums out;
   for (const Shapes& shapes : how.buckets)
     for (const Shape& shape : shapes) {
       out.values.emplace_back(static_cast<size_t>(numel(shape)), -7.0f);
       out.squares.emplace_back(static_cast<size_t>(shape[0]), -7.0);
     }
-  with_world(plan.ranks, [&](std::shared_ptr<World> world) { run_rank(*world, plan, owners, how, out); });
+  distributed::with_world(plan.ranks, [&](std::shared_ptr<distributed::World> world) {
+    run_rank(*world, plan, owners, how, out);
+  });
   return out;
 }
 inline Sums on_one_rank(int64_t micro_batches, int64_t lanes, const SumCase& how = {}) {
-  return summed({micro_batches, lanes, 1, 0}, RowOwners::alone(1), how);
+  return summed({micro_batches, lanes, 1, 0}, compiler::RowOwners::alone(1), how);
 }
 
 }  // namespace lockstep

@@ -7,6 +7,9 @@
 #include "tests/ranks/expect_error.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 constexpr LaneOrder kOrders[] = {LaneOrder::contiguous, LaneOrder::interleaved};
@@ -263,7 +266,7 @@ TEST(Reductions, EveryInstructionSetGivesTheSameBits) {
 }
 
 TEST(BucketSum, ALostPeerIsAPeerError) {
-  LocalOptions options;
+  distributed::LocalOptions options;
   options.deadline_s = 5;
   Sums out;
   for (const Shapes& shapes : kBuckets)
@@ -272,9 +275,9 @@ TEST(BucketSum, ALostPeerIsAPeerError) {
           out.squares.emplace_back(static_cast<size_t>(shape[0]));
   expect_error<PeerError>(
       [&] {
-        with_world(
+        distributed::with_world(
             3,
-            [&](std::shared_ptr<World> world) {
+            [&](std::shared_ptr<distributed::World> world) {
               if (world->rank() == 1) throw PeerError("rank 1 is gone");
               run_rank(*world, {3, 3, 3, 0}, RowOwners::alone(3), {}, out);
             },

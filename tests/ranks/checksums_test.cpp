@@ -97,15 +97,15 @@ void with_fault(
     int ranks,
     const std::function<void(int rank, const std::string& label, std::byte* data, int64_t bytes)>& change,
     const std::function<void(Group&)>& body = talk) {
-  with_ranks(ranks,
-             [&](Group& group) {
-               auto faulty = std::make_shared<FaultyGroup>(
-                   group, [&, rank = group.rank()](const auto& label, auto* data, auto bytes) {
-                     change(rank, label, data, bytes);
-                   });
-               body(*checksummed(faulty));
-             },
-             {.deadline_s = 30});
+  distributed::with_ranks(ranks,
+                          [&](Group& group) {
+                            auto faulty = std::make_shared<FaultyGroup>(
+                                group, [&, rank = group.rank()](const auto& label, auto* data, auto bytes) {
+                                  change(rank, label, data, bytes);
+                                });
+                            body(*distributed::checksummed(faulty));
+                          },
+                          {.deadline_s = 30});
 }
 }  // namespace
 
@@ -180,13 +180,13 @@ TEST(Checksums, ACutMessageIsFound) {
 
 TEST(Checksums, TheVariableHasThreeWords) {
   setenv("LOCKSTEP_VERIFY_COLLECTIVES", "on", 1);
-  EXPECT_TRUE(wants_checksums(false));
+  EXPECT_TRUE(distributed::wants_checksums(false));
   setenv("LOCKSTEP_VERIFY_COLLECTIVES", "off", 1);
-  EXPECT_FALSE(wants_checksums(true));
+  EXPECT_FALSE(distributed::wants_checksums(true));
   setenv("LOCKSTEP_VERIFY_COLLECTIVES", "perhaps", 1);
-  expect_error<UserError>([] { wants_checksums(true); },
+  expect_error<UserError>([] { distributed::wants_checksums(true); },
                           {"LOCKSTEP_VERIFY_COLLECTIVES is \"perhaps\"; use auto, on or off"});
   unsetenv("LOCKSTEP_VERIFY_COLLECTIVES");
-  EXPECT_TRUE(wants_checksums(true));
-  EXPECT_FALSE(wants_checksums(false));
+  EXPECT_TRUE(distributed::wants_checksums(true));
+  EXPECT_FALSE(distributed::wants_checksums(false));
 }

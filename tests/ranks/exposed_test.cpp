@@ -21,7 +21,7 @@ void sum(Group& group, Stream& stream) {
 }  // namespace
 
 TEST(Exposed, AnEarlyRankWaitsUnderTheNameOfItsDim) {
-  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, [&](LiveMesh& mesh) {
+  distributed::local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}, [&](LiveMesh& mesh) {
     ExposedTime exposed;
     LiveMesh told = exposed.measured(mesh, cpu_device());
     ASSERT_EQ(told.group("dp_shard").rank(), mesh.group("dp_shard").rank());
@@ -46,7 +46,7 @@ TEST(Exposed, AnEarlyRankWaitsUnderTheNameOfItsDim) {
 }
 
 TEST(Exposed, WhatIsCompleteBeforeTheWaitIsHidden) {
-  local_mesh(2, Mesh{{2}, {"dp_replicate"}}, [&](LiveMesh& mesh) {
+  distributed::local_mesh(2, Mesh{{2}, {"dp_replicate"}}, [&](LiveMesh& mesh) {
     ExposedTime exposed;
     LiveMesh told = exposed.measured(mesh, cpu_device());
     EXPECT_EQ(told.data, told.groups[0]);  // one group, one name

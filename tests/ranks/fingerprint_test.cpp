@@ -29,19 +29,19 @@ Parts parts_of_a_run() {
 // arrival.
 std::vector<std::string> thrown(int n, const std::function<void(Group&)>& work) {
   std::vector<std::string> out(static_cast<size_t>(n));
-  with_ranks(n,
-             [&](Group& world) {
-               barrier(world);
-               auto begin = std::chrono::steady_clock::now();
-               try {
-                 work(world);
-               } catch (const Error& error) {
-                 out[static_cast<size_t>(world.rank())] = str(error.kind(), ": ", error.what());
-               }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                         2.0);
-             },
-             {.deadline_s = 30});
+  distributed::with_ranks(
+      n,
+      [&](Group& world) {
+        barrier(world);
+        auto begin = std::chrono::steady_clock::now();
+        try {
+          work(world);
+        } catch (const Error& error) {
+          out[static_cast<size_t>(world.rank())] = str(error.kind(), ": ", error.what());
+        }
+        EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+      },
+      {.deadline_s = 30});
   return out;
 }
 
@@ -64,7 +64,7 @@ TEST(Fingerprint, EqualRanksGoOn) {
 }
 
 TEST(Fingerprint, OneMessageOfFixedSizeWhereAllIsEqual) {
-  with_ranks(3, [](Group& world) {
+  distributed::with_ranks(3, [](Group& world) {
     Issued before = world.issued();
     compare(world, "before step 1", parts_of_a_run());
     EXPECT_EQ(world.issued().count - before.count, 1);
@@ -154,20 +154,20 @@ TEST(Fingerprint, CollectivesThatWereStarted) {
   // A LocalGroup would refuse another label itself; a rank that started more in a group of its own is found
   // by the comparison.
   std::vector<std::string> said(4);
-  local_mesh(4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
-             [&](LiveMesh& mesh) {
-               float value = 1;
-               for (int i = 0; i < 2; ++i)
-                 all_reduce(mesh.group("dp_shard"), {&value, &value, 1, DType::f32}, "sum");
-               if (mesh.coordinate()[0] == 1) barrier(mesh.group("dp_shard"), "one more");
-               auto begin = std::chrono::steady_clock::now();
-               try {
-                 compare(*mesh.world, "at the checkpoint of step 4", {issued_part(mesh)});
-               } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                         2.0);
-             },
-             {.deadline_s = 30});
+  distributed::local_mesh(
+      4, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}},
+      [&](LiveMesh& mesh) {
+        float value = 1;
+        for (int i = 0; i < 2; ++i)
+          all_reduce(mesh.group("dp_shard"), {&value, &value, 1, DType::f32}, "sum");
+        if (mesh.coordinate()[0] == 1) barrier(mesh.group("dp_shard"), "one more");
+        auto begin = std::chrono::steady_clock::now();
+        try {
+          compare(*mesh.world, "at the checkpoint of step 4", {issued_part(mesh)});
+        } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
+        EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+      },
+      {.deadline_s = 30});
   for (const auto& text : said) {
     EXPECT_EQ(text, said[0]);
     for (const char* words :
@@ -180,7 +180,7 @@ TEST(Fingerprint, CollectivesThatWereStarted) {
 }
 
 TEST(Issued, CountsWhatAllRanksShare) {
-  with_ranks(3, [](Group& world) {
+  distributed::with_ranks(3, [](Group& world) {
     EXPECT_EQ(world.issued().count, 0);
     std::vector<int64_t> counts{3, 2, 1};
     std::vector<float> in(3), out(6);
@@ -201,7 +201,7 @@ TEST(Issued, CountsWhatAllRanksShare) {
 }
 
 TEST(Together, ReturnsWhereAllSucceed) {
-  with_ranks(3, [](Group& world) {
+  distributed::with_ranks(3, [](Group& world) {
     EXPECT_EQ(together(world, [&] { return world.rank() * 2; }), world.rank() * 2);
     together(world, [] {});
     EXPECT_EQ(*together(world, [&] { return std::make_unique<int>(5); }), 5);

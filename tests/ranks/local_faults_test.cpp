@@ -30,21 +30,22 @@ TEST(LocalDeadline, NamesGroupLabelSecondsAndTheLateRank) {
     std::atomic<int> over{0};
     expect_error<PeerError>(
         [&] {
-          with_ranks(4,
-                     [&](Group& group) {
-                       if (group.rank() == 2) {  // alive, but never there
-                         while (over < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-                         return;
-                       }
-                       try {
-                         sum_one(group, "loss");
-                       } catch (...) {
-                         ++over;
-                         throw;
-                       }
-                       ADD_FAILURE() << "the collective completed without rank 2";
-                     },
-                     {.deadline_s = 0.3});
+          distributed::with_ranks(4,
+                                  [&](Group& group) {
+                                    if (group.rank() == 2) {  // alive, but never there
+                                      while (over < 3)
+                                        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                                      return;
+                                    }
+                                    try {
+                                      sum_one(group, "loss");
+                                    } catch (...) {
+                                      ++over;
+                                      throw;
+                                    }
+                                    ADD_FAILURE() << "the collective completed without rank 2";
+                                  },
+                                  {.deadline_s = 0.3});
         },
         {"group \"world\"", "all_reduce \"loss\"", "f32, 1 elements, sum", "0.3 s", "not started by rank 2",
          "LOCKSTEP_DEADLINE"});
@@ -56,29 +57,29 @@ TEST(LocalDeadline, NamesGroupLabelSecondsAndTheLateRank) {
 TEST(LocalDeadline, OfSendWithoutRecv) {
   expect_error<PeerError>(
       [] {
-        with_ranks(2,
-                   [](Group& group) {
-                     int64_t word = 0;
-                     if (group.rank() == 0)
-                       send(group, {&word, 1, DType::i64, 1, 3}, "token");
-                     else
-                       std::this_thread::sleep_for(std::chrono::milliseconds(600));
-                   },
-                   {.deadline_s = 0.2});
+        distributed::with_ranks(2,
+                                [](Group& group) {
+                                  int64_t word = 0;
+                                  if (group.rank() == 0)
+                                    send(group, {&word, 1, DType::i64, 1, 3}, "token");
+                                  else
+                                    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+                                },
+                                {.deadline_s = 0.2});
       },
       {"send \"token\"", "to rank 1, tag 3", "0.2 s", "not started by rank 1"});
 }
 
 TEST(LocalDeadline, ComesFromTheEnvironment) {
   setenv("LOCKSTEP_DEADLINE", "12.5", 1);
-  with_ranks(2, [](Group& group) { EXPECT_EQ(group.deadline(), 12.5); });
+  distributed::with_ranks(2, [](Group& group) { EXPECT_EQ(group.deadline(), 12.5); });
   setenv("LOCKSTEP_DEADLINE", "soon", 1);
-  expect_error<UserError>([] { with_ranks(2, [](Group&) {}); },
+  expect_error<UserError>([] { distributed::with_ranks(2, [](Group&) {}); },
                           {"LOCKSTEP_DEADLINE", "\"soon\"", "positive number", "60,600"});
   setenv("LOCKSTEP_DEADLINE", "0", 1);
-  expect_error<UserError>([] { with_ranks(1, [](Group&) {}); }, {"\"0\""});
+  expect_error<UserError>([] { distributed::with_ranks(1, [](Group&) {}); }, {"\"0\""});
   unsetenv("LOCKSTEP_DEADLINE");
-  with_ranks(1, [](Group& group) {
+  distributed::with_ranks(1, [](Group& group) {
     EXPECT_EQ(group.deadline(), 600);  // no step has ended yet
     group.set_deadline(3);
     EXPECT_EQ(group.deadline(), 3);
@@ -90,22 +91,22 @@ TEST(LocalFailure, TheFirstExceptionComesBackAndPeersDoNotHang) {
     std::atomic<int> peers{0};
     expect_error<std::out_of_range>(
         [&] {
-          with_ranks(n,
-                     [&](Group& group) {
-                       barrier(group);
-                       if (group.rank() == n - 1) throw std::out_of_range("row 12 of 10");
-                       try {
-                         sum_one(group, "after the fault");
-                       } catch (const PeerError& error) {
-                         ++peers;
-                         EXPECT_NE(
-                             std::string(error.what()).find(str("rank ", n - 1, " failed: row 12 of 10")),
-                             std::string::npos)
-                             << error.what();
-                         throw;
-                       }
-                     },
-                     {.deadline_s = 60});
+          distributed::with_ranks(
+              n,
+              [&](Group& group) {
+                barrier(group);
+                if (group.rank() == n - 1) throw std::out_of_range("row 12 of 10");
+                try {
+                  sum_one(group, "after the fault");
+                } catch (const PeerError& error) {
+                  ++peers;
+                  EXPECT_NE(std::string(error.what()).find(str("rank ", n - 1, " failed: row 12 of 10")),
+                            std::string::npos)
+                      << error.what();
+                  throw;
+                }
+              },
+              {.deadline_s = 60});
         },
         {"row 12 of 10"});
     EXPECT_EQ(peers, n - 1);
@@ -117,16 +118,17 @@ TEST(LocalFailure, AFailureWithWorkInFlightIsStillTheFirst) {
   // exception.
   expect_error<std::out_of_range>(
       [&] {
-        with_ranks(3,
-                   [&](Group& group) {
-                     auto stream = inline_stream();
-                     std::vector<float> data(100, 1);
-                     auto work =
-                         group.start(AllReduce{data.data(), data.data(), 100, DType::f32}, "bucket", *stream);
-                     if (group.rank() == 1) throw std::out_of_range("rank 1's own fault");
-                     work->wait(*stream);
-                   },
-                   {.latency_s = 0.05, .deadline_s = 60});
+        distributed::with_ranks(3,
+                                [&](Group& group) {
+                                  auto stream = inline_stream();
+                                  std::vector<float> data(100, 1);
+                                  auto work =
+                                      group.start(AllReduce{data.data(), data.data(), 100, DType::f32},
+                                                  "bucket", *stream);
+                                  if (group.rank() == 1) throw std::out_of_range("rank 1's own fault");
+                                  work->wait(*stream);
+                                },
+                                {.latency_s = 0.05, .deadline_s = 60});
       },
       {"rank 1's own fault"});
 }
@@ -135,13 +137,14 @@ TEST(LocalFailure, ReachesTheGroupsOfAllMeshDims) {
   double seconds = seconds_of([] {
     expect_error<UserError>(
         [] {
-          local_mesh(4, Mesh{{2, 2}, {"dp_shard", "tp"}},
-                     [](LiveMesh& mesh) {
-                       if (mesh.rank == 3) throw UserError("bad input on rank 3");
-                       sum_one(mesh.group("tp"), "tp sum");  // ranks 0 and 1 pass this, rank 2 waits for 3
-                       sum_one(mesh.group("dp_shard"), "dp sum");
-                     },
-                     {.deadline_s = 60});
+          distributed::local_mesh(4, Mesh{{2, 2}, {"dp_shard", "tp"}},
+                                  [](LiveMesh& mesh) {
+                                    if (mesh.rank == 3) throw UserError("bad input on rank 3");
+                                    sum_one(mesh.group("tp"),
+                                            "tp sum");  // ranks 0 and 1 pass this, rank 2 waits for 3
+                                    sum_one(mesh.group("dp_shard"), "dp sum");
+                                  },
+                                  {.deadline_s = 60});
         },
         {"bad input on rank 3"});
   });
@@ -152,11 +155,11 @@ TEST(LocalFailure, ARankThatEndsEarlyIsNamed) {
   double seconds = seconds_of([] {
     expect_error<PeerError>(
         [] {
-          with_ranks(3,
-                     [](Group& group) {
-                       if (group.rank() != 1) sum_one(group, "step 9");
-                     },
-                     {.deadline_s = 60});
+          distributed::with_ranks(3,
+                                  [](Group& group) {
+                                    if (group.rank() != 1) sum_one(group, "step 9");
+                                  },
+                                  {.deadline_s = 60});
         },
         {"all_reduce \"step 9\"", "not started by rank 1, which has ended"});
   });
@@ -166,17 +169,18 @@ TEST(LocalFailure, ARankThatEndsEarlyIsNamed) {
 TEST(LocalFailure, ADroppedWorkIsNamed) {
   expect_error<PeerError>(
       [] {
-        with_ranks(2,
-                   [](Group& group) {
-                     auto stream = inline_stream();
-                     float value = 1;
-                     auto work = group.start(AllReduce{&value, &value, 1, DType::f32}, "forgotten", *stream);
-                     if (group.rank() == 0)
-                       work.reset();
-                     else
-                       work->wait(*stream);
-                   },
-                   {.latency_s = 0.2, .deadline_s = 60});
+        distributed::with_ranks(2,
+                                [](Group& group) {
+                                  auto stream = inline_stream();
+                                  float value = 1;
+                                  auto work = group.start(AllReduce{&value, &value, 1, DType::f32},
+                                                          "forgotten", *stream);
+                                  if (group.rank() == 0)
+                                    work.reset();
+                                  else
+                                    work->wait(*stream);
+                                },
+                                {.latency_s = 0.2, .deadline_s = 60});
       },
       {"all_reduce \"forgotten\"", "was dropped on rank 0 before its wait"});
 }
@@ -185,18 +189,19 @@ TEST(LocalFailure, OnAQueueStreamComesBackAtSynchronize) {
   std::atomic<int> failures{0};
   expect_error<std::runtime_error>(
       [&] {
-        with_ranks(2,
-                   [&](Group& group) {
-                     if (group.rank() == 1) throw std::runtime_error("rank 1 is out");
-                     auto stream = queue_stream();
-                     float value = 1;
-                     auto work = group.start(AllReduce{&value, &value, 1, DType::f32}, "queued", *stream);
-                     work->wait(*stream);
-                     try {
-                       stream->synchronize();
-                     } catch (const PeerError&) { ++failures; }
-                   },
-                   {.deadline_s = 60});
+        distributed::with_ranks(2,
+                                [&](Group& group) {
+                                  if (group.rank() == 1) throw std::runtime_error("rank 1 is out");
+                                  auto stream = queue_stream();
+                                  float value = 1;
+                                  auto work = group.start(AllReduce{&value, &value, 1, DType::f32}, "queued",
+                                                          *stream);
+                                  work->wait(*stream);
+                                  try {
+                                    stream->synchronize();
+                                  } catch (const PeerError&) { ++failures; }
+                                },
+                                {.deadline_s = 60});
       },
       {"rank 1 is out"});
   EXPECT_EQ(failures, 1);
@@ -208,7 +213,7 @@ void expect_mismatch(const std::function<void(Group&)>& fn, const std::vector<st
   double seconds = seconds_of([&] {
     auto all = words;
     all.push_back("all ranks must start the same collectives in the same order");
-    expect_error<PeerError>([&] { with_ranks(3, fn, {.deadline_s = 60}); }, all);
+    expect_error<PeerError>([&] { distributed::with_ranks(3, fn, {.deadline_s = 60}); }, all);
   });
   EXPECT_LT(seconds, 30);
 }
@@ -284,15 +289,15 @@ TEST(LocalMismatch, LabelsInAnotherOrder) {
 TEST(LocalMismatch, OfAMessage) {
   expect_error<PeerError>(
       [] {
-        with_ranks(2,
-                   [](Group& group) {
-                     std::vector<float> data(8);
-                     if (group.rank() == 0)
-                       send(group, {data.data(), 4, DType::f32, 1}, "activations");
-                     else
-                       recv(group, {data.data(), 5, DType::f32, 0}, "activations");
-                   },
-                   {.deadline_s = 60});
+        distributed::with_ranks(2,
+                                [](Group& group) {
+                                  std::vector<float> data(8);
+                                  if (group.rank() == 0)
+                                    send(group, {data.data(), 4, DType::f32, 1}, "activations");
+                                  else
+                                    recv(group, {data.data(), 5, DType::f32, 0}, "activations");
+                                },
+                                {.deadline_s = 60});
       },
       {"message 0 differs in its counts", "send \"activations\" (f32, 4 elements, to rank 1",
        "recv \"activations\" (f32, 5 elements, from rank 0"});
@@ -301,26 +306,30 @@ TEST(LocalMismatch, OfAMessage) {
 TEST(LocalGroup, RefusesCountsThatDoNotFitTheGroup) {
   float data[4] = {};
   expect_error<InternalError>(
-      [&] { with_ranks(2, [&](Group& group) { all_gather(group, {data, data, {1, 1, 1}, DType::f32}); }); },
+      [&] {
+        distributed::with_ranks(
+            2, [&](Group& group) { all_gather(group, {data, data, {1, 1, 1}, DType::f32}); });
+      },
       {"3 counts for 2 ranks"});
   expect_error<InternalError>(
-      [&] { with_ranks(2, [&](Group& group) { broadcast(group, {data, 1, DType::f32, 2}); }); },
+      [&] { distributed::with_ranks(2, [&](Group& group) { broadcast(group, {data, 1, DType::f32, 2}); }); },
       {"root 2 of 2 ranks"});
 }
 
 TEST(LocalLatency, IsHiddenByWhatRunsBetweenStartAndWait) {
   double seconds = seconds_of([] {
-    with_ranks(2,
-               [](Group& group) {
-                 auto stream = inline_stream();
-                 float value = 1;
-                 auto work = group.start(AllReduce{&value, &value, 1, DType::f32}, "overlapped", *stream);
-                 EXPECT_FALSE(work->done());
-                 std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the computation
-                 work->wait(*stream);
-                 EXPECT_EQ(value, 2);
-               },
-               {.latency_s = 0.4, .deadline_s = 60});
+    distributed::with_ranks(2,
+                            [](Group& group) {
+                              auto stream = inline_stream();
+                              float value = 1;
+                              auto work = group.start(AllReduce{&value, &value, 1, DType::f32}, "overlapped",
+                                                      *stream);
+                              EXPECT_FALSE(work->done());
+                              std::this_thread::sleep_for(std::chrono::milliseconds(400));  // the computation
+                              work->wait(*stream);
+                              EXPECT_EQ(value, 2);
+                            },
+                            {.latency_s = 0.4, .deadline_s = 60});
   });
   EXPECT_GE(seconds, 0.4);
   EXPECT_LT(seconds, 0.75);  // 0.8 one after the other
@@ -328,17 +337,18 @@ TEST(LocalLatency, IsHiddenByWhatRunsBetweenStartAndWait) {
 
 TEST(LocalLatency, CountsBytesAndCollectivesOneAfterAnother) {
   double seconds = seconds_of([] {
-    with_ranks(2,
-               [](Group& group) {
-                 auto stream = inline_stream();
-                 std::vector<float> a(2500, 1), b(2500, 1);  // 10,000 bytes each: 0.1 s each at 100 kB/s
-                 auto first = group.start(AllReduce{a.data(), a.data(), 2500, DType::f32}, "a", *stream);
-                 auto second = group.start(AllReduce{b.data(), b.data(), 2500, DType::f32}, "b", *stream);
-                 second->wait(*stream);
-                 first->wait(*stream);
-                 EXPECT_EQ(a[2499] + b[0], 4);
-               },
-               {.bytes_per_s = 1e5, .deadline_s = 60});
+    distributed::with_ranks(
+        2,
+        [](Group& group) {
+          auto stream = inline_stream();
+          std::vector<float> a(2500, 1), b(2500, 1);  // 10,000 bytes each: 0.1 s each at 100 kB/s
+          auto first = group.start(AllReduce{a.data(), a.data(), 2500, DType::f32}, "a", *stream);
+          auto second = group.start(AllReduce{b.data(), b.data(), 2500, DType::f32}, "b", *stream);
+          second->wait(*stream);
+          first->wait(*stream);
+          EXPECT_EQ(a[2499] + b[0], 4);
+        },
+        {.bytes_per_s = 1e5, .deadline_s = 60});
   });
   EXPECT_GE(seconds, 0.2);
 }
@@ -346,8 +356,8 @@ TEST(LocalLatency, CountsBytesAndCollectivesOneAfterAnother) {
 TEST(LocalLatency, BeyondTheDeadlineSaysThatAllHaveStarted) {
   expect_error<PeerError>(
       [] {
-        with_ranks(2, [](Group& group) { sum_one(group, "slow link"); },
-                   {.latency_s = 30, .deadline_s = 0.2});
+        distributed::with_ranks(2, [](Group& group) { sum_one(group, "slow link"); },
+                                {.latency_s = 30, .deadline_s = 0.2});
       },
       {"all_reduce \"slow link\"", "0.2 s", "all ranks have started it"});
 }
@@ -356,7 +366,7 @@ TEST(WithRanks, OrderOfReductionIsTheOrderOfRanks) {
   // 2^24 + 1 + 1 in f32 is 2^24 from the left and 2^24 + 2 from the right: only rank order gives the first,
   // every time.
   for (int round = 0; round < 20; ++round)
-    with_ranks(3, [](Group& group) {
+    distributed::with_ranks(3, [](Group& group) {
       float value = group.rank() == 0 ? 16777216.0f : 1.0f;
       if (group.rank() == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
       all_reduce(group, {&value, &value, 1, DType::f32});

@@ -10,6 +10,7 @@
 #include "tests/ranks/expect_error.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 // The world ranks of a group in its order, found by talking.

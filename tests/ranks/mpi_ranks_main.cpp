@@ -17,6 +17,7 @@
 #include "distributed/watch/flight_record.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 void expect(bool ok, const std::string& what) {

@@ -9,7 +9,7 @@
 using namespace lockstep;
 
 TEST(MpiWorld, NeedsAnMpiWithThreads) {
-  check_thread_level(MPI_THREAD_MULTIPLE);
-  expect_error<UserError>([] { check_thread_level(MPI_THREAD_SERIALIZED); },
+  distributed::check_thread_level(MPI_THREAD_MULTIPLE);
+  expect_error<UserError>([] { distributed::check_thread_level(MPI_THREAD_SERIALIZED); },
                           {"MPI_THREAD_MULTIPLE", "thread level 2", "install"});
 }

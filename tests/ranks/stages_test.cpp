@@ -4,6 +4,9 @@
 #include "tests/ranks/stages_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 Mesh mesh_of(int ranks) { return {{ranks}, {"dp_replicate"}}; }
@@ -13,7 +16,7 @@ TEST(Stages, HandTheirValuesOn) {
     const auto programs = stages(ranks, 4);
     for (const StepProgram& program : programs) verify(program);
     verify_together(programs, mesh_of(ranks), 0);
-    with_world(ranks, [&](std::shared_ptr<World> world) {
+    distributed::with_world(ranks, [&](std::shared_ptr<distributed::World> world) {
       const int rank = world->rank();
       EXPECT_EQ(run_stage(*world, programs[static_cast<size_t>(rank)]), expected_of_stage(rank, ranks, 4));
     });

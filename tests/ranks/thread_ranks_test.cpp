@@ -12,6 +12,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace distributed;
+
 namespace {
 
 TEST(ThreadRanks, LogLinesCarryTheRankOfTheirThread) {

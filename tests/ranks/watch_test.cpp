@@ -18,6 +18,7 @@
 #include "tests/ranks/expect_error.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 class Folder {

@@ -14,6 +14,9 @@
 #include "tests/support/state_arrays.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -31,7 +34,7 @@ std::vector<Array> state_on(const LiveMesh& live) {
   });
 }
 void save(const std::string& dir, int ranks, int64_t step, uint64_t salt, int keep, Storage& storage) {
-  local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+  distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = state_on(live);
     for (auto& array : state) fill(array, salt);
     save_checkpoint(dir, {step, nullptr, "", nullptr}, readable(state), live, keep, storage);

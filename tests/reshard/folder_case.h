@@ -17,10 +17,10 @@ namespace lockstep {
 namespace fs = std::filesystem;
 inline const std::vector<StateSpec> kSpecs{{"w", DType::f32, {6, 3}}, {"b", DType::bf16, {3}}};
 
-inline SavedInfo save(const std::string& dir, int64_t step, uint64_t salt, int keep = 0) {
+inline checkpoint::SavedInfo save(const std::string& dir, int64_t step, uint64_t salt, int keep = 0) {
   auto state = solo_state(kSpecs, salt);
-  return save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state), solo_mesh(),
-                         keep);
+  return checkpoint::save_checkpoint(dir, {step, {{"lr", 0.5}}, "cert", {{"best", 1.25}}}, readable(state),
+                                     solo_mesh(), keep);
 }
 struct Found {
   int64_t step = -1;
@@ -34,13 +34,13 @@ inline std::ostream& operator<<(std::ostream& out, const Found& f) {
 // Loads, and gives step and salt (0 when the elements are of none of 1..9).
 inline Found load(const std::string& dir, int ranks = 1) {
   Found out;
-  local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+  distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
     auto state = make_state(kSpecs, live.words, live.rank, [](const StateSpec&) {
       Layout l;
       l.set(0, Shard(0));
       return l;
     });
-    auto loaded = load_latest(dir, writable(state), live);
+    auto loaded = checkpoint::load_latest(dir, writable(state), live);
     Found mine;
     if (loaded) mine.step = loaded->step;
     for (uint64_t salt = 1; salt < 10; ++salt)

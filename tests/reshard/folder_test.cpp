@@ -7,6 +7,9 @@
 #include "tests/reshard/folder_case.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 TEST(Folder, EmptyOrAbsentHoldsNothing) {
@@ -210,7 +213,7 @@ TEST(Folder, WhatIsNotFiniteIsNotSaved) {
   for (int ranks : {1, 2, 3})
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
       std::vector<std::string> said(static_cast<size_t>(ranks));
-      local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
+      distributed::local_mesh(ranks, Mesh{{ranks}, {"dp_shard"}}, [&](LiveMesh& live) {
         const std::vector<StateSpec> specs{
             {"ids", DType::i64, {9}}, {"whole", dtype, {4}}, {"w", dtype, {6, 3}}};
         auto state = make_state(specs, live.words, live.rank, [](const StateSpec& spec) {

@@ -8,6 +8,9 @@
 #include "tests/reshard/folder_case.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 // `latest` is a hint: whatever stands in its place, readers go on, and the next save says what it cannot

@@ -11,6 +11,9 @@
 #include "tests/support/state_arrays.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 // Meshes of n ranks, of one, two and three dims.
@@ -37,7 +40,7 @@ std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<
                     unsigned seed, uint64_t salt, int64_t step) {
   std::string hash;
   FaultStorage storage;  // without a fault
-  local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
+  distributed::local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
     auto state = random_state(specs, mesh, live.rank, seed);
     for (auto& array : state) fill(array, salt);
     SaveInfo info{step, {{"width", 64}}, "cert-1", {{"tokens", 12345}}};
@@ -49,7 +52,7 @@ std::string save_on(const std::string& dir, const Mesh& mesh, const std::vector<
 
 void load_on(const std::string& dir, const Mesh& mesh, const std::vector<StateSpec>& specs, unsigned seed,
              uint64_t salt, int64_t step, const std::string& hash, const std::string& what) {
-  local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
+  distributed::local_mesh(static_cast<int>(mesh.size()), mesh, [&](LiveMesh& live) {
     auto state = random_state(specs, mesh, live.rank, seed);
     auto loaded = load_latest(dir, writable(state), live);
     ASSERT_TRUE(loaded.has_value()) << what;
@@ -123,13 +126,13 @@ TEST(Reshard, DataAndTensorParallelLayouts) {
   for (const Mesh& from : all) {
     ScratchFolder folder;
     std::string dir = folder.path("ckpt");
-    local_mesh(static_cast<int>(from.size()), from, [&](LiveMesh& live) {
+    distributed::local_mesh(static_cast<int>(from.size()), from, [&](LiveMesh& live) {
       auto state = make_state(specs, from, live.rank, [&](const StateSpec& s) { return layout(from, s); });
       for (auto& array : state) fill(array, 1);
       save_checkpoint(dir, {1, nullptr, "", nullptr}, readable(state), live, 1);
     });
     for (const Mesh& to : all)
-      local_mesh(static_cast<int>(to.size()), to, [&](LiveMesh& live) {
+      distributed::local_mesh(static_cast<int>(to.size()), to, [&](LiveMesh& live) {
         auto state = make_state(specs, to, live.rank, [&](const StateSpec& s) { return layout(to, s); });
         load_checkpoint(dir + "/step-1", writable(state), live);
         EXPECT_EQ(difference(state, 1), "") << text(from) << " -> " << text(to);
@@ -147,7 +150,7 @@ TEST(Reshard, LargeTensorsStreamThroughABoundedBuffer) {
   Mesh three{{3}, {"dp_shard"}};
   ScratchFolder folder;
   std::string dir = folder.path("ckpt");
-  local_mesh(3, three, [&](LiveMesh& live) {
+  distributed::local_mesh(3, three, [&](LiveMesh& live) {
     auto state = make_state(specs, three, live.rank, [&](const StateSpec&) {
       Layout l;
       l.set(0, Shard(1));
@@ -158,7 +161,7 @@ TEST(Reshard, LargeTensorsStreamThroughABoundedBuffer) {
   });
   FaultStorage storage;
   for (int dim : {0, 1})
-    local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
+    distributed::local_mesh(2, Mesh{{2}, {"dp_shard"}}, [&](LiveMesh& live) {
       auto state = make_state(specs, live.words, live.rank, [&](const StateSpec&) {
         Layout l;
         l.set(0, Shard(dim));
@@ -183,7 +186,7 @@ TEST(Reshard, SafetensorsOntoAnyLayout) {
   std::string file = folder.path("ckpt/step-0/rank-0.safetensors");
   for (int n : {1, 2, 3, 7}) {
     Mesh mesh{{n}, {"dp_shard"}};
-    local_mesh(n, mesh, [&](LiveMesh& live) {
+    distributed::local_mesh(n, mesh, [&](LiveMesh& live) {
       for (int dim : {0, 1}) {
         auto into = make_state(wanted, mesh, live.rank, [&](const StateSpec& s) {
           Layout l;

@@ -8,6 +8,8 @@
 
 namespace lockstep {
 
+using namespace checkpoint;
+
 class FaultOutFile : public OutFile {
  public:
   FaultOutFile(FaultStorage& storage, std::string path, std::unique_ptr<OutFile> below)

@@ -18,14 +18,14 @@ struct Crash {};
 
 // The file system without waiting for the device, which tests by the thousand cannot afford. What a sync
 // means is kept by FaultStorage itself.
-class UnsyncedStorage : public FileStorage {
+class UnsyncedStorage : public checkpoint::FileStorage {
  public:
   void sync_folder(const std::string&) override {}
 };
 
 // Counts every operation that changes something (create, write, sync, close, make_folders, rename, remove,
 // sync_folder) and can break any one of them.
-class FaultStorage : public Storage {
+class FaultStorage : public checkpoint::Storage {
  public:
   int64_t crash_at = -1;  // the operation with this number crashes (a write after half of its bytes), and
                           // every later one too
@@ -43,15 +43,17 @@ class FaultStorage : public Storage {
   // not synced lose half of their bytes.
   void lose_unsynced();
 
-  std::unique_ptr<OutFile> create(const std::string& path) override;
-  std::unique_ptr<InFile> open(const std::string& path) override;
+  std::unique_ptr<checkpoint::OutFile> create(const std::string& path) override;
+  std::unique_ptr<checkpoint::InFile> open(const std::string& path) override;
   bool exists(const std::string& path) override;
-  std::vector<FolderEntry> list(const std::string& folder) override;
+  std::vector<checkpoint::FolderEntry> list(const std::string& folder) override;
   void make_folders(const std::string& path) override;
   void rename(const std::string& from, const std::string& to) override;
   void remove(const std::string& path) override;
   void sync_folder(const std::string& folder) override;
-  std::shared_ptr<FolderLock> lock(const std::string& folder) override { return below_.lock(folder); }
+  std::shared_ptr<checkpoint::FolderLock> lock(const std::string& folder) override {
+    return below_.lock(folder);
+  }
 
  private:
   friend class FaultOutFile;

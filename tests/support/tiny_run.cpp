@@ -16,6 +16,9 @@
 
 namespace lockstep::tests {
 
+using namespace compiler;
+using namespace distributed;
+
 TinyResult train_tiny(const TinyRun& run) {
   std::mutex mutex;
   const Mesh words = run.mesh.shape.empty() ? Mesh{{run.ranks}, {"dp_replicate"}} : run.mesh;
@@ -52,7 +55,7 @@ TinyResult train_tiny(const TinyRun& run) {
     if (run.load.empty()) {
       state.materialize();
     } else {
-      auto loaded = load_latest(run.load, state.arrays(), mesh);
+      auto loaded = checkpoint::load_latest(run.load, state.arrays(), mesh);
       if (!loaded) throw InternalError(str("no checkpoint in ", run.load));
       done = loaded->step, mine.loaded = loaded->state_hash;
     }
@@ -99,8 +102,8 @@ TinyResult train_tiny(const TinyRun& run) {
     mine.recompute = step.plan().recompute;
     mine.arena = step.arena_bytes();
     if (!run.save.empty())
-      save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()},
-                      std::as_const(state).arrays(), mesh, 0);
+      checkpoint::save_checkpoint(run.save, {run.steps, Json::object(), mine.certificate, Json::object()},
+                                  std::as_const(state).arrays(), mesh, 0);
     std::lock_guard guard(mutex);
     if (run.observe) run.observe(mesh, step);
     results[static_cast<size_t>(mesh.rank)] = mine;

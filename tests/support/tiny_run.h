@@ -24,14 +24,14 @@ struct TinyRun {
   double clip = 1.0;
   int64_t mask_every = 0;  // every so many targets is ignored
   int64_t context = 12, width = 24, depth = 2, heads = 4, kv_heads = 2, vocab = 29;
-  CompileOptions options = {};
+  compiler::CompileOptions options = {};
   std::set<int64_t> blocked = {};  // steps whose norm is above its limit, so that they are not applied
   int64_t flipped = 0;             // step before which rank 1 has a bit flipped in its first weight; 0: none
   std::string load = {}, save = {};  // folders of checkpoints: the run goes on from the newest in `load`, and
                                      // leaves one in `save` at its end
   std::vector<PlacementRule> rows = {};  // beside the model's own
   // Called on every rank after its last step, one rank at a time.
-  std::function<void(const LiveMesh& mesh, const Step& step)> observe = {};
+  std::function<void(const LiveMesh& mesh, const compiler::Step& step)> observe = {};
 };
 
 struct TinyResult {
@@ -39,7 +39,7 @@ struct TinyResult {
   std::string hash, certificate;
   std::string loaded;       // hash of the state that the run went on from
   int64_t state_bytes = 0;  // of the fullest rank
-  Recompute recompute;
+  compiler::Recompute recompute;
   int64_t arena = 0;    // bytes
   std::string differs;  // what the comparison of replicas said, and of which step
   bool operator==(const TinyResult&) const = default;

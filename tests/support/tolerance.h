@@ -41,7 +41,8 @@ inline bool near(double a, double b, Tolerance allowed) {
 
 // "" when `a` equals `b` within the tolerance, else the first difference in words. dtypes and shapes must be
 // equal.
-inline std::string difference(const HostTensor& a, const HostTensor& b, Tolerance allowed) {
+inline std::string difference(const compiler::HostTensor& a, const compiler::HostTensor& b,
+                              Tolerance allowed) {
   if (a.dtype != b.dtype || a.shape != b.shape)
     return str(shape_text(a.dtype, a.shape), " where ", shape_text(b.dtype, b.shape), " is right");
   for (int64_t i = 0; i < a.size(); ++i) {
@@ -52,7 +53,7 @@ inline std::string difference(const HostTensor& a, const HostTensor& b, Toleranc
   }
   return "";
 }
-inline std::string difference(const HostTensor& a, const HostTensor& b) {
+inline std::string difference(const compiler::HostTensor& a, const compiler::HostTensor& b) {
   return difference(a, b, tolerance(b.dtype));
 }
 

@@ -16,6 +16,8 @@
 
 namespace lockstep::sweep {
 
+using namespace compiler;
+
 namespace {
 struct Compiled {
   std::vector<std::unique_ptr<Executable>> executables;
@@ -45,7 +47,7 @@ Graph with_updates_expanded(const Graph& graph) {
 
 }  // namespace
 
-Backend compiled_backend(const std::string& name, lockstep::Backend kind, const Target& target) {
+Backend compiled_backend(const std::string& name, lockstep::compiler::Backend kind, const Target& target) {
   auto state = std::make_shared<Compiled>();
   CompileOptions options;
   options.backend = kind;
@@ -92,12 +94,12 @@ Backend compiled_backend(const std::string& name, lockstep::Backend kind, const 
 }
 
 std::vector<Backend> backends() {
-  std::vector<Backend> out{compiled_backend("native", lockstep::Backend::native, cpu_target()),
-                           compiled_backend("eager", lockstep::Backend::eager, cpu_target())};
+  std::vector<Backend> out{compiled_backend("native", lockstep::compiler::Backend::native, cpu_target()),
+                           compiled_backend("eager", lockstep::compiler::Backend::eager, cpu_target())};
   std::string why;
   if (cuda_available(&why)) {
-    out.push_back(compiled_backend("cuda native", lockstep::Backend::native, cuda_target(0)));
-    out.push_back(compiled_backend("cuda eager", lockstep::Backend::eager, cuda_target(0)));
+    out.push_back(compiled_backend("cuda native", lockstep::compiler::Backend::native, cuda_target(0)));
+    out.push_back(compiled_backend("cuda eager", lockstep::compiler::Backend::eager, cuda_target(0)));
   } else {
     std::cout << "left out: CUDA: " << why << "\n";
   }

@@ -12,6 +12,8 @@
 
 namespace lockstep::sweep {
 
+using namespace compiler;
+
 HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed, bool integral) {
   HostTensor made = make_tensor(type.dtype, type.shape);
   for (int64_t i = 0; i < made.size(); ++i) {

@@ -13,10 +13,10 @@ namespace lockstep::sweep {
 
 struct Case {
   const Op* op = nullptr;
-  Sample sample;                   // as in the row, or with f32 inputs in another dtype
-  std::string title;               // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
-  Graph graph;                     // one node: the row's op on graph inputs; its outputs are the graph's
-  std::vector<HostTensor> inputs;  // random values as the sample says; the same in every run
+  Sample sample;      // as in the row, or with f32 inputs in another dtype
+  std::string title;  // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
+  Graph graph;        // one node: the row's op on graph inputs; its outputs are the graph's
+  std::vector<compiler::HostTensor> inputs;  // random values as the sample says; the same in every run
   const Node& node() const { return graph.nodes[0]; }
 };
 
@@ -34,10 +34,11 @@ void for_each_case(const std::function<void(const Case&)>& law, const std::vecto
 
 // Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in
 // `seed`.
-HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed, bool integral = false);
+compiler::HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed,
+                                   bool integral = false);
 // The graph with every float value as f64, so that the evaluator rounds nowhere.
 Graph widened(Graph graph);
-HostTensor widened(const HostTensor& tensor);
+compiler::HostTensor widened(const compiler::HostTensor& tensor);
 std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>& ids);
 // A builder with inputs of these types, named a, b, c, ...
 std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const std::vector<TypedShape>& types);

@@ -8,6 +8,9 @@
 #include "tests/sweep/cases.h"
 
 namespace lockstep::sweep {
+
+using namespace compiler;
+
 namespace {
 
 double inner(const HostTensor& a, const HostTensor& b) {

@@ -54,7 +54,7 @@ std::vector<Call> calls(DType dtype) {
 
 TEST(Halves, LibraryCallsOfSeveralBlocks) {
   std::vector<Graph> graphs;
-  std::vector<std::vector<HostTensor>> inputs;
+  std::vector<std::vector<compiler::HostTensor>> inputs;
   std::vector<std::string> titles;
   for (DType dtype : {DType::bf16, DType::f16})
     for (const Call& call : calls(dtype)) {
@@ -79,7 +79,7 @@ TEST(Halves, LibraryCallsOfSeveralBlocks) {
   for (const Backend& backend : backends()) {
     backend.prepare(graphs);
     for (size_t g = 0; g < graphs.size(); ++g) {
-      auto right = evaluate(graphs[g], inputs[g]), given = backend.run(g, inputs[g]);
+      auto right = compiler::evaluate(graphs[g], inputs[g]), given = backend.run(g, inputs[g]);
       ASSERT_EQ(given.size(), right.size());
       // One rounding of an f32 sum: a unit in the last place of the result, and a little for the sum itself.
       // Attention on CUDA is cuDNN's: its matrix units take the probabilities (backward: the gradients of the

@@ -16,8 +16,8 @@ namespace lockstep::sweep {
 namespace {
 
 // Elements [offset, offset + size) along `dim`.
-HostTensor part_of(const HostTensor& whole, size_t dim, int64_t offset, int64_t size) {
-  HostTensor part = make_tensor(whole.dtype, [&] {
+compiler::HostTensor part_of(const compiler::HostTensor& whole, size_t dim, int64_t offset, int64_t size) {
+  compiler::HostTensor part = compiler::make_tensor(whole.dtype, [&] {
     Shape shape = whole.shape;
     shape[dim] = size;
     return shape;
@@ -33,7 +33,7 @@ HostTensor part_of(const HostTensor& whole, size_t dim, int64_t offset, int64_t 
   return part;
 }
 
-void put_part(const HostTensor& part, HostTensor& whole, size_t dim, int64_t offset) {
+void put_part(const compiler::HostTensor& part, compiler::HostTensor& whole, size_t dim, int64_t offset) {
   const int64_t inner = row_major_strides(whole.shape)[dim], size = part.shape[dim];
   for (int64_t k = 0; k < part.size(); ++k) {
     int64_t to = (k / (size * inner) * whole.shape[dim] + offset) * inner + k % (size * inner);
@@ -45,12 +45,12 @@ void put_part(const HostTensor& part, HostTensor& whole, size_t dim, int64_t off
 }
 
 // Partial terms of all ranks, added in double (int64) and rounded once.
-HostTensor total(const std::vector<HostTensor>& terms) {
-  HostTensor out = make_tensor(terms[0].dtype, terms[0].shape);
+compiler::HostTensor total(const std::vector<compiler::HostTensor>& terms) {
+  compiler::HostTensor out = compiler::make_tensor(terms[0].dtype, terms[0].shape);
   for (int64_t k = 0; k < out.size(); ++k) {
     double real = 0;
     int64_t whole = 0;
-    for (const HostTensor& term : terms) {
+    for (const compiler::HostTensor& term : terms) {
       if (is_float(out.dtype))
         real += term.at(k);
       else
@@ -103,14 +103,14 @@ bool exact_on_integers(OpKind kind) {
 
 // One letter over these parts: evaluates each rank's part, and compares what the ranks hold together with the
 // unsplit outputs.
-void check_split(const Case& made, const Graph& graph, const std::vector<HostTensor>& inputs,
+void check_split(const Case& made, const Graph& graph, const std::vector<compiler::HostTensor>& inputs,
                  const SplitRule& rule, char letter, const std::vector<int64_t>& parts, bool exact) {
   const Node& node = graph.nodes[0];
   std::vector<TypedShape> in = types_of(made.graph, node.inputs), out = types_of(graph, node.outputs);
-  std::vector<HostTensor> right = evaluate_node(graph, node, inputs);
-  std::vector<std::vector<HostTensor>> given;
+  std::vector<compiler::HostTensor> right = compiler::evaluate_node(graph, node, inputs);
+  std::vector<std::vector<compiler::HostTensor>> given;
   for (size_t r = 0, offset = 0; r < parts.size(); offset += static_cast<size_t>(parts[r]), ++r) {
-    std::vector<HostTensor> local;
+    std::vector<compiler::HostTensor> local;
     std::vector<TypedShape> local_types;
     for (size_t i = 0; i < inputs.size(); ++i) {
       size_t d = rule.in[i].find(letter);
@@ -120,7 +120,7 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
     }
     Node mine = node;
     mine.attrs = localize_attrs(*made.op, node.attrs, rule, out, {{letter, parts[r]}});
-    given.push_back(evaluate_node(graph, mine, local));
+    given.push_back(compiler::evaluate_node(graph, mine, local));
     std::vector<TypedShape> inferred = made.op->infer({made.op->id, local_types, mine.attrs, mine.at});
     for (size_t o = 0; o < out.size(); ++o) {
       Shape shape = localize_shape(out[o].shape, rule.out[o], {{letter, parts[r]}});
@@ -130,8 +130,8 @@ void check_split(const Case& made, const Graph& graph, const std::vector<HostTen
   }
   for (size_t o = 0; o < out.size(); ++o) {
     size_t d = rule.out[o].find(letter);
-    HostTensor together = make_tensor(out[o].dtype, out[o].shape);
-    std::vector<HostTensor> terms;
+    compiler::HostTensor together = compiler::make_tensor(out[o].dtype, out[o].shape);
+    std::vector<compiler::HostTensor> terms;
     for (size_t r = 0, offset = 0; r < parts.size(); offset += static_cast<size_t>(parts[r]), ++r) {
       if (d == std::string::npos)
         terms.push_back(given[r][o]);
@@ -156,7 +156,8 @@ TEST(Sweep, EverySplitEqualsUnsplit) {
         made.op->split ? made.op->split({made.op->id, in, made.sample.attrs, made.node().at}) : "", in, out);
     bool exact = exact_on_integers(made.op->kind);
     bool composite = made.op->kind == OpKind::composite || made.op->kind == OpKind::update;
-    std::vector<HostTensor> inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
+    std::vector<compiler::HostTensor>
+        inputs;  // whole numbers where sums of them are exact; f64 where sums are rounded
     for (size_t i = 0; i < in.size(); ++i)
       inputs.push_back(exact       ? random_tensor(in[i], made.sample, 50 + i, true)
                        : composite ? widened(made.inputs[i])
@@ -187,15 +188,15 @@ TEST(Sweep, LinearArgumentsAreLinear) {
     Graph graph = widened(made.graph);
     const Node& node = graph.nodes[0];
     for (const auto& group : groups) {
-      std::vector<HostTensor> first, second, both;
+      std::vector<compiler::HostTensor> first, second, both;
       bool real = true;
       for (size_t i = 0; i < made.inputs.size(); ++i) {
-        HostTensor a = widened(made.inputs[i]), b = a, sum = a;
+        compiler::HostTensor a = widened(made.inputs[i]), b = a, sum = a;
         bool linear = std::find(group.begin(), group.end(), static_cast<int>(i)) != group.end();
         if (linear && !is_float(a.dtype)) real = false;
         if (linear && real) {
           b = random_tensor({DType::f64, a.shape}, made.sample, 700 + i);
-          sum = make_tensor(DType::f64, a.shape);
+          sum = compiler::make_tensor(DType::f64, a.shape);
           for (int64_t k = 0; k < a.size(); ++k) sum.set(k, a.at(k) + b.at(k));
         }
         first.push_back(a);
@@ -203,8 +204,9 @@ TEST(Sweep, LinearArgumentsAreLinear) {
         both.push_back(sum);
       }
       if (!real) continue;
-      std::vector<HostTensor> x = evaluate_node(graph, node, first), y = evaluate_node(graph, node, second),
-                              right = evaluate_node(graph, node, both);
+      std::vector<compiler::HostTensor> x = compiler::evaluate_node(graph, node, first),
+                                        y = compiler::evaluate_node(graph, node, second),
+                                        right = compiler::evaluate_node(graph, node, both);
       for (size_t o = 0; o < right.size(); ++o) {
         if (!is_float(right[o].dtype)) continue;
         EXPECT_EQ(testing::difference(total({x[o], y[o]}), right[o]), "")

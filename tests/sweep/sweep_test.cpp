@@ -28,7 +28,7 @@ TEST(Sweep, InferEqualsRun) {
   for_each_case(
       [](const Case& made) {
         verify(made.graph, "the sample");
-        std::vector<HostTensor> out = evaluate_node(made.graph, made.node(), made.inputs);
+        std::vector<compiler::HostTensor> out = compiler::evaluate_node(made.graph, made.node(), made.inputs);
         std::vector<TypedShape> inferred = infer(made.graph, made.node());
         ASSERT_EQ(out.size(), inferred.size()) << made.title;
         for (size_t i = 0; i < out.size(); ++i)
@@ -48,7 +48,7 @@ TEST(Sweep, LanesAndCollectivesInferFromTheirSamples) {
       Case made = make_case(*op, i, op->samples[i]);
       EXPECT_FALSE(made.node().outputs.empty()) << made.title;
       if (op->kind != OpKind::lanes || op->id.name().starts_with("norm_")) continue;
-      std::vector<HostTensor> out = evaluate(made.graph, made.inputs);
+      std::vector<compiler::HostTensor> out = compiler::evaluate(made.graph, made.inputs);
       ASSERT_EQ(out[0].shape, made.inputs[0].shape) << made.title;  // a sum of bf16 is f32
       for (int64_t e = 0; e < numel(out[0].shape); ++e)
         EXPECT_EQ(out[0].at(e), made.inputs[0].at(e)) << made.title;
@@ -71,8 +71,9 @@ TEST(Sweep, ExpansionEqualsReference) {
         verify(builder->graph, "expand");
         for (const Node& node : builder->graph.nodes)
           EXPECT_NE(node.op, made.op->id) << made.title << " expands into itself";
-        std::vector<HostTensor> right = evaluate_node(made.graph, made.node(), made.inputs),
-                                given = evaluate(builder->graph, made.inputs);
+        std::vector<compiler::HostTensor> right =
+                                              compiler::evaluate_node(made.graph, made.node(), made.inputs),
+                                          given = compiler::evaluate(builder->graph, made.inputs);
         ASSERT_EQ(given.size(), right.size()) << made.title;
         for (size_t i = 0; i < right.size(); ++i)
           EXPECT_EQ(difference(given[i], right[i]), "") << made.title << ": output " << i;
@@ -102,8 +103,8 @@ TEST(Sweep, EveryBackendEqualsReference) {
   for (const Backend& backend : backends()) {
     backend.prepare(graphs);
     for (size_t c = 0; c < cases.size(); ++c) {
-      std::vector<HostTensor> right = evaluate(cases[c].graph, cases[c].inputs),
-                              given = backend.run(c, cases[c].inputs);
+      std::vector<compiler::HostTensor> right = compiler::evaluate(cases[c].graph, cases[c].inputs),
+                                        given = backend.run(c, cases[c].inputs);
       ASSERT_EQ(given.size(), right.size()) << backend.name << ": " << cases[c].title;
       for (size_t i = 0; i < right.size(); ++i)
         EXPECT_EQ(difference(given[i], right[i]), "")

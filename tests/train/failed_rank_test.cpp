@@ -11,6 +11,9 @@
 #include "distributed/local/local_world.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 // The CPU, until a step asks for its reductions.
@@ -54,33 +57,34 @@ std::vector<std::string> errors(int bad, const std::function<void()>& fail) {
   std::vector<std::string> out(3);
   std::atomic<int> left = 0;
   try {
-    with_ranks(3,
-               [&](LiveMesh& mesh) {
-                 Failing target(mesh.rank == bad ? fail : [] {});
-                 State state(mesh, 3);
-                 state.root().parameter("a", {6, 8}, init::normal(0.5));
-                 Sgd sgd(state / "optim", SgdOptions{.lr = 0.1});
-                 CompileOptions options;
-                 options.target = &target;
-                 try {
-                   compile(
-                       state, {{"x", DType::f32, {2, 8}}}, {8, 2, 0},
-                       [&](const std::vector<Tensor>& batch) {
-                         Tensor y = linear(batch[0], state.find_spec("a")(batch[0]));
-                         Loss loss{sum(y * y, {0, 1}), sum(convert(full_like(y, 1), DType::i64), {0, 1})};
-                         sgd.update(grad(loss, state.parameters()));
-                         return loss;
-                       },
-                       options);
-                 } catch (const Error& error) {
-                   out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what());
-                 } catch (const std::exception& error) {
-                   out[static_cast<size_t>(mesh.rank)] = str("exception: ", error.what());
-                 }
-                 // All are here before one ends, except where a peer is lost anyway.
-                 ++left;
-               },
-               {.deadline_s = 20});
+    distributed::with_ranks(3,
+                            [&](LiveMesh& mesh) {
+                              Failing target(mesh.rank == bad ? fail : [] {});
+                              State state(mesh, 3);
+                              state.root().parameter("a", {6, 8}, init::normal(0.5));
+                              Sgd sgd(state / "optim", SgdOptions{.lr = 0.1});
+                              CompileOptions options;
+                              options.target = &target;
+                              try {
+                                compile(
+                                    state, {{"x", DType::f32, {2, 8}}}, {8, 2, 0},
+                                    [&](const std::vector<Tensor>& batch) {
+                                      Tensor y = linear(batch[0], state.find_spec("a")(batch[0]));
+                                      Loss loss{sum(y * y, {0, 1}),
+                                                sum(convert(full_like(y, 1), DType::i64), {0, 1})};
+                                      sgd.update(grad(loss, state.parameters()));
+                                      return loss;
+                                    },
+                                    options);
+                              } catch (const Error& error) {
+                                out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what());
+                              } catch (const std::exception& error) {
+                                out[static_cast<size_t>(mesh.rank)] = str("exception: ", error.what());
+                              }
+                              // All are here before one ends, except where a peer is lost anyway.
+                              ++left;
+                            },
+                            {.deadline_s = 20});
   } catch (const std::exception& error) { out.push_back(error.what()); }
   EXPECT_EQ(left, 3);
   return out;

@@ -16,6 +16,10 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace compiler;
+using namespace launcher;
+
 namespace {
 
 // The kernels of another set, under another hash.
@@ -107,20 +111,20 @@ void compile_step(LiveMesh& mesh, OneStep& mine) {
 // What each rank of n throws where rank n - 1 has `change`.
 std::vector<std::string> errors(int n, const std::function<void(OneStep&)>& change) {
   std::vector<std::string> out(static_cast<size_t>(n));
-  with_ranks(n,
-             [&](LiveMesh& mesh) {
-               OneStep mine;
-               if (mesh.rank == n - 1) change(mine);
-               auto begin = std::chrono::steady_clock::now();
-               try {
-                 compile_step(mesh, mine);
-               } catch (const Error& error) {
-                 out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what());
-               }
-               EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                         2.0);
-             },
-             {.deadline_s = 20});
+  distributed::with_ranks(
+      n,
+      [&](LiveMesh& mesh) {
+        OneStep mine;
+        if (mesh.rank == n - 1) change(mine);
+        auto begin = std::chrono::steady_clock::now();
+        try {
+          compile_step(mesh, mine);
+        } catch (const Error& error) {
+          out[static_cast<size_t>(mesh.rank)] = str(error.kind(), ": ", error.what());
+        }
+        EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+      },
+      {.deadline_s = 20});
   return out;
 }
 
@@ -184,7 +188,7 @@ TEST(StepFingerprint, ARankThatCannotPlanEndsAll) {
 }
 
 TEST(StepFingerprint, CollectivesTellVerbTensorsAndBytes) {
-  with_ranks(2, [](LiveMesh& mesh) {
+  distributed::with_ranks(2, [](LiveMesh& mesh) {
     State state(mesh, 3);
     state.root().parameter("a", {6, 8}, init::normal(0.5));
     Sgd sgd(state / "optim", SgdOptions{.lr = 0.1});
@@ -214,23 +218,23 @@ TEST(CheckpointFingerprint, RanksThatAreElsewhereSaveNothing) {
     for (int kind = 0; kind < 3; ++kind) {
       ScratchFolder folder;
       std::vector<std::string> said(static_cast<size_t>(n));
-      local_mesh(n, Mesh{{n, 1}, {"dp_replicate", "tp"}},
-                 [&](LiveMesh& mesh) {
-                   const bool odd = mesh.rank == n - 1;
-                   State state(mesh, 3);
-                   state.root().parameter("a", {6, 8}, init::normal(0.5));
-                   state.materialize();
-                   auto begin = std::chrono::steady_clock::now();
-                   try {
-                     save_checkpoint(folder.path("ckpt"),
-                                     {kind == 0 && odd ? 21 : 20, Json::object(),
-                                      kind == 1 && odd ? "cc" : "aa", Json::object()},
-                                     std::as_const(state).arrays(), mesh, 3);
-                   } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
-                   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-                             2.0);
-                 },
-                 {.deadline_s = 20});
+      distributed::local_mesh(
+          n, Mesh{{n, 1}, {"dp_replicate", "tp"}},
+          [&](LiveMesh& mesh) {
+            const bool odd = mesh.rank == n - 1;
+            State state(mesh, 3);
+            state.root().parameter("a", {6, 8}, init::normal(0.5));
+            state.materialize();
+            auto begin = std::chrono::steady_clock::now();
+            try {
+              checkpoint::save_checkpoint(folder.path("ckpt"),
+                                          {kind == 0 && odd ? 21 : 20, Json::object(),
+                                           kind == 1 && odd ? "cc" : "aa", Json::object()},
+                                          std::as_const(state).arrays(), mesh, 3);
+            } catch (const PeerError& error) { said[static_cast<size_t>(mesh.rank)] = error.what(); }
+            EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), 2.0);
+          },
+          {.deadline_s = 20});
       const std::string wanted =
           kind == 0
               ? str("ranks meet at different places of the program: rank ", n - 1,
@@ -256,7 +260,7 @@ TEST(RunFingerprint, EveryKeyOfTheConfigIsCompared) {
     EXPECT_GT(std::string(key.reason).size(), 20u);
     for (const auto& line : part.lines) EXPECT_NE(line.first, key.path);
   }
-  with_ranks(2, [&](Group& world) {
+  distributed::with_ranks(2, [&](Group& world) {
     RunConfig mine = config;
     mine.optim.lr = world.rank() ? 0.0003 : 0.0006;
     mine.compile.threads = world.rank() + 1;  // free to differ

@@ -44,8 +44,8 @@ TEST_P(Fuzz, RandomMeshesAndPlacementsAgreeWithOneRank) {
     if (run.mesh.shape.empty()) run.mesh = {{1}, {"dp_shard"}};
     run.zero = static_cast<int>(pick({1, 2, 3}));
     run.options.bucket_bytes = pick({1, 3000, 4 << 20});
-    run.options.gather =
-        std::array{GatherWhen::step, GatherWhen::micro_batch, GatherWhen::layers}[random() % 3];
+    run.options.gather = std::array{compiler::GatherWhen::step, compiler::GatherWhen::micro_batch,
+                                    compiler::GatherWhen::layers}[random() % 3];
     run.options.reshard_after_forward = random() % 2;
     if (run.mesh.find("dp_shard") >= 0 && random() % 2)
       run.rows.push_back({"dp_shard", "**.{norm1,norm2}.weight", Replicate()});

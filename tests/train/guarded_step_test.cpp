@@ -30,8 +30,9 @@ TEST(GuardedStep, ABlockedStepChangesNothing) {
   add("bf16", [](TinyRun& run) { run.ranks = 2, run.compute = DType::bf16; });
   add("no clipping", [](TinyRun& run) { run.ranks = 2, run.clip = 0; });
   add("reference",
-      [](TinyRun& run) { run.ranks = 2, run.options.backend = Backend::reference, run.depth = 1; });
-  add("eager", [](TinyRun& run) { run.ranks = 2, run.options.backend = Backend::eager, run.depth = 1; });
+      [](TinyRun& run) { run.ranks = 2, run.options.backend = compiler::Backend::reference, run.depth = 1; });
+  add("eager",
+      [](TinyRun& run) { run.ranks = 2, run.options.backend = compiler::Backend::eager, run.depth = 1; });
   for (const auto& [what, run] : runs) {
     SCOPED_TRACE(what);
     EXPECT_EQ(train_tiny(run_of(run, 2, {2})).hash, train_tiny(run_of(run, 1, {})).hash);

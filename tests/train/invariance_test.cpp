@@ -57,7 +57,7 @@ TEST_P(Models, BucketsThreadsFusionCacheAndDropoutChangeNoBit) {
   unfused.options.fusion = false;
   expect_same_bits(base, train_tiny(unfused), "fusion off");
   TinyRun eager = run;
-  eager.options.backend = Backend::eager;
+  eager.options.backend = compiler::Backend::eager;
   expect_same_bits(base, train_tiny(eager), "eager backend");
   ScratchFolder folder;
   TinyRun cold = run;
@@ -102,9 +102,9 @@ TEST_P(Models, DropoutMasksDifferBetweenMicroBatches) {
 
 TEST_P(Models, BackendsAgreeWithinTheTable) {
   TinyRun run{.model = GetParam(), .mask_every = 5};
-  run.options.backend = Backend::reference;
+  run.options.backend = compiler::Backend::reference;
   TinyResult reference = train_tiny(run);
-  for (Backend backend : {Backend::native, Backend::eager}) {
+  for (compiler::Backend backend : {compiler::Backend::native, compiler::Backend::eager}) {
     run.options.backend = backend;
     TinyResult other = train_tiny(run);
     for (size_t i = 0; i < reference.losses.size(); ++i) {
@@ -112,7 +112,7 @@ TEST_P(Models, BackendsAgreeWithinTheTable) {
       EXPECT_LT(relative_difference(reference.norms[i], other.norms[i]), 1e-4) << "norm of step " << i + 1;
     }
   }
-  run.options.backend = Backend::reference;
+  run.options.backend = compiler::Backend::reference;
   run.ranks = 3;
   expect_same_bits(reference, train_tiny(run), "reference backend on 3 ranks");
 }

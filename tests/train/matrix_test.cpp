@@ -85,26 +85,26 @@ TEST_P(Matrix, LanesBucketsDropoutAndBackendsToo) {
     expect_same(one, train_tiny(run), "gathered twice");
     run.options.reshard_after_forward = false;
     expect_same(one, train_tiny(run), "gathered once per micro-batch");
-    run.options.gather = GatherWhen::layers;
+    run.options.gather = compiler::GatherWhen::layers;
     expect_same(one, train_tiny(run), "gathered once, layer by layer over the micro-batches");
     run.options.reshard_after_forward = true;
     expect_same(one, train_tiny(run), "gathered layer by layer, and again for backward");
-    run.options.gather = GatherWhen::step;
+    run.options.gather = compiler::GatherWhen::step;
     expect_same(one, train_tiny(run), "gathered once per step");
   }
   // With tp fixed, when weights are gathered changes no bit either: tp's own collectives are under way where
   // a bucket ends.
   for (int64_t global : {20, 32})
-    for (Backend backend : {Backend::native, Backend::eager}) {
+    for (compiler::Backend backend : {compiler::Backend::native, compiler::Backend::eager}) {
       TinyRun run{.model = GetParam(), .mesh = {{2, 2}, {"dp_shard", "tp"}}, .global = global, .steps = 2};
       run.options.backend = backend, run.options.bucket_bytes = 700;
       const TinyResult each = train_tiny(run);
-      run.options.gather = GatherWhen::layers;
+      run.options.gather = compiler::GatherWhen::layers;
       expect_same(each, train_tiny(run), str("layer by layer with tp, M ", global / 4));
-      run.options.gather = GatherWhen::step;
+      run.options.gather = compiler::GatherWhen::step;
       expect_same(each, train_tiny(run), str("once per step with tp, M ", global / 4));
     }
-  for (Backend backend : {Backend::eager, Backend::reference}) {
+  for (compiler::Backend backend : {compiler::Backend::eager, compiler::Backend::reference}) {
     TinyRun run{.model = GetParam(), .steps = 2};
     run.options.backend = backend;
     const TinyResult one = train_tiny(run);
@@ -130,7 +130,7 @@ TEST_P(Matrix, HostsChangeNoBit) {
         other.mesh = arrangement.mesh, other.zero = arrangement.zero, other.ranks_per_node = node;
         expect_same(one, train_tiny(other), str(arrangement.name, " on hosts of ", node, ", lanes ", lanes));
         if (node != 2 || other.zero != 3) continue;
-        other.options.gather = GatherWhen::layers;
+        other.options.gather = compiler::GatherWhen::layers;
         expect_same(one, train_tiny(other),
                     str(arrangement.name, " on hosts of ", node, ", lanes ", lanes, ", layer by layer"));
       }

@@ -10,6 +10,9 @@
 #include "core/optim/adamw.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 StepPlan plan_of(int64_t ranks, int64_t bucket_bytes) {

@@ -11,6 +11,9 @@
 #include "distributed/local/local_world.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 // Four experts of which tp splits `up`; the router's weight is read in parts by its neighbours, and is whole.
@@ -48,7 +51,7 @@ void fill(int64_t first, int64_t count, const std::vector<void*>& fields) {
 
 std::vector<double> losses_of_experts(const Mesh& words) {
   std::vector<double> out;
-  local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
+  distributed::local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
     State state(mesh, 1);
     Experts experts(state);
     if (words.find("tp") >= 0) state.place({{"tp", "up", Shard(0)}});
@@ -147,7 +150,7 @@ TEST(OwnSteps, IntegerMetricsOfWeights) {
 }
 
 TEST(OwnSteps, AForwardOfSeveralRanks) {
-  local_mesh(2, {{2}, {"dp_replicate"}}, [](LiveMesh& mesh) {
+  distributed::local_mesh(2, {{2}, {"dp_replicate"}}, [](LiveMesh& mesh) {
     State state(mesh, 1);
     Embedding tok(state / "tok", 16, 8);
     try {

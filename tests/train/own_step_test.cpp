@@ -23,14 +23,14 @@ Tensor parameter(State& state, const std::string& fqn, const Tensor& beside) {
   return state.find_spec(fqn)(beside);
 }
 
-std::string hash_of(const Own& own, Backend backend, int ranks) {
+std::string hash_of(const Own& own, compiler::Backend backend, int ranks) {
   std::string hash;
-  with_ranks(ranks, [&](LiveMesh& mesh) {
+  distributed::with_ranks(ranks, [&](LiveMesh& mesh) {
     State state(mesh, 3);
     own.record(state);
-    CompileOptions options;
+    compiler::CompileOptions options;
     options.backend = backend;
-    Step step = compile(
+    compiler::Step step = compile(
         state, {{"x", DType::f32, {2, 8}}}, {8, 2, 0},
         [&](const std::vector<Tensor>& batch) {
           Loss loss = own.loss(state, batch[0]);
@@ -62,9 +62,9 @@ void record_pair(State& state) {
 }
 
 void expect_one_hash(const Own& own) {
-  std::string eager = hash_of(own, Backend::eager, 1);
-  EXPECT_EQ(hash_of(own, Backend::native, 1), eager);
-  EXPECT_EQ(hash_of(own, Backend::native, 3), eager);
+  std::string eager = hash_of(own, compiler::Backend::eager, 1);
+  EXPECT_EQ(hash_of(own, compiler::Backend::native, 1), eager);
+  EXPECT_EQ(hash_of(own, compiler::Backend::native, 3), eager);
 }
 
 // One kernel turns a gradient into another one of the same bucket: the first must still be there when the
@@ -102,7 +102,7 @@ TEST(OwnStep, GradientsThatAreMadeOfGradients) {
 }
 
 // The same kind of optimizer twice, with rates of its own each.
-std::string two_rates(double first, double second, Backend backend) {
+std::string two_rates(double first, double second, compiler::Backend backend) {
   std::vector<std::unique_ptr<Sgd>> optimizers;
   Own own{[&](State& state) {
             optimizers.clear();
@@ -120,8 +120,10 @@ std::string two_rates(double first, double second, Backend backend) {
   return hash_of(own, backend, 1);
 }
 TEST(OwnStep, TwoOptimizersKeepTheirRates) {
-  EXPECT_EQ(two_rates(1e-1, 1e-3, Backend::native), two_rates(1e-1, 1e-3, Backend::eager));
-  EXPECT_NE(two_rates(1e-1, 1e-3, Backend::native), two_rates(1e-1, 1e-1, Backend::native));
+  EXPECT_EQ(two_rates(1e-1, 1e-3, compiler::Backend::native),
+            two_rates(1e-1, 1e-3, compiler::Backend::eager));
+  EXPECT_NE(two_rates(1e-1, 1e-3, compiler::Backend::native),
+            two_rates(1e-1, 1e-1, compiler::Backend::native));
 }
 
 // A term of the loss that no data reaches: its gradient still belongs to a micro-batch.
@@ -138,8 +140,8 @@ TEST(OwnStep, ParametersThatTheLossReadsAloneOrNotAtAll) {
             return Loss{loss.sum + sum(b * b, {0, 1}), loss.count};
           },
           [&](State& state, const Loss& loss) { optimizer->update(grad(loss, state.parameters())); }};
-  std::string one = hash_of(own, Backend::native, 1);
-  EXPECT_EQ(one, hash_of(own, Backend::eager, 1));
+  std::string one = hash_of(own, compiler::Backend::native, 1);
+  EXPECT_EQ(one, hash_of(own, compiler::Backend::eager, 1));
 }
 
 TEST(OwnStep, StateBesideItsUpdateIsRefused) {
@@ -157,7 +159,7 @@ TEST(OwnStep, StateBesideItsUpdateIsRefused) {
                                           sum(g * parameter(state, "a", g), {0, 1}).id());
           }};
   try {
-    hash_of(own, Backend::native, 1);
+    hash_of(own, compiler::Backend::native, 1);
     FAIL() << "a metric read a parameter after its update";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("beside its update, which is in place"), std::string::npos)
@@ -177,7 +179,7 @@ TEST(OwnStep, OnlyF32LossesAreSummed) {
           },
           [&](State&, const Loss&) {}};
   try {
-    hash_of(own, Backend::native, 1);
+    hash_of(own, compiler::Backend::native, 1);
     FAIL() << "an f64 loss was summed as f32";
   } catch (const UserError& error) {
     EXPECT_NE(std::string(error.what()).find("losses and gradients are f32"), std::string::npos)

@@ -36,7 +36,8 @@ TEST_P(Bf16, RanksThreadsBucketsAndFusionChangeNoBit) {
   other.options.threads = 3;
   other.options.bucket_bytes = 1;
   expect_same(one, train_tiny(other), "3 threads, buckets of one tensor");
-  for (Backend backend : {Backend::native, Backend::eager}) {  // their certificates name other kernels
+  for (compiler::Backend backend :
+       {compiler::Backend::native, compiler::Backend::eager}) {  // their certificates name other kernels
     TinyRun unfused = base;
     unfused.options.fusion = false;
     unfused.options.backend = backend;
@@ -50,10 +51,10 @@ TEST_P(Bf16, RanksThreadsBucketsAndFusionChangeNoBit) {
 TEST_P(Bf16, BackendsAgreeWithinTheTable) {
   TinyRun tiny = run();
   tiny.steps = 10, tiny.mask_every = 5;
-  tiny.options.backend = Backend::reference;
+  tiny.options.backend = compiler::Backend::reference;
   TinyResult reference = train_tiny(tiny);
   double allowed = lockstep::testing::tolerance(DType::bf16).relative, worst = 0;
-  for (Backend backend : {Backend::native, Backend::eager}) {
+  for (compiler::Backend backend : {compiler::Backend::native, compiler::Backend::eager}) {
     tiny.options.backend = backend;
     TinyResult other = train_tiny(tiny);
     for (size_t i = 0; i < reference.losses.size(); ++i) {
@@ -64,7 +65,7 @@ TEST_P(Bf16, BackendsAgreeWithinTheTable) {
     }
   }
   std::cout << GetParam() << ": worst relative difference of a loss " << worst << "\n";
-  tiny.options.backend = Backend::reference;
+  tiny.options.backend = compiler::Backend::reference;
   tiny.ranks = 3;
   expect_same(reference, train_tiny(tiny), "reference on 3 ranks");
 }
@@ -83,7 +84,7 @@ TEST_P(Bf16, IsNearFp32) {
 }
 
 // The plan of a model of two blocks.
-StepPlan plan_of(const std::string& kind, DType compute) {
+compiler::StepPlan plan_of(const std::string& kind, DType compute) {
   LiveMesh mesh = solo_mesh();
   State state(mesh, 7);
   models::ModelOptions options;
@@ -93,14 +94,14 @@ StepPlan plan_of(const std::string& kind, DType compute) {
   AdamW adamw(state / "optim", {.lr = constant(1e-2)});
   state.compute_dtype(compute);
   Shape shape{4, 12};
-  return plan_step(state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
-                   {24, 4, 0},
-                   [&](const std::vector<Tensor>& batch) {
-                     Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
-                     adamw.update(grad(loss, state.parameters()));
-                     return loss;
-                   },
-                   {});
+  return compiler::plan_step(state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
+                             {24, 4, 0},
+                             [&](const std::vector<Tensor>& batch) {
+                               Loss loss = cross_entropy(model.logits(batch[0], true), batch[1]);
+                               adamw.update(grad(loss, state.parameters()));
+                               return loss;
+                             },
+                             {});
 }
 size_t state_inputs(const Graph& graph) {
   return static_cast<size_t>(
@@ -111,7 +112,7 @@ size_t state_inputs(const Graph& graph) {
 // Weights are rounded once per step and gathered rounded, before the bodies; the body reads no f32 weight,
 // and the tail gathers none.
 TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
-  StepPlan plan = plan_of(GetParam(), DType::bf16);
+  compiler::StepPlan plan = plan_of(GetParam(), DType::bf16);
   std::map<std::string, int> parameters;
   for (const auto& input : plan.phases.whole.inputs)
     if (input.kind == InputKind::state && !input.name.starts_with("optim.")) ++parameters[input.name];
@@ -141,7 +142,7 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
   EXPECT_EQ(state_inputs(plan.phases.seed.graph), 0u);
   EXPECT_EQ(state_inputs(plan.phases.body.graph), 0u);
   // In fp32 nothing of the state is worth moving.
-  StepPlan full = plan_of(GetParam(), DType::f32);
+  compiler::StepPlan full = plan_of(GetParam(), DType::f32);
   EXPECT_TRUE(full.phases.head.empty());
   EXPECT_EQ(state_inputs(full.phases.seed.graph), 0u);
   EXPECT_EQ(full.phases.seed.outputs.size(), 1u) << "1 / count";
@@ -151,7 +152,7 @@ TEST_P(Bf16, WeightsAreRoundedAndGatheredInTheHead) {
 // What is kept between kernels: activations, logits and a micro-batch's gradients of parameters in bf16; f32
 // are statistics, the loss and sums over micro-batches.
 TEST_P(Bf16, TheBodyKeepsNoLargeF32Value) {
-  StepPlan plan = plan_of(GetParam(), DType::bf16);
+  compiler::StepPlan plan = plan_of(GetParam(), DType::bf16);
   const Graph& body = plan.body;
   int contractions = 0;
   for (const Node& node : body.nodes) {

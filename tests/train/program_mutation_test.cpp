@@ -13,6 +13,10 @@
 #include "launcher/trainer/dry_run.h"
 
 namespace lockstep {
+
+using namespace compiler;
+using namespace launcher;
+
 namespace {
 
 using Symbol = uint64_t;

@@ -9,6 +9,9 @@
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {
+
+using namespace compiler;
+
 namespace {
 
 TinyRun with(TinyRun run, int64_t budget) {

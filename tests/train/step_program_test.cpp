@@ -14,6 +14,9 @@
 #include "tests/support/tiny_run.h"
 
 namespace lockstep::tests {
+
+using namespace compiler;
+
 namespace {
 
 struct Arrangement {

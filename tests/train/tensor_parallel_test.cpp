@@ -30,7 +30,8 @@ void expect_close(const TinyResult& got, const TinyResult& wanted, double most) 
   }
 }
 
-class TensorParallel : public testing::TestWithParam<std::tuple<std::string, Backend, double, bool>> {};
+class TensorParallel
+    : public testing::TestWithParam<std::tuple<std::string, compiler::Backend, double, bool>> {};
 
 TEST_P(TensorParallel, TwoRanksGiveOneRanksNumbers) {
   auto [model, backend, dropout, sequence] = GetParam();
@@ -44,7 +45,8 @@ TEST_P(TensorParallel, TwoRanksGiveOneRanksNumbers) {
 }
 INSTANTIATE_TEST_SUITE_P(All, TensorParallel,
                          testing::Combine(testing::Values("gpt", "llama"),
-                                          testing::Values(Backend::reference, Backend::native),
+                                          testing::Values(compiler::Backend::reference,
+                                                          compiler::Backend::native),
                                           testing::Values(0.0, 0.2), testing::Bool()));
 
 // The promise of data parallelism holds beside tp: the same bits on any number of data ranks, twice in a row.
@@ -79,7 +81,7 @@ TEST(TensorParallelMesh, EagerIsNative) {
   TinyRun run = on(small("gpt"), {2}, {"tp"});
   run.dropout = 0.1;
   TinyResult native = train_tiny(run);
-  run.options.backend = Backend::eager;
+  run.options.backend = compiler::Backend::eager;
   TinyResult eager = train_tiny(run);
   EXPECT_EQ(eager.losses, native.losses);
   EXPECT_EQ(eager.norms, native.norms);

@@ -38,7 +38,7 @@ struct AttentionCase {
 // A tensor in the block.
 struct Slot {
   size_t at = 0;  // bytes
-  Operand operand;
+  compiler::Operand operand;
   int64_t index(int64_t b, int64_t t, int64_t h, int64_t d) const {
     const auto& s = operand.strides;
     return b * s[0] + t * s[1] + h * s[2] + d * s[3];
@@ -74,8 +74,8 @@ class AttentionBlock {
     if (backward) return {&grad, &q, &k, &v, &o, &lse, &dq, &dk, &dv};
     return {&q, &k, &v, &o, &lse};
   }
-  std::vector<Operand> in(bool backward) const { return operands(backward, 0, backward ? 6 : 3); }
-  std::vector<Operand> out(bool backward) const {
+  std::vector<compiler::Operand> in(bool backward) const { return operands(backward, 0, backward ? 6 : 3); }
+  std::vector<compiler::Operand> out(bool backward) const {
     return operands(backward, backward ? 6 : 3, backward ? 9 : 5);
   }
   std::vector<void*> args(bool backward, void* base) const {
@@ -118,7 +118,7 @@ class AttentionBlock {
 
  private:
   Slot place(DType dtype, const Shape& shape) {
-    Slot slot{size_, dense_operand(dtype, shape)};
+    Slot slot{size_, compiler::dense_operand(dtype, shape)};
     size_ += (static_cast<size_t>(numel(shape)) * size_of(dtype) + 511) / 256 * 256;
     return slot;
   }
@@ -134,8 +134,8 @@ class AttentionBlock {
     b.at += static_cast<size_t>(c_.heads * c_.size) * size_of(c_.dtype);
     c.at += static_cast<size_t>((c_.heads + c_.kv_heads) * c_.size) * size_of(c_.dtype);
   }
-  std::vector<Operand> operands(bool backward, size_t from, size_t to) const {
-    std::vector<Operand> all;
+  std::vector<compiler::Operand> operands(bool backward, size_t from, size_t to) const {
+    std::vector<compiler::Operand> all;
     auto list = slots(backward);
     for (size_t i = from; i < to; ++i) all.push_back(list[i]->operand);
     return all;

@@ -12,6 +12,9 @@
 #include "core/base/text.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 TEST(Checksum, PiecesGiveTheValueOfTheWhole) {

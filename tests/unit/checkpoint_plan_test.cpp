@@ -12,6 +12,9 @@
 #include "tests/support/state_arrays.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 TEST(Blocks, FollowEachOtherAndStayBelowTheLimit) {

@@ -14,6 +14,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace checkpoint;
+
 namespace {
 
 std::string error_of(const std::function<void()>& run) {

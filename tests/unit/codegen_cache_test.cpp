@@ -10,6 +10,9 @@
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 Graph doubled(int64_t n) {

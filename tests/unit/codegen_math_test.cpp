@@ -7,6 +7,9 @@
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 struct Function {

@@ -3,6 +3,9 @@
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 struct Update {

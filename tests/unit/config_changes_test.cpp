@@ -5,6 +5,9 @@
 #include "launcher/config/changes.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 // A key that is added to RunConfig is added to the table of changes.cpp, or this fails.

@@ -7,6 +7,9 @@
 #include "launcher/config/config.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 const char* kSmall = R"({"data": {"paths": ["a.txt"]}})";

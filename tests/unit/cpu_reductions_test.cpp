@@ -15,6 +15,9 @@
 #include "core/base/text.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 constexpr float kPoison = -77.25f;

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "tests/unit/attention_case.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 using test::AttentionBlock;
 using test::AttentionCase;
@@ -255,4 +255,4 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -10,7 +10,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 using List = std::vector<int64_t>;
@@ -349,4 +349,4 @@ TEST(HandWrittenKernels, Compile) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -59,19 +59,20 @@ const char* const kTensors = R"(graph [] {
 TEST(CudaGenerator, NoTextChangesWithoutAnotherVersion) {
   std::string texts;
   for (const char* body : {kPointwise, kRows, kColumns}) {
-    KernelSource source = cuda::generate_kernel(parse_graph(body));
+    compiler::KernelSource source = compiler::cuda::generate_kernel(parse_graph(body));
     texts += source.text + source.launch;
   }
-  KernelSource many = cuda::generate_multi_tensor(parse_graph(kTensors));
+  compiler::KernelSource many = compiler::cuda::generate_multi_tensor(parse_graph(kTensors));
   texts += many.text + many.launch;
-  EXPECT_EQ(str(cuda::kGeneratorVersion, " ", hash_hex(texts)), "2 a880f1104e282792a36ae58aeb1d1eea")
+  EXPECT_EQ(str(compiler::cuda::kGeneratorVersion, " ", hash_hex(texts)),
+            "2 a880f1104e282792a36ae58aeb1d1eea")
       << "generated text is another: raise kGeneratorVersion in compiler/codegen/cuda/kernels.h, and write "
          "the new hash here";
 }
 
 TEST(CudaGenerator, TheVersionNamesTheFixedTexts) {
-  const std::string version = cuda::generator_version();
-  EXPECT_EQ(version.substr(0, version.find('.')), str(cuda::kGeneratorVersion));
+  const std::string version = compiler::cuda::generator_version();
+  EXPECT_EQ(version.substr(0, version.find('.')), str(compiler::cuda::kGeneratorVersion));
   EXPECT_EQ(version.size(), version.find('.') + 1 + 16);
 }
 

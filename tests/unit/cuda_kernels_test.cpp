@@ -16,20 +16,20 @@ namespace {
 
 void expect_compiles(const std::vector<BodyCase>& bodies) {
   std::string why;
-  if (!cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
-  std::vector<KernelSource> sources;
+  if (!compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+  std::vector<compiler::KernelSource> sources;
   for (const auto& one : bodies) {
     try {
-      sources.push_back(cuda::generate_kernel(one.body));
+      sources.push_back(compiler::cuda::generate_kernel(one.body));
     } catch (const std::exception& error) { ADD_FAILURE() << one.title << ": " << error.what(); }
   }
   ScratchFolder cache;
   std::vector<std::string> units;
   size_t kernels = 0;
-  for (const auto& unit : cuda::kernel_units(sources))
-    units.push_back(cuda::kernel_unit(unit)), kernels += unit.size();
+  for (const auto& unit : compiler::cuda::kernel_units(sources))
+    units.push_back(compiler::cuda::kernel_unit(unit)), kernels += unit.size();
   try {
-    auto cubins = cuda::cached_cubins(units, "sm_90", cache.path(""));
+    auto cubins = compiler::cuda::cached_cubins(units, "sm_90", cache.path(""));
     ASSERT_EQ(cubins.code.size(), units.size());
     for (const auto& code : cubins.code) EXPECT_GT(code.size(), 0u);
   } catch (const UserError& error) { FAIL() << error.what(); }
@@ -50,15 +50,16 @@ TEST(cuda_kernels, large_bodies_compile) { expect_compiles(large_bodies()); }
 
 TEST(cuda_kernels, multi_tensor_updates_compile) {
   std::string why;
-  if (!cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
-  std::vector<KernelSource> sources{
-      cuda::generate_multi_tensor(
-          multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
-      cuda::generate_multi_tensor(multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
-      cuda::generate_multi_tensor(
-          gated_body(multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
-                     {DType::f32, DType::f32}))};
-  EXPECT_GT(cuda::compile_cubin(cuda::kernel_unit(sources), "sm_90").size(), 0u);
+  if (!compiler::cuda::nvrtc_available(&why)) GTEST_SKIP() << why;
+  std::vector<compiler::KernelSource> sources{
+      compiler::cuda::generate_multi_tensor(
+          compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32)),
+      compiler::cuda::generate_multi_tensor(
+          compiler::multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
+      compiler::cuda::generate_multi_tensor(compiler::gated_body(
+          compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
+          {DType::f32, DType::f32}))};
+  EXPECT_GT(compiler::cuda::compile_cubin(compiler::cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 
 // Every chunk has one lane, every row one team, and no form depends on anything but the two sizes.
@@ -66,7 +67,7 @@ TEST(cuda_kernels, forms_cover_the_space) {
   for (int64_t rows : {1, 2, 3, 31, 64, 1000, 4096, 65536, 1 << 20})
     for (int64_t columns : {0,    1,    2,    3,    8,    31,   64,    77,    768,   1001,   1024,
                             1025, 1600, 3072, 4096, 6400, 8192, 12288, 50257, 50304, 1 << 20}) {
-      auto form = cuda::form_of(rows, columns);
+      auto form = compiler::cuda::form_of(rows, columns);
       EXPECT_EQ(form.chunks * form.width, columns);
       EXPECT_GE(static_cast<int64_t>(form.lanes) * form.steps, form.chunks) << columns;
       EXPECT_LE(form.lanes * form.teams, 1024) << columns;

@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/reductions_source.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 namespace {
 
 TEST(CudaReductions, KernelsCompile) {
@@ -36,4 +36,4 @@ TEST(CudaReductions, TheTreeIsWrittenAsDocumented) {
 }
 
 }  // namespace
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

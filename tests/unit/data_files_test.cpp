@@ -11,7 +11,7 @@
 #include "launcher/data/source.h"
 #include "tests/support/scratch_folder.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -163,4 +163,4 @@ TEST(SequenceOf, pins_the_order_of_a_run) {  // a change here changes the data o
 }
 
 }  // namespace
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

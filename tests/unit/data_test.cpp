@@ -15,7 +15,7 @@
 #include "launcher/data/scan.h"
 #include "tests/support/scratch_folder.h"
 
-namespace lockstep::data {
+namespace lockstep::launcher::data {
 namespace {
 
 // tokens 0, 1, 2, ... so that a token is its own position.
@@ -314,4 +314,4 @@ TEST(Dataset, fortunes_are_read_once) {
 }
 
 }  // namespace
-}  // namespace lockstep::data
+}  // namespace lockstep::launcher::data

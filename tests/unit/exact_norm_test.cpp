@@ -18,22 +18,22 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 
-Limbs sum_of(const std::vector<double>& values) {
-  Limbs sum;
+compiler::Limbs sum_of(const std::vector<double>& values) {
+  compiler::Limbs sum;
   sum.add(values);
   sum.normalise();
   return sum;
 }
 // As all_reduce adds the words of ranks.
-Limbs words_added(const std::vector<Limbs>& ranks) {
-  Limbs sum;
-  for (const Limbs& rank : ranks)
+compiler::Limbs words_added(const std::vector<compiler::Limbs>& ranks) {
+  compiler::Limbs sum;
+  for (const compiler::Limbs& rank : ranks)
     for (int i = 0; i < 8; ++i) sum.words[i] += rank.words[i];
   return sum;
 }
 
 TEST(ExactNorm, ClosedForms) {
-  EXPECT_EQ(Limbs{}.total(), 0);
+  EXPECT_EQ(compiler::Limbs{}.total(), 0);
   EXPECT_EQ(sum_of({0.0, -0.0}).total(), 0);
   EXPECT_EQ(sum_of({9, 16}).norm(), 5.0f);
   EXPECT_EQ(sum_of({1, 0x1p-52}).total(), 1 + 0x1p-52);
@@ -74,21 +74,21 @@ TEST(ExactNorm, NoOrderAndNoCutChangesAWord) {
   for (int i = 0; i < 3000; ++i)
     values.push_back(
         std::ldexp(std::generate_canonical<double, 53>(random), static_cast<int>(random() % 250) - 140));
-  const Limbs want = sum_of(values);
+  const compiler::Limbs want = sum_of(values);
   const double plain = std::accumulate(values.begin(), values.end(), 0.0);
   bool plain_differs = false;
   for (int ranks : {1, 2, 3, 4, 7, 64}) {
     std::shuffle(values.begin(), values.end(), random);
     plain_differs |= std::accumulate(values.begin(), values.end(), 0.0) != plain;
     EXPECT_EQ(sum_of(values), want);
-    std::vector<Limbs> parts(static_cast<size_t>(ranks));
+    std::vector<compiler::Limbs> parts(static_cast<size_t>(ranks));
     for (size_t i = 0; i < values.size(); ++i) parts[i * i % parts.size()].add(values[i]);
-    Limbs merged;
-    for (const Limbs& part : parts) merged.add(part);
+    compiler::Limbs merged;
+    for (const compiler::Limbs& part : parts) merged.add(part);
     merged.normalise();
     EXPECT_EQ(merged, want);
-    for (Limbs& part : parts) part.normalise();
-    Limbs reduced = words_added(parts);
+    for (compiler::Limbs& part : parts) part.normalise();
+    compiler::Limbs reduced = words_added(parts);
     EXPECT_EQ(reduced.total(), want.total());
     reduced.normalise();
     EXPECT_EQ(reduced, want);
@@ -97,12 +97,12 @@ TEST(ExactNorm, NoOrderAndNoCutChangesAWord) {
 }
 
 TEST(ExactNorm, WordsOfAMillionRanksAdd) {
-  Limbs rank;
+  compiler::Limbs rank;
   rank.add(0x1p109);
   rank.add(0x1p109 - 0x1p56);
   rank.add(std::vector<double>(1000, 0x1.fffffffffffffp-20));
   rank.normalise();
-  Limbs sum;
+  compiler::Limbs sum;
   for (int i = 0; i < 8; ++i) sum.words[i] = rank.words[i] << 20;  // 2^20 equal ranks
   EXPECT_EQ(sum.total(), std::ldexp(rank.total(), 20));
   EXPECT_LT(sum.total(), kInf);
@@ -114,7 +114,7 @@ TEST(ExactNorm, BelowTheWindowIsCutOffPerValue) {
   EXPECT_EQ(sum_of({0x1.8p-150}).total(), 0x1p-150);
   EXPECT_EQ(sum_of({0x1.fffffffffffffp-99}).total(), 0x1.ffffffffffffep-99);
   EXPECT_EQ(sum_of({0x1p-298, std::numeric_limits<double>::denorm_min(), std::numeric_limits<double>::min()}),
-            Limbs{});
+            compiler::Limbs{});
 }
 
 TEST(ExactNorm, AboveTheWindowIsInf) {
@@ -124,7 +124,7 @@ TEST(ExactNorm, AboveTheWindowIsInf) {
   EXPECT_EQ(sum_of({0x1p129, 1, 0x1p129}), sum_of({1, 0x1p129, 0x1p129}));
   EXPECT_EQ(sum_of(std::vector<double>(10000, 0x1p129)).norm(), std::numeric_limits<float>::infinity());
   // On two ranks that are both inside.
-  Limbs both = words_added({sum_of({0x1p129}), sum_of({0x1p129, 3})});
+  compiler::Limbs both = words_added({sum_of({0x1p129}), sum_of({0x1p129, 3})});
   EXPECT_EQ(both.total(), kInf);
   EXPECT_EQ(sum_of({0x1p256, 0x1p1023}).total(), kInf);
 }
@@ -134,11 +134,11 @@ TEST(ExactNorm, InfAndNan) {
   EXPECT_TRUE(std::isnan(sum_of({1, kNan, kInf}).total()));
   EXPECT_TRUE(std::isnan(sum_of({kInf, kNan, 0x1p1000}).norm()));
   EXPECT_EQ(sum_of({1, kNan, kInf}), sum_of({kInf, 5, -kNan}));
-  std::vector<Limbs> ranks(1000, sum_of({kInf}));
+  std::vector<compiler::Limbs> ranks(1000, sum_of({kInf}));
   EXPECT_EQ(words_added(ranks).total(), kInf);
   ranks.push_back(sum_of({kNan}));
   EXPECT_TRUE(std::isnan(words_added(ranks).total()));
-  Limbs later = sum_of({kInf});
+  compiler::Limbs later = sum_of({kInf});
   later.add(3);
   EXPECT_EQ(later.norm(), std::numeric_limits<float>::infinity());
 }
@@ -147,14 +147,16 @@ TEST(ExactNorm, ManyAddsCarryInTime) {
   // Every add puts a full digit into the lowest words: without a carry on the way, a word would run over.
   const int64_t count = (int64_t{1} << 23) + 5;
   const double value = std::ldexp(static_cast<double>((int64_t{1} << 53) - 1), -150);
-  Limbs sum;
+  compiler::Limbs sum;
   for (int64_t i = 0; i < count; ++i) sum.add(value);
   unsigned __int128 want =
       static_cast<unsigned __int128>((int64_t{1} << 53) - 1) * static_cast<unsigned __int128>(count);
   EXPECT_EQ(sum.total(), std::ldexp(static_cast<double>(want), -150));
 }
 
-TEST(ExactNorm, ANegativeSumOfSquaresIsOurDefect) { EXPECT_THROW(Limbs{}.add(-1.0), InternalError); }
+TEST(ExactNorm, ANegativeSumOfSquaresIsOurDefect) {
+  EXPECT_THROW(compiler::Limbs{}.add(-1.0), InternalError);
+}
 
 }  // namespace
 }  // namespace lockstep

@@ -9,11 +9,11 @@ namespace lockstep {
 namespace {
 
 TEST(Flags, NoneIsAConfigKeyOrSection) {
-  auto flags = cli::launcher_flags();
+  auto flags = launcher::cli::launcher_flags();
   EXPECT_NE(std::find(flags.begin(), flags.end(), "nproc"), flags.end());
   for (auto flag : flags) {
     std::replace(flag.begin(), flag.end(), '-', '_');
-    for (const auto& key : config_keys()) {
+    for (const auto& key : launcher::config_keys()) {
       EXPECT_NE(key.path, flag);
       EXPECT_NE(key.path.substr(0, key.path.find('.')), flag);
     }

@@ -10,6 +10,9 @@
 #include "tests/unit/kernel_case.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 std::vector<HostTensor> inputs_for(const Graph& graph, uint64_t stream) {

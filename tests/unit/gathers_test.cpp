@@ -8,14 +8,14 @@ namespace lockstep {
 namespace {
 
 // Eight layers: layer i is read by calls 10 i (forward) and 150 - 10 i, 151 - 10 i (backward).
-std::vector<GatherUse> layers(int64_t bytes = 100) {
-  std::vector<GatherUse> out;
+std::vector<compiler::GatherUse> layers(int64_t bytes = 100) {
+  std::vector<compiler::GatherUse> out;
   for (int i = 0; i < 8; ++i) out.push_back({i, bytes, {10 * i, 150 - 10 * i, 151 - 10 * i}});
   return out;
 }
 
 TEST(Gathers, OneBucketAheadAndTwiceButForTheLastLayers) {
-  const GatherPlan plan = plan_gathers(layers(), {.bucket_bytes = 100, .reshard = true});
+  const compiler::GatherPlan plan = compiler::plan_gathers(layers(), {.bucket_bytes = 100, .reshard = true});
   // The last three layers are not freed between forward and backward: no more than two buckets are read in
   // between.
   EXPECT_EQ(plan.segments.size(), 13u);
@@ -35,7 +35,7 @@ TEST(Gathers, OneBucketAheadAndTwiceButForTheLastLayers) {
 }
 
 TEST(Gathers, WithoutReshardingAWeightIsGatheredOnceAndKept) {
-  const GatherPlan plan = plan_gathers(layers(), {.bucket_bytes = 100, .reshard = false});
+  const compiler::GatherPlan plan = compiler::plan_gathers(layers(), {.bucket_bytes = 100, .reshard = false});
   ASSERT_EQ(plan.segments.size(), 8u);
   for (const auto& segment : plan.segments) {
     EXPECT_EQ(segment.first, 10 * segment.input);
@@ -47,7 +47,8 @@ TEST(Gathers, WithoutReshardingAWeightIsGatheredOnceAndKept) {
 // travels, and what is kept over the turn.
 TEST(Gathers, BytesThatAreWholeAtOnceAreBounded) {
   for (int64_t bucket : {100, 200, 250}) {
-    const GatherPlan plan = plan_gathers(layers(), {.bucket_bytes = bucket, .reshard = true});
+    const compiler::GatherPlan plan =
+        compiler::plan_gathers(layers(), {.bucket_bytes = bucket, .reshard = true});
     for (int call = 0; call <= 151; ++call) {
       int64_t whole = 0;
       for (const auto& segment : plan.segments)
@@ -59,14 +60,14 @@ TEST(Gathers, BytesThatAreWholeAtOnceAreBounded) {
 }
 
 TEST(Gathers, SmallWeightsShareABucketAndAnUnreadOneIsNotGathered) {
-  const GatherPlan plan = plan_gathers({{0, 10, {1, 5}}, {1, 10, {2}}, {2, 10, {}}, {3, 90, {3}}},
-                                       {.bucket_bytes = 100, .reshard = true});
+  const compiler::GatherPlan plan = compiler::plan_gathers(
+      {{0, 10, {1, 5}}, {1, 10, {2}}, {2, 10, {}}, {3, 90, {3}}}, {.bucket_bytes = 100, .reshard = true});
   ASSERT_EQ(plan.buckets.size(), 2u);
   EXPECT_EQ(plan.buckets[0].segments, (std::vector<int>{0, 1}));
   EXPECT_EQ(plan.buckets[0].bytes, 20);
   EXPECT_EQ(plan.buckets[1].wait, 3);
   EXPECT_EQ(plan.gathered_bytes(), 110);
-  EXPECT_TRUE(plan_gathers({}, {}).buckets.empty());
+  EXPECT_TRUE(compiler::plan_gathers({}, {}).buckets.empty());
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(Map, IsReadInTenMinutes) {
 
 TEST(Map, GlossaryIsShortAndTrainrunExplainsIt) {
   std::set<std::string> known;
-  for (const auto& entry : cli::house_words())
+  for (const auto& entry : launcher::cli::house_words())
     for (const auto& name : split(entry.names, '|')) known.insert(trim(name));
   const auto words = glossary();
   EXPECT_GE(words.size(), 30u);
@@ -51,7 +51,7 @@ TEST(Map, GlossaryIsShortAndTrainrunExplainsIt) {
   for (const auto& word : words) {
     EXPECT_TRUE(known.count(word)) << word;
     std::ostringstream said;
-    EXPECT_EQ(cli::explain(word, said), kExitOk) << word;
+    EXPECT_EQ(launcher::cli::explain(word, said), kExitOk) << word;
     EXPECT_NE(said.str().find(word + ": "), std::string::npos) << said.str();
   }
 }

@@ -9,17 +9,17 @@
 namespace lockstep {
 namespace {
 
-using Action = StepGuard::Action;
+using Action = launcher::StepGuard::Action;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
 
-TrainConfig config_of(const std::string& on_nonfinite, const std::string& on_spike = "warn",
-                      int64_t limit = 3, int64_t window = 20) {
-  TrainConfig config;
+launcher::TrainConfig config_of(const std::string& on_nonfinite, const std::string& on_spike = "warn",
+                                int64_t limit = 3, int64_t window = 20) {
+  launcher::TrainConfig config;
   config.on_nonfinite = on_nonfinite, config.on_spike = on_spike, config.nonfinite_limit = limit,
   config.spike_window = window;
   return config;
 }
-void go_on(StepGuard& guard, int64_t from, int64_t to) {
+void go_on(launcher::StepGuard& guard, int64_t from, int64_t to) {
   for (int64_t i = from; i <= to; ++i) {
     auto finding = guard.judge(i, 2.0f, 1.0f);
     EXPECT_EQ(finding.action, Action::go_on);
@@ -31,19 +31,20 @@ TEST(Guard, WhatIsNotFiniteDoesWhatTheKeySays) {
   for (auto [word, action] :
        {std::pair("stop", Action::stop), {"skip", Action::skip}, {"rewind", Action::rewind}})
     for (auto [loss, norm] : {std::pair(kNan, 1.0f), {1.0f, kInf}, {-kNan, kNan}, {kInf, 0.0f}}) {
-      const TrainConfig config = config_of(word);
-      StepGuard guard(config);
+      const launcher::TrainConfig config = config_of(word);
+      launcher::StepGuard guard(config);
       const auto finding = guard.judge(1, loss, norm);
       EXPECT_EQ(finding.action, action);
       EXPECT_TRUE(finding.nonfinite);
     }
-  const TrainConfig config = config_of("stop");
-  EXPECT_EQ(StepGuard(config).judge(1, -kNan, kInf).words, "the loss is nan and the gradient norm is inf");
+  const launcher::TrainConfig config = config_of("stop");
+  EXPECT_EQ(launcher::StepGuard(config).judge(1, -kNan, kInf).words,
+            "the loss is nan and the gradient norm is inf");
 }
 
 TEST(Guard, SkipsInARowAreBounded) {
-  const TrainConfig config = config_of("skip");
-  StepGuard guard(config);
+  const launcher::TrainConfig config = config_of("skip");
+  launcher::StepGuard guard(config);
   for (int64_t i = 1; i <= 3; ++i) EXPECT_EQ(guard.judge(i, kNan, 1).action, Action::skip);
   go_on(guard, 4, 4);
   for (int64_t i = 5; i <= 7; ++i) EXPECT_EQ(guard.judge(i, kNan, 1).action, Action::skip);
@@ -57,8 +58,8 @@ TEST(Guard, SkipsInARowAreBounded) {
 }
 
 TEST(Guard, RewindsToOneCheckpointAreBounded) {
-  const TrainConfig config = config_of("rewind");
-  StepGuard guard(config);
+  const launcher::TrainConfig config = config_of("rewind");
+  launcher::StepGuard guard(config);
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(guard.judge(8 + round, kNan, 1).action, Action::rewind);
     guard.went_back(5, 8 + round);
@@ -66,7 +67,7 @@ TEST(Guard, RewindsToOneCheckpointAreBounded) {
   EXPECT_EQ(guard.passed_over(), 5);
   guard.saved(10);  // of the state that was gone back to
   EXPECT_EQ(guard.judge(11, kNan, 1).action, Action::stop);
-  StepGuard other(config);
+  launcher::StepGuard other(config);
   for (int64_t i = 1; i < 30; i += 3) {
     EXPECT_EQ(other.judge(i, kNan, 1).action, Action::rewind);
     other.went_back(i - 1, i);
@@ -76,10 +77,11 @@ TEST(Guard, RewindsToOneCheckpointAreBounded) {
 }
 
 TEST(Guard, AStateThatIsNotFiniteCannotBeSkipped) {
-  const TrainConfig stop = config_of("stop"), skip = config_of("skip"), rewind = config_of("rewind");
-  EXPECT_EQ(StepGuard(stop).judge_state("w is nan").action, Action::stop);
-  EXPECT_EQ(StepGuard(rewind).judge_state("w is nan").action, Action::rewind);
-  const auto finding = StepGuard(skip).judge_state("w is nan");
+  const launcher::TrainConfig stop = config_of("stop"), skip = config_of("skip"),
+                              rewind = config_of("rewind");
+  EXPECT_EQ(launcher::StepGuard(stop).judge_state("w is nan").action, Action::stop);
+  EXPECT_EQ(launcher::StepGuard(rewind).judge_state("w is nan").action, Action::rewind);
+  const auto finding = launcher::StepGuard(skip).judge_state("w is nan");
   EXPECT_EQ(finding.action, Action::stop);
   EXPECT_EQ(finding.words,
             "w is nan; an update that is made cannot be skipped: train.on_nonfinite=rewind goes back to the "
@@ -87,8 +89,8 @@ TEST(Guard, AStateThatIsNotFiniteCannotBeSkipped) {
 }
 
 TEST(Guard, SpikesAreToldOnceAWindow) {
-  const TrainConfig config = config_of("stop");
-  StepGuard guard(config);
+  const launcher::TrainConfig config = config_of("stop");
+  launcher::StepGuard guard(config);
   EXPECT_EQ(guard.judge(1, 2, 500).words, "");  // nothing to compare with yet
   go_on(guard, 2, 16);
   auto finding = guard.judge(17, 2, 11);
@@ -99,16 +101,16 @@ TEST(Guard, SpikesAreToldOnceAWindow) {
   EXPECT_EQ(guard.judge(41, 30, 12).words,
             "the loss is 30, 15 times its median of the last 20 steps, and the gradient norm is 12, 12 times "
             "its median of the last 20 steps");
-  const TrainConfig off = config_of("stop", "off");
-  StepGuard silent(off);
+  const launcher::TrainConfig off = config_of("stop", "off");
+  launcher::StepGuard silent(off);
   go_on(silent, 1, 20);
   EXPECT_EQ(silent.judge(21, 2, 1e6f).words, "");
 }
 
 TEST(Guard, LimitsAreThoseOfTheJudgement) {
-  const TrainConfig config = config_of("stop", "skip");
-  StepGuard guard(config);
-  StepInput input;
+  const launcher::TrainConfig config = config_of("stop", "skip");
+  launcher::StepGuard guard(config);
+  compiler::StepInput input;
   guard.limit(input);
   EXPECT_EQ(input.norm_limit, std::numeric_limits<float>::max());
   go_on(guard, 1, 20);
@@ -118,22 +120,22 @@ TEST(Guard, LimitsAreThoseOfTheJudgement) {
   EXPECT_EQ(guard.judge(21, 2, 10).action, Action::go_on);
   EXPECT_EQ(guard.judge(22, 2, 10.000001f).action, Action::skip);
   EXPECT_EQ(guard.judge(23, -20.00001f, 1).action, Action::skip);
-  const TrainConfig warns = config_of("stop", "warn");  // a warning holds nothing back
-  StepGuard other(warns);
+  const launcher::TrainConfig warns = config_of("stop", "warn");  // a warning holds nothing back
+  launcher::StepGuard other(warns);
   go_on(other, 1, 20);
   other.limit(input = {});
   EXPECT_EQ(input.norm_limit, std::numeric_limits<float>::max());
 }
 
 TEST(Guard, ACheckpointKeepsWhatDecides) {
-  const TrainConfig config = config_of("skip", "skip");
-  StepGuard guard(config), other(config);
+  const launcher::TrainConfig config = config_of("skip", "skip");
+  launcher::StepGuard guard(config), other(config);
   for (int64_t i = 1; i <= 30; ++i)
     guard.judge(i, 2 + 0.1f * static_cast<float>(i % 7), 1 + 0.3f * static_cast<float>(i % 5));
   guard.judge(31, kNan, 1);
   other.restore(Json::parse(guard.json().dump()));
   EXPECT_EQ(other.json(), guard.json());
-  StepInput a, b;
+  compiler::StepInput a, b;
   guard.limit(a), other.limit(b);
   EXPECT_EQ(a.norm_limit, b.norm_limit);
   EXPECT_EQ(a.loss_limit, b.loss_limit);

@@ -6,6 +6,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 class Host : public ::testing::Test {

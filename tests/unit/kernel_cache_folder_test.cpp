@@ -10,7 +10,7 @@
 namespace lockstep {
 namespace {
 
-using cpu::KernelCache;
+using compiler::cpu::KernelCache;
 constexpr uid_t kNobody = 65534;
 
 mode_t mode_of(const std::string& path) {

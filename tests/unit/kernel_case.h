@@ -18,15 +18,16 @@
 
 namespace lockstep {
 
-inline std::vector<HostTensor> run_kernel(const KernelLibrary& library, const std::string& name,
-                                          const Graph& body, const std::vector<HostTensor>& inputs,
-                                          int threads = 1) {
-  std::vector<HostTensor> outputs;
+inline std::vector<compiler::HostTensor> run_kernel(const compiler::KernelLibrary& library,
+                                                    const std::string& name, const Graph& body,
+                                                    const std::vector<compiler::HostTensor>& inputs,
+                                                    int threads = 1) {
+  std::vector<compiler::HostTensor> outputs;
   std::vector<void*> args;
   for (const auto& input : inputs)
     args.push_back(const_cast<void*>(static_cast<const void*>(input.data.data())));
   for (const auto& output : body.outputs) {
-    outputs.push_back(make_tensor(body[output.value].dtype, body[output.value].shape));
+    outputs.push_back(compiler::make_tensor(body[output.value].dtype, body[output.value].shape));
     args.push_back(outputs.back().data.data());
   }
   library.find(name)(args.data(), threads);
@@ -34,9 +35,9 @@ inline std::vector<HostTensor> run_kernel(const KernelLibrary& library, const st
 }
 
 // Uniform in [lo, hi] (floats), in [int_lo, int_hi) (integers), a coin (bool).
-inline HostTensor random_tensor(DType dtype, const Shape& shape, uint64_t stream, double lo = -2,
-                                double hi = 2, int64_t int_lo = 0, int64_t int_hi = 4) {
-  HostTensor out = make_tensor(dtype, shape);
+inline compiler::HostTensor random_tensor(DType dtype, const Shape& shape, uint64_t stream, double lo = -2,
+                                          double hi = 2, int64_t int_lo = 0, int64_t int_hi = 4) {
+  compiler::HostTensor out = compiler::make_tensor(dtype, shape);
   for (int64_t i = 0; i < out.size(); ++i) {
     double u = philox::uniform(philox::bits(7, stream, 0, static_cast<uint64_t>(i)));
     if (dtype == DType::boolean)
@@ -62,8 +63,8 @@ inline double tolerance(DType dtype) {
   }
 }
 
-inline void expect_near(const HostTensor& got, const HostTensor& want, const std::string& what,
-                        double scale = 1) {
+inline void expect_near(const compiler::HostTensor& got, const compiler::HostTensor& want,
+                        const std::string& what, double scale = 1) {
   ASSERT_EQ(got.dtype, want.dtype) << what;
   ASSERT_EQ(got.shape, want.shape) << what;
   int shown = 0;
@@ -81,27 +82,29 @@ inline void expect_near(const HostTensor& got, const HostTensor& want, const std
 }
 
 // Kernels of every fused node of a graph.
-inline std::vector<KernelSource> kernels_of_graph(const Graph& graph) {
-  std::vector<KernelSource> out;
+inline std::vector<compiler::KernelSource> kernels_of_graph(const Graph& graph) {
+  std::vector<compiler::KernelSource> out;
   for (const Node& node : graph.nodes)
-    if (node.body) out.push_back(generate_kernel(*node.body));
+    if (node.body) out.push_back(compiler::generate_kernel(*node.body));
   return out;
 }
 
 // Runs a graph node by node: fused nodes by their kernels, reshapes by copying, everything else by the
 // reference evaluator.
-inline std::vector<HostTensor> run_graph(const Graph& graph, const KernelLibrary& library,
-                                         const std::vector<HostTensor>& inputs, int threads = 1) {
-  PerValue<HostTensor> values(graph.values.size());
+inline std::vector<compiler::HostTensor> run_graph(const Graph& graph, const compiler::KernelLibrary& library,
+                                                   const std::vector<compiler::HostTensor>& inputs,
+                                                   int threads = 1) {
+  PerValue<compiler::HostTensor> values(graph.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) values[graph.inputs[i].value] = inputs[i];
   for (const Node& node : graph.nodes) {
-    std::vector<HostTensor> in;
+    std::vector<compiler::HostTensor> in;
     for (ValueId v : node.inputs) in.push_back(values[v]);
-    auto out = node.body ? run_kernel(library, generate_kernel(*node.body).name, *node.body, in, threads)
-                         : evaluate_node(graph, node, in);
+    auto out = node.body
+                   ? run_kernel(library, compiler::generate_kernel(*node.body).name, *node.body, in, threads)
+                   : compiler::evaluate_node(graph, node, in);
     for (size_t i = 0; i < out.size(); ++i) values[node.outputs[i]] = out[i];
   }
-  std::vector<HostTensor> outputs;
+  std::vector<compiler::HostTensor> outputs;
   for (const auto& output : graph.outputs) outputs.push_back(values[output.value]);
   return outputs;
 }

@@ -11,6 +11,9 @@
 #include "core/base/error.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 // The definition, by itself: lanes are leaves of a tree padded to a power of two; a half without leaves is

@@ -12,6 +12,7 @@
 #include "tests/support/scratch_folder.h"
 
 using namespace lockstep;
+using namespace lockstep::distributed;
 
 namespace {
 using Texts = std::vector<std::string>;
@@ -24,9 +25,10 @@ class Watched {
  public:
   explicit Watched(const Deadlines& deadlines = kThirty, int ranks = 3) {
     for (int r = 0; r < ranks; ++r)
-      of.push_back(std::make_unique<FlightRecorder>(progress_file(folder.path(""), r), r));
+      of.push_back(std::make_unique<FlightRecorder>(launcher::progress_file(folder.path(""), r), r));
     for (auto& recorder : of) recorder->pace(Pace::steps);
-    watch = std::make_unique<LateWatch>(folder.path(""), ranks, deadlines, [this](int64_t) { return state; });
+    watch = std::make_unique<launcher::LateWatch>(folder.path(""), ranks, deadlines,
+                                                  [this](int64_t) { return state; });
   }
   static GroupIdentity world(int rank) { return identify_group("world", {0, 1, 2}, rank); }
   static GroupIdentity tp(int rank) { return identify_group("tp", {1, 2}, rank - 1); }
@@ -43,7 +45,7 @@ class Watched {
   ScratchFolder folder;
   std::vector<std::unique_ptr<FlightRecorder>> of;
   char state = 'S';
-  std::unique_ptr<LateWatch> watch;
+  std::unique_ptr<launcher::LateWatch> watch;
   int64_t begin = flight_clock_ns(), at = begin;
 };
 
@@ -56,9 +58,9 @@ void expect_parts(const std::string& text, const Texts& parts) {
 // A record goes with its rank: it is opened at the next look, however soon that is.
 TEST(LateWatch, KnowsTheStepOfARankThatDiesSoonAfterItsStart) {
   Watched run(kThirty, 0);
-  LateWatch watch(run.folder.path(""), 1, kThirty, [](int64_t) { return 'S'; });
+  launcher::LateWatch watch(run.folder.path(""), 1, kThirty, [](int64_t) { return 'S'; });
   watch.look(run.begin);
-  const std::string path = progress_file(run.folder.path(""), 0);
+  const std::string path = launcher::progress_file(run.folder.path(""), 0);
   {
     FlightRecorder recorder(path, 0);
     recorder.progress(3, -1);
@@ -145,7 +147,8 @@ TEST(LateWatch, AFailureIsNotACatchUp) {
 TEST(LateWatch, SaysNothingWithoutRecords) {
   Watched two(kThirty, 2);
   two.waits(0, 0, "end");
-  two.watch = std::make_unique<LateWatch>(two.folder.path(""), 3, kThirty, [](int64_t) { return 'S'; });
+  two.watch =
+      std::make_unique<launcher::LateWatch>(two.folder.path(""), 3, kThirty, [](int64_t) { return 'S'; });
   EXPECT_EQ(two.until(40), Texts{});
   EXPECT_EQ(two.watch->verdict(), "");
 }
@@ -270,7 +273,7 @@ class Windows {
     return watch.look(words, now);
   }
   std::vector<WorkerProgress> words;
-  SlowWatch watch;
+  launcher::SlowWatch watch;
   int64_t now = kSecond;
 };
 }  // namespace

@@ -6,6 +6,9 @@
 #include "launcher/memory/needs.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 LiveMesh paper_mesh(Shape shape, std::vector<std::string> names) {

@@ -12,6 +12,9 @@
 #include "core/optim/adamw.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 struct Traced {

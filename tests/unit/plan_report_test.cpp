@@ -9,6 +9,10 @@
 #include "launcher/plan/report.h"
 
 namespace lockstep {
+
+using namespace compiler;
+using namespace launcher;
+
 namespace {
 
 RunConfig small() {

@@ -7,6 +7,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 Roofline simple() {
@@ -28,12 +31,12 @@ std::string refusal(const std::string& text) {
 }
 
 TEST(Roofline, ACallTakesWhatIsSlowerAndItsLaunch) {
-  std::vector<BlockCall> calls(5);
+  std::vector<compiler::BlockCall> calls(5);
   calls[0].family = "contraction", calls[0].flops = 800, calls[0].bytes = 10;
   calls[1].family = "contraction", calls[1].flops = 800, calls[1].bytes = 100;
   calls[2].family = "attention", calls[2].flops = 800, calls[2].bytes = 10;
   calls[3].family = "kernel", calls[3].bytes = 25;
-  calls[4].family = "collective", calls[4].bytes = 25, calls[4].kind = BlockCall::Kind::start;
+  calls[4].family = "collective", calls[4].bytes = 25, calls[4].kind = compiler::BlockCall::Kind::start;
   EXPECT_EQ(call_seconds(calls, "fp32", simple()), (std::vector<double>{8.5, 10.5, 16.5, 3.0, 0}));
   EXPECT_EQ(call_seconds(calls, "bf16", simple()),
             (std::vector<double>{2.5, 10.5, 16.5, 3.0, 0}));  // attention has no rate of bf16

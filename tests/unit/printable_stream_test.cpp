@@ -5,7 +5,7 @@
 
 #include "launcher/cli/printable_stream.h"
 
-namespace lockstep::cli {
+namespace lockstep::launcher::cli {
 namespace {
 
 TEST(PrintableStream, PassesLinesAndFlushes) {
@@ -25,4 +25,4 @@ TEST(PrintableStream, PassesLinesAndFlushes) {
 }
 
 }  // namespace
-}  // namespace lockstep::cli
+}  // namespace lockstep::launcher::cli

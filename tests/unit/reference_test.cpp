@@ -10,6 +10,9 @@
 #include "core/base/philox.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 const double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();

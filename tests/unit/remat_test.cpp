@@ -17,6 +17,9 @@
 #include "core/optim/adamw.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 PassContext context() {

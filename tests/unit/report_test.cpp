@@ -16,6 +16,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 std::string read(const std::string& path) {

@@ -8,7 +8,7 @@ namespace lockstep {
 namespace {
 
 struct Tries {
-  explicit Tries(CheckpointConfig policy, int64_t failures = 1000)
+  explicit Tries(launcher::CheckpointConfig policy, int64_t failures = 1000)
       : left(failures), saving(policy, true, [this](double s) { slept.push_back(s); }) {}
   std::string operator()(bool must = false) {
     ::testing::internal::CaptureStderr();
@@ -18,41 +18,42 @@ struct Tries {
                    [this] {
                      ++calls;
                      if (left-- > 0)
-                       throw NotSaved("checkpoint of step 30 was not saved: No space left on device");
+                       throw checkpoint::NotSaved(
+                           "checkpoint of step 30 was not saved: No space left on device");
                    })
                 ? "saved"
                 : "went on";
-    } catch (const NotSaved& error) { out = error.what(); }
+    } catch (const checkpoint::NotSaved& error) { out = error.what(); }
     said = ::testing::internal::GetCapturedStderr();
     return out;
   }
   int64_t left, calls = 0;
   std::vector<double> slept;
   std::string said;
-  Saving saving;
+  launcher::Saving saving;
 };
 
 TEST(Saving, ATroubleThatPassesIsWaitedOut) {
-  Tries tries(CheckpointConfig{}, 2);
+  Tries tries(launcher::CheckpointConfig{}, 2);
   EXPECT_EQ(tries(), "saved");
   EXPECT_EQ(tries.slept, (std::vector<double>{1, 2}));
   EXPECT_NE(tries.said.find("No space left on device; tried again in 1 s (retry 1 of 3)"), std::string::npos)
       << tries.said;
   EXPECT_NE(tries.said.find("the checkpoint of step 30 is saved now (retry 2)"), std::string::npos)
       << tries.said;
-  EXPECT_EQ(save_delay(6), 30);
-  EXPECT_EQ(save_delay(1000), 30);
+  EXPECT_EQ(launcher::save_delay(6), 30);
+  EXPECT_EQ(launcher::save_delay(1000), 30);
 }
 
 TEST(Saving, StopsWithTheWayOut) {
-  Tries tries(CheckpointConfig{});
+  Tries tries(launcher::CheckpointConfig{});
   EXPECT_EQ(tries(),
             "checkpoint of step 30 was not saved: No space left on device; 3 retries did not help; make room "
             "or mend the disk and start the same "
             "command again: it goes on from the last checkpoint; checkpoint.on_failure continue would go on "
             "without this one");
   EXPECT_EQ(tries.slept, (std::vector<double>{1, 2, 4}));
-  CheckpointConfig none;
+  launcher::CheckpointConfig none;
   none.retries = 0;
   Tries once(none);
   EXPECT_EQ(once(true),
@@ -63,7 +64,7 @@ TEST(Saving, StopsWithTheWayOut) {
 }
 
 TEST(Saving, GoesOnWhereThatIsThePolicyButNotAtTheEnd) {
-  CheckpointConfig policy;
+  launcher::CheckpointConfig policy;
   policy.on_failure = "continue", policy.retries = 1;
   Tries tries(policy, 3);
   EXPECT_EQ(tries(), "went on");

@@ -13,6 +13,9 @@
 #include "launcher/memory/needs.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 const std::filesystem::path kFolder = LOCKSTEP_CONFIGS;

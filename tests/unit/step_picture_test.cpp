@@ -11,6 +11,10 @@
 #include "launcher/plan/svg.h"
 
 namespace lockstep {
+
+using namespace compiler;
+using namespace launcher;
+
 namespace {
 
 RunConfig small(int64_t global, const std::string& mesh = "") {

@@ -27,6 +27,9 @@
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
+
+using namespace launcher;
+
 namespace {
 
 constexpr int exited(int code) { return code << 8; }  // as waitpid gives it

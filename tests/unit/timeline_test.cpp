@@ -4,15 +4,18 @@
 #include "launcher/plan/timeline.h"
 
 namespace lockstep {
+
+using namespace compiler;
+
 namespace {
 
 // Calls take whole seconds: 10 bytes each. A link takes a second, and one for 8 bytes.
-const Roofline kSimple{.name = "simple",
-                       .contraction = {{"fp32", 1}},
-                       .memory = 10,
-                       .inside = {8, 1},
-                       .across = {2, 3},
-                       .ranks_per_node = 4};
+const launcher::Roofline kSimple{.name = "simple",
+                                 .contraction = {{"fp32", 1}},
+                                 .memory = 10,
+                                 .inside = {8, 1},
+                                 .across = {2, 3},
+                                 .ranks_per_node = 4};
 const Mesh kTwo{{2}, {"dp_shard"}};
 
 struct Sketch {
@@ -46,12 +49,12 @@ struct Sketch {
     program.instrs.push_back({Wait{flight}});
     return *this;
   }
-  Timeline timeline(const Mesh& mesh = kTwo) const {
-    return timeline_of(program, {mesh, 0, kSimple, "fp32"});
+  launcher::Timeline timeline(const Mesh& mesh = kTwo) const {
+    return launcher::timeline_of(program, {mesh, 0, kSimple, "fp32"});
   }
 };
 
-double exposed(const Timeline& timeline) {
+double exposed(const launcher::Timeline& timeline) {
   double sum = 0;
   for (const auto& flight : timeline.flights) sum += flight.exposed;
   return sum;

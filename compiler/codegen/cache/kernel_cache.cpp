@@ -21,7 +21,7 @@
 #include "core/base/private_file.h"
 #include "core/base/trusted_path.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 namespace {
 constexpr char kMagic[9] = "LSKERN01";
@@ -223,4 +223,4 @@ std::string KernelCache::write(const std::string& name, const std::string& bytes
   return publish(folder_, name, file, Existing::replaced) ? "" : std::strerror(errno);
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

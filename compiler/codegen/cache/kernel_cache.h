@@ -8,7 +8,7 @@
 
 #include "core/base/descriptor.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 // Machine code with a trailer: magic, instruction set, length, checksum. `seal` writes it, `open_sealed`
 // gives the code back, or nothing when a single byte is wrong. It finds damage on the way between ranks, not
@@ -49,4 +49,4 @@ class KernelCache {
   std::array<unsigned char, kKeyBytes> key_{};
 };
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

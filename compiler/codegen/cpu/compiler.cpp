@@ -24,7 +24,7 @@
 
 extern char** environ;
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 namespace {
 
@@ -198,4 +198,4 @@ std::string compile_units(const std::string& compiler, const std::string& flags,
   return code;
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

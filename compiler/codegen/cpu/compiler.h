@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 struct Finished {
   int status = 0;  // exit status; 127 when the program could not be started; 128 + signal when it was killed
@@ -32,4 +32,4 @@ std::string compiler_version(const std::string& compiler);
 std::string compile_units(const std::string& compiler, const std::string& flags,
                           const std::vector<std::string>& units, int at_once);
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

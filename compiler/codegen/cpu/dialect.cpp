@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/cpu/prelude.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 using codegen::Code;
 using codegen::Condition;
@@ -153,4 +153,4 @@ const codegen::Dialect& dialect() {
   return one;
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

@@ -3,8 +3,8 @@
 
 #include "compiler/codegen/statements/dialect.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 const codegen::Dialect& dialect();
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

@@ -3,7 +3,7 @@
 #include "core/base/env.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 bool has(Isa isa) {
@@ -56,4 +56,4 @@ std::string compile_flags(Isa isa) {
   return flags;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

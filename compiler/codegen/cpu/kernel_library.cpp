@@ -20,7 +20,7 @@
 #include "core/base/log.h"
 #include "core/base/plain_file.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // The shared object lives in an anonymous file, which stays open: its path under /proc is the loader's name
 // for it.
@@ -172,4 +172,4 @@ KernelLibrary compile_kernels(std::vector<KernelSource> sources, const KernelOpt
   return KernelLibrary::from_binary(sealed);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -11,7 +11,7 @@
 #include "compiler/codegen/statements/statements.h"
 #include "core/base/error.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 using codegen::accumulator;
 using codegen::finds_position;
@@ -367,4 +367,4 @@ std::string kernel_text(const Graph& body, const Plan& plan, const std::string& 
   return Nest(body, plan).write(name);
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

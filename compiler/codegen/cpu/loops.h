@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/loops/plan.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 // Order of sums, a function of the reduced length alone:
 //   - row reductions: blocks of kBlock columns; in a block sixteen lanes stride the columns in order and meet
@@ -18,4 +18,4 @@ int64_t column_block(int64_t rows);
 // `extern "C" void NAME(void* const* args, int threads) { ... }`
 std::string kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name);
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

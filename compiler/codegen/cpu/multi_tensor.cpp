@@ -6,7 +6,7 @@
 #include "compiler/codegen/statements/statements.h"
 #include "core/base/log.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 using codegen::Given;
 using codegen::TensorBody;
@@ -87,4 +87,4 @@ KernelSource generate_multi_tensor(const Graph& body) {
   return out;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

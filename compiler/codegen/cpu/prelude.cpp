@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 namespace {
 
@@ -332,4 +332,4 @@ std::span<const PreludePart> prelude_parts() {
   return parts;
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

@@ -8,7 +8,7 @@
 
 #include "core/types/dtype.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 struct PreludePart {
   std::string_view name;  // "ls_exp": the functions (overloads) that this text defines
@@ -28,4 +28,4 @@ std::string_view register_type(DType dtype);
 std::string_view memory_type(DType dtype);
 std::string_view lane_type(DType dtype);
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

@@ -3,7 +3,7 @@
 // ls_fma, which is one on every instruction set. f64 goes lane by lane through the C library.
 #include "compiler/codegen/cpu/prelude.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 namespace {
 
@@ -257,4 +257,4 @@ std::span<const PreludePart> math_parts() {
   return parts;
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

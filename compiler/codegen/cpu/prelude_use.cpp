@@ -2,7 +2,7 @@
 #include "compiler/codegen/cpu/prelude.h"
 #include "core/base/error.h"
 
-namespace lockstep::cpu {
+namespace lockstep::compiler::cpu {
 
 namespace {
 
@@ -121,4 +121,4 @@ std::string_view lane_type(DType dtype) {
   }
 }
 
-}  // namespace lockstep::cpu
+}  // namespace lockstep::compiler::cpu

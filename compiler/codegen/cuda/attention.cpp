@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 class CudnnAttention : public LibraryCall {
@@ -76,4 +76,4 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   return std::make_unique<CudnnAttention>(shape, std::move(pieces), std::move(plans));
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -11,7 +11,9 @@
 #include "core/device/cuda/cuda_device.h"
 #include "core/ir/graph.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 // Where [batch, tokens, heads, size] with a dense last dim lies: strides in elements. A dim of size 1 has the
 // stride of a packed tensor.
@@ -112,4 +114,4 @@ std::vector<AttentionLaunch> attention_launches(const AttentionShape& shape, con
 std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const AttentionShape& shape,
                                                 const std::string& why, const std::string& cache_dir);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

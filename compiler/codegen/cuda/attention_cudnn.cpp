@@ -14,7 +14,7 @@ namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // where the headers look their symbols up
 }
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 const SharedLibrary& open_cudnn(std::initializer_list<const char*> names) {
   static auto& opened = *new std::map<std::string, SharedLibrary>;
@@ -212,4 +212,4 @@ std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionSha
   return known.plan;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

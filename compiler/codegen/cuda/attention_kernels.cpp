@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 const char* const kTypes = R"(
@@ -327,4 +327,4 @@ std::vector<AttentionLaunch> attention_launches(const AttentionShape& s, const A
   return all;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 class OwnAttention : public LibraryCall {
@@ -60,4 +60,4 @@ std::unique_ptr<LibraryCall> make_own_attention(CudaDevice& device, const Attent
   return std::make_unique<OwnAttention>(device, shape, why, cache_dir);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

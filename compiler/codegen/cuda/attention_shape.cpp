@@ -4,7 +4,7 @@
 #include "compiler/codegen/cuda/attention.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 HeadView view_of(const Operand& operand) {
@@ -125,4 +125,4 @@ AttentionPointers pointers_of_piece(const AttentionShape& s, const AttentionPiec
   return p;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -1,7 +1,7 @@
 // Where items of a chunk are computed, and chunks that are loaded whole.
 #include "compiler/codegen/cuda/chunk_statements.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::Item;
 using codegen::ItemKind;
@@ -76,4 +76,4 @@ void ChunkStatements::element(codegen::Text& text, int id) const {
   }
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -10,7 +10,7 @@
 #include "compiler/codegen/cuda/dialect.h"
 #include "compiler/codegen/statements/statements.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // Names beside the shared ones: the first column of a chunk c0; a column c; its number in the chunk j. A
 // chunk as loaded is x<id>, its random words are n<id>, a chunk to be stored is y<output>.
@@ -49,4 +49,4 @@ class ChunkStatements : public codegen::Statements {
   std::set<int> false_;
 };
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr double kSlow = 1e10;  // operations: some 10 ms on a plain kernel, worth a warning
@@ -107,4 +107,4 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
   return loop("it has no algorithm for " + text(plan.gemm));
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -6,7 +6,7 @@
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr const char* kKernel = R"(
@@ -121,4 +121,4 @@ std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const Con
   return std::make_unique<ContractionLoop>(device, plan, cache_dir);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

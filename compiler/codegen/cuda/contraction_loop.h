@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/cuda/contraction_plan.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // CUDA C++ of the kernel `contract`: sums in order of k, in f32 (f64 for f64), the bias, one rounding.
 std::string contraction_loop_source(DType in, DType out);
@@ -17,4 +17,4 @@ std::unique_ptr<LibraryCall> make_contraction_loop(CudaDevice& device, const Con
 // The most dims of one role that the kernel takes.
 inline constexpr int kLoopDims = 6;
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr int64_t kMostLaunches = 256;  // of one contraction whose batch dims do not nest
@@ -215,4 +215,4 @@ ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& i
   return plan;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -9,7 +9,7 @@
 #include "compiler/codegen/cuda/gemm.h"
 #include "compiler/codegen/library/library.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // Dims of one role of an operand: sizes and strides in elements, outermost first. Dims of size 1 are left out
 // and dims that nest are one.
@@ -41,4 +41,4 @@ struct ContractionPlan {
 ContractionPlan plan_contraction(const Node& node, const std::vector<Operand>& in,
                                  const std::vector<Operand>& out, bool tf32);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

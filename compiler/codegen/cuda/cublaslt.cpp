@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 CublasLt open_cublaslt(std::initializer_list<const char*> names) {
   SharedLibrary library(names);
@@ -62,4 +62,4 @@ void check(cublasStatus_t status, const std::string& what) {
   throw InternalError(text);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -9,7 +9,10 @@
 
 #include "core/device/cuda/cuda_device.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
+using lockstep::cuda::check;     // overloaded below
 
 // Entry points of cuBLASLt by their names without "cublasLt".
 struct CublasLt {
@@ -39,4 +42,4 @@ cublasLtHandle_t cublaslt_handle(CudaDevice& device);
 // `what` names the call.
 void check(cublasStatus_t status, const std::string& what);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

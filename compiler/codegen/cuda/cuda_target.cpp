@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 class CudaTarget : public Target {
@@ -79,4 +79,4 @@ const Target& cuda_target(int ordinal) {
   return *target;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/target.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Whether this program was built with CUDA and there is a driver with a device; else `why` says what is
 // missing. Never throws.
@@ -15,4 +15,4 @@ int cuda_devices();  // 0 where not available
 // device; a device that is too old.
 const Target& cuda_target(int ordinal);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -1,7 +1,7 @@
 // Numbers, types and functors of CUDA C++.
 #include "compiler/codegen/cuda/dialect.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 std::string_view CudaDialect::type(DType dtype) const {
   switch (dtype) {
@@ -38,4 +38,4 @@ std::string CudaDialect::functor(codegen::FoldOp fold) {
   return str("ls_", kNames[static_cast<int>(fold)], "()");
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/statements/dialect.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 class CudaDialect : public codegen::Dialect {
  public:
@@ -31,4 +31,4 @@ class CudaDialect : public codegen::Dialect {
   std::string number_;
 };
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

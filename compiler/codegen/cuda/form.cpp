@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,4 +39,4 @@ Form form_of(int64_t rows, int64_t columns) {
   return out;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // A team of `lanes` threads owns a row at a time. Lane l holds the chunks l, l + lanes, l + 2 lanes, ... of
 // `width` neighbouring columns.
@@ -36,4 +36,4 @@ Form form_of(int64_t rows, int64_t columns);
 inline constexpr int kCombineColumns = 32;  // threads per segment of the combining kernel
 inline constexpr int kMostSegments = 32;
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -17,7 +17,7 @@
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 cudaDataType_t data_type(DType dtype) {
@@ -265,4 +265,4 @@ std::shared_ptr<const Gemm> shared_gemm(CudaDevice& device, const GemmOptions& o
   return at->second;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -10,7 +10,9 @@
 #include "core/device/cuda/cuda_device.h"
 #include "core/types/dtype.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 // What follows the sum, before the one rounding to the output type. Vectors are dense and of the output type.
 enum class Epilogue {
@@ -85,4 +87,4 @@ std::vector<std::byte> gemm_sample(CudaDevice& device, const Gemm& gemm, const G
 // run must share one choice (its algorithm() text): nothing calls this by default.
 std::unique_ptr<Gemm> tune_gemm(CudaDevice& device, const GemmOptions& options, int count = 8);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -4,7 +4,7 @@
 #include "compiler/codegen/cuda/gemm.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 size_t extent(int64_t rows, int64_t ld, int64_t cols, int64_t batch, int64_t stride, DType dtype) {
@@ -96,4 +96,4 @@ std::unique_ptr<Gemm> tune_gemm(CudaDevice& device, const GemmOptions& options, 
   return best;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

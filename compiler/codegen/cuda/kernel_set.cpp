@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 
@@ -197,4 +197,4 @@ std::shared_ptr<const KernelSet> load_kernels(CudaDevice& device, const std::str
   return std::make_shared<CudaKernelSet>(device, binary, false);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

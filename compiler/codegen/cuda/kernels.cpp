@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/log.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 KernelSource generate_kernel(const Graph& body) {
   const codegen::KernelBody made = codegen::kernel_body(body, "c_");
@@ -67,4 +67,4 @@ std::vector<std::vector<KernelSource>> kernel_units(std::vector<KernelSource> so
   return units;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

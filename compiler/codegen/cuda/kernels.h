@@ -9,9 +9,11 @@
 #include "compiler/codegen/target.h"
 #include "core/device/cuda/cuda_device.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
-// As lockstep::generate_kernel: one or two __global__ functions, the second combining column sums that the
+using namespace lockstep::cuda;  // the device and its driver, of core
+
+// As compiler::generate_kernel: one or two __global__ functions, the second combining column sums that the
 // first left in the workspace. Their parameters are the body's inputs, its outputs and the workspace.
 // `launch` is JSON: {"functions": [{"name", "grid", "block", "shared": bytes of dynamic shared memory}, ...]
 // in order, "aligned": [bytes that each argument's address must be a multiple of]}; that is 16 at most, and
@@ -20,7 +22,7 @@ namespace lockstep::cuda {
 // fused plays a part. InternalError naming the reason where no kernel fits.
 KernelSource generate_kernel(const Graph& body);
 
-// As lockstep::generate_multi_tensor: a pointwise body over a table of tensors, which is a parameter of at
+// As compiler::generate_multi_tensor: a pointwise body over a table of tensors, which is a parameter of at
 // most 4 KiB by value; longer tables are several launches. Pointers need only be aligned to their elements;
 // where all of a tensor's are at multiples of 16 bytes, accesses are of 16 bytes. `launch` is JSON:
 // {"capacity", "columns", "per_tensor", "shared", "chunk", "block"}.
@@ -47,4 +49,4 @@ std::shared_ptr<const KernelSet> compile_kernels(CudaDevice& device, std::vector
 // when it is damaged.
 std::shared_ptr<const KernelSet> load_kernels(CudaDevice& device, const std::string& binary);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -10,7 +10,9 @@
 #include "compiler/codegen/target.h"
 #include "core/device/cuda/cuda_device.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 // dot and linear (core/ops/contract.cpp): inputs of any strides, a dense output. Every algorithm is chosen
 // here, by shapes, strides and dtypes alone; algorithm() names it. Dense arguments lie at multiples of 16
@@ -40,4 +42,4 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
                                             const std::vector<Operand>& in, const std::vector<Operand>& out,
                                             const TargetOptions& options);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

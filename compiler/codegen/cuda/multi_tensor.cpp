@@ -11,7 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/log.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::Given;
 using codegen::TensorBody;
@@ -167,4 +167,4 @@ KernelSource generate_multi_tensor(const Graph& body) {
   return out;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 struct TableLayout {
   int columns = 0;     // pointers per tensor: per-element inputs, then outputs
@@ -24,4 +24,4 @@ inline constexpr size_t kTableBytes = 4080;  // of the 4096 that every driver pa
 inline constexpr int kTensorChunk = 8192;    // elements of a block
 inline constexpr int kTensorThreads = 256;
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

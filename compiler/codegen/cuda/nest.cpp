@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::Level;
 using codegen::Plan;
@@ -157,4 +157,4 @@ KernelText kernel_text(const Graph& body, const Plan& plan, const std::string& n
   return Nest(body, plan, name).write();
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

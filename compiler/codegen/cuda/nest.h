@@ -12,7 +12,7 @@
 #include "compiler/codegen/loops/space.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 struct Function {
   std::string name;
@@ -196,4 +196,4 @@ class Nest {
 
 KernelText kernel_text(const Graph& body, const codegen::Plan& plan, const std::string& name);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

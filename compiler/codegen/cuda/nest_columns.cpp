@@ -2,7 +2,7 @@
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::Level;
 using codegen::Plan;
@@ -153,4 +153,4 @@ void Nest::combine_kernel() {
   close_function();
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

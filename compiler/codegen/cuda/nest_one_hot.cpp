@@ -3,7 +3,7 @@
 
 #include "compiler/codegen/cuda/nest.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::ItemKind;
 using codegen::Level;
@@ -58,4 +58,4 @@ void Nest::take(const ChunkStatements& statements, size_t k) {
   text_.line(str("const ", type(one), " q", k, " = ", folding_.rounded(one, str("z", k)), ";"));
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -3,7 +3,7 @@
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 using codegen::Level;
 using codegen::Plan;
@@ -332,4 +332,4 @@ void Nest::meet(const std::vector<size_t>& rows) {
                                             folding_.rounded(reduction(k), str("z", k)), ";"));
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

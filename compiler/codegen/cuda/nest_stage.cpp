@@ -3,7 +3,7 @@
 #include "compiler/codegen/cuda/nest.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 void Nest::plan_stage(const ChunkStatements& statements, const std::vector<int>& ids, int threads, int steps,
                       int most, int64_t budget) {
@@ -79,4 +79,4 @@ void Nest::fetch_first(const ChunkStatements& statements, const std::string& fir
   text_.line("slot = 0;");
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -18,7 +18,9 @@
 #include "core/base/log.h"
 #include "core/device/cuda/driver.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 namespace {
 
@@ -236,4 +238,4 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
   return out;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

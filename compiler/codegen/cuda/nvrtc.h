@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // "13.0", of the NVRTC that is opened at run time (LOCKSTEP_NVRTC, else the usual names). UserError saying
 // why when there is none.
@@ -32,4 +32,4 @@ Cubins cached_cubins(const std::vector<std::string>& sources, const std::string&
                      const std::string& cache_dir = {}, const std::vector<std::string>& extra_flags = {},
                      int threads = 0);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

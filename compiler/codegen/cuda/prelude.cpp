@@ -1,7 +1,7 @@
 // Text of the CUDA prelude: types, memory, conversions, arithmetic; warp trees; Philox.
 #include "compiler/codegen/cuda/prelude.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 
@@ -239,4 +239,4 @@ std::string kernel_prelude() {
   return out;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

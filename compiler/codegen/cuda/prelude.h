@@ -4,10 +4,10 @@
 
 #include <string>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // One thread computes one element at a time: functions take and give scalars. bf16 and f16 are floats in
 // registers, rounded after each op.
 std::string kernel_prelude();
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -12,7 +12,7 @@
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 bool aligned(const void* p, DType dtype = DType::f32) {
@@ -298,4 +298,4 @@ std::unique_ptr<Reductions> make_reductions(CudaDevice& device, const std::strin
   return std::make_unique<CudaReductions>(device, cache_dir);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

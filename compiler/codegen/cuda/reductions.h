@@ -7,7 +7,9 @@
 #include "compiler/codegen/target.h"
 #include "core/device/cuda/cuda_device.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 // Everything that it enqueues is kernels and fills, which a graph can capture; tables travel in the kernels'
 // parameters. Kernels are compiled here, and those of a tree over sources when sum() first meets it, through
@@ -21,4 +23,4 @@ namespace lockstep::cuda {
 // InternalError: more than 10 lefts, more than 129 sources, merges that do not make one tree.
 std::unique_ptr<Reductions> make_reductions(CudaDevice& device, const std::string& cache_dir = {});
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -5,7 +5,7 @@
 #include "compiler/codegen/cuda/reductions_tables.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 // A row's pieces: thread t adds pieces t, t + 256, ... in order; the threads are added as a tree, the two
@@ -265,4 +265,4 @@ std::string reductions_source() {
   return text;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

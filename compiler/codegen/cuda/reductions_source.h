@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // Kernels row_totals(TotalTable), accumulate_L(RunTable) for L = 0 .. kMaxLefts, limbs(LimbsTable, words),
 // limbs_finish(words), norm_of_limbs(words, norm), copy(CopyTable), checksums(ChecksumTable, wanted),
@@ -17,4 +17,4 @@ std::string reductions_source();
 // shorter than the sources: the rest is f32.
 std::string sum_source(const std::vector<int>& merges, std::vector<bool> halves = {});
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

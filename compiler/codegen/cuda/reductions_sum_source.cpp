@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 // A tile is 4 elements for each of `lanes` threads. Vector: a thread has 4 neighbours; else elements lane,
@@ -222,4 +222,4 @@ std::string sum_source(const std::vector<int>& merges, std::vector<bool> halves)
              stack[0], "\n", kReductionTables, "\n", kWiden, kFindEntry, kSum);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

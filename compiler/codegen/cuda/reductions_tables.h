@@ -1,7 +1,7 @@
 // The tables that the kernels of Reductions take by value: one text, compiled here and on the device.
 #pragma once
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 // Defines what it is given, and keeps its text.
 #define LS_SHARED_WITH_DEVICE(...) \
@@ -122,4 +122,4 @@ __device__ __forceinline__ int find_entry(const Table& table) {
 static_assert(sizeof(SumTable) <= 4096 && sizeof(TotalTable) <= 4096 && sizeof(RunTable) <= 4096 &&
               sizeof(CopyTable) <= 4096 && sizeof(LimbsTable) <= 4080 && sizeof(ChecksumTable) <= 4080);
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr int64_t kChunk = 2048;  // indices per block of the sort, as in its source
@@ -123,4 +123,4 @@ std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
                                    out[0].dtype, options.cache_dir);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -4,7 +4,7 @@
 #include "compiler/codegen/cuda/source_module.h"
 #include "core/base/text.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 namespace {
 constexpr const char* kSort = R"(
@@ -245,4 +245,4 @@ std::string row_sums_source(DType dtype) {
              kSort, kSums);
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

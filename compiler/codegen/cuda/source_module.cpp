@@ -7,7 +7,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
 
 std::string sum_type(DType dtype) {
   if (dtype == DType::f64) return "double";
@@ -56,4 +56,4 @@ std::shared_ptr<const Module> source_module(CudaDevice& device, const std::strin
   return module;
 }
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

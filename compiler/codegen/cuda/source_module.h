@@ -7,7 +7,9 @@
 #include "core/device/cuda/cuda_device.h"
 #include "core/types/dtype.h"
 
-namespace lockstep::cuda {
+namespace lockstep::compiler::cuda {
+
+using namespace lockstep::cuda;  // the device and its driver, of core
 
 // Defines, after `prefix` (for example "In"): the stored type prefix_t, load_prefix(value) to the type that
 // sums are kept in and store_prefix(sum) back: float for f32, bf16 and f16 (rounded to nearest even), double
@@ -21,4 +23,4 @@ std::string sum_type(DType dtype);
 std::shared_ptr<const Module> source_module(CudaDevice& device, const std::string& source,
                                             const std::string& cache_dir = {});
 
-}  // namespace lockstep::cuda
+}  // namespace lockstep::compiler::cuda

@@ -2,7 +2,7 @@
 #include "compiler/codegen/cuda/cuda_target.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 bool cuda_available(std::string* why) {
   if (why) *why = "this program was built without CUDA (its headers were not found then)";
@@ -18,4 +18,4 @@ const Target& cuda_target(int) {
       "scripts/build.sh again, or use train.device cpu");
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

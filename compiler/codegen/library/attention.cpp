@@ -20,7 +20,7 @@
 #define LS_CLONES
 #endif
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kRows = 64;  // query rows per block
@@ -280,4 +280,4 @@ std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<
   return std::make_unique<Attention>(node, in, out);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -10,7 +10,7 @@
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // One operand of a batched matrix product, as dims (size, stride) of three roles.
@@ -277,4 +277,4 @@ std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vecto
       side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract")), false, in[0].dtype);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 Operand dense_operand(DType dtype, const Shape& shape) { return {dtype, shape, row_major_strides(shape)}; }
 bool is_dense(const Operand& operand) {
@@ -74,4 +74,4 @@ void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, in
            static_cast<int>(status));
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

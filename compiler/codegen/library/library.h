@@ -10,7 +10,7 @@
 #include "core/device/stream.h"
 #include "core/ir/graph.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // One argument: its type and where its elements lie (strides in elements).
 struct Operand {
@@ -64,4 +64,4 @@ std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<O
 void sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
            int64_t ldb, float beta, float* c, int64_t ldc);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -9,7 +9,7 @@
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 constexpr int64_t kColumns = 64;  // per task
@@ -88,4 +88,4 @@ std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<O
                                    out[0].dtype);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 namespace {
 constexpr size_t kMostItems = 4000;
@@ -221,4 +221,4 @@ int Evaluator::reduced(ValueId value, const Index& index) {
   return append(std::move(item));
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -7,7 +7,7 @@
 
 #include "compiler/codegen/loops/plan.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 // A body that does not fit its space; becomes PlanResult::reason.
 struct NoPlan : std::runtime_error {
@@ -45,4 +45,4 @@ class Evaluator {
   std::map<std::pair<int, int64_t>, int> numbers_;
 };
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 Indexer::Indexer(int64_t rows, int64_t columns) {
   if (rows > 1) row_ = intern({.kind = Kind::row, .inside = {}, .low = 0, .high = rows - 1});
@@ -292,4 +292,4 @@ int64_t Indexer::extent(const Expr& a) const {
   return out;
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -12,7 +12,7 @@
 
 #include "core/types/shape.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 // A sum of coefficient * atom, and a constant. Atoms are ids into the Indexer that made them. All values are
 // >= 0 except inside a guard.
@@ -101,4 +101,4 @@ class Indexer {
   Expr row_, column_;
 };
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -9,7 +9,7 @@
 #include "core/ir/print.h"
 #include "core/ir/walk.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 namespace {
 void describe(KernelBody& out, std::string_view prefix) {
@@ -60,4 +60,4 @@ int TensorBody::count(Given given) const {
                                         [&](const TensorInput& one) { return one.given == given; }));
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

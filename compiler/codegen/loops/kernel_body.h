@@ -8,7 +8,7 @@
 
 #include "compiler/codegen/loops/plan.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 struct KernelBody {
   Graph graph;            // no names, placements, unused nodes and mesh
@@ -33,4 +33,4 @@ struct TensorBody : KernelBody {
 };
 TensorBody tensor_body(const Graph& body, std::string_view prefix);
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

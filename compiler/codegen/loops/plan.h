@@ -13,7 +13,7 @@
 #include "compiler/codegen/loops/index.h"
 #include "core/ir/graph.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 enum class ItemKind {
   load,
@@ -80,4 +80,4 @@ struct Plan {
   double dear = 0;    // the part of it in items of kDear and more
 };
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

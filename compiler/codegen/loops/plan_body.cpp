@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 namespace {
 
@@ -145,4 +145,4 @@ PlanResult plan_body(const Graph& body) {
   return best;
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -6,7 +6,7 @@
 
 #include "compiler/codegen/loops/plan.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 // The plan, or why there is none (the body does not fit one space).
 struct PlanResult {
@@ -16,4 +16,4 @@ struct PlanResult {
 // `body` holds primitives (pointwise, creation, random, reduce, view, take) and must outlive the plan.
 PlanResult plan_body(const Graph& body);
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/ops/op.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 bool finds_position(const Node& node) { return node.attrs.has("dim"); }
 
@@ -72,4 +72,4 @@ std::vector<Space> candidate_spaces(const Graph& body, std::string& reason) {
   return out;
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

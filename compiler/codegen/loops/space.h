@@ -6,7 +6,7 @@
 
 #include "core/ir/graph.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 struct Space {
   int64_t rows = 1, columns = 1;
@@ -27,4 +27,4 @@ bool finds_position(const Node& node);  // argmax, argmin
 // Empty with a reason when reductions disagree or outputs differ in size.
 std::vector<Space> candidate_spaces(const Graph& body, std::string& reason);
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 FoldOp fold_of(const Node& reduction, DType dtype) {
   const OpId op = reduction.op;
@@ -83,4 +83,4 @@ Condition Dialect::holds(const Site& site, const Guard& guard, size_t) const {
   return {str("(", at, ") >= ", guard.lo, " && (", at, ") < ", guard.hi), ""};
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -8,7 +8,7 @@
 #include "compiler/codegen/loops/plan.h"
 #include "core/ops/op.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 // An expression, and the statements before and after the one that it stands in.
 struct Code {
@@ -77,4 +77,4 @@ class Dialect {
 
 std::string rounded(DType dtype, const std::string& value);  // to bf16 and f16, which compute in f32
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -6,7 +6,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 namespace {
 std::string attr_text(const Attr& attr, const Dialect& dialect) {
@@ -163,4 +163,4 @@ std::string Folding::neutral(const Reduction& reduction) const {
   throw InternalError("unknown fold");
 }
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

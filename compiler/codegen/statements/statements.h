@@ -8,7 +8,7 @@
 #include "compiler/codegen/statements/dialect.h"
 #include "compiler/codegen/statements/text.h"
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 class Statements {
  public:
@@ -64,4 +64,4 @@ class Folding {
   const Dialect& dialect_;
 };
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace lockstep::codegen {
+namespace lockstep::compiler::codegen {
 
 class Text {
  public:
@@ -23,4 +23,4 @@ class Text {
   std::string out_, indent_ = "  ";
 };
 
-}  // namespace lockstep::codegen
+}  // namespace lockstep::compiler::codegen

@@ -10,7 +10,7 @@
 #include "compiler/codegen/sums/lane_kernels.h"
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 // Elements handled at once: small enough for the first cache together with a few temporaries. Squares are
@@ -303,4 +303,4 @@ std::unique_ptr<Reductions> make_cpu_reductions(int threads) {
   return std::make_unique<CpuReductions>(threads);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/target.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Work runs on the stream it is given, `threads` wide; tables are copied before a call returns. No bit
 // depends on `threads`. Scratch is the object's own: use it on one stream at a time. InternalError where a
@@ -15,4 +15,4 @@ namespace lockstep {
 // adds.
 std::unique_ptr<Reductions> make_cpu_reductions(int threads);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -7,7 +7,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 using Wide = unsigned __int128;
@@ -90,4 +90,4 @@ double Limbs::total() const {
 
 float Limbs::norm() const { return static_cast<float>(std::sqrt(total())); }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 // Words 0 to 6 are digits in base 2^40, the lowest first; the integer counts units of 2^-150, so the window
 // is [2^-150, 2^130): gradient norms from 2.7e-23 to 3.6e19, as wide as squares in fp32. Word 7 says whether
@@ -32,4 +32,4 @@ struct Limbs {
   bool operator==(const Limbs&) const = default;  // of words: compare normalised sums
 };
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -3,7 +3,7 @@
 
 #include "core/base/error.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 template <class Half>
@@ -27,4 +27,4 @@ void narrow(DType dtype, const float* from, void* to, int64_t count) {
   dtype == DType::bf16 ? narrow_run<bf16>(from, to, count) : narrow_run<f16>(from, to, count);
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

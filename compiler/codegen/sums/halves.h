@@ -5,7 +5,7 @@
 
 #include "core/types/dtype.h"
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 // to[0..count) = the elements of `from`, which are bf16 or f16; exact.
@@ -13,4 +13,4 @@ void widen(DType dtype, const void* from, float* to, int64_t count);
 // The other way, rounded to nearest even.
 void narrow(DType dtype, const float* from, void* to, int64_t count);
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #endif
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 namespace {
 inline __attribute__((always_inline)) void add_body(float* sum, const float* left, const float* right,
@@ -100,4 +100,4 @@ const LaneKernels& lane_kernels() {
   return chosen;
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lockstep {
+namespace lockstep::compiler {
 
 struct LaneKernels {
   void (*add)(float* sum, const float* left, const float* right,
@@ -19,4 +19,4 @@ std::vector<LaneKernels> all_lane_kernels();
 // The first of them.
 const LaneKernels& lane_kernels();
 
-}  // namespace lockstep
+}  // namespace lockstep::compiler

@@ -85,7 +85,7 @@ void meet(Room& room, int rank, int64_t number, const Collective& what) {
   if (++meeting.arrived == room.size) {
     std::vector<const Collective*> all;
     for (auto& one : meeting.by_rank) all.push_back(&one);
-    lockstep::move_data(all);
+    lockstep::distributed::move_data(all);
     room.changed.notify_all();
   }
   room.changed.wait(lock, [&] { return meeting.arrived == room.size || room.aborted; });
