@@ -2,6 +2,9 @@
 #include "core/nn/init.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -10,10 +13,12 @@
 namespace lockstep {
 
 namespace {
+using Kind = Init::Kind;
+
 // Calls put(i, value) for elements [begin, end) of those from global index `first` on: four elements per
 // Philox block.
 template <class Put>
-void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int64_t begin, int64_t end,
+void each_normal(uint64_t seed, uint64_t stream, const Init& init, int64_t first, int64_t begin, int64_t end,
                  const Put& put) {
   for (int64_t quad = (first + begin) >> 2; quad << 2 < first + end; ++quad) {
     auto words = philox::words(seed, stream, 0, static_cast<uint64_t>(quad));
@@ -21,28 +26,164 @@ void each_normal(uint64_t seed, uint64_t stream, double std, int64_t first, int6
       int64_t at = 4 * quad + pair;
       if (at + 1 < first + begin || at >= first + end) continue;
       auto values = philox::normal_pair(words[pair], words[static_cast<size_t>(pair) + 1]);
-      for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i)
-        put(i - first, static_cast<float>(std * values[i - at]));
+      for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i) {
+        const double value = init.std * values[i - at];
+        put(i - first, static_cast<float>(init.mean == 0 ? value : init.mean + value));
+      }
     }
+  }
+}
+// The same with put(i, word), the 32 bits of each element.
+template <class Put>
+void each_word(uint64_t seed, uint64_t stream, int64_t first, int64_t begin, int64_t end, const Put& put) {
+  for (int64_t quad = (first + begin) >> 2; quad << 2 < first + end; ++quad) {
+    auto words = philox::words(seed, stream, 0, static_cast<uint64_t>(quad));
+    for (int64_t i = std::max(4 * quad, first + begin); i < std::min(4 * quad + 4, first + end); ++i)
+      put(i - first, words[static_cast<size_t>(i & 3)]);
   }
 }
 
 constexpr int64_t kChunk =
     1 << 16;  // elements that one thread makes at a time; a value depends on its index alone
+
+int64_t places(const Shape& shape) {
+  int64_t count = 1;
+  for (size_t d = 2; d < shape.size(); ++d) count *= shape[d];
+  return count;
+}
+// The init with its deviation or bounds for this shape, and no fan.
+Init scaled(Init init, const Shape& shape) {
+  if (init.fan == Fan::none) return init;
+  const auto in = static_cast<double>(shape[1] * places(shape)),
+             out = static_cast<double>(shape[0] * places(shape));
+  const double fan = init.fan == Fan::in ? in : init.fan == Fan::out ? out : (in + out) / 2;
+  init.std /= std::sqrt(fan);
+  init.hi = init.std * std::sqrt(3.0);
+  init.lo = -init.hi;
+  init.fan = Fan::none;
+  return init;
+}
+
+// x with erf(x) = y, by Newton's steps from an approximation with elementary functions (Winitzki, 2008).
+double inverse_erf(double y) {
+  const double w = std::log((1 - y) * (1 + y)), a = 0.147, b = 2 / (a * 3.14159265358979323846) + w / 2;
+  double x = std::copysign(std::sqrt(std::sqrt(b * b - w / a) - b), y);
+  for (int step = 0; step < 4; ++step) x -= (std::erf(x) - y) * std::exp(x * x) * 0.88622692545275801365;
+  return x;
+}
+double truncated(const Init& init, uint32_t word) {
+  auto below = [&](double x) { return std::erf((x - init.mean) / (init.std * std::sqrt(2.0))); };
+  const double from = below(init.lo), to = below(init.hi), u = (static_cast<double>(word) + 0.5) * 0x1p-32;
+  return std::clamp(init.mean + init.std * std::sqrt(2.0) * inverse_erf(from + u * (to - from)), init.lo,
+                    init.hi);
+}
+
+// Rows of a normal matrix made orthonormal one after another, twice each: the second time takes away what
+// rounding left. Row-major in `shape`, whose columns they are where it has fewer of them.
+std::vector<double> orthogonal(const Shape& shape, uint64_t seed, uint64_t stream) {
+  const int64_t rows = shape[0], columns = numel(shape) / rows;
+  const bool wide = rows <= columns;
+  const int64_t count = wide ? rows : columns, length = wide ? columns : rows;
+  std::vector<double> q(static_cast<size_t>(count * length));
+  for (int64_t i = 0; i < count * length; ++i)
+    q[i] = philox::normal(seed, stream, 0, static_cast<uint64_t>(i));
+  for (int64_t i = 0; i < count; ++i) {
+    double* row = q.data() + i * length;
+    auto dot = [&](const double* other) {
+      double sum = 0;
+      for (int64_t k = 0; k < length; ++k) sum += row[k] * other[k];
+      return sum;
+    };
+    std::vector<double> shares(static_cast<size_t>(i));
+    for (int pass = 0; pass < 2; ++pass) {
+#pragma omp parallel for schedule(static) if (i * length > kChunk)
+      for (int64_t j = 0; j < i; ++j) shares[j] = dot(q.data() + j * length);
+      for (int64_t j = 0; j < i; ++j)
+        for (int64_t k = 0; k < length; ++k) row[k] -= shares[j] * q[j * length + k];
+    }
+    const double norm = std::sqrt(dot(row));
+    for (int64_t k = 0; k < length; ++k) row[k] /= norm;
+  }
+  if (wide) return q;
+  std::vector<double> turned(q.size());
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t k = 0; k < length; ++k) turned[k * count + i] = q[i * length + k];
+  return turned;
+}
+
+double dirac(const Shape& shape, int64_t groups, int64_t i) {
+  int64_t inner = places(shape), out = i / (shape[1] * inner), in = i / inner % shape[1], middle = 0;
+  for (size_t d = 2; d < shape.size(); ++d) middle = middle * shape[d] + shape[d] / 2;
+  return out % (shape[0] / groups) == in && i % inner == middle ? 1 : 0;
+}
+
+// The rule of an init that is no random number of its own for each element.
+std::optional<Init::Elements> rule(const Init& init, const Array& array, uint64_t seed, uint64_t stream) {
+  const Shape& shape = array.shape;
+  switch (init.kind) {
+    case Kind::zeros:
+    case Kind::ones:
+      return [value = init.kind == Kind::ones ? 1.0 : 0.0](int64_t) { return value; };
+    case Kind::constant:
+      return [value = init.factor](int64_t) { return value; };
+    case Kind::orthogonal:
+      return [whole = orthogonal(shape, seed, stream), gain = init.factor](int64_t i) {
+        return gain * whole[i];
+      };
+    case Kind::eye:
+      return [columns = shape[1]](int64_t i) { return i / columns == i % columns ? 1.0 : 0.0; };
+    case Kind::dirac:
+      return
+          [shape, groups = static_cast<int64_t>(init.factor)](int64_t i) { return dirac(shape, groups, i); };
+    case Kind::elements:
+      return *init.element;
+    default:
+      return {};
+  }
+}
 }  // namespace
 
-void fill(Array& array, const Init& init, uint64_t seed) {
+namespace init {
+double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * slope)); }
+Init xavier_normal(double gain) { return {.kind = Kind::normal, .std = gain, .fan = Fan::mean}; }
+Init xavier_uniform(double gain) { return {.kind = Kind::uniform, .std = gain, .fan = Fan::mean}; }
+Init kaiming_normal(double gain, Fan fan) { return {.kind = Kind::normal, .std = gain, .fan = fan}; }
+Init kaiming_uniform(double gain, Fan fan) { return {.kind = Kind::uniform, .std = gain, .fan = fan}; }
+}  // namespace init
+
+std::string misfit(const Init& init, const Shape& shape) {
+  const bool dims = init.fan != Fan::none || init.kind == Kind::orthogonal || init.kind == Kind::dirac;
+  if (dims && shape.size() < 2)
+    return str("starts by a rule for weights of 2 or more dims, and has ", shape.size());
+  if (init.kind == Kind::eye && shape.size() != 2)
+    return str("starts as an identity, which has 2 dims, and has ", shape.size());
+  if (const auto groups = static_cast<int64_t>(init.factor);
+      init.kind == Kind::dirac && (groups < 1 || shape[0] % groups))
+    return str("starts as a dirac of ", groups, " groups, which do not divide ", shape[0], " outputs");
+  if (init.kind == Kind::uniform && !(init.lo <= init.hi))
+    return str("starts uniform between ", init.lo, " and ", init.hi, "; the lower comes first");
+  if (init.kind == Kind::truncated_normal && !(init.lo < init.hi && init.std > 0))
+    return str("starts normal with deviation ", init.std, " between ", init.lo, " and ", init.hi,
+               "; the deviation is positive, the lower bound comes first");
+  if (init.kind == Kind::elements && (!init.element || !*init.element))
+    return "starts by a function that is empty";
+  return "";
+}
+
+void fill(Array& array, const Init& asked, uint64_t seed) {
   LS_CHECK(array.data || array.local_bytes() == 0, array.fqn, " is not allocated");
   array.host_wrote();
-  uint64_t stream = hash64(array.fqn);
+  const uint64_t stream = hash64(array.fqn);
+  const Init init = scaled(asked, array.shape);
+  const auto element = rule(init, array, seed, stream);
   Box all = whole(array.shape);
   for (const auto& piece : array.pieces)
     for_each_run(piece.global, all, piece.frame(array.local_shape),
                  [&](int64_t global, int64_t local, int64_t count) {
                    float* f32 = array.dtype == DType::f32 ? array.data.as<float>() + local : nullptr;
-                   auto put = [&](int64_t i, float value) {
+                   auto put = [&](int64_t i, double value) {
                      if (f32)
-                       f32[i] = value;
+                       f32[i] = static_cast<float>(value);
                      else
                        set_double(array.dtype, array.data.data(), local + i, value);
                    };
@@ -50,11 +191,17 @@ void fill(Array& array, const Init& init, uint64_t seed) {
 #pragma omp parallel for schedule(static) if (chunks > 1)
                    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
                      const int64_t begin = chunk * kChunk, end = std::min(count, begin + kChunk);
-                     if (init.kind == Init::Kind::normal)
-                       each_normal(seed, stream, init.std, global, begin, end, put);
+                     if (element)
+                       for (int64_t i = begin; i < end; ++i) put(i, (*element)(global + i));
+                     else if (init.kind == Kind::normal)
+                       each_normal(seed, stream, init, global, begin, end, put);
                      else
-                       for (int64_t i = begin; i < end; ++i)
-                         put(i, init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+                       each_word(seed, stream, global, begin, end, [&](int64_t i, uint32_t word) {
+                         const double value = init.kind == Kind::uniform
+                                                  ? init.lo + (init.hi - init.lo) * philox::uniform(word)
+                                                  : truncated(init, word);
+                         put(i, static_cast<float>(value));
+                       });
                    }
                  });
 }

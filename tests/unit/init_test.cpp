@@ -1,0 +1,148 @@
+// Initial values: closed forms, statistics, fans, orthonormal rows, and the same elements on any mesh.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/philox.h"
+#include "core/nn/state.h"
+#include "tests/support/nn_fixture.h"
+
+namespace lockstep {
+namespace {
+
+// The elements of a tensor of this shape that starts so.
+std::vector<double> made(const Init& init, Shape shape, DType dtype = DType::f32) {
+  State state(solo_mesh(), 42);
+  state.root().buffer("w", dtype, shape, init);
+  state.materialize();
+  std::vector<double> out;
+  for (int64_t i = 0; i < numel(shape); ++i)
+    out.push_back(get_double(dtype, state.array("w").data.data(), i));
+  return out;
+}
+struct Statistics {
+  double mean = 0, deviation = 0, least = 1e30, most = -1e30;
+};
+Statistics statistics(const std::vector<double>& x) {
+  Statistics s;
+  for (double v : x) s.mean += v / static_cast<double>(x.size());
+  for (double v : x) {
+    s.deviation += (v - s.mean) * (v - s.mean) / static_cast<double>(x.size());
+    s.least = std::min(s.least, v), s.most = std::max(s.most, v);
+  }
+  s.deviation = std::sqrt(s.deviation);
+  return s;
+}
+
+TEST(Inits, ClosedForms) {
+  EXPECT_EQ(made(init::constant(0.1), {3}), std::vector<double>(3, static_cast<double>(0.1f)));
+  EXPECT_EQ(made(init::constant(0.1), {2}, DType::f64), std::vector<double>(2, 0.1));
+  EXPECT_EQ(made(init::eye(), {2, 3}), (std::vector<double>{1, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(made(init::dirac(), {2, 2, 3}), (std::vector<double>{0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(made(init::dirac(2), {2, 1, 1}), (std::vector<double>{1, 1}));
+  EXPECT_EQ(made(init::elements([](int64_t i) { return static_cast<double>(i * i); }), {2, 2}),
+            (std::vector<double>{0, 1, 4, 9}));
+  std::vector<double> x = made(init::uniform(-1, 3), {5, 7});
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_EQ(x[i], static_cast<float>(-1 + 4.0 * philox::uniform(philox::bits(42, hash64("w"), 0, i)))) << i;
+}
+
+TEST(Inits, StatisticsAndFans) {
+  const Shape shape{64, 32, 3};  // 96 in, 192 out
+  const double n = 64 * 32 * 3, near = 4 / std::sqrt(n);
+  auto expect = [&](const Init& init, double mean, double deviation) {
+    Statistics s = statistics(made(init, shape));
+    EXPECT_NEAR(s.mean, mean, near * deviation);
+    EXPECT_NEAR(s.deviation, deviation, near * deviation);
+    return s;
+  };
+  expect(init::normal(0.5, 2), 2, 0.5);
+  expect(init::xavier_normal(3), 0, 3 * std::sqrt(2.0 / (96 + 192)));
+  expect(init::kaiming_normal(), 0, std::sqrt(2.0 / 96));
+  expect(init::kaiming_normal(init::kTanhGain, Fan::out), 0, 5.0 / 3 / std::sqrt(192));
+  for (auto [init, deviation] :
+       {std::pair(init::xavier_uniform(), std::sqrt(2.0 / (96 + 192))),
+        std::pair(init::kaiming_uniform(init::leaky_relu_gain(std::sqrt(5.0))), std::sqrt(1.0 / 3 / 96))}) {
+    Statistics s = expect(init, 0, deviation);
+    EXPECT_GE(s.least, -deviation * std::sqrt(3.0));
+    EXPECT_NEAR(s.most, deviation * std::sqrt(3.0), 0.01 * deviation);
+  }
+  // The deviation of a normal one limited to [-1, 1]: 1 - 2 phi(1) / (2 Phi(1) - 1), squared.
+  Statistics s = expect(init::truncated_normal(1, 0, -1, 1), 0, 0.5395);
+  EXPECT_GE(s.least, -1);
+  EXPECT_LE(s.most, 1);
+  EXPECT_NEAR(s.most, 1, 0.01);
+}
+
+TEST(Inits, OrthogonalRowsOrColumns) {
+  for (const Shape& shape : {Shape{5, 12}, Shape{12, 5}, Shape{4, 3, 2}, Shape{6, 6}}) {
+    const int64_t rows = shape[0], columns = numel(shape) / rows, count = std::min(rows, columns);
+    std::vector<double> q = made(init::orthogonal(2), shape, DType::f64);
+    for (int64_t a = 0; a < count; ++a)
+      for (int64_t b = 0; b < count; ++b) {
+        double dot = 0;
+        for (int64_t k = 0; k < std::max(rows, columns); ++k)
+          dot += rows <= columns ? q[a * columns + k] * q[b * columns + k]
+                                 : q[k * columns + a] * q[k * columns + b];
+        EXPECT_NEAR(dot, a == b ? 4 : 0, 1e-13) << a << " " << b;
+      }
+  }
+}
+
+TEST(Inits, EqualOnAnyMesh) {
+  const std::vector<Init> all{init::constant(3),
+                              init::uniform(-1, 1),
+                              init::truncated_normal(),
+                              init::orthogonal(),
+                              init::eye(),
+                              init::dirac(),
+                              init::kaiming_uniform(),
+                              init::normal(1, 0.5),
+                              init::elements([](int64_t i) { return 0.5 * static_cast<double>(i); })};
+  auto record = [&](State& state) {
+    for (size_t i = 0; i < all.size(); ++i) state.root().parameter(str("w", i), {7, 5}, all[i]);
+    state.materialize();
+  };
+  State whole(solo_mesh(), 7);
+  record(whole);
+  for (int rank = 0; rank < 3; ++rank) {
+    State state(testing::mesh_of({3}, {"dp_shard"}, rank), 7);
+    record(state);
+    for (const Array* array : state.arrays())
+      for (const auto& piece : array->pieces)
+        for_each_run(piece.global, lockstep::whole(array->shape), piece.frame(array->local_shape),
+                     [&](int64_t global, int64_t local, int64_t count) {
+                       for (int64_t i = 0; i < count; ++i)
+                         EXPECT_EQ(array->data.as<float>()[local + i],
+                                   whole.array(array->fqn).data.as<float>()[global + i])
+                             << array->fqn << " element " << global + i << " on rank " << rank;
+                     });
+  }
+}
+
+TEST(Inits, WhatDoesNotFitTheShape) {
+  auto refused = [](const Init& init, Shape shape, const std::string& words) {
+    State state(solo_mesh(), 1);
+    try {
+      state.root().parameter("w", shape, init);
+      ADD_FAILURE() << words << ": accepted";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("state \"w\" at init_test.cpp:"), std::string::npos)
+          << error.what();
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+  };
+  refused(init::xavier_normal(), {3}, "starts by a rule for weights of 2 or more dims, and has 1");
+  refused(init::orthogonal(), {}, "starts by a rule for weights of 2 or more dims, and has 0");
+  refused(init::eye(), {2, 2, 2}, "starts as an identity, which has 2 dims, and has 3");
+  refused(init::dirac(2), {3, 2}, "starts as a dirac of 2 groups, which do not divide 3 outputs");
+  refused(init::uniform(2, 1), {3}, "starts uniform between 2 and 1; the lower comes first");
+  refused(init::truncated_normal(0), {3},
+          "starts normal with deviation 0 between -2 and 2; the deviation is positive");
+  refused(init::elements({}), {3}, "starts by a function that is empty");
+}
+
+}  // namespace
+}  // namespace lockstep
