@@ -76,7 +76,7 @@ Graph differentiate(Graph graph, const PassContext&) {
     }
     AtLine line(node.at);
     Tensor sum(builder, inputs[0]), count(builder, inputs[1]);
-    Tensor total = apply1(ops::sum_lanes, {count});
+    Tensor total = sum_counts(count);
     Tensor seed = 1.0 / convert(total, sum.dtype());
     std::vector<ValueId> roots(inputs.begin() + 2, inputs.end());
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);

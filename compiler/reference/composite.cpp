@@ -220,6 +220,7 @@ const FormulaRow kRows[] = {
     {"rms_norm", rms_norm},
     {"layer_norm_grad", layer_norm_grad},
     {"dropout", dropout},
+    {"stop_gradient", [](const Call& call) { return std::vector<DenseArray>{call.in[0]}; }},
     {"rms_norm_grad", rms_norm_grad},
     {"cross_entropy", cross_entropy},
     {"cross_entropy_grad", cross_entropy_grad},

@@ -255,6 +255,7 @@ const FormulaRow kRows[] = {
     {"cos", REAL(std::cos(x))},
     {"tanh", REAL(std::tanh(x))},
     {"erf", REAL(std::erf(x))},
+    {"atan", REAL(std::atan(x))},
     {"sigmoid", REAL(x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)))},
     {"not", logical_not},
     {"add", FORMULA2(a + b, wrapping(word(a) + word(b)), wrapping(word(a) + word(b)))},

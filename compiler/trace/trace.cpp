@@ -21,7 +21,7 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) 
     throw UserError(str("the loss has sum ", loss.sum.text(), " and count ", loss.count.text(),
                         "; both must be scalars (rank 0)"));
   Tensor sum = apply1(ops::sum_lanes, {loss.sum});
-  Tensor count = apply1(ops::sum_lanes, {loss.count});
+  Tensor count = sum_counts(loss.count);
   for (const char* name : {"loss", "tokens"})
     if (builder->graph.find_output(name) != kNoValue)
       throw UserError(str("metric \"", name, "\" is the step's own; give yours another name"));

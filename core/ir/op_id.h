@@ -11,7 +11,7 @@
 // Every op of the tree. The second list has those whose names are words of C++: their constants end in '_'.
 // clang-format off
 #define LOCKSTEP_OPS(X) \
-  /* pointwise */ X(abs) X(add) X(bitcast) X(ceil) X(clamp) X(convert) X(cos) X(div) X(eq) X(erf) X(exp) \
+  /* pointwise */ X(abs) X(add) X(atan) X(bitcast) X(ceil) X(clamp) X(convert) X(cos) X(div) X(eq) X(erf) X(exp) \
     X(expm1) X(floor) X(fma) X(le) X(log) X(log1p) X(lt) X(maximum) X(minimum) X(mul) X(ne) X(neg) X(pow) \
     X(reciprocal) X(remainder) X(round) X(rsqrt) X(shl) X(shr) X(sigmoid) X(sign) X(sin) X(sqrt) X(sub) \
     X(tanh) X(trunc) X(where) \
@@ -21,7 +21,7 @@
   /* contract */ X(dot) X(linear) \
   /* composite */ X(clip_scale) X(cross_entropy) X(cross_entropy_grad) X(dropout) X(embedding) \
     X(embedding_grad) X(gelu) X(gelu_grad) X(global_norm) X(layer_norm) X(layer_norm_grad) X(rms_norm) \
-    X(rms_norm_grad) X(rope) X(sdpa) X(sdpa_grad) X(silu) X(silu_grad) X(softmax) \
+    X(rms_norm_grad) X(rope) X(sdpa) X(sdpa_grad) X(silu) X(silu_grad) X(softmax) X(stop_gradient) \
   /* update */ X(adamw) X(sgd) \
   /* lanes */ X(lane_count) X(lane_sum) X(local_rows) X(norm_limbs) X(norm_of_limbs) X(sum_lanes) \
   /* collective */ X(all_gather_start) X(all_reduce_start) X(lane_exchange_start) X(model_exchange_start) \

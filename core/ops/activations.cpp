@@ -1,5 +1,5 @@
-// Activation rows: gelu (tanh and erf forms), silu and their gradients. They compute in f32 (f64 for f64) and
-// round once.
+// Activation rows: gelu (tanh and erf forms), silu and their gradients, which compute in f32 (f64 for f64)
+// and round once; and the identity that stops gradients.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -112,6 +112,19 @@ std::vector<Op> activation_rows() {
        .expand = silu_grad_expand,
        .linear = {0},
        .samples = samples(2, false)},
+      // Gone after gradients are written: it expands into x itself.
+      {.id = ops::stop_gradient,
+       .kind = kind,
+       .infer = [](const InferContext& c) -> Types {
+         expect_count(c, 1);
+         return {c.in[0]};
+       },
+       .split = same_dims,
+       .vjp = [](const VjpContext&) { return std::vector<Tensor>(1); },
+       .expand = [](const ExpandContext& c) { return std::vector<Tensor>{c.in[0]}; },
+       .linear = {0},
+       .samples = {floats({f32({3, 5})}), integers({i32({2, 1, 7})}, {}, -4, 5),
+                   integers({boolean({17})}, {}, 0, 2)}},
   };
 }
 

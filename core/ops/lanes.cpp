@@ -74,7 +74,8 @@ Types infer_grad(const InferContext& c) {  // sum, count, params... -> one gradi
   expect_count(c, 2, size_t(-1));
   expect_float(c, 0);
   expect_rank(c, 0, 0, "the loss");
-  expect_scalar(c, 1, DType::i64, "the count");
+  if (!is_float(c.in[1].dtype)) expect_scalar(c, 1, DType::i64, "the count");
+  expect_rank(c, 1, 0, "the count");
   for (size_t i = 2; i < c.in.size(); ++i) expect_float(c, i);
   return Types(c.in.begin() + 2, c.in.end());
 }

@@ -186,6 +186,9 @@ std::vector<Op> unary_rows() {
           ops::cos, {"ls_cos({0})", 61}, Takes::floats,
           [](C c) { return Grads{-(c.grad[0] * sin(c.in[0]))}; }, real),
       unary(
+          ops::atan, {"ls_atan({0})", 201}, Takes::floats,
+          [](C c) { return Grads{c.grad[0] / (c.in[0] * c.in[0] + 1.0)}; }, samples(1, Takes::floats, -9, 9)),
+      unary(
           ops::tanh, {"ls_tanh({0})", 25}, Takes::floats,
           [](C c) { return Grads{c.grad[0] * (1.0 - c.out[0] * c.out[0])}; }, real),
       unary(
@@ -204,10 +207,11 @@ std::vector<Op> binary_rows() {
   auto pow_vjp = [](C c) {
     Tensor a = c.in[0], b = c.in[1], y = c.out[0], dy = c.grad[0];
     Grads out(2);
-    if (c.wants[0]) out[0] = dy * (b * f(ops::pow, {a, b - 1.0}));
-    if (c.wants[1])
-      out[1] = where(equal(a, full_like(a, 0)), full_like(a, 0),
-                     dy * (y * log(a)));  // 0^b does not move with b > 0
+    Tensor none = full_like(a, 0);
+    if (c.wants[0])  // x^0 does not move, at x = 0 neither
+      out[0] = where(equal(b, none), none, dy * (b * f(ops::pow, {a, b - 1.0})));
+    if (c.wants[1])  // 0^b does not move with b >= 0
+      out[1] = where(equal(a, none) && less_equal(none, b), none, dy * (y * log(a)));
     return out;
   };
   return {

@@ -26,9 +26,8 @@ class Tensor {
   Tensor() = default;  // no tensor: "no gradient", "no bias"
   Tensor(std::shared_ptr<Builder> builder, ValueId id) : builder_(std::move(builder)), id_(id) {}
   bool defined() const { return builder_ != nullptr; }
-  // Its elements are not known while a step is traced, so it is neither true nor false: choose between values
-  // with where().
-  explicit operator bool() const = delete;
+  // Its elements are not known while a step is traced, so it is neither true nor false and does not convert
+  // to bool: choose between values with where().
   ValueId id() const { return id_; }
   Shape shape() const { return builder_->graph[id_].shape; }  // a copy: the graph grows while it is traced
   int64_t size(int dim) const;                                // negative dims count from the end

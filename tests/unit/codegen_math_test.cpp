@@ -26,6 +26,7 @@ const Function kFunctions[] = {
     {"erf", std::erf, 3, -5, 5},        {"sin", std::sin, 1, -1e6, 1e6},
     {"cos", std::cos, 1, -1e6, 1e6},    {"sqrt", std::sqrt, 0.51, 0, 1e30},
     {"rsqrt", rsqrt, 1.6, 1e-30, 1e30}, {"round", std::nearbyint, 0.5, -1e4, 1e4},
+    {"atan", std::atan, 1, -1e3, 1e3},
 };
 
 Graph unary(OpId op, DType dtype, int64_t n) {

@@ -232,7 +232,8 @@ const std::vector<Case> kCases{
     {"norm_of_limbs", {{L, {4}}}, {}, "limbs are i64[4], need i64[8]"},
     {"all_reduce_start", {{F, {2}}}, {{"op", "mean"}}, "op is \"mean\"; known: \"sum\", \"max\", \"min\""},
     {"wait", {{F, {2}}}, {{"types", "f32[2]"}}, "input 0 is f32[2], needs the handle of a start"},
-    {"grad", {{F, {}}, {F, {}}, {F, {3}}}, {}, "the count is f32[], needs i64[]"},
+    {"grad", {{F, {}}, {I, {}}, {F, {3}}}, {}, "the count is i32[], needs i64[]"},
+    {"grad", {{F, {}}, {F, {2}}, {F, {3}}}, {}, "the count is f32[2], needs 0 dims"},
     {"grad", {{F, {2}}, {L, {}}, {F, {3}}}, {}, "the loss is f32[2], needs 0 dims"},
     {"fused", {{F, {2}}}, {}, "a fused node has a body, and types from it alone"},
 };
@@ -280,11 +281,11 @@ TEST(OpMessages, FunctionsNameTheUsersLineAndTheWayOut) {
       "matmul",
       "(head): inner dims differ: lhs f32[64,768] has 768, rhs f32[1024,3072] has 1024; transpose one side?",
       [&] { matmul(x, t.input({1024, 3072})); });
-  expect_refused("matmul",
-                 "leading dims differ: lhs f32[2,64,768], rhs f32[3,768,4]; broadcast one side, or reshape "
-                 "the other to 2 dims?",
-                 [&] { matmul(t.input({2, 64, 768}), t.input({3, 768, 4})); });
-  expect_refused("matmul", "both need 2 or more dims", [&] { matmul(x, row); });
+  expect_refused(
+      "matmul",
+      "leading dims differ: lhs f32[2,64,768], rhs f32[3,768,4]; they are matched from the last, and "
+      "must be equal or 1",
+      [&] { matmul(t.input({2, 64, 768}), t.input({3, 768, 4})); });
   expect_refused("matmul", "dtypes differ: lhs f32[64,768], rhs f64[768,2]; convert one side?",
                  [&] { matmul(x, t.input({768, 2}, DType::f64)); });
   expect_refused("add",

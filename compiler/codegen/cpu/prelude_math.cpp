@@ -183,6 +183,10 @@ constexpr std::string_view kPow = R"(
 LS_F vf ls_pow(vf x, vf y) { vf r; LS_EACH(r)[l] = (float)__builtin_pow((double)x[l], (double)y[l]); return r; }
 LS_F vd ls_pow(vd x, vd y) { vd r; LS_EACH(r)[l] = __builtin_pow(x[l], y[l]); return r; }
 )";
+constexpr std::string_view kAtan = R"(
+LS_F vf ls_atan(vf x) { vf r; LS_EACH(r)[l] = (float)__builtin_atan((double)x[l]); return r; }
+LS_F vd ls_atan(vd x) { vd r; LS_EACH(r)[l] = __builtin_atan(x[l]); return r; }
+)";
 // core/base/philox.h, one element per lane: key = (seed, stream), counter = (index / 4, step), word = index
 // % 4.
 constexpr std::string_view kRandom = R"(
@@ -253,6 +257,7 @@ std::span<const PreludePart> math_parts() {
       {"ls_scale", kScale}, {"ls_exp", exp},   {"ls_expm1", expm1},     {"ls_log", log},
       {"ls_log1p", log1p},  {"ls_tanh", tanh}, {"ls_sigmoid", sigmoid}, {"ls_erf", erf},
       {"ls_sin", kSin},     {"ls_cos", kCos},  {"ls_pow", kPow},        {"ls_random", kRandom},
+      {"ls_atan", kAtan},
   };
   return parts;
 }

@@ -148,7 +148,7 @@ template <class T> LS_F T ls_not(T x) { return (T)~x; } LS_F bool ls_not(bool x)
 LS_BOTH(floor, floorf(x), floor(x)) LS_BOTH(ceil, ceilf(x), ceil(x)) LS_BOTH(round, rintf(x), rint(x)) LS_BOTH(trunc, truncf(x), trunc(x))
 LS_BOTH(sqrt, sqrtf(x), sqrt(x)) LS_BOTH(rsqrt, 1.0f / sqrtf(x), 1.0 / sqrt(x)) LS_BOTH(reciprocal, 1.0f / x, 1.0 / x)
 LS_BOTH(exp, expf(x), exp(x)) LS_BOTH(expm1, expm1f(x), expm1(x)) LS_BOTH(log, logf(x), log(x)) LS_BOTH(log1p, log1pf(x), log1p(x))
-LS_BOTH(sin, sinf(x), sin(x)) LS_BOTH(cos, cosf(x), cos(x)) LS_BOTH(erf, erff(x), erf(x))
+LS_BOTH(sin, sinf(x), sin(x)) LS_BOTH(cos, cosf(x), cos(x)) LS_BOTH(erf, erff(x), erf(x)) LS_BOTH(atan, atanf(x), atan(x))
 // tanhf's own formula, to about 2 units in the last place, without its test for large |x|, which 1 - 2 / (e^(2|x|) + 1) rounds to 1 by itself.
 LS_F float ls_tanh(float x) {
   const float a = fabsf(x), s = x * x;

@@ -1,0 +1,68 @@
+// Refusals, lines and shapes that the functions share.
+#include "core/ops/functions/checks.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/base/error.h"
+
+namespace lockstep::functions {
+
+void refuse(std::string_view name, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
+  SourceLine line = !inputs.empty() && inputs[0].defined()
+                        ? source_line(*inputs[0].builder(), at)
+                        : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+  throw UserError(str("[", name, "] ", line.text(), ": ", what));
+}
+void need(std::string_view name, const std::vector<Tensor>& inputs, Here at) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].defined()) refuse(name, inputs, at, str("input ", i, " is an empty Tensor"));
+}
+void need_floats(std::string_view name, const std::vector<Tensor>& inputs, Here at) {
+  need(name, inputs, at);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!is_float(inputs[i].dtype()))
+      refuse(name, inputs, at, str("input ", i, " is ", inputs[i].text(), ", needs floats; convert it?"));
+    if (inputs[i].dtype() != inputs[0].dtype())
+      refuse(name, inputs, at,
+             str("dtypes differ: input 0 ", inputs[0].text(), ", input ", i, " ", inputs[i].text(),
+                 "; convert one?"));
+  }
+}
+void need_ids(std::string_view name, const Tensor& ids, Here at) {
+  need(name, {ids}, at);
+  if (ids.dtype() != DType::i32 && ids.dtype() != DType::i64)
+    refuse(name, {ids}, at, str("ids are ", ids.text(), ", need i32 or i64; convert them?"));
+}
+int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at) {
+  int64_t rank = x.ndim();
+  if (dim < -rank || dim >= rank) refuse(name, {x}, at, str("dim ", dim, " is not a dim of ", x.text()));
+  return dim < 0 ? dim + rank : dim;
+}
+std::vector<int64_t> dims_of(std::string_view name, const Tensor& x, std::vector<int64_t> dims, Here at) {
+  for (int64_t& dim : dims) dim = dim_of(name, x, dim, at);
+  std::sort(dims.begin(), dims.end());
+  if (auto twice = std::adjacent_find(dims.begin(), dims.end()); twice != dims.end())
+    refuse(name, {x}, at, str("dims ", dims, " names ", *twice, " twice"));
+  return dims;
+}
+std::vector<int64_t> counted(int64_t first, int64_t last) {
+  std::vector<int64_t> out(static_cast<size_t>(std::max<int64_t>(last - first, 0)));
+  std::iota(out.begin(), out.end(), first);
+  return out;
+}
+std::vector<int64_t> all_dims(const Tensor& x) { return counted(0, x.ndim()); }
+
+bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
+  size_t rank = std::max(a.size(), b.size());
+  out.assign(rank, 1);
+  for (size_t i = 0; i < rank; ++i) {
+    int64_t x = i + a.size() < rank ? 1 : a[i + a.size() - rank],
+            y = i + b.size() < rank ? 1 : b[i + b.size() - rank];
+    if (x != y && x != 1 && y != 1) return false;
+    out[i] = x == 1 ? y : x;
+  }
+  return true;
+}
+
+}  // namespace lockstep::functions

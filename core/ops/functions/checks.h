@@ -1,0 +1,49 @@
+// What the functions of this folder are written with: refusals in the user's words, the user's line, shapes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/ops/apply.h"
+#include "core/ops/rules.h"
+
+namespace lockstep::functions {
+
+// UserError "[name] file:line (layer): what".
+[[noreturn]] void refuse(std::string_view name, const std::vector<Tensor>& inputs, Here at,
+                         const std::string& what);
+void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  // no empty Tensor
+void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
+                 Here at);                                         // and floats of one dtype
+void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
+// A dim counted from 0, for one that may count from the end.
+int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at);
+// The same for a list: ascending, each named once.
+std::vector<int64_t> dims_of(std::string_view name, const Tensor& x, std::vector<int64_t> dims, Here at);
+std::vector<int64_t> all_dims(const Tensor& x);
+std::vector<int64_t> counted(int64_t first, int64_t last);  // first ... last - 1
+
+// NumPy's broadcast shape; false when the shapes do not broadcast.
+bool broadcast_shape(const Shape& a, const Shape& b, Shape& out);
+
+// While it lives, what is appended takes the line `at` of the user: a function of several nodes.
+class InFunction {
+ public:
+  InFunction(const Tensor& x, Here at) : line_(source_line(*x.builder(), at)), at_(line_) {}
+
+ private:
+  SourceLine line_;
+  AtLine at_;
+};
+
+// f(x) of floats, computed in f32 (f64 for f64) and rounded once to x's dtype.
+template <class F>
+Tensor rounded_once(std::string_view name, Tensor x, Here at, const F& f) {
+  need_floats(name, {x}, at);
+  InFunction line(x, at);
+  Tensor y = f(rules::wide(x));
+  return y.dtype() == x.dtype() ? y : apply1(ops::convert, {y}, {{"dtype", x.dtype()}});
+}
+
+}  // namespace lockstep::functions

@@ -1,0 +1,48 @@
+// Contractions of floats. bf16 and f16: products are exact, sums are in f32, and the result is rounded once
+// (after the bias). Under train.precision tf32 a GPU rounds f32 operands to TF32 (attention's stay). The
+// gradients are contractions and round in the same way.
+#pragma once
+
+#include <string_view>
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// a b over the last two dims: [..., m, k], [..., k, n] -> [..., m, n]. Leading dims broadcast as in NumPy;
+// [k] is a row in front and a column behind, which vanishes from the result. Gradients: dy b^T and a^T dy,
+// summed over what was broadcast. As PyTorch.
+Tensor matmul(Tensor a, Tensor b, Here at = Here::current());
+// [batch, m, k], [batch, k, n] -> [batch, m, n]. As PyTorch.
+Tensor bmm(Tensor a, Tensor b, Here at = Here::current());
+// [m], [n] -> [m, n], a_i b_j. As PyTorch.
+Tensor outer(Tensor a, Tensor b, Here at = Here::current());
+// Sums of products over dims a_dims of a with dims b_dims of b, pair by pair: the free dims of a, then those
+// of b. As PyTorch.
+Tensor tensordot(Tensor a, Tensor b, std::vector<int64_t> a_dims, std::vector<int64_t> b_dims,
+                 Here at = Here::current());
+// "ij,jk->ik": a letter names a dim; those that do not stand in the result are summed. Without "->" the
+// result has the letters that stand once, in the order of the alphabet. "..." is any dims, broadcast. A
+// letter may stand twice in one operand, which takes the diagonal. Dims of size 1 broadcast. Operands are
+// combined from the left; a pair with something to sum is one contraction. UserError for letters, dims or
+// sizes that do not fit. As PyTorch.
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, Here at = Here::current());
+// x weight^T + bias: [..., in], [out, in], [out] -> [..., out]; an empty Tensor is no bias. Gradients: of x
+// dy weight, of the weight dy^T x over all leading dims, of the bias the sum of dy over them. As PyTorch.
+Tensor linear(Tensor x, Tensor weight, Tensor bias = {}, Here at = Here::current());
+// Attention, softmax(q k^T / sqrt(head_dim)) v per head: q [batch, tokens, heads, head_dim], k and v [batch,
+// keys, kv_heads, head_dim] -> like q. kv_heads divides heads: query head h reads key head h / (heads /
+// kv_heads). Causal: token i sees keys 0 ... i, and there are as many keys as tokens. Scores, softmax and
+// sums are f32 (f64 for f64); cuDNN, which a GPU uses for bf16 and f16, rounds the probabilities before it
+// multiplies by v, and the scores' gradients before those of q and k. Forward keeps the log-sum-exp, not the
+// scores. Gradients of q, k, v: scores anew, sums in a fixed order.
+// Vaswani et al., arXiv 1706.03762; heads in groups: Ainslie et al., arXiv 2305.13245; the gradient: Dao et
+// al., arXiv 2205.14135. PyTorch's scaled_dot_product_attention has heads before tokens.
+Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
+// Rotary positions: x [batch, tokens, heads, head_dim] -> same, head_dim even. At token t the pair of
+// elements (i, i + head_dim / 2) turns by t theta^(-2 i / head_dim), theta > 0; tokens count from 0.
+// Frequencies are computed in f64, angles and products in f32 (f64 for f64). Gradient: dy turned back. Su et
+// al., arXiv 2104.09864, in the half-split pairs of GPT-NeoX and Hugging Face's Llama.
+Tensor rope(Tensor x, double theta, Here at = Here::current());
+
+}  // namespace lockstep

@@ -1,0 +1,47 @@
+// Elements chosen by integers. Ids lie inside the dim that they count; data sets check their tokens. Kernels
+// do not: they read the nearest element, and a gradient leaves the id out on CUDA and is a UserError on the
+// CPU. The reference backend refuses it. Ids are i32, or i64, which are converted. Gradients of a table are
+// rows of dy added in the order of ids (on CUDA in fixed pieces of them), without atomics; bf16 and f16 in
+// f32, rounded once.
+#pragma once
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// Row ids[i] of the table: [rows, r...] of any dtype, [i...] -> [i..., r...].
+Tensor take(Tensor table, Tensor ids, Here at = Here::current());
+// The same for tokens: [vocab, width], [...] -> [..., width]. As PyTorch's embedding(ids, table).
+Tensor embedding(Tensor table, Tensor ids, Here at = Here::current());
+// The same without a gradient to row `padding`, which is not read in another way. As PyTorch's padding_idx.
+Tensor embedding(Tensor table, Tensor ids, int64_t padding, Here at = Here::current());
+// The sum or mean of the rows of each bag: [vocab, width], ids [bags, n] -> [bags, width]. Ids equal to
+// `padding` belong to no bag; the mean of an empty one is 0. `weights` [bags, n], if any, scale the rows (of
+// a sum). Rows are added in f32 (f64 for f64) and rounded once. As PyTorch's embedding_bag with a rectangle
+// of ids.
+enum class Bag { sum, mean };
+Tensor embedding_bag(Tensor table, Tensor ids, Bag mode = Bag::mean, int64_t padding = -1,
+                     Tensor weights = {}, Here at = Here::current());
+// Row i of `rows` is added to row ids[i] of zeros [count, r...]: ids [i...], rows [i..., r...] of numbers.
+// Gradient: rows of dy. As PyTorch's index_add on zeros.
+Tensor index_add(Tensor ids, Tensor rows, int64_t count, Here at = Here::current());
+
+// Elements ids [n] along `dim`, of any dtype. Gradient: as index_add. As PyTorch.
+Tensor index_select(Tensor x, int dim, Tensor ids, Here at = Here::current());
+// Elements in reverse order along `dims`. Gradient: dy in reverse order. As PyTorch.
+Tensor flip(Tensor x, std::vector<int64_t> dims, Here at = Here::current());
+// y[i][j][k] = x[i][ids[i][j][k]][k] for dim 1: ids have as many dims as x, and no more elements in the
+// others. x has fewer than 2^31 elements. Gradient: dy added at the ids. As PyTorch; take_along_dim
+// broadcasts first.
+Tensor gather(Tensor x, int dim, Tensor ids, Here at = Here::current());
+Tensor take_along_dim(Tensor x, Tensor ids, int dim, Here at = Here::current());
+// x with the elements of `values` added at the ids along `dim`, as gather reads them: ids and values have one
+// shape. bf16 and f16 are added in f32, rounded once, and then to x. Gradients: dy, and dy gathered. As
+// PyTorch.
+Tensor scatter_add(Tensor x, int dim, Tensor ids, Tensor values, Here at = Here::current());
+// x with the elements of `values` in the places of the ids; where several ids name one place, their values
+// are added (PyTorch keeps any one of them). Gradients: dy elsewhere, and dy gathered. As PyTorch.
+Tensor scatter(Tensor x, int dim, Tensor ids, Tensor values, Here at = Here::current());
+Tensor scatter(Tensor x, int dim, Tensor ids, double value, Here at = Here::current());
+
+}  // namespace lockstep

@@ -1,0 +1,27 @@
+// Tensors that follow from indices: numbers in a row, ones at given places, triangles. No gradient, but for
+// that of a triangle's elements. `beside` says which graph the tensor belongs to.
+#pragma once
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// start, start + step, ... before `end`: [ceil((end - start) / step)]. UserError for step 0 and for no
+// element.
+Tensor arange(Tensor beside, double start, double end, double step = 1, DType dtype = DType::i32,
+              Here at = Here::current());
+// `count` numbers from `first` to `last`, both included, equally far apart; of floats. As PyTorch.
+Tensor linspace(Tensor beside, double first, double last, int64_t count, DType dtype = DType::f32,
+                Here at = Here::current());
+// 1 on the diagonal, else 0: [rows, columns]; as many columns as rows where they are not given.
+Tensor eye(Tensor beside, int64_t rows, int64_t columns = -1, DType dtype = DType::f32,
+           Here at = Here::current());
+// ids [...] of i32 or i64 -> [..., classes]: 1 at the id, else 0; all 0 for an id outside [0, classes). As
+// PyTorch, whose result is i64.
+Tensor one_hot(Tensor ids, int64_t classes, DType dtype = DType::f32, Here at = Here::current());
+// Of numbers, over the last two dims: x on and below (above) the diagonal that is `diagonal` places right of
+// the main one, else 0. Gradient: dy there. As PyTorch.
+Tensor tril(Tensor x, int64_t diagonal = 0, Here at = Here::current());
+Tensor triu(Tensor x, int64_t diagonal = 0, Here at = Here::current());
+
+}  // namespace lockstep

@@ -1,0 +1,132 @@
+// Functions of one element that are more than one row, or a row with defaults.
+#include "core/ops/functions/pointwise.h"
+
+#include <cmath>
+#include <limits>
+
+#include "core/ops/functions/checks.h"
+#include "core/ops/functions/creation.h"
+#include "core/ops/functions/operators.h"
+
+namespace lockstep {
+
+using namespace functions;
+
+namespace {
+constexpr double kLog2 = 0.69314718055994530942, kLog10 = 2.30258509299404568402;
+
+// The largest finite value.
+double largest(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return 65504;
+    case DType::bf16:
+      return 0x1.fep127;
+    case DType::f32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+}  // namespace
+
+Tensor square(Tensor x, Here at) { return apply1(ops::mul, {x, x}, {}, at); }
+Tensor exp2(Tensor x, Here at) {
+  need_floats("exp2", {x}, at);
+  return apply1(ops::pow, {full_like(x, 2, at), x}, {}, at);
+}
+Tensor log2(Tensor x, Here at) {
+  return rounded_once("log2", x, at, [](Tensor v) { return log(v) * (1 / kLog2); });
+}
+Tensor log10(Tensor x, Here at) {
+  return rounded_once("log10", x, at, [](Tensor v) { return log(v) * (1 / kLog10); });
+}
+Tensor pow(Tensor x, double exponent, Here at) {
+  need("pow", {x}, at);
+  if (exponent == 0) return full_like(x, 1, at);
+  if (exponent == 1) return x;
+  if (exponent == 2) return square(x, at);
+  if (exponent == 0.5) return sqrt(x, at);
+  if (exponent == -0.5) return rsqrt(x, at);
+  if (exponent == -1) return reciprocal(x, at);
+  return apply1(ops::pow, {x, full_like(x, exponent, at)}, {}, at);
+}
+
+Tensor tan(Tensor x, Here at) {
+  return rounded_once("tan", x, at, [](Tensor v) { return sin(v) / cos(v); });
+}
+Tensor asin(Tensor x, Here at) {  // the half of the angle has a tangent without cancellation
+  return rounded_once("asin", x, at,
+                      [](Tensor v) { return 2.0 * atan(v / (1.0 + sqrt((1.0 - v) * (1.0 + v)))); });
+}
+Tensor acos(Tensor x, Here at) {
+  return rounded_once("acos", x, at, [](Tensor v) { return 2.0 * atan(sqrt((1.0 - v) / (1.0 + v))); });
+}
+Tensor sinh(Tensor x, Here at) {
+  return rounded_once("sinh", x, at, [](Tensor v) { return 0.5 * (expm1(v) - expm1(-v)); });
+}
+Tensor cosh(Tensor x, Here at) {
+  return rounded_once("cosh", x, at, [](Tensor v) { return 0.5 * (exp(v) + exp(-v)); });
+}
+Tensor asinh(Tensor x, Here at) {
+  return rounded_once("asinh", x, at, [](Tensor v) {
+    Tensor one = full_like(v, 1), side = where(v < 0, -one, one), a = v * side, s = a * a;
+    return side * log1p(a + s / (1.0 + sqrt(s + 1.0)));
+  });
+}
+Tensor acosh(Tensor x, Here at) {
+  return rounded_once("acosh", x, at, [](Tensor v) {
+    Tensor t = v - 1.0;
+    return log1p(t + sqrt(t * (t + 2.0)));
+  });
+}
+Tensor atanh(Tensor x, Here at) {
+  return rounded_once("atanh", x, at, [](Tensor v) { return 0.5 * (log1p(v) - log1p(-v)); });
+}
+Tensor erfinv(Tensor x, Here at) {
+  return rounded_once("erfinv", x, at, [](Tensor v) {
+    auto series = [](Tensor w, std::initializer_list<double> coefficients) {
+      Tensor sum;
+      for (double c : coefficients) sum = sum.defined() ? sum * w + c : full_like(w, c);
+      return sum;
+    };
+    Tensor t = stop_gradient(v), w = -log((1.0 - t) * (1.0 + t));
+    Tensor near = series(w - 2.5, {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06,
+                                   0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
+    Tensor far = series(sqrt(w) - 3.0, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844,
+                                        0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
+    Tensor y = where(w < 5, near, far) * t;
+    Tensor slope = exp(y * y) * 0.88622692545275801365, step = (v - erf(y)) * slope;
+    return where(abs(v) == 1, t * std::numeric_limits<double>::infinity(), y + step);
+  });
+}
+
+Tensor clamp(Tensor x, double lo, double hi, Here at) {
+  return apply1(ops::clamp, {x}, {{"lo", lo}, {"hi", hi}}, at);
+}
+Tensor isnan(Tensor x, Here at) {
+  need_floats("isnan", {x}, at);
+  return not_equal(x, x, at);
+}
+Tensor isinf(Tensor x, Here at) {
+  need_floats("isinf", {x}, at);
+  return equal(abs(x, at), full_like(x, std::numeric_limits<double>::infinity(), at), at);
+}
+Tensor isfinite(Tensor x, Here at) {
+  need_floats("isfinite", {x}, at);
+  return less(abs(x, at), full_like(x, std::numeric_limits<double>::infinity(), at), at);
+}
+Tensor nan_to_num(Tensor x, double nan, Here at) {
+  need_floats("nan_to_num", {x}, at);
+  InFunction line(x, at);
+  Tensor most = full_like(x, largest(x.dtype()));
+  Tensor finite = where(isinf(x), where(x < 0, -most, most), x);
+  return where(isnan(x), full_like(x, nan), finite);
+}
+Tensor convert(Tensor x, DType dtype, Here at) {
+  need("convert", {x}, at);
+  return x.dtype() == dtype ? x : apply1(ops::convert, {x}, {{"dtype", dtype}}, at);
+}
+Tensor bitcast(Tensor x, DType dtype, Here at) { return apply1(ops::bitcast, {x}, {{"dtype", dtype}}, at); }
+
+}  // namespace lockstep

@@ -1,0 +1,137 @@
+// Distributions from uniform numbers.
+#include "core/ops/functions/random.h"
+
+#include <cmath>
+
+#include "core/base/hash.h"
+#include "core/ops/functions/checks.h"
+#include "core/ops/functions/creation.h"
+#include "core/ops/functions/norms.h"
+#include "core/ops/functions/operators.h"
+#include "core/ops/functions/order.h"
+#include "core/ops/functions/pointwise.h"
+#include "core/ops/functions/shape.h"
+
+namespace lockstep {
+
+using namespace functions;
+
+namespace {
+// The same trace gives the same streams: `what` counts the nodes of these ops so far.
+int64_t stream_of(const Builder& builder, const char* what, std::initializer_list<OpId> made_by) {
+  int64_t made = 0;
+  for (const Node& node : builder.graph.nodes)
+    for (OpId op : made_by) made += node.op == op;
+  return static_cast<int64_t>(hash64(str(builder.scope, what, made)));
+}
+Tensor draw(OpId op, Tensor beside, Shape shape) {
+  const int64_t stream = stream_of(*beside.builder(), "/random.", {ops::rng_uniform, ops::rng_bits});
+  return apply1(op,
+                {scalar(beside, "rng.seed", DType::i64), scalar(beside, "rng.step", DType::i64),
+                 scalar(beside, "rng.sample", DType::i64)},
+                {{"shape", shape}, {"stream", stream}});
+}
+void need_shape(std::string_view name, const Tensor& beside, const Shape& shape, DType dtype, Here at) {
+  need(name, {beside}, at);
+  if (shape.empty()) refuse(name, {beside}, at, "shape [] has no dim that counts samples");
+  if (!is_float(dtype)) refuse(name, {beside}, at, str("dtype is ", lockstep::name(dtype), ", needs floats"));
+}
+Tensor unit(Tensor beside, const Shape& shape) { return draw(ops::rng_uniform, beside, shape); }
+}  // namespace
+
+Tensor dropout(Tensor x, double p, Here at) {
+  need("dropout", {x}, at);
+  if (p == 0) return x;
+  const int64_t stream = stream_of(*x.builder(), "/dropout.", {ops::dropout});
+  return apply1(ops::dropout,
+                {x, scalar(x, "rng.seed", DType::i64), scalar(x, "rng.step", DType::i64),
+                 scalar(x, "rng.sample", DType::i64)},
+                {{"p", p}, {"stream", stream}}, at);
+}
+namespace {
+// Elements of x times what is left of ones over its first `dims` dims.
+Tensor dropped(std::string_view name, Tensor x, double p, int64_t dims, Here at) {
+  need_floats(name, {x}, at);
+  if (x.ndim() < dims) refuse(name, {x}, at, str("input is ", x.text(), ", needs ", dims, " or more dims"));
+  if (p == 0) return x;
+  InFunction line(x, at);
+  const Shape shape = x.shape();
+  Tensor left = dropout(full(x, Shape(shape.begin(), shape.begin() + dims), 1, DType::f32), p);
+  Tensor v = rules::wide(x);
+  return convert(v * broadcast_dims(convert(left, v.dtype()), shape, counted(0, dims)), x.dtype());
+}
+}  // namespace
+Tensor dropout_channels(Tensor x, double p, Here at) { return dropped("dropout_channels", x, p, 2, at); }
+Tensor dropout_samples(Tensor x, double p, Here at) { return dropped("dropout_samples", x, p, 1, at); }
+Tensor uniform(Tensor beside, Shape shape, double lo, double hi, DType dtype, Here at) {
+  need_shape("uniform", beside, shape, dtype, at);
+  if (!(lo <= hi))
+    refuse("uniform", {beside}, at, str("bounds are ", lo, " and ", hi, "; the lower comes first"));
+  InFunction line(beside, at);
+  Tensor u = unit(beside, shape);
+  return convert(lo == 0 && hi == 1 ? u : u * (hi - lo) + lo, dtype);
+}
+Tensor randn(Tensor beside, Shape shape, DType dtype, Here at) {
+  need_shape("randn", beside, shape, dtype, at);
+  InFunction line(beside, at);
+  Tensor u = unit(beside, shape), v = unit(beside, shape);
+  return convert(sqrt(-2.0 * log(1.0 - u)) * cos(v * 6.283185307179586476925), dtype);
+}
+Tensor truncated_normal(Tensor beside, Shape shape, double mean, double deviation, double lo, double hi,
+                        DType dtype, Here at) {
+  need_shape("truncated_normal", beside, shape, dtype, at);
+  if (!(lo < hi && deviation > 0))
+    refuse("truncated_normal", {beside}, at,
+           str("bounds are ", lo, " and ", hi, ", the deviation ", deviation,
+               "; the lower comes first, and the deviation is positive"));
+  InFunction line(beside, at);
+  auto below = [&](double x) { return std::erf((x - mean) / (deviation * std::sqrt(2.0))); };
+  Tensor y = erfinv(unit(beside, shape) * (below(hi) - below(lo)) + below(lo));
+  return convert(clamp(y * (deviation * std::sqrt(2.0)) + mean, lo, hi), dtype);
+}
+Tensor bernoulli(Tensor p, Here at) {
+  need_floats("bernoulli", {p}, at);
+  need_shape("bernoulli", p, p.shape(), p.dtype(), at);
+  InFunction line(p, at);
+  return convert(unit(p, p.shape()) < convert(p, DType::f32), p.dtype());
+}
+Tensor bernoulli(Tensor beside, Shape shape, double p, DType dtype, Here at) {
+  need_shape("bernoulli", beside, shape, dtype, at);
+  if (!(p >= 0 && p <= 1))
+    refuse("bernoulli", {beside}, at, str("p is ", p, ", needs a probability between 0 and 1"));
+  InFunction line(beside, at);
+  return convert(unit(beside, shape) < p, dtype);
+}
+Tensor randint(Tensor beside, Shape shape, int64_t lo, int64_t hi, DType dtype, Here at) {
+  need_shape("randint", beside, shape, DType::f32, at);
+  if (dtype != DType::i32 && dtype != DType::i64)
+    refuse("randint", {beside}, at, str("dtype is ", name(dtype), ", needs i32 or i64"));
+  if (!(lo < hi) || hi - lo > int64_t{1} << 32)
+    refuse("randint", {beside}, at, str("from ", lo, " to ", hi, ": needs 1 to 2^32 numbers"));
+  InFunction line(beside, at);
+  Tensor wide = convert(draw(ops::rng_bits, beside, shape), DType::u64) * static_cast<double>(hi - lo);
+  Tensor place = convert(bitwise_right_shift(wide, full_like(wide, 32)), DType::i64);
+  return convert(place + static_cast<double>(lo), dtype);
+}
+Tensor random_bits(Tensor beside, Shape shape, Here at) {
+  need_shape("random_bits", beside, shape, DType::f32, at);
+  InFunction line(beside, at);
+  return draw(ops::rng_bits, beside, shape);
+}
+Tensor gumbel_softmax(Tensor x, double temperature, bool hard, int dim, Here at) {
+  need_floats("gumbel_softmax", {x}, at);
+  need_shape("gumbel_softmax", x, x.shape(), x.dtype(), at);
+  const int d = static_cast<int>(dim_of("gumbel_softmax", x, dim, at));
+  if (!(temperature > 0))
+    refuse("gumbel_softmax", {x}, at, str("temperature is ", temperature, ", needs a positive number"));
+  InFunction line(x, at);
+  Tensor u = clamp(unit(x, x.shape()), 0x1p-25, 1), v = rules::wide(x);  // inside (0, 1)
+  Tensor y = softmax((v + convert(-log(-log(u)), v.dtype())) * (1 / temperature), d);
+  if (hard) {
+    Tensor hit = equal(iota_like(y, d), max_with_index(y, d, true).indices);
+    y = y + stop_gradient(convert(hit, y.dtype()) - y);
+  }
+  return convert(y, x.dtype());
+}
+
+}  // namespace lockstep

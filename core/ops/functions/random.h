@@ -1,0 +1,43 @@
+// Random numbers by Philox4x32-10 (Salmon et al., 2011) from (seed, stream, step, global index of the
+// element): dim 0 of the result counts samples of the global batch, so that what a sample gets does not
+// depend on the rank or the micro-batch that has it. The stream is a hash of the layer and of the call's
+// number in the graph. They are drawn anew every step, in evaluation, too. No gradient, but for dropout's.
+#pragma once
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// Each element of floats is 0 with probability p, else x / (1 - p): [samples, ...] -> same, 0 <= p <= 1. The
+// element is kept where a uniform number of f32 is p or more. p = 0 is x itself. Gradient: the same mask and
+// scale. It drops in evaluation, too; the layer Dropout (core/nn/layers.h) does not.
+Tensor dropout(Tensor x, double p, Here at = Here::current());
+// The same for whole channels of [samples, C, ...], or for whole samples of [samples, ...] (stochastic depth:
+// Huang et al., arXiv 1603.09382). As PyTorch's dropout2d, and torchvision's stochastic_depth by row.
+Tensor dropout_channels(Tensor x, double p, Here at = Here::current());
+Tensor dropout_samples(Tensor x, double p, Here at = Here::current());
+
+// Uniform in [lo, hi), of f32 with 24 random bits: [samples, ...].
+Tensor uniform(Tensor beside, Shape shape, double lo = 0, double hi = 1, DType dtype = DType::f32,
+               Here at = Here::current());
+// Standard normal, by Box and Muller from two uniform numbers in f32: at most 5.8 from 0.
+Tensor randn(Tensor beside, Shape shape, DType dtype = DType::f32, Here at = Here::current());
+// Normal with this mean and deviation, limited to [lo, hi] by the inverse of its distribution. UserError
+// unless lo < hi and the deviation is positive.
+Tensor truncated_normal(Tensor beside, Shape shape, double mean = 0, double deviation = 1, double lo = -2,
+                        double hi = 2, DType dtype = DType::f32, Here at = Here::current());
+// 1 with the probability p, else 0: floats in p's shape and dtype, or in a shape. As PyTorch.
+Tensor bernoulli(Tensor p, Here at = Here::current());
+Tensor bernoulli(Tensor beside, Shape shape, double p, DType dtype = DType::f32, Here at = Here::current());
+// Whole numbers in [lo, hi), hi - lo <= 2^32, each as often as the others to 2^-32: i32 or i64.
+Tensor randint(Tensor beside, Shape shape, int64_t lo, int64_t hi, DType dtype = DType::i32,
+               Here at = Here::current());
+// 32 random bits: u32.
+Tensor random_bits(Tensor beside, Shape shape, Here at = Here::current());
+// softmax((x + noise) / temperature) along `dim` with noise -log(-log(u)); with `hard` the largest one is 1
+// and the rest 0, and the gradient is that of the soft ones. [samples, ...] of floats. As PyTorch; Jang et
+// al., arXiv 1611.01144.
+Tensor gumbel_softmax(Tensor x, double temperature = 1, bool hard = false, int dim = -1,
+                      Here at = Here::current());
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// The cases of functions/make.py by name: the same calls in this language.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/ops/functions.h"
+
+namespace lockstep::golden {
+
+using Tensors = std::vector<Tensor>;
+const std::map<std::string, std::function<Tensors(const Tensors&)>>& functions();
+
+}  // namespace lockstep::golden
