@@ -4,6 +4,7 @@
 #include "compiler/compile.h"
 #include "compiler/forward.h"
 #include "core/nn/attention.h"
+#include "core/nn/convolution.h"
 #include "core/nn/layers.h"
 #include "core/nn/models.h"
 #include "core/nn/state.h"

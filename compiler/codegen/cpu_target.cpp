@@ -6,6 +6,7 @@
 #include "compiler/codegen/kernel_library.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "compiler/codegen/target.h"
+#include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
@@ -61,7 +62,9 @@ class CpuTarget : public Target {
   Device& device() const override { return cpu_device(); }
   bool claims(OpId op) const override {
     // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
-    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad;
+    // Convolutions: oneDNN's own.
+    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
+           op_row(op).library == Library::convolution;
   }
   bool is_library_op(OpId op) const override { return compiler::is_library_op(op); }
   bool accepts_strides(OpId op, size_t index) const override { return compiler::accepts_strides(op, index); }

@@ -10,10 +10,12 @@
 namespace lockstep::compiler {
 
 namespace {
-// global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention in f64
-// is for tests of gradients: it expands, and its contractions run as any other.
+// global_norm: exact sums by partition. Updates are expanded inside the multi-tensor kernel. Attention and
+// convolution in f64 are for tests of gradients: they expand, and their contractions run as any other.
 bool stays(const Op& row, const std::vector<Tensor>& inputs, const PassContext& context) {
-  if (row.library == Library::attention && inputs[0].dtype() == DType::f64) return false;
+  if ((row.library == Library::attention || row.library == Library::convolution) &&
+      inputs[0].dtype() == DType::f64)
+    return false;
   return row.kind == OpKind::update || row.id == ops::global_norm ||
          target_of(context.options).claims(row.id);
 }

@@ -125,6 +125,7 @@ void Planner::make_library_call(const Node& node, BlockCall& call) const {
   call.name = call.what = call.library->algorithm();
   const Library family = op_row(node.op).library;
   call.family = family == Library::attention     ? "attention"
+                : family == Library::convolution ? "convolution"
                 : family == Library::contraction ? "contraction"
                                                  : "rows";
   call.flops = call.library->flops();

@@ -61,8 +61,9 @@ std::span<const FormulaRow> creation_formulas();  // creation, random
 std::span<const FormulaRow> view_formulas();      // view, index
 std::span<const FormulaRow> reduce_formulas();    // reduce, dot
 std::span<const FormulaRow> composite_formulas();
-std::span<const FormulaRow> attention_formulas();  // rope, sdpa
-std::span<const FormulaRow> update_formulas();     // update, norm and clip, lanes
+std::span<const FormulaRow> attention_formulas();    // rope, sdpa
+std::span<const FormulaRow> convolution_formulas();  // convolution, windows, pooling
+std::span<const FormulaRow> update_formulas();       // update, norm and clip, lanes
 
 // The same elements in another order: out[index] = in[offset + sum index[d] * strides[d]], row-major over
 // `shape`.

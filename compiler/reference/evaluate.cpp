@@ -167,8 +167,9 @@ namespace {
 const std::unordered_map<OpId, Formula>& formulas() {
   static const auto table = [] {
     std::unordered_map<OpId, Formula> made;
-    for (auto family : {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(),
-                        composite_formulas(), attention_formulas(), update_formulas()})
+    for (auto family :
+         {pointwise_formulas(), creation_formulas(), view_formulas(), reduce_formulas(), composite_formulas(),
+          attention_formulas(), convolution_formulas(), update_formulas()})
       for (const auto& row : family) made.emplace(row.op, row.formula);
     return made;
   }();

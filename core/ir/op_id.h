@@ -19,6 +19,8 @@
   /* reduce */ X(argmax) X(argmin) X(max) X(min) X(prod) X(sum) \
   /* view, index */ X(broadcast) X(concat) X(index_add) X(pad) X(permute) X(reshape) X(slice) X(take) \
   /* contract */ X(dot) X(linear) \
+  /* windows */ X(avg_pool) X(convolution) X(convolution_grad_input) X(convolution_grad_weight) X(max_pool) \
+    X(max_pool_grad) X(windows) X(windows_grad) \
   /* composite */ X(clip_scale) X(cross_entropy) X(cross_entropy_grad) X(dropout) X(embedding) \
     X(embedding_grad) X(gelu) X(gelu_grad) X(global_norm) X(layer_norm) X(layer_norm_grad) X(rms_norm) \
     X(rms_norm_grad) X(rope) X(sdpa) X(sdpa_grad) X(silu) X(silu_grad) X(softmax) X(stop_gradient) \

@@ -182,7 +182,8 @@ std::span<const Op> contract_ops() {
                      floats({f32({5}), f32({1, 5}), f32({1})})},
          .library = Library::contraction},
     };
-    for (Op& row : attention_rows()) out.push_back(std::move(row));
+    for (auto family : {attention_rows, convolution_rows, window_rows, pooling_rows})
+      for (Op& row : family()) out.push_back(std::move(row));
     return out;
   }();
   return rows;

@@ -47,11 +47,12 @@ Graph with_updates_expanded(const Graph& graph) {
 
 }  // namespace
 
-Backend compiled_backend(const std::string& name, lockstep::compiler::Backend kind, const Target& target) {
+Backend compiled_backend(const std::string& name, lockstep::compiler::Backend kind, const Target& target,
+                         int threads) {
   auto state = std::make_shared<Compiled>();
   CompileOptions options;
   options.backend = kind;
-  options.threads = 2;
+  options.threads = threads;
   options.target = &target;
   Backend backend;
   backend.name = name;

@@ -23,7 +23,7 @@ struct Backend {
 // Every backend but the reference: native, and eager (op by op).
 // The compiler's kernels and library calls on a target's device.
 Backend compiled_backend(const std::string& name, lockstep::compiler::Backend kind,
-                         const compiler::Target& target);
+                         const compiler::Target& target, int threads = 2);
 
 std::vector<Backend> backends();
 // Why the compiled backends of this version do not take a graph; "" when they do.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/codegen/cuda/cudnn.h"
 #include "compiler/codegen/library/library.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/ir/graph.h"
@@ -76,12 +77,6 @@ class SdpaPlan {
 // UserError when cuDNN cannot be opened.
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
                                           std::string& refused);
-// "cuDNN 9.19.0". UserError as above.
-std::string cudnn_version();
-// Opens the library by the first of these names that can be. UserError with the names, the loader's words and
-// the way out.
-const SharedLibrary& open_cudnn(std::initializer_list<const char*> names);
-
 // The room's own kernels: any float dtype, any lengths, head sizes up to 256. Sums are f32 (f64 for f64).
 struct AttentionTiles {
   int rows = 0;                               // of queries and of keys per block: 64, 32 or 16

@@ -1,82 +1,23 @@
-// Scaled dot-product attention by cuDNN's graphs. The only file that includes cudnn-frontend; cuDNN and the
-// CUDA runtime that it calls are opened at run time.
-#define NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING
-#define CUDNN_FRONTEND_SKIP_JSON_LIB
-#include <cudnn_frontend.h>
-
+// Scaled dot-product attention by cuDNN's graphs.
 #include <map>
 #include <mutex>
 
 #include "compiler/codegen/cuda/attention.h"
+#include "compiler/codegen/cuda/cudnn_graph.h"
 #include "core/base/error.h"
 
-namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // where the headers look their symbols up
-}
-
 namespace lockstep::compiler::cuda {
-
-const SharedLibrary& open_cudnn(std::initializer_list<const char*> names) {
-  static auto& opened = *new std::map<std::string, SharedLibrary>;
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  std::string all = join(std::vector<std::string>(names.begin(), names.end()), ", ");
-  const SharedLibrary& library = opened.try_emplace(all, names).first->second;
-  if (!library.opened())
-    throw UserError(str("attention in bf16 and f16 on a GPU needs cuDNN 9, and none of ", all,
-                        " can be opened: ", library.why(),
-                        ". Install cuDNN 9 for this CUDA version, or add its folder to LD_LIBRARY_PATH"));
-  return library;
-}
 
 namespace {
 namespace fe = cudnn_frontend;
 enum Uid : int64_t { kQ = 1, kK, kV, kO, kLse, kGrad, kDq, kDk, kDv };
 
-// Opens cuDNN and what cuDNN and its headers look for by plain name: the CUDA runtime and the compiler of its
-// kernels.
-void open_libraries() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    const SharedLibrary& cudnn = open_cudnn({"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"});
-    static const SharedLibrary runtime{"libcudart.so.13", "/usr/local/cuda/lib64/libcudart.so.13",
-                                       "libcudart.so.12", "/usr/local/cuda/lib64/libcudart.so.12"};
-    if (!runtime.opened())
-      throw UserError(
-          str("cuDNN needs the CUDA runtime, and neither libcudart.so.13 nor libcudart.so.12 can be opened: ",
-              runtime.why(), ". Install it, or add its folder to LD_LIBRARY_PATH"));
-    static const SharedLibrary compiler{"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
-                                        "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
-    cudnn_frontend::cudnn_dlhandle = cudnn.native();
-  });
-}
-
-// One handle per device and stream, made when a plan is: never while work is captured. Kept for the life of
-// the process.
-struct Handle {
-  cudnnHandle_t native = nullptr;
-  std::mutex mutex;  // the stream is the handle's state
-};
-void check_cudnn(cudnnStatus_t status, const std::string& what) {
-  if (status != CUDNN_STATUS_SUCCESS)
-    throw InternalError(str(what, ": ", fe::detail::get_error_string(status)));
-}
-Handle& handle_of(CudaDevice& device) {
-  static std::mutex mutex;
-  static auto& handles = *new std::map<int, Handle>;
-  std::lock_guard lock(mutex);
-  Handle& handle = handles[device.properties().ordinal];
-  if (!handle.native) {
-    device.enter();
-    check_cudnn(fe::detail::create_handle(&handle.native), str("cudnnCreate on ", device.describe()));
-  }
-  return handle;
-}
+constexpr std::string_view kNeeds = "attention in bf16 and f16";
 
 class Plan : public SdpaPlan {
  public:
   Plan(CudaDevice& device, const AttentionShape& shape, bool deterministic)
-      : handle_(handle_of(device)), shape_(shape) {
+      : handle_(cudnn_handle(device)), shape_(shape) {
     std::lock_guard lock(handle_.mutex);
     device.enter();
     fe::DataType_t io = shape.dtype == DType::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
@@ -95,8 +36,7 @@ class Plan : public SdpaPlan {
     std::unordered_map<int64_t, void*> pack{{kQ, p.q}, {kK, p.k}, {kV, p.v}, {kO, p.o}, {kLse, p.lse}};
     if (shape_.backward) pack.insert({{kGrad, p.grad}, {kDq, p.dq}, {kDk, p.dk}, {kDv, p.dv}});
     std::lock_guard lock(handle_.mutex);
-    check_cudnn(fe::detail::set_stream(handle_.native, reinterpret_cast<cudaStream_t>(stream_of(stream))),
-                "cudnnSetStream");
+    set_cudnn_stream(handle_, stream);
     fe::error_t status = graph_.execute(handle_.native, pack, workspace);
     if (status.is_bad())
       throw InternalError(str("cuDNN ", attention_text(shape_), ": ", status.get_message()));
@@ -163,15 +103,11 @@ class Plan : public SdpaPlan {
     if (status.is_good()) status = graph_.get_workspace_size(workspace_);
     if (status.is_good()) status = graph_.get_plan_name(name_);
     if (status.is_bad()) return status.get_message().empty() ? "no reason given" : status.get_message();
-    // Its kernels are loaded now, by a captured call that never runs: a first call may itself be captured. On
-    // a stream of its own, since the handle's last one may be gone; where this fails, the first call loads
-    // them.
-    check_cudnn(fe::detail::set_stream(handle_.native, nullptr), "cudnnSetStream");
-    static_cast<void>(graph_.warmup(handle_.native));
+    load_kernels_of(graph_, handle_);
     return "";
   } catch (const std::exception& error) { return error.what(); }
 
-  Handle& handle_;
+  CudnnHandle& handle_;
   AttentionShape shape_;
   fe::graph::Graph graph_;
   int64_t workspace_ = 0;
@@ -187,14 +123,9 @@ std::string key_of(const CudaDevice& device, const AttentionShape& s, bool deter
 }
 }  // namespace
 
-std::string cudnn_version() {
-  open_libraries();
-  return "cuDNN " + fe::detail::get_backend_version_string();
-}
-
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
                                           std::string& refused) {
-  open_libraries();
+  open_cudnn_for(kNeeds);
   struct Known {
     std::shared_ptr<const SdpaPlan> plan;
     std::string refused;

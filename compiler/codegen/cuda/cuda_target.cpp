@@ -20,7 +20,8 @@ class CudaTarget : public Target {
   explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {}
   Device& device() const override { return *device_; }
   bool claims(OpId op) const override {
-    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad;
+    return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
+           op_row(op).library == Library::convolution;
   }
   bool is_library_op(OpId op) const override { return op_row(op).library != Library::none; }
   bool accepts_strides(OpId op, size_t index) const override {
@@ -49,6 +50,8 @@ class CudaTarget : public Target {
         return cuda::make_attention(*device_, node, in, out, options);
       case Library::row_sums:
         return cuda::make_row_sums(*device_, node, in, out, options);
+      case Library::convolution:
+        return cuda::make_convolution(*device_, node, in, out, options);
       case Library::none:
         break;
     }

@@ -1,5 +1,5 @@
-// Library calls of the CUDA target: contractions on cuBLASLt, attention on cuDNN, row sums on kernels of our
-// own.
+// Library calls of the CUDA target: contractions on cuBLASLt, attention and convolution on cuDNN, row sums on
+// kernels of our own.
 #pragma once
 
 #include <memory>
@@ -33,6 +33,12 @@ std::unique_ptr<LibraryCall> make_row_sums(CudaDevice& device, const Node& node,
 inline constexpr int kRowPiece = 64;
 // CUDA C++ of its kernels.
 std::string row_sums_source(DType dtype);
+
+// convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
+// in f32; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
+std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
+                                              const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                              const TargetOptions& options);
 
 // sdpa and sdpa_grad (core/ops/attention.cpp), strided with a dense last dim: bf16 and f16 on cuDNN, its
 // backward pass always deterministic and cut into pieces where its workspace would grow with the square of

@@ -30,6 +30,8 @@ std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vect
   switch (op_row(node.op).library) {
     case Library::contraction:
       return make_contraction(node, in, out);
+    case Library::convolution:
+      return make_convolution(node, in, out);
     case Library::attention:
       return make_attention(node, in, out);
     case Library::row_sums:

@@ -54,6 +54,9 @@ std::string library_version();  // "oneDNN 2.6.3 (avx512_core)"
 // The families behind make_library_call.
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out);
+// convolution and its gradients in f32, bf16 and f16, dense.
+std::unique_ptr<LibraryCall> make_convolution(const Node& node, const std::vector<Operand>& in,
+                                              const std::vector<Operand>& out);
 std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<Operand>& in,
                                             const std::vector<Operand>& out);
 std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in,

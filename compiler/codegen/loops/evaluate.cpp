@@ -132,6 +132,13 @@ int Evaluator::view(const Node& node, const Index& index) {
     const auto &start = attrs.list("start"), &step = attrs.list("step");
     for (size_t i = 0; i < from.size(); ++i)
       inner[i] = indexer_.shift(indexer_.scale(index[i], step[i]), start[i]);
+  } else if (attrs.has("dilations")) {  // place k of window o is element o * stride + k * dilation
+    const auto &strides = attrs.list("strides"), &dilations = attrs.list("dilations");
+    const size_t sliding = strides.size(), lead = from.size() - sliding;
+    for (size_t i = 0; i < lead; ++i) inner[i] = index[i];
+    for (size_t i = 0; i < sliding; ++i)
+      inner[lead + i] = indexer_.add(indexer_.scale(index[lead + i], strides[i]),
+                                     indexer_.scale(index[lead + sliding + i], dilations[i]));
   } else if (attrs.has("dims")) {
     const auto& dims = attrs.list("dims");
     for (size_t i = 0; i < from.size(); ++i) inner[i] = from[i] == 1 ? Expr{} : index[dims[i]];

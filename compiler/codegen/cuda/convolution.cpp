@@ -1,0 +1,81 @@
+// Convolution of the CUDA target: which of cuDNN and the room's own kernel runs a call.
+#include "compiler/codegen/cuda/convolution.h"
+
+#include "compiler/codegen/cuda/cudnn.h"
+#include "compiler/codegen/cuda/library.h"
+#include "core/base/error.h"
+
+namespace lockstep::compiler::cuda {
+
+using Which = ConvolutionShape::Which;
+
+ConvolutionDims convolution_dims(const ConvolutionShape& s) {
+  ConvolutionDims out;
+  auto fill = [&](const std::vector<int64_t>& list, int64_t(&to)[3], int64_t otherwise) {
+    const size_t lead = 3 - list.size();
+    for (size_t d = 0; d < 3; ++d) to[d] = d < lead ? otherwise : list[d - lead];
+  };
+  fill(s.spatial, out.spatial, 1), fill(s.sizes, out.sizes, 1), fill(s.counts, out.counts, 1);
+  fill(s.stride, out.stride, 1), fill(s.dilation, out.dilation, 1), fill(s.lo, out.lo, 0),
+      fill(s.hi, out.hi, 0);
+  return out;
+}
+
+ConvolutionPointers convolution_pointers(const ConvolutionShape& s, void* const* args) {
+  switch (s.which) {
+    case Which::forward:
+      return {args[0], args[1], args[s.bias ? 3 : 2], s.bias ? args[2] : nullptr};
+    case Which::input:
+      return {args[2], args[1], args[0], nullptr};
+    case Which::weight:
+      return {args[0], args[2], args[1], nullptr};
+  }
+  return {};
+}
+
+namespace {
+// `bias`: of f32, whose plan has none; it is added by a kernel of the room's own, as cuDNN's engines that
+// fuse it round their operands.
+class CudnnConvolution : public LibraryCall {
+ public:
+  CudnnConvolution(const ConvolutionShape& shape, std::shared_ptr<const ConvolutionPlan> plan,
+                   std::unique_ptr<LibraryCall> bias)
+      : shape_(shape), plan_(std::move(plan)), bias_(std::move(bias)) {}
+  size_t workspace(int) const override { return static_cast<size_t>(plan_->workspace()); }
+  void enqueue(void* const* args, void* workspace, Stream& stream, int threads) const override {
+    plan_->enqueue(convolution_pointers(shape_, args), workspace, stream);
+    if (bias_) bias_->enqueue(args, nullptr, stream, threads);
+  }
+  std::string algorithm() const override {
+    return str(cudnn_version(), " ", plan_->name(), " ", convolution_text(shape_), bias_ ? " after it" : "",
+               " deterministic");
+  }
+  double flops() const override { return convolution_flops(shape_); }
+
+ private:
+  ConvolutionShape shape_;
+  std::shared_ptr<const ConvolutionPlan> plan_;
+  std::unique_ptr<LibraryCall> bias_;
+};
+}  // namespace
+
+std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
+                                              const std::vector<Operand>& in, const std::vector<Operand>& out,
+                                              const TargetOptions& options) {
+  for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
+  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
+  const ConvolutionShape shape = convolution_shape(node, in, out);
+  const bool empty = shape.n * shape.windows() * shape.weights() * shape.elements() == 0;
+  if (empty || shape.dtype == DType::f64) return make_own_convolution(device, shape, "", options.cache_dir);
+  std::string refused;
+  ConvolutionShape planned = shape;
+  const bool added = shape.bias && shape.dtype == DType::f32;
+  if (added) planned.bias = false;
+  if (auto plan = plan_convolution(device, planned, options.tf32, refused))
+    return std::make_unique<CudnnConvolution>(
+        shape, std::move(plan), added ? make_channel_bias(device, shape, options.cache_dir) : nullptr);
+  return make_own_convolution(device, shape, str(cudnn_version(), " refuses it: ", refused),
+                              options.cache_dir);
+}
+
+}  // namespace lockstep::compiler::cuda

@@ -1,0 +1,160 @@
+// Convolution of the CUDA target without a GPU: the dims that kernels and cuDNN take, refusals, the kernels
+// through NVRTC, and their arithmetic on the host.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "compiler/codegen/cpu/compiler.h"
+#include "compiler/codegen/cuda/convolution.h"
+#include "compiler/codegen/cuda/cudnn.h"
+#include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/reference/evaluate.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "tests/support/tolerance.h"
+#include "tests/unit/convolution_case.h"
+
+namespace lockstep::compiler::cuda {
+namespace {
+using test::ConvolutionCase;
+using test::kConvolutionOps;
+
+ConvolutionShape shape_of(const ConvolutionCase& c, OpId op, DType dtype) {
+  const Graph graph = c.graph(op, dtype);
+  return convolution_shape(graph.nodes[0], c.operands(op, dtype), {c.result(op, dtype)});
+}
+
+TEST(CudaConvolution, DimsAreThreeTheLeadingOnesOfOneElement) {
+  const ConvolutionShape shape = shape_of(test::convolution_cases()[0], ops::convolution, DType::f32);
+  const ConvolutionDims d = convolution_dims(shape);
+  EXPECT_EQ((std::vector<int64_t>(d.spatial, d.spatial + 3)), (std::vector<int64_t>{1, 1, 11}));
+  EXPECT_EQ((std::vector<int64_t>(d.stride, d.stride + 3)), (std::vector<int64_t>{1, 1, 2}));
+  EXPECT_EQ((std::vector<int64_t>(d.lo, d.lo + 3)), (std::vector<int64_t>{0, 0, 1}));
+  EXPECT_EQ((std::vector<int64_t>(d.counts, d.counts + 3)), (std::vector<int64_t>{1, 1, 6}));
+  EXPECT_EQ(convolution_text(shape), "convolution f32 n=2 3:11 -> 4:6 k=3 s=2 p=1+1 +bias");
+  EXPECT_EQ(convolution_flops(shape), 2.0 * 2 * 6 * 4 * 3 * 3);
+}
+
+TEST(CudaConvolution, PointersFollowTheOp) {
+  const ConvolutionCase c = test::convolution_cases()[0];
+  char memory[4];
+  void* args[] = {memory, memory + 1, memory + 2, memory + 3};
+  const ConvolutionPointers forward = convolution_pointers(shape_of(c, ops::convolution, DType::f32), args);
+  EXPECT_EQ(forward.x, memory);
+  EXPECT_EQ(forward.weight, memory + 1);
+  EXPECT_EQ(forward.bias, memory + 2);
+  EXPECT_EQ(forward.y, memory + 3);
+  const ConvolutionPointers input =
+      convolution_pointers(shape_of(c, ops::convolution_grad_input, DType::f32), args);
+  EXPECT_EQ(input.y, memory);
+  EXPECT_EQ(input.weight, memory + 1);
+  EXPECT_EQ(input.x, memory + 2);
+  EXPECT_EQ(input.bias, nullptr);
+  const ConvolutionPointers weight =
+      convolution_pointers(shape_of(c, ops::convolution_grad_weight, DType::f32), args);
+  EXPECT_EQ(weight.x, memory);
+  EXPECT_EQ(weight.y, memory + 1);
+  EXPECT_EQ(weight.weight, memory + 2);
+}
+
+TEST(CudaConvolution, AMissingLibraryIsNamedWithItsUser) {
+  try {
+    open_cudnn({"libnone.so.9", "/nowhere/libnone9.so"}, "convolution");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const UserError& error) {
+    EXPECT_EQ(std::string(error.what())
+                  .find("convolution on a GPU needs cuDNN 9, and none of libnone.so.9, "
+                        "/nowhere/libnone9.so can be opened: "),
+              0u)
+        << error.what();
+  }
+}
+
+TEST(CudaConvolution, EveryKernelCompiles) {
+  std::string why;
+  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+  const ConvolutionCase c = test::convolution_cases()[1];
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16}) {
+    for (OpId op : kConvolutionOps)
+      EXPECT_GT(compile_cubin(convolution_source(shape_of(c, op, dtype)), "sm_90").size(), 1000u);
+    EXPECT_GT(compile_cubin(channel_bias_source(shape_of(c, ops::convolution, dtype)), "sm_90").size(),
+              1000u);
+  }
+}
+
+// A kernel as C++, one thread after another.
+const char* const kHost = R"(
+#include <math.h>
+#include <string.h>
+#define __device__
+#define __global__
+#define __forceinline__ inline
+struct Index { unsigned x; };
+static Index threadIdx, blockIdx, gridDim;
+static float __uint_as_float(unsigned u) { float f; memcpy(&f, &u, 4); return f; }
+static unsigned __float_as_uint(float f) { unsigned u; memcpy(&u, &f, 4); return u; }
+)";
+void run_on_host(const std::string& source, const std::string& call, void* const* args, int64_t blocks) {
+  static int count = 0;
+  const std::string text =
+      str(kHost, source, "extern \"C\" void run(void** a, unsigned blocks) {\n  gridDim.x = blocks;\n",
+          "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n",
+          "    for (threadIdx.x = 0; threadIdx.x < 256; ++threadIdx.x) ", call, ";\n}\n");
+  const auto path =
+      std::filesystem::temp_directory_path() / str("lockstep_convolution_", getpid(), "_", count++, ".so");
+  std::ofstream(path, std::ios::binary)
+      << cpu::compile_units("g++", "-std=c++17 -O1 -w -shared -fPIC -ffp-contract=off", {text}, 1);
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  std::filesystem::remove(path);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  reinterpret_cast<void (*)(void* const*, unsigned)>(dlsym(handle, "run"))(args,
+                                                                           static_cast<unsigned>(blocks));
+  dlclose(handle);
+}
+
+TEST(CudaConvolution, TheKernelComputesConvolutionsAndTheirGradients) {
+  for (const ConvolutionCase& c : test::convolution_cases()) {
+    if (numel(c.x) > 4000) continue;
+    for (OpId op : kConvolutionOps)
+      for (DType dtype : {DType::f32, DType::bf16}) {
+        const Graph graph = c.graph(op, dtype);
+        std::vector<HostTensor> in;
+        uint64_t seed = 1;
+        for (const TypedShape& type : c.in(op, dtype)) {
+          in.push_back(make_tensor(type.dtype, type.shape));
+          for (int64_t i = 0; i < in.back().size(); ++i)
+            in.back().set(i, philox::uniform(philox::bits(seed, 1, 1, static_cast<uint64_t>(i))) - 0.5);
+          ++seed;
+        }
+        const HostTensor right = evaluate(graph, in)[0];
+        HostTensor made = make_tensor(right.dtype, right.shape);
+        std::fill_n(made.data.data(), made.bytes(), std::byte{0xff});
+        std::vector<void*> args;
+        for (HostTensor& tensor : in) args.push_back(tensor.data.data());
+        args.push_back(made.data.data());
+        const ConvolutionShape shape = shape_of(c, op, dtype);
+        ConvolutionPointers at = convolution_pointers(shape, args.data());
+        void* kernel_args[] = {at.x, at.weight, at.y, at.bias};
+        run_on_host(convolution_source(shape),
+                    "convolution_element((T_t*)a[0], (T_t*)a[1], (T_t*)a[2], (T_t*)a[3])", kernel_args, 3);
+        EXPECT_EQ(testing::difference(made, right), "") << convolution_text(shape);
+      }
+  }
+}
+
+TEST(CudaConvolution, TheBiasGoesToItsChannel) {
+  const ConvolutionCase c = test::convolution_cases()[3];
+  const ConvolutionShape shape = shape_of(c, ops::convolution, DType::f32);
+  std::vector<float> y(static_cast<size_t>(shape.n * shape.outputs * shape.windows()), 1.0f), bias;
+  for (int64_t o = 0; o < shape.outputs; ++o) bias.push_back(static_cast<float>(o));
+  void* args[] = {y.data(), bias.data()};
+  run_on_host(channel_bias_source(shape), "channel_bias((T_t*)a[0], (T_t*)a[1])", args, 2);
+  for (size_t i = 0; i < y.size(); ++i)
+    ASSERT_EQ(y[i], 1.0f + static_cast<float>(i / static_cast<size_t>(shape.windows()) %
+                                              static_cast<size_t>(shape.outputs)));
+}
+
+}  // namespace
+}  // namespace lockstep::compiler::cuda
