@@ -3,6 +3,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/forward.h"
+#include "core/nn/assign.h"
 #include "core/nn/attention.h"
 #include "core/nn/convolution.h"
 #include "core/nn/layers.h"

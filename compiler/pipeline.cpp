@@ -7,6 +7,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/join.h"
+#include "compiler/lower/outline_updates.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/partition/data.h"
 #include "compiler/partition/model.h"
@@ -44,6 +45,8 @@ const PassRow kStepPasses[] = {
     {"simplify_primitives", simplify, true, Typed::lanes, "simplify",
      "expansions repeat work, such as converts and broadcasts of constants"},
     {"join_pads", join_pads, true, Typed::lanes, "lower", "gradients of splits are now sums of pads"},
+    {"outline_updates", outline_updates, false, Typed::lanes, "lower",
+     "on primitives and one rank's shapes of the model dims; partition_data splits updates by rows"},
     {"partition_data", partition_data, false, Typed::placements, "partition",
      "last of the rewrites of values: what belongs to one micro-batch is the same graph on every data mesh, "
      "whatever is inserted behind "

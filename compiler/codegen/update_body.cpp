@@ -4,11 +4,11 @@
 #include "core/ir/walk.h"
 #include "core/ops/functions.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
 namespace {
-constexpr int64_t kSampleSize = 1 << 20;     // elements of the body's tensors; any size will do
 constexpr double kDecayMark = 0.0078125001;  // stands for the weight decay while the row expands
 }  // namespace
 
@@ -24,7 +24,7 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
     bool scalar = sample[i].shape.empty();
     in.emplace_back(builder, builder->graph.add_input(scalar ? InputKind::scalar : InputKind::value,
                                                       str(scalar ? "scalar" : "tensor", i), dtype,
-                                                      scalar ? Shape{} : Shape{kSampleSize}));
+                                                      scalar ? Shape{} : Shape{kUpdateElements}));
   }
   ValueId decay = builder->graph.add_input(InputKind::value, "weight_decay", DType::f32, {});
   auto out = row.expand({in, marked, builder});
@@ -56,7 +56,7 @@ Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype) {
   return prune(rewriter.finish());
 }
 
-Graph gated_body(Graph body, const std::vector<DType>& gates) {
+Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates) {
   auto builder = std::make_shared<Builder>();
   builder->graph = std::move(body);
   Graph& graph = builder->graph;
@@ -73,7 +73,7 @@ Graph gated_body(Graph body, const std::vector<DType>& gates) {
     within = within.defined() ? apply1(ops::and_, {within, one}) : one;
   }
   for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
-    const ValueId old = elements.at(o == 0 ? 0 : o + 1);
+    const ValueId old = elements.at(static_cast<size_t>(replaced.at(o)));
     const ValueId made = graph.outputs[o].value;
     const Shape shape = graph[made].shape;
     graph.outputs[o].value =

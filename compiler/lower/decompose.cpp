@@ -41,7 +41,7 @@ Graph decompose(Graph graph, const PassContext& context) {
                " values for ", node.outputs.size(), " outputs");
       again = true;
     } else {
-      made = apply_at(node.op, inputs, node.attrs, node.at, builder);
+      made = apply_again(node, inputs, builder);
     }
     for (size_t i = 0; i < made.size(); ++i) {
       const Value& old = graph[node.outputs[i]];

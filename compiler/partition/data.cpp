@@ -153,7 +153,7 @@ class Partitioner {
     if (update && old_[node.inputs[0]].shape.empty()) refuse_scalar(node);
     for (ValueId v : node.inputs)
       inputs.push_back(tensor(get(v, update && !old_[v].shape.empty() ? rows() : 0, node.at)));
-    auto outputs = emit(node.op, inputs, node.attrs, node.at);
+    auto outputs = apply_again(node, inputs, made_);
     for (size_t i = 0; i < outputs.size(); ++i)
       forms(node.outputs[i]).level[update ? rows() : 0] = outputs[i].id();
   }

@@ -169,6 +169,8 @@ class ModelPlacer {
   // What sums over micro-batches have to be: the placement of the parameter that their sum updates, or whole.
   void find_wanted() {
     wanted_.assign(old_.values.size(), std::nullopt);
+    for (const auto& output : old_.outputs)
+      if (output.kind == OutputKind::state) wanted_[output.value] = context_.layout_of(output.name).on(dim_);
     for (NodeId n : old_.node_ids().backward()) {
       const Node& node = old_.node(n);
       // Counts are of whole data, from the batch on.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,7 @@ class StepBuilder {
   // A node of head or tail, by its op.
   void node(NodeId n);
   void local_rows(const Node& node);
+  bool meets_pending(const UpdateTensors::Tensor& tensor) const;
   void update(NodeId n, const Node& node);
   void lane_sum(const Node& node);
   void norm_limbs(const Node& node);
@@ -131,7 +133,8 @@ class StepBuilder {
   std::map<ValueId, size_t> exchange_of_;
   std::map<ValueId, int> flights_;
   SumTrees sums_;
-  UpdateTensors updates_;
+  UpdateTensors updates_;  // pending, as are the regions that they read and write
+  std::set<int> read_, written_;
   ChecksumSpans checked_;  // of replicas, until the first updates
 };
 

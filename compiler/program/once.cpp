@@ -6,6 +6,7 @@
 #include "compiler/program/make_bucket_sum.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
@@ -50,9 +51,10 @@ void StepBuilder::prepare(const Node& node) {
     for (ValueId v : node.outputs)
       if (!in_place(node, v)) own(v, str(what, v), 1);
   }
-  if (op_row(node.op).kind == OpKind::update)
-    for (size_t o = 0; o < node.outputs.size(); ++o)
-      replaces_[node.outputs[o]] = node.inputs[o == 0 ? 0 : o + 1];
+  if (op_row(node.op).kind == OpKind::update) {
+    const std::vector<int> replaced = replaced_inputs(node);
+    for (size_t o = 0; o < node.outputs.size(); ++o) replaces_[node.outputs[o]] = node.inputs[replaced[o]];
+  }
   if (node.op == ops::all_gather_start && ranks_of(node) > 1) {
     int64_t mine = 0, all = 0;
     for (ValueId v : node.inputs) mine += bytes_of(v);
@@ -116,6 +118,7 @@ void StepBuilder::flush_updates() {
   if (updates_.tensors.empty()) return;
   if (!updates_.gates.empty() && checked_.sums.there()) writer_.put(std::exchange(checked_, {}));
   writer_.put(std::exchange(updates_, {}));
+  read_.clear(), written_.clear();
 }
 
 void StepBuilder::node(NodeId n) {
@@ -147,12 +150,24 @@ void StepBuilder::local_rows(const Node& node) {
   at_[node.outputs[0]] = at_[node.inputs[0]].part((to.first - from.first) * size, to.count * size);
 }
 
+// The updates of one instruction are made in any order.
+bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
+  const auto in = [](const std::set<int>& regions) {
+    return [&](const Span& span) { return regions.count(span.region) > 0; };
+  };
+  return std::any_of(tensor.inputs.begin(), tensor.inputs.end(), in(written_)) ||
+         std::any_of(tensor.outputs.begin(), tensor.outputs.end(), in(read_));
+}
+
 void StepBuilder::update(NodeId n, const Node& node) {
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
   for (ValueId v : node.inputs) tensor.inputs.push_back(at_[v]);
   for (ValueId v : node.outputs) tensor.outputs.push_back(at_[v] = at_[replaces_[v]]);
   if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
+  if (meets_pending(tensor)) flush_updates();
+  for (const Span& span : tensor.inputs) read_.insert(span.region);
+  for (const Span& span : tensor.outputs) written_.insert(span.region);
   if (updates_.gates.empty())
     for (size_t k = 0; k < gates_.size(); ++k) {
       LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],

@@ -6,6 +6,7 @@
 
 #include "compiler/reference/array.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
@@ -185,6 +186,8 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
     LS_CHECK(node.body != nullptr, "[fused] ", node.at.text(), ": a fused node without a body");
     return evaluate(*node.body, inputs);
   }
+  if (node.op == ops::update)  // all its tensors have one size
+    return evaluate(resized(*node.body, numel(inputs.at(0).shape)), inputs);
   LS_CHECK(node.op != ops::grad, "[grad] ", node.at.text(), ": differentiate first, then evaluate");
   auto found = reference::formulas().find(node.op);
   LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),

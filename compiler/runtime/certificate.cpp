@@ -51,6 +51,7 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
       for (const auto& [key, value] : node.attrs.items())
         if (const double* number = std::get_if<double>(&value))
           text += str(" ", key, "=", number_text(*number));
+      if (node.body) text += " " + print(*node.body, {.source_lines = false});
       text += "\n";
     }
   if (plan.options.backend == Backend::reference) {

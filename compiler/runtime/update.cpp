@@ -10,6 +10,7 @@
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
@@ -36,13 +37,11 @@ void evaluate_update(const UpdateCall& call) {
     std::memcpy(call.outputs[o], outputs[o].data.data(), outputs[o].bytes());
 }
 
-constexpr int64_t kAnySize = 1 << 20;  // of a body's tensors; a multi-tensor kernel takes any
-
 Graph convert_body(DType from, DType to) {
   Graph body;
-  ValueId x = body.add_input(InputKind::value, "x", from, {kAnySize});
+  ValueId x = body.add_input(InputKind::value, "x", from, {kUpdateElements});
   body.add_output(OutputKind::value, "y",
-                  body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kAnySize}}})[0]);
+                  body.append(ops::convert, {x}, {{"dtype", to}}, {{to, {kUpdateElements}}})[0]);
   return body;
 }
 // The body of an update or convert node; with a copy, an update's first output once more in another dtype.
@@ -51,7 +50,8 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   if (node.op == ops::convert) return convert_body(dtype, graph[node.outputs[0]].dtype);
   std::vector<DType> gates;
   for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
-  Graph body = gated_body(multi_tensor_body(node.op, node.attrs, dtype), gates);
+  Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
+                          replaced_inputs(node), gates);
   if (!copy) return body;
   const ValueId first = body.outputs[0].value;
   const Shape shape = body[first].shape;
@@ -72,7 +72,7 @@ struct Launch {
     for (void* output : call.outputs) table.push_back(output);
     if (call.copy) table.push_back(call.copy);
     numels.push_back(call.count);
-    if (call.node->op != ops::convert)
+    if (call.node->attrs.has("weight_decay"))
       per_tensor.push_back(static_cast<float>(call.node->attrs.number("weight_decay")));
   }
 };

@@ -30,10 +30,11 @@ class Bucketer {
       const Node& waited = node_at(old_[node.inputs[0]].producer);
       if (waited.op == ops::wait) sums_of_[old_[waited.inputs[0]].producer].push_back(n);
     }
-    std::vector<ValueId> exchanged;
+    std::vector<ValueId> of_tail;
     for (const Node& node : old_.nodes)
-      if (node.op == ops::lane_exchange_start) exchanged.push_back(node.outputs[0]);
-    tail_ = depends_on(old_, exchanged);
+      if (node.op == ops::lane_exchange_start || op_row(node.op).kind == OpKind::update)
+        of_tail.push_back(node.outputs[0]);
+    tail_ = depends_on(old_, of_tail);
     stages_ = gather_stages();
     last_stage_ = stages_.empty() ? 0 : *std::max_element(stages_.begin(), stages_.end());
     of_sums_ = gathers_of_sums();
@@ -156,7 +157,7 @@ class Bucketer {
   void copy(const Node& node) {
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(made_, at(v));
-    auto made = apply_at(node.op, inputs, node.attrs, node.at, made_);
+    auto made = apply_again(node, inputs, made_);
     for (size_t i = 0; i < made.size(); ++i) map_[node.outputs[i]] = made[i].id();
   }
   const std::vector<NodeId>& readers_of_wait(NodeId start) const {
@@ -285,7 +286,7 @@ class Bucketer {
   const PassContext& context_;
   std::shared_ptr<Builder> made_;
   PerValue<ValueId> map_;
-  PerValue<bool> tail_;   // made of exchanged gradients
+  PerValue<bool> tail_;   // made of exchanged gradients, or by an update
   PerValue<int> stages_;  // see gather_stages
   int last_stage_ = 0;
   std::set<ValueId> of_sums_;                      // see gathers_of_sums

@@ -30,6 +30,14 @@ std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const A
   return out;
 }
 
+std::vector<Tensor> apply_again(const Node& node, const std::vector<Tensor>& inputs,
+                                std::shared_ptr<Builder> builder) {
+  if (!builder && !inputs.empty()) builder = inputs[0].builder();
+  auto out = apply_at(node.op, inputs, node.attrs, node.at, builder);
+  builder->graph.nodes.back().body = node.body;
+  return out;
+}
+
 std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs, Here at,
                           std::shared_ptr<Builder> builder) {
   if (!builder)

@@ -14,5 +14,8 @@ Tensor apply1(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {
               std::shared_ptr<Builder> builder = nullptr);
 std::vector<Tensor> apply_at(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs,
                              const SourceLine& at, std::shared_ptr<Builder> builder = nullptr);
+// The node once more on other inputs: its op, attributes, body and line, types inferred anew.
+std::vector<Tensor> apply_again(const Node& node, const std::vector<Tensor>& inputs,
+                                std::shared_ptr<Builder> builder = nullptr);
 
 }  // namespace lockstep

@@ -121,7 +121,7 @@ std::vector<TypedShape> infer(const Op& row, const InferContext& context) {
 }
 
 std::vector<TypedShape> infer(const Graph& graph, const Node& node) {
-  if (node.body) {
+  if (node.op == ops::fused) {
     check_attrs(op_row(node.op), {node.op, {}, node.attrs, node.at});
     std::vector<TypedShape> out;
     for (const auto& output : node.body->outputs)
@@ -140,8 +140,11 @@ void verify(const Graph& graph, std::string_view after) {
       verify(*node.body, after);
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const Value &given = graph[node.inputs[i]], &taken = (*node.body)[node.body->inputs[i].value];
-        LS_CHECK(given.dtype == taken.dtype && given.shape == taken.shape, "after ", after, ": ", node.op,
-                 " at ", node.at.text(), " gives its body ", shape_text(given.dtype, given.shape), " for ",
+        // The tensors of an update's body stand for tensors of any size.
+        const bool fits =
+            node.op == ops::update ? given.shape.empty() == taken.shape.empty() : given.shape == taken.shape;
+        LS_CHECK(given.dtype == taken.dtype && fits, "after ", after, ": ", node.op, " at ", node.at.text(),
+                 " gives its body ", shape_text(given.dtype, given.shape), " for ",
                  shape_text(taken.dtype, taken.shape));
       }
     }

@@ -14,16 +14,16 @@
 namespace lockstep {
 
 enum class OpKind {
-  pointwise,   // out[i] = f(in[i]...): equal shapes, scalar code
-  creation,    // full, iota: no tensor inputs
-  random,      // Philox by global element index
-  reduce,      // over attrs.dims, which vanish
-  view,        // the same elements elsewhere: reshape, permute, broadcast, slice, pad, concat
-  index,       // take, index_add
-  contract,    // dot
-  composite,   // kept whole through autodiff; expands into primitives unless a backend claims it
-  update,      // writes state: adamw, sgd. Reads gradients that are whole (never PerLane, never Partial)
-  lanes,       // sum_lanes and what partition makes of it
+  pointwise,  // out[i] = f(in[i]...): equal shapes, scalar code
+  creation,   // full, iota: no tensor inputs
+  random,     // Philox by global element index
+  reduce,     // over attrs.dims, which vanish
+  view,       // the same elements elsewhere: reshape, permute, broadcast, slice, pad, concat
+  index,      // take, index_add
+  contract,   // dot
+  composite,  // kept whole through autodiff; expands into primitives unless a backend claims it
+  update,  // writes state: adamw, sgd, update. Reads gradients that are whole (never PerLane, never Partial)
+  lanes,   // sum_lanes and what partition makes of it
   collective,  // *_start and wait
   structural,  // grad, fused
 };

@@ -1,6 +1,9 @@
-// Update rows: AdamW and SGD. The order of operations is part of their meaning: every backend gives the same
-// bits.
+// Update rows: AdamW, SGD, and the general one with a body. The order of operations is part of their meaning:
+// every backend gives the same bits.
+#include "core/ops/updates.h"
+
 #include "core/base/error.h"
+#include "core/ir/walk.h"
 #include "core/ops/functions.h"
 #include "core/ops/rules.h"
 
@@ -44,6 +47,31 @@ std::vector<Tensor> sgd_expand(const ExpandContext& c) {
 std::string split_adamw(const InferContext&) { return "...,...,...,...,,,,->...,...,..."; }
 std::string split_sgd(const InferContext&) { return "...,...,...,,->...,..."; }
 
+Types infer_body_update(const InferContext& c) {
+  const std::vector<int64_t> replaces = c.attrs.list("replaces");
+  Types out;
+  for (int64_t i : replaces) {
+    if (i < 0 || i >= static_cast<int64_t>(c.in.size()))
+      c.fail(str("replaces input ", i, " of ", c.in.size()));
+    const TypedShape& state = c.in[static_cast<size_t>(i)];
+    if (state.dtype != DType::f32 && state.dtype != DType::f64)
+      c.fail(str("the state that it replaces is ", text(state), ", needs f32: masters are not rounded"));
+    if (state.shape != c.in[0].shape)
+      c.fail(str("replaces ", text(state), " beside ", in_text(c, 0), "; one update is of one shape"));
+    out.push_back(state);
+  }
+  for (size_t i = 0; i < c.in.size(); ++i)
+    if (!c.in[i].shape.empty() && c.in[i].shape != c.in[0].shape)
+      c.fail(str("reads ", in_text(c, i), " beside ", in_text(c, 0), "; an update is element by element"));
+  return out;
+}
+std::string split_body_update(const InferContext& c) {
+  std::vector<std::string> in, out;
+  for (const TypedShape& type : c.in) in.emplace_back(type.shape.empty() ? "" : "...");
+  for (size_t o = 0; o < c.attrs.list("replaces").size(); ++o) out.emplace_back("...");
+  return join_rule(in, out);
+}
+
 Sample adamw_sample(Shape shape, double weight_decay) {
   Types in(4, f32(std::move(shape)));
   in.insert(in.end(), 4, f32({}));
@@ -77,8 +105,41 @@ std::span<const Op> update_ops() {
        .split = split_sgd,
        .expand = sgd_expand,
        .samples = {sgd_sample({3, 5}, 0.9, 0.1), sgd_sample({17}, 0, 0), sgd_sample({2, 1, 7}, 0.9, 0)}},
+      // Any arithmetic on elements: it has no samples, since a sample has no body.
+      {.id = ops::update,
+       .kind = kind,
+       .attrs = {{"replaces", AttrType::list}},
+       .infer = infer_body_update,
+       .split = split_body_update},
   };
   return rows;
+}
+
+std::vector<int> replaced_inputs(const Node& node) {
+  std::vector<int> out;
+  if (node.op == ops::update)
+    for (int64_t i : node.attrs.list("replaces")) out.push_back(static_cast<int>(i));
+  else  // the parameter, the gradient, moments
+    for (size_t o = 0; o < node.outputs.size(); ++o) out.push_back(static_cast<int>(o == 0 ? 0 : o + 1));
+  return out;
+}
+
+Graph resized(const Graph& body, int64_t elements) {
+  Graph out;
+  PerValue<ValueId> map(body.values.size(), kNoValue);
+  auto shape_of = [&](ValueId v) { return body[v].shape.empty() ? Shape{} : Shape{elements}; };
+  for (const auto& input : body.inputs)
+    map[input.value] = out.add_input(input.kind, input.name, body[input.value].dtype, shape_of(input.value));
+  for (const Node& node : body.nodes) {
+    std::vector<ValueId> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(map[v]);
+    const ValueId made = node.outputs[0];
+    Attrs attrs = node.attrs;
+    if (attrs.has("shape")) attrs.set("shape", shape_of(made));
+    map[made] = out.append(node.op, inputs, attrs, {{body[made].dtype, shape_of(made)}}, node.at)[0];
+  }
+  for (const auto& output : body.outputs) out.add_output(output.kind, output.name, map[output.value]);
+  return out;
 }
 
 }  // namespace lockstep

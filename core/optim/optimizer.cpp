@@ -2,6 +2,7 @@
 #include "core/optim/optimizer.h"
 
 #include "core/base/error.h"
+#include "core/nn/assign.h"
 #include "core/nn/metric.h"
 #include "core/optim/clip.h"
 
@@ -42,11 +43,10 @@ Tensor Optimizer::moment(const Parameter& parameter, std::string_view name, cons
 }
 
 void Optimizer::replace(const Parameter& parameter, const Tensor& value, Here at) const {
-  Graph& graph = value.builder()->graph;
-  if (graph.find_output(parameter.fqn()) != kNoValue)
+  if (value.builder()->graph.find_output(parameter.fqn()) != kNoValue)
     throw UserError(str("[", path_, "] ", line_of(at).text(), ": \"", parameter.fqn(),
                         "\" is updated twice in one step; pass each parameter to one update"));
-  graph.add_output(OutputKind::state, parameter.fqn(), value.id());
+  assign(parameter, value, at);
 }
 
 void Optimizer::replace(const Parameter& parameter, std::string_view name, const Tensor& moment,

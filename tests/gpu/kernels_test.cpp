@@ -313,8 +313,9 @@ TEST_F(CudaKernels, a_gated_update_is_made_or_not) {
   for (const Update& update : kUpdates) {
     const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
     const KernelSource plain = compiler::cuda::generate_multi_tensor(body),
-                       gated =
-                           compiler::cuda::generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+                       gated = compiler::cuda::generate_multi_tensor(
+                           gated_body(body, update.tensors == 4 ? std::vector{0, 2, 3} : std::vector{0, 2},
+                                      {DType::f32, DType::f32}));
     auto set = compiled({plain, gated});
     auto run = [&](const KernelSource& source, std::vector<float> gates) {
       std::vector<Place> places;

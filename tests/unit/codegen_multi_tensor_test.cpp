@@ -98,7 +98,9 @@ TEST(multi_tensor, a_gated_update_is_made_or_not) {
   for (const Update& update : updates) {
     const Graph body = multi_tensor_body(update.op, update.attrs, DType::f32);
     const KernelSource plain = generate_multi_tensor(body),
-                       gated = generate_multi_tensor(gated_body(body, {DType::f32, DType::f32}));
+                       gated = generate_multi_tensor(
+                           gated_body(body, update.tensors == 4 ? std::vector{0, 2, 3} : std::vector{0, 2},
+                                      {DType::f32, DType::f32}));
     KernelLibrary library = compile_kernels({plain, gated}, {.cache_dir = cache.path("")});
     int64_t size = 1003;
     const float decay = 0.1f;

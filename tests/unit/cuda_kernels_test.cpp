@@ -58,7 +58,7 @@ TEST(cuda_kernels, multi_tensor_updates_compile) {
           compiler::multi_tensor_body("sgd", {{"momentum", 0.9}}, DType::f32)),
       compiler::cuda::generate_multi_tensor(compiler::gated_body(
           compiler::multi_tensor_body("adamw", {{"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}}, DType::f32),
-          {DType::f32, DType::f32}))};
+          {0, 2, 3}, {DType::f32, DType::f32}))};
   EXPECT_GT(compiler::cuda::compile_cubin(compiler::cuda::kernel_unit(sources), "sm_90").size(), 0u);
 }
 

@@ -1,0 +1,23 @@
+// Update nodes: what they replace, and the general one, which carries its arithmetic as a body.
+#pragma once
+
+#include <vector>
+
+#include "core/ops/tensor.h"
+
+namespace lockstep {
+
+// Tensors of a body have this many elements; a kernel of it takes any number.
+inline constexpr int64_t kUpdateElements = 1 << 20;
+
+// Per output of an update node: the input that it replaces in place.
+std::vector<int> replaced_inputs(const Node& node);
+
+// An `update` node has the attribute "replaces", which lists them: output k takes the place of input
+// replaces[k]. Its inputs are tensors of one shape, then scalars of rank 0. Its body (Node::body) computes
+// the outputs element by element from inputs in the same order, with tensors of shape [kUpdateElements].
+
+// A body over tensors of another number of elements: for the reference evaluator, which allocates them.
+Graph resized(const Graph& body, int64_t elements);
+
+}  // namespace lockstep
