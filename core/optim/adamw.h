@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "core/optim/optimizer.h"
+#include "core/optim/rule.h"
 #include "core/optim/schedule.h"
 
 namespace lockstep {
@@ -12,8 +12,9 @@ struct AdamWOptions {
   Schedule lr = 3e-4;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double weight_decay = 0.1;  // of tensors of two or more dims
-  double clip = 1.0;          // largest global norm of the gradients; 0: no clipping
+  double weight_decay = 0.1;               // of tensors of two or more dims
+  double clip = 1.0;                       // largest global norm of the gradients; 0: no clipping
+  std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
 };
 
 // Update t, with g the gradient times the clipping factor:
@@ -21,16 +22,12 @@ struct AdamWOptions {
 //   p -= (lr / (1 - b1^t)) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 // Moments PATH.FQN.exp_avg and PATH.FQN.exp_avg_sq; host scalars PATH.lr, PATH.bias1 = 1 - b1^t and
 // PATH.bias2 = 1 - b2^t, in double.
-class AdamW : public Optimizer {
+class AdamW : public RuleOptimizer {
  public:
-  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer
-  // already.
-  explicit AdamW(Scope at, AdamWOptions options = {}, Here line = Here::current());
-  void update(const Gradients& gradients, Here at = Here::current()) override;
-  std::map<std::string, double> scalars(int64_t step) const override;
-
- private:
-  AdamWOptions options_;
+  // `groups`: parameters with options of their own, but the clip, which is that of `options`. UserError when
+  // an option is out of range, and as RuleOptimizer.
+  explicit AdamW(Scope at, AdamWOptions options = {}, std::vector<AdamWOptions> groups = {},
+                 Here line = Here::current());
 };
 
 }  // namespace lockstep

@@ -1,41 +1,27 @@
-// SGD as nodes: one `sgd` per parameter.
+// SGD as nodes: one `sgd` per parameter, or Nesterov's rule as arithmetic.
 #include "core/optim/sgd.h"
-
-#include "core/base/error.h"
 
 namespace lockstep {
 
-Sgd::Sgd(Scope at, SgdOptions options, Here line) : Optimizer(at, line_of(line)), options_(options) {
-  check_option("sgd", line_, "momentum", options.momentum, options.momentum >= 0 && options.momentum < 1,
-               "at least 0 and less than 1");
-  check_option("sgd", line_, "weight_decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
-  check_option("sgd", line_, "clip", options.clip, options.clip >= 0, "at least 0; 0 means no clipping");
-  auto parameters = state_->parameters();
-  if (parameters.empty())
-    throw UserError(str("[sgd] ", line_.text(),
-                        ": the state has no parameters; construct the optimizer after the model"));
-  state_->add_optimizer(path_, line_, [path = path_, lr = options.lr](int64_t step) {
-    return State::Scalars{{path + ".lr", lr.at(step)}};
-  });
-  for (const Parameter& parameter : parameters) at.moment(parameter, "momentum", line);
+namespace {
+void check(const SgdOptions& options, const OptionChecks& checks) {
+  checks.fraction("momentum", options.momentum);
+  checks.at_least_0("weight_decay", options.weight_decay);
+  if (options.nesterov) checks.above_0("momentum (of nesterov)", options.momentum);
 }
+std::vector<Tensor> sgd(const SgdOptions& options, const RuleInput& of) {
+  const double decay = of.decay_of(options.weight_decay);
+  if (!options.nesterov)
+    return apply(ops::sgd, {of.p, of.g, of.moments[0], of.scalar("lr"), of.scale},
+                 {{"momentum", options.momentum}, {"weight_decay", decay}}, of.at);
+  const Tensor g = decay == 0 ? of.clipped() : of.clipped() + of.p * decay;
+  const Tensor m = of.moments[0] * options.momentum + g;
+  return {of.p - of.scalar("lr") * (g + m * options.momentum), m};
+}
+}  // namespace
 
-std::map<std::string, double> Sgd::scalars(int64_t step) const {
-  return {{path_ + ".lr", options_.lr.at(step)}};
-}
-
-void Sgd::update(const Gradients& gradients, Here at) {
-  auto [lr, scale] = begin(gradients, options_.clip, at);
-  for (size_t i = 0; i < gradients.values.size(); ++i) {
-    const Parameter& parameter = gradients.parameters[i];
-    Tensor g = gradients.values[i];
-    Attrs attrs{{"momentum", options_.momentum},
-                {"weight_decay", parameter.shape().size() < 2 ? 0.0 : options_.weight_decay}};
-    auto made =
-        apply(ops::sgd, {parameter(g), g, moment(parameter, "momentum", g, at), lr, scale}, attrs, at);
-    replace(parameter, made[0], at);
-    replace(parameter, "momentum", made[1], at);
-  }
-}
+Sgd::Sgd(Scope at, SgdOptions options, std::vector<SgdOptions> groups, Here line)
+    : RuleOptimizer(at, rule_of("sgd", {"momentum"}, std::move(options), std::move(groups), line, check, sgd),
+                    line) {}
 
 }  // namespace lockstep

@@ -1,7 +1,7 @@
-// SGD with momentum, as PyTorch computes it (dampening 0, no Nesterov).
+// SGD with momentum, as PyTorch computes it (dampening 0).
 #pragma once
 
-#include "core/optim/optimizer.h"
+#include "core/optim/rule.h"
 #include "core/optim/schedule.h"
 
 namespace lockstep {
@@ -9,21 +9,20 @@ namespace lockstep {
 struct SgdOptions {
   Schedule lr = 1e-2;
   double momentum = 0;
-  double weight_decay = 0;  // of tensors of two or more dims; added to the gradient
-  double clip = 0;          // largest global norm of the gradients; 0: no clipping
+  double weight_decay = 0;                 // of tensors of two or more dims; added to the gradient
+  double clip = 0;                         // largest global norm of the gradients; 0: no clipping
+  bool nesterov = false;                   // needs momentum
+  std::vector<Parameter> parameters = {};  // empty: all that are trained and in no other group
 };
 
-// g = scale g + wd p;  m = momentum m + g;  p -= lr m. Moment PATH.FQN.momentum; host scalar PATH.lr.
-class Sgd : public Optimizer {
+// g = scale g + wd p;  m = momentum m + g;  p -= lr m, with Nesterov p -= lr (g + momentum m). Moment
+// PATH.FQN.momentum; host scalar PATH.lr.
+class Sgd : public RuleOptimizer {
  public:
-  // UserError when an option is out of range, the state has no parameters yet, or the path has an optimizer
-  // already.
-  explicit Sgd(Scope at, SgdOptions options = {}, Here line = Here::current());
-  void update(const Gradients& gradients, Here at = Here::current()) override;
-  std::map<std::string, double> scalars(int64_t step) const override;
-
- private:
-  SgdOptions options_;
+  // `groups`: parameters with options of their own, but the clip, which is that of `options`. UserError when
+  // an option is out of range, and as RuleOptimizer.
+  explicit Sgd(Scope at, SgdOptions options = {}, std::vector<SgdOptions> groups = {},
+               Here line = Here::current());
 };
 
 }  // namespace lockstep

@@ -1,5 +1,6 @@
 // The rules of single keys, and the checks between keys.
 #include <algorithm>
+#include <map>
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
@@ -74,7 +75,7 @@ void check_multiple(Errors& errors, const char* what, int64_t value, const char*
 // A key that has its meaning only elsewhere must keep its default, so that a setting is never silently
 // without effect.
 void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen,
-              const char* needed, std::vector<std::string> paths) {
+              const std::string& needed, std::vector<std::string> paths) {
   if (chosen == needed) return;
   for (const auto& path : paths) {
     const auto* row = find_key(path);
@@ -250,9 +251,20 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
 
 void check_optim(const RunConfig& c, Errors& errors) {
   if (c.optim.betas.size() != 2)
-    errors.push_back(str("optim.betas has ", c.optim.betas.size(), " values; adamw has two: [0.9, 0.95]"));
-  only_for(c, errors, "optim.kind", c.optim.kind, "adamw", {"optim.betas", "optim.eps"});
-  only_for(c, errors, "optim.kind", c.optim.kind, "sgd", {"optim.momentum"});
+    errors.push_back(
+        str("optim.betas has ", c.optim.betas.size(), " values; ", c.optim.kind, " has two: [0.9, 0.95]"));
+  std::map<std::string_view, std::vector<std::string>> readers;
+  for (const OptimizerKind& kind : optimizer_kinds())
+    for (std::string_view field : kind.reads) readers[field].emplace_back(kind.name);
+  for (const auto& [field, kinds] : readers)
+    if (std::find(kinds.begin(), kinds.end(), c.optim.kind) == kinds.end())
+      only_for(c, errors, "optim.kind", c.optim.kind, join(kinds, " or "), {str("optim.", field)});
+  if (c.optim.nesterov && c.optim.momentum == 0)
+    errors.push_back("optim.nesterov is true and optim.momentum is 0; give it a momentum, as in 0.9");
+  only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "wsd", {"optim.schedule.decay"});
+  if (c.optim.schedule.decay > c.train.steps)
+    errors.push_back(str("optim.schedule.decay is ", c.optim.schedule.decay, " and train.steps ",
+                         c.train.steps, "; the fall is a part of the run"));
 }
 
 void check_compile(const RunConfig& c, Errors& errors) {

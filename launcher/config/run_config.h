@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/optim/kinds.h"
 #include "launcher/config/key.h"
 #include "launcher/config/placement_row.h"
 
@@ -164,21 +165,27 @@ struct TrainConfig {
 struct ScheduleConfig {
   std::string kind =
       key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up",
-          one_of({"cosine", "linear", "constant"}));
+          one_of({"cosine", "linear", "constant", "wsd"}));
   int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", between(0, 1e12));
   double min_ratio = key(&min_ratio, "optim.schedule.min_ratio", 0.0,
-                         "cosine, linear: last learning rate as a share of optim.lr", between(0, 1));
+                         "cosine, linear, wsd: last learning rate as a share of optim.lr", between(0, 1));
+  int64_t decay = key(&decay, "optim.schedule.decay", 0,
+                      "wsd: steps of the fall at the end of the run; 0: a tenth of it", between(0, 1e12));
 };
 
 struct OptimConfig {
-  std::string kind = key(&kind, "optim.kind", "adamw", "optimizer", one_of({"adamw", "sgd"}));
+  std::string kind = key(&kind, "optim.kind", "adamw", "optimizer", one_of(optimizer_names()));
   double lr = key(&lr, "optim.lr", 3e-4, "learning rate after warm-up", at_least(0));
   std::vector<double> betas =
-      key(&betas, "optim.betas", {0.9, 0.95}, "adamw: decay of the two moments", from_below(0, 1));
-  double eps = key(&eps, "optim.eps", 1e-8, "adamw: added to the root of the second moment", above(0));
+      key(&betas, "optim.betas", {0.9, 0.95}, "adamw, lion: decay of the two moments", from_below(0, 1));
+  double eps = key(&eps, "optim.eps", 1e-8, "adamw, rmsprop, adagrad: added to the root of the second moment",
+                   above(0));
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
-  double momentum = key(&momentum, "optim.momentum", 0.0, "sgd: momentum", from_below(0, 1));
+  double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));
+  bool nesterov = key(&nesterov, "optim.nesterov", false, "sgd: the step looks ahead by the momentum");
+  double alpha =
+      key(&alpha, "optim.alpha", 0.99, "rmsprop: how much of the mean of squares is kept", from_below(0, 1));
   double clip =
       key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
   ScheduleConfig schedule;

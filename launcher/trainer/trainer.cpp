@@ -5,8 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
-#include "core/optim/adamw.h"
-#include "core/optim/sgd.h"
+#include "core/optim/kinds.h"
 #include "launcher/trainer/paper_step.h"
 
 namespace lockstep::launcher {
@@ -20,20 +19,22 @@ Schedule schedule_of(const RunConfig& config) {
     return warmup_cosine(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
   if (o.schedule.kind == "linear")
     return warmup_linear(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+  if (o.schedule.kind == "wsd")
+    return warmup_stable_decay(o.lr, o.schedule.warmup, config.train.steps,
+                               o.schedule.decay ? o.schedule.decay : (config.train.steps + 9) / 10,
+                               o.schedule.min_ratio);
   return constant(o.lr, o.schedule.warmup);
 }
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
-  if (o.kind == "sgd")
-    return std::make_unique<Sgd>(state / "optim", SgdOptions{.lr = schedule_of(config),
-                                                             .momentum = o.momentum,
-                                                             .weight_decay = o.weight_decay,
-                                                             .clip = o.clip});
-  return std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = schedule_of(config),
-                                                               .betas = {o.betas[0], o.betas[1]},
-                                                               .eps = o.eps,
-                                                               .weight_decay = o.weight_decay,
-                                                               .clip = o.clip});
+  return optimizer_kind(o.kind).make(state / "optim", {.lr = schedule_of(config),
+                                                       .betas = {o.betas[0], o.betas[1]},
+                                                       .eps = o.eps,
+                                                       .momentum = o.momentum,
+                                                       .alpha = o.alpha,
+                                                       .weight_decay = o.weight_decay,
+                                                       .clip = o.clip,
+                                                       .nesterov = o.nesterov});
 }
 
 // Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.

@@ -1,0 +1,37 @@
+// The average as assignments.
+#include "core/optim/average.h"
+
+#include "core/base/error.h"
+#include "core/nn/assign.h"
+#include "core/optim/optimizer.h"
+
+namespace lockstep {
+
+WeightAverage::WeightAverage(Scope at, double decay, std::vector<Parameter> parameters, Here line)
+    : state_(&at.state()),
+      path_(at.path()),
+      parameters_(parameters.empty() ? state_->parameters() : std::move(parameters)) {
+  const SourceLine here = line_of(line);
+  check_option("average", here, "decay", decay, decay >= 0 && decay < 1, "at least 0 and less than 1");
+  if (parameters_.empty())
+    throw UserError(str("[average] ", here.text(),
+                        ": the state has no parameters; construct the average after the model"));
+  state_->add_optimizer(path_, here, [path = path_, decay](int64_t step) {
+    return State::Scalars{{path + ".decay", step == 1 ? 0.0 : decay}};
+  });
+  for (const Parameter& parameter : parameters_) at.moment(parameter, "average", line);
+}
+
+Parameter WeightAverage::of(const Parameter& parameter) const {
+  return state_->find_spec(str(path_, ".", parameter.fqn(), ".average"));
+}
+
+void WeightAverage::update(const Tensor& beside, Here at) {
+  const Tensor decay = scalar(beside, path_ + ".decay");
+  for (const Parameter& parameter : parameters_) {
+    const Parameter average = of(parameter);
+    assign(average, decay * average(beside) + (1.0 - decay) * assigned(parameter, beside), at);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""Writes optimizers.json: what PyTorch's optimizers make of one weight and one bias in five steps of given gradients.
+
+    python3 tests/golden/optimizers/make.py     (needs torch; the tests read the file alone)
+"""
+import json
+import pathlib
+
+import torch
+
+STEPS = 5
+CASES = {
+    "adamw": (torch.optim.AdamW, dict(lr=0.02, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)),
+    "sgd": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, weight_decay=0.1)),
+    "nesterov": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1)),
+    "rmsprop": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, eps=1e-6, momentum=0.5, weight_decay=0.1)),
+    "adagrad": (torch.optim.Adagrad, dict(lr=0.1, eps=1e-6, weight_decay=0.1)),
+}
+
+
+def values(shape, salt):
+    n = 1
+    for s in shape:
+        n *= s
+    return torch.tensor([(((i * 37 + salt * 101) % 97) - 48) / 64 for i in range(n)], dtype=torch.float64).reshape(shape)
+
+
+out = {"steps": STEPS, "cases": {}}
+for name, (kind, options) in CASES.items():
+    weight, bias = values((3, 4), 1).requires_grad_(), values((3,), 2).requires_grad_()
+    # Tensors of fewer than two dims do not decay.
+    optimizer = kind([dict(params=[weight]), dict(params=[bias], weight_decay=0.0)], **options)
+    for step in range(1, STEPS + 1):
+        weight.grad, bias.grad = values((3, 4), 10 + step), values((3,), 20 + step)
+        optimizer.step()
+    out["cases"][name] = {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
+
+parameter = torch.zeros(1, requires_grad=True)
+restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(torch.optim.SGD([parameter], lr=1.0), T_0=3, T_mult=2, eta_min=0.1)
+out["restarts"] = []
+for _ in range(12):
+    out["restarts"].append(restarts.get_last_lr()[0])
+    restarts.optimizer.step()
+    restarts.step()
+pathlib.Path(__file__).with_name("optimizers.json").write_text(json.dumps(out, indent=1) + "\n")

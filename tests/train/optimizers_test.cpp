@@ -1,0 +1,249 @@
+// Optimizers: PyTorch's numbers, groups, averages of weights, and the same bits on every mesh.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "compiler/compile.h"
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/optim/adagrad.h"
+#include "core/optim/adamw.h"
+#include "core/optim/average.h"
+#include "core/optim/lion.h"
+#include "core/optim/rmsprop.h"
+#include "core/optim/sgd.h"
+#include "distributed/local/local_world.h"
+
+namespace lockstep {
+namespace {
+
+using namespace compiler;
+using namespace distributed;
+
+// As in tests/golden/optimizers/make.py.
+float value(int64_t i, int64_t salt) { return static_cast<float>((i * 37 + salt * 101) % 97 - 48) / 64.0f; }
+
+using Made = std::unique_ptr<Optimizer>;
+using Make = std::function<Made(State&)>;
+struct Result {
+  std::string hash;
+  std::map<std::string, std::vector<float>> state;
+  std::vector<std::string> names;
+};
+
+// Five steps in which the gradients are given: the loss is the sum of weight times data, over one sample.
+Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double average = -1) {
+  Result out;
+  local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
+    State state(mesh, 3);
+    Parameter weight = state.root().parameter("weight", {3, 4}, init::zeros());
+    Parameter bias = state.root().parameter("bias", {3}, init::zeros());
+    Made optimizer = make(state);
+    std::unique_ptr<WeightAverage> mean;
+    if (average >= 0) mean = std::make_unique<WeightAverage>(state / "ema", average);
+    Step step =
+        compile(state, {{"w", DType::f32, {1, 3, 4}}, {"b", DType::f32, {1, 3}}}, {6, 1, 0},
+                [&](const std::vector<Tensor>& batch) {
+                  Tensor w = weight(batch[0]), b = bias(batch[0]);
+                  Loss loss{sum(reshape(batch[0], {3, 4}) * w, {0, 1}) + sum(reshape(batch[1], {3}) * b, {0}),
+                            full(batch[0], {}, 1, DType::i64)};
+                  optimizer->update(grad(loss, state.parameters()));
+                  if (mean) mean->update(batch[0]);
+                  return loss;
+                },
+                {});
+    state.materialize();
+    for (Array* array : state.arrays())
+      if (array->fqn == "weight" || array->fqn == "bias") {
+        const int64_t salt = array->fqn == "weight" ? 1 : 2;
+        int64_t at = 0;
+        for (const Piece& piece : array->pieces)
+          for (int64_t i = 0; i < numel(piece.global); ++i, ++at)
+            array->data.as<float>()[at] =
+                value(piece.global.offset[0] * (array->fqn == "weight" ? 4 : 1) + i, salt);
+        array->host_wrote();
+      }
+    for (int64_t t = 1; t <= 5; ++t)
+      step.run({t, [&](int64_t, int64_t count, const std::vector<void*>& fields) {
+                  for (int64_t n = 0; n < count; ++n) {  // all samples alike: the mean is the gradient
+                    for (int64_t i = 0; i < 12; ++i)
+                      static_cast<float*>(fields[0])[n * 12 + i] = value(i, 10 + t);
+                    for (int64_t i = 0; i < 3; ++i)
+                      static_cast<float*>(fields[1])[n * 3 + i] = value(i, 20 + t);
+                  }
+                }});
+    std::string mine = state_hash(std::as_const(state).arrays(), mesh);
+    if (mesh.rank != 0) return;
+    out.hash = mine;
+    for (Array* array : state.arrays()) {
+      out.names.push_back(array->fqn);
+      out.state[array->fqn] = {array->data.as<float>(), array->data.as<float>() + array->local_numel()};
+    }
+  });
+  return out;
+}
+
+template <class Kind, class Options>
+Make made_of(Options options) {
+  return [options](State& state) { return std::make_unique<Kind>(state / "optim", options); };
+}
+std::map<std::string, Make> kinds() {
+  return {
+      {"adamw", made_of<AdamW>(AdamWOptions{
+                    .lr = 0.02, .betas = {0.8, 0.9}, .eps = 1e-6, .weight_decay = 0.1, .clip = 0})},
+      {"sgd", made_of<Sgd>(SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1})},
+      {"nesterov",
+       made_of<Sgd>(SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
+      {"rmsprop", made_of<Rmsprop>(RmspropOptions{
+                      .lr = 0.02, .alpha = 0.9, .eps = 1e-6, .momentum = 0.5, .weight_decay = 0.1})},
+      {"adagrad", made_of<Adagrad>(AdagradOptions{.lr = 0.1, .eps = 1e-6, .weight_decay = 0.1})},
+  };
+}
+Json golden() {
+  std::ifstream file(LOCKSTEP_GOLDEN_OPTIMIZERS);
+  return Json::parse(file);
+}
+
+TEST(Optimizers, AgreeWithPyTorch) {
+  const Json numbers = golden();
+  for (const auto& [name, make] : kinds()) {
+    const Result found = run(make);
+    for (const char* fqn : {"weight", "bias"}) {
+      const auto wanted = numbers["cases"][name][fqn].get<std::vector<double>>();
+      ASSERT_EQ(found.state.at(fqn).size(), wanted.size());
+      for (size_t i = 0; i < wanted.size(); ++i)
+        EXPECT_NEAR(found.state.at(fqn)[i], wanted[i], 3e-6) << name << " " << fqn << "[" << i << "]";
+    }
+  }
+}
+
+// Lion as in its paper, in double.
+TEST(Optimizers, LionFollowsItsPaper) {
+  const Result found = run(made_of<Lion>(LionOptions{.lr = 0.01, .weight_decay = 0.1, .clip = 0}));
+  for (int64_t i = 0; i < 12; ++i) {
+    double p = value(i, 1), m = 0;
+    for (int64_t t = 1; t <= 5; ++t) {
+      const double g = value(i, 10 + t), direction = 0.9 * m + 0.1 * g;
+      p = p * (1 - 0.01 * 0.1) - 0.01 * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+      m = 0.99 * m + 0.01 * g;
+    }
+    EXPECT_NEAR(found.state.at("weight")[static_cast<size_t>(i)], p, 1e-6);
+    EXPECT_NEAR(found.state.at("optim.weight.exp_avg")[static_cast<size_t>(i)], m, 1e-6);
+  }
+}
+
+TEST(Optimizers, OneSetOfBitsOnEveryMesh) {
+  auto all = kinds();
+  all["lion"] = made_of<Lion>(LionOptions{});
+  for (const auto& [name, make] : all) {
+    const std::string alone = run(make, {{1}, {"dp_replicate"}}, 0.9).hash;
+    for (const Mesh& mesh :
+         {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}},
+          Mesh{{3}, {"dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}})
+      EXPECT_EQ(run(make, mesh, 0.9).hash, alone) << name << " on " << text(mesh);
+  }
+}
+
+TEST(Optimizers, GroupsHaveOptionsAndMomentsOfTheirOwn) {
+  const Make both = [](State& state) {
+    return std::make_unique<Sgd>(
+        state / "optim", SgdOptions{.lr = 0.05},
+        std::vector<SgdOptions>{{.lr = 0.5, .momentum = 0.5, .parameters = {state.find_spec("bias")}}});
+  };
+  const Result grouped = run(both), slow = run(made_of<Sgd>(SgdOptions{.lr = 0.05})),
+               fast = run(made_of<Sgd>(SgdOptions{.lr = 0.5, .momentum = 0.5}));
+  EXPECT_EQ(grouped.state.at("weight"), slow.state.at("weight"));
+  EXPECT_EQ(grouped.state.at("bias"), fast.state.at("bias"));
+  EXPECT_EQ(run(both, {{3}, {"dp_shard"}}).hash, grouped.hash);
+}
+
+// Two optimizers, each with its parameters: no moment that none of them updates.
+struct Pair : Optimizer {
+  std::unique_ptr<Sgd> first;
+  std::unique_ptr<AdamW> second;
+  explicit Pair(State& state)
+      : Optimizer(state / "pair", {}),
+        first(std::make_unique<Sgd>(state / "first",
+                                    SgdOptions{.lr = 0.05, .parameters = {state.find_spec("weight")}})),
+        second(std::make_unique<AdamW>(state / "second",
+                                       AdamWOptions{.lr = 0.02, .parameters = {state.find_spec("bias")}})) {}
+  void update(const Gradients& all, Here) override {
+    first->update({{all.parameters[0]}, {all.values[0]}});
+    second->update({{all.parameters[1]}, {all.values[1]}});
+  }
+  std::map<std::string, double> scalars(int64_t) const override { return {}; }
+};
+TEST(Optimizers, MomentsExistForWhatIsUpdated) {
+  const Result found = run([](State& state) { return std::make_unique<Pair>(state); });
+  EXPECT_EQ(found.names, (std::vector<std::string>{"weight", "bias", "first.weight.momentum",
+                                                   "second.bias.exp_avg", "second.bias.exp_avg_sq"}));
+}
+
+TEST(Optimizers, AnAverageFollowsTheNewWeights) {
+  std::vector<std::vector<float>> weights;
+  // The average of the first k steps is not seen; five steps by hand from runs of a constant gradient's rule.
+  const Result found = run(made_of<Sgd>(SgdOptions{.lr = 0.05}), {{2}, {"dp_shard"}}, 0.5);
+  std::vector<double> p(3), average(3);
+  for (int64_t i = 0; i < 3; ++i) {
+    auto at = static_cast<size_t>(i);
+    p[at] = value(i, 2);
+    for (int64_t t = 1; t <= 5; ++t) {
+      p[at] -= 0.05 * value(i, 20 + t);
+      average[at] = t == 1 ? p[at] : 0.5 * average[at] + 0.5 * p[at];
+    }
+  }
+  for (size_t i = 0; i < found.state.at("ema.bias.average").size(); ++i)
+    EXPECT_NEAR(found.state.at("ema.bias.average")[i], average[i], 1e-6);
+}
+
+TEST(Optimizers, SchedulesOfAFunction) {
+  const Json numbers = golden();
+  const auto wanted = numbers["restarts"].get<std::vector<double>>();
+  const Schedule restarts = cosine_restarts(1.0, 0, 3, 2, 0.1);
+  for (size_t t = 0; t < wanted.size(); ++t)
+    EXPECT_NEAR(restarts.at(static_cast<int64_t>(t) + 1), wanted[t], 1e-12) << t;
+  const Schedule wsd = warmup_stable_decay(2.0, 2, 10, 4, 0.5);
+  const double rates[] = {1, 2, 2, 2, 2, 2, 1.75, 1.5, 1.25, 1, 1};
+  for (int64_t t = 1; t <= 11; ++t) EXPECT_DOUBLE_EQ(wsd.at(t), rates[t - 1]) << t;
+  const Schedule own(3.0, [](int64_t t) { return 1.0 / static_cast<double>(t); });
+  EXPECT_DOUBLE_EQ(own.at(6), 0.5);
+}
+
+void refused(const std::function<void()>& what, const std::string& words) {
+  try {
+    what();
+    ADD_FAILURE() << "not refused: " << words;
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+  }
+}
+TEST(Optimizers, WhatIsWrongIsRefused) {
+  refused([] { Schedule(1.0, [](int64_t) { return -1.0; }).at(3); },
+          "[schedule] the function gives -1 for update 3; a rate is a number of at least 0");
+  refused([] { warmup_stable_decay(1, 0, 10, 11); }, "decay is 11 of 10 steps; it must be between 0 and 10");
+  refused([] { cosine_restarts(1, 0, 0); }, "period is 0; it must be at least 1 step");
+  refused([] { run(made_of<Sgd>(SgdOptions{.nesterov = true})); },
+          "momentum (of nesterov) is 0; it must be above 0");
+  refused(
+      [] {
+        run([](State& state) {
+          const Parameter bias = state.find_spec("bias");
+          return std::make_unique<Sgd>(
+              state / "optim", SgdOptions{},
+              std::vector<SgdOptions>{{.parameters = {bias}}, {.parameters = {bias}}});
+        });
+      },
+      "\"bias\" is in two groups; pass each parameter once");
+  refused(
+      [] {
+        run([](State& state) {
+          return std::make_unique<Sgd>(state / "optim", SgdOptions{.parameters = {state.find_spec("bias")}});
+        });
+      },
+      "\"weight\" is in no group of this optimizer (");
+  refused([] { run(made_of<Sgd>(SgdOptions{}), {{1}, {"dp_replicate"}}, 1.0); },
+          "decay is 1; it must be at least 0 and less than 1");
+}
+
+}  // namespace
+}  // namespace lockstep
