@@ -7,7 +7,7 @@ namespace {
 std::vector<Tensor> lion(const LionOptions& options, const RuleInput& of) {
   const auto [beta1, beta2] = options.betas;
   const Tensor lr = of.scalar("lr"), g = of.clipped(), m = of.moments[0];
-  const Tensor direction = apply1(ops::sign, {m * beta1 + g * (1 - beta1)});
+  const Tensor direction = sign(m * beta1 + g * (1 - beta1));
   const Tensor p = of.p * (1.0 - lr * of.decay_of(options.weight_decay)) - lr * direction;
   return {p, m * beta2 + g * (1 - beta2)};
 }

@@ -48,7 +48,8 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
     for (const Parameter& parameter : rule_.groups[g])
       if (!group_of_.emplace(parameter.fqn(), g).second)
         fail(str("\"", parameter.fqn(), "\" is in two groups; pass each parameter once"));
-  if (rule_.groups.at(0).empty())
+  all_trained_ = rule_.groups.at(0).empty();
+  if (all_trained_)
     for (const Parameter& parameter : state_->parameters())
       if (group_of_.emplace(parameter.fqn(), 0).second) rule_.groups[0].push_back(parameter);
   if (group_of_.empty()) fail("the state has no parameters; construct the optimizer after the model");
@@ -74,6 +75,7 @@ void RuleOptimizer::update(const Gradients& gradients, Here at) {
     const Parameter& parameter = gradients.parameters[i];
     const Tensor& g = gradients.values[i];
     const auto found = group_of_.find(parameter.fqn());
+    if (found == group_of_.end() && all_trained_) moment(parameter, rule_.moments.at(0), g, at);  // refuses
     if (found == group_of_.end())
       throw UserError(str("[", rule_.kind, "] ", line_of(at).text(), ": \"", parameter.fqn(),
                           "\" is in no group of this optimizer (", line_.text(), ")"));

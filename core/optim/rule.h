@@ -81,6 +81,7 @@ class RuleOptimizer : public Optimizer {
 
  private:
   Rule rule_;
+  bool all_trained_ = false;                // the first group has whatever is in no other
   std::map<std::string, size_t> group_of_;  // by FQN
 };
 

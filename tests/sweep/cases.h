@@ -25,8 +25,8 @@ struct Case {
 std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype);
 Case make_case(const Op& op, size_t number, const Sample& sample);
 
-// Whether laws apply to the row: collectives, lanes and structural nodes have meaning only in a step of
-// several ranks or micro-batches.
+// Whether laws apply to the row: collectives, lanes, structural nodes and updates by a body have meaning only
+// in a step of several ranks or micro-batches.
 bool swept(const Op& op);
 // Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an
 // exception into a failure with its title.

@@ -40,8 +40,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "batch": {"global": 24, "micro": 2, "lanes": 6},
     "train": {"steps": 600, "seed": 7, "precision": "bf16", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
               "init_from": "w.safetensors", "on_nonfinite": "skip", "nonfinite_limit": 3, "on_spike": "rewind", "spike_factor": 5, "spike_window": 20},
-    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "alpha": 0.9, "clip": 0.5,
-              "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1, "decay": 7}},
+    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5,
+              "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5, "retries": 1, "on_failure": "continue"},
@@ -63,7 +63,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   for (const auto& key : config_keys())
     if (get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
   EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps",
-                                            "compile.mode"}));
+                                            "optim.alpha", "optim.schedule.decay", "compile.mode"}));
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {
@@ -111,7 +111,7 @@ TEST(Config, TableHasEachKeyOnceWithHelp) {
     EXPECT_TRUE(offsets.insert(key.offset).second) << key.path << " shares a field with another key";
     EXPECT_FALSE(key.help.empty()) << key.path;
   }
-  EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 3u);
+  EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 4u);
   EXPECT_EQ(find_key("optim"), nullptr);
 }
 
