@@ -1,6 +1,8 @@
 // CPU memory: aligned, zeroed pages.
 #include "core/device/buffer.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -10,19 +12,37 @@ namespace lockstep {
 
 namespace {
 constexpr size_t kAlignment = 256;
+// From here on memory is mapped: the system zeroes each page when it is first touched, by whichever thread
+// that is, and never one that nobody touches.
+constexpr size_t kMapped = size_t{1} << 20;
 
 class CpuAllocator : public Allocator {
  public:
   void* allocate(size_t bytes) override {
-    size_t rounded = bytes ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
-    void* data = std::aligned_alloc(kAlignment, rounded);
+    void* data = bytes >= kMapped ? map(bytes) : zeroed(bytes);
     if (!data)
       throw UserError(str("out of memory: ", bytes_text(static_cast<double>(bytes)),
                           " could not be allocated on the CPU; use a smaller micro-batch or more ranks"));
-    std::memset(data, 0, rounded);
     return data;
   }
-  void release(void* data, size_t) noexcept override { std::free(data); }
+  void release(void* data, size_t bytes) noexcept override {
+    if (bytes >= kMapped)
+      munmap(data, bytes);
+    else
+      std::free(data);
+  }
+
+ private:
+  static void* map(size_t bytes) {
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return data == MAP_FAILED ? nullptr : data;
+  }
+  static void* zeroed(size_t bytes) {
+    const size_t rounded = bytes ? (bytes + kAlignment - 1) / kAlignment * kAlignment : kAlignment;
+    void* data = std::aligned_alloc(kAlignment, rounded);
+    if (data) std::memset(data, 0, rounded);
+    return data;
+  }
 };
 }  // namespace
 

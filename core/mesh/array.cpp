@@ -1,6 +1,7 @@
 // Arrays on a mesh, and the layout-independent state hash.
 #include "core/mesh/array.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/error.h"
@@ -58,6 +59,7 @@ std::byte* Array::on(Device& device) {
     remote_ = std::make_shared<Remote>();
     remote_->device = &device;
     remote_->data = Buffer(local_bytes(), device.memory());
+    remote_->old = version_ > 0;  // both copies start as zeros
   }
   LS_CHECK(remote_->device == &device, fqn, " lies on another device");
   if (remote_->old) copy_to_device(device, remote_->data.data(), data.data(), local_bytes());
@@ -98,12 +100,27 @@ uint64_t mix(uint64_t x) {  // the finaliser of splitmix64
   return x ^ (x >> 31);
 }
 template <class Bits>
-StateHash hash_run(const Bits* data, int64_t count, uint64_t index, uint64_t key) {
+StateHash hash_span(const Bits* data, int64_t begin, int64_t end, uint64_t index, uint64_t key) {
   StateHash sum;
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = begin; i < end; ++i) {
     uint64_t a = mix((index + static_cast<uint64_t>(i)) * 0x9E3779B97F4A7C15ull + key);
     uint64_t b = mix(a ^ static_cast<uint64_t>(data[i]));
     sum.add({b, mix(b + key)});
+  }
+  return sum;
+}
+
+// The hash is a sum of 128-bit integers, so the threads that add spans of it do not change it.
+template <class Bits>
+StateHash hash_run(const Bits* data, int64_t count, uint64_t index, uint64_t key) {
+  constexpr int64_t kSpan = 1 << 18;
+  const int64_t spans = (count + kSpan - 1) / kSpan;
+  StateHash sum;
+#pragma omp parallel for schedule(static) if (spans > 1)
+  for (int64_t span = 0; span < spans; ++span) {
+    const StateHash part = hash_span(data, span * kSpan, std::min(count, (span + 1) * kSpan), index, key);
+#pragma omp critical(state_hash)
+    sum.add(part);
   }
   return sum;
 }

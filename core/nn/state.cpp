@@ -211,7 +211,10 @@ void State::allocate() {
 
 void State::materialize() {
   allocate();
-  for (size_t i = 0; i < specs_.size(); ++i) fill(arrays_[i], specs_[i].init, seed_);
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
+    if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
+  }
 }
 
 std::vector<Array*> State::arrays() {
