@@ -122,16 +122,20 @@ Case rmsprop_of_the_norm() {
             }
           }};
 }
+// Ranks are threads: each has an optimizer of its own.
+std::unique_ptr<AdamW>& own_adamw() {
+  thread_local std::unique_ptr<AdamW> mine;
+  return mine;
+}
 // Of new weights, behind an optimizer of the tree and behind one of its own.
 Case average_behind(bool adamw) {
-  auto optimizer = std::make_shared<std::unique_ptr<AdamW>>();
   return {adamw ? "average behind adamw" : "average behind an assignment",
           [=](State& state) {
             with_moments(state, "average");
-            if (adamw) *optimizer = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
+            if (adamw) own_adamw() = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
           },
           [=](State& state, const Gradients& all, const Tensor&) {
-            if (adamw) (*optimizer)->update(all);
+            if (adamw) own_adamw()->update(all);
             for (size_t i = 0; i < all.values.size(); ++i) {
               const Parameter& p = all.parameters[i];
               const Tensor& g = all.values[i];
@@ -143,14 +147,13 @@ Case average_behind(bool adamw) {
 }
 // Of old weights, which an optimizer of the tree replaces in the same step.
 Case average_before() {
-  auto optimizer = std::make_shared<std::unique_ptr<AdamW>>();
   return {"average of old weights",
           [=](State& state) {
             with_moments(state, "average");
-            *optimizer = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
+            own_adamw() = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
           },
           [=](State& state, const Gradients& all, const Tensor&) {
-            (*optimizer)->update(all);
+            own_adamw()->update(all);
             for (const Parameter& p : all.parameters) {
               const Parameter average = moment(state, p, "average");
               assign(average, average(all.values[0]) * 0.75 + p(all.values[0]) * 0.25);
@@ -255,14 +258,13 @@ TEST(Assign, WhatCannotBeAssignedIsRefused) {
        [](State& state) { state.root().buffer("last", DType::f32, {2, 8}, init::zeros()); },
        [](State& state, const Gradients&, const Tensor& x) { assign(state.find_spec("last"), x * 2.0); }},
       "state \"last\" is PerLane on dp_replicate; it must be Replicate: a gather or a reduction is missing");
-  auto optimizer = std::make_shared<std::unique_ptr<AdamW>>();
   refused({"old and new",
            [=](State& state) {
              with_moments(state, "change");
-             *optimizer = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
+             own_adamw() = std::make_unique<AdamW>(state / "optim", AdamWOptions{.lr = 1e-2});
            },
            [=](State& state, const Gradients& all, const Tensor& x) {
-             (*optimizer)->update(all);
+             own_adamw()->update(all);
              for (const Parameter& p : all.parameters)
                assign(moment(state, p, "change"), assigned(p, x) - p(x));
            }},
