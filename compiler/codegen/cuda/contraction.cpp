@@ -38,8 +38,7 @@ class BiasAfter {
 
 class Contraction : public LibraryCall {
  public:
-  Contraction(const ContractionPlan& plan, std::shared_ptr<const Gemm> gemm,
-              std::unique_ptr<BiasAfter> bias_after)
+  Contraction(const ContractionPlan& plan, std::unique_ptr<Gemm> gemm, std::unique_ptr<BiasAfter> bias_after)
       : gemm_(std::move(gemm)),
         bias_after_(std::move(bias_after)),
         bias_(plan.bias),
@@ -71,7 +70,7 @@ class Contraction : public LibraryCall {
   }
 
  private:
-  std::shared_ptr<const Gemm> gemm_;
+  std::unique_ptr<Gemm> gemm_;
   std::unique_ptr<BiasAfter> bias_after_;
   bool bias_;
   std::vector<std::array<int64_t, 3>> at_;
@@ -94,13 +93,13 @@ std::unique_ptr<LibraryCall> make_contraction(CudaDevice& device, const Node& no
     return call;
   };
   if (!plan.matrix) return loop(plan.reason);
-  if (auto gemm = shared_gemm(device, plan.gemm))
+  if (auto gemm = make_gemm(device, plan.gemm))
     return std::make_unique<Contraction>(plan, std::move(gemm), nullptr);
   if (plan.bias && (plan.out == DType::f32 ||
                     plan.out == DType::f64)) {  // added after the rounding, which is the sum's own there
     GemmOptions bare = plan.gemm;
     bare.epilogue = Epilogue::none;
-    if (auto gemm = shared_gemm(device, bare))
+    if (auto gemm = make_gemm(device, bare))
       return std::make_unique<Contraction>(plan, std::move(gemm),
                                            std::make_unique<BiasAfter>(device, plan.out, options.cache_dir));
   }

@@ -19,7 +19,8 @@ constexpr const char* kForward = R"(
   for (long long c = 0; c < PER_GROUP; ++c)
     for (long long p = 0; p < PLACES; ++p) {
       long long at = element(w, p);
-      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(weight[(o * PER_GROUP + c) * PLACES + p]), sum);
+      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(weight[(o *
+          PER_GROUP + c) * PLACES + p]), sum);
     }
   if (bias) sum += load_T(bias[o]);
   y[i] = store_T(sum);
@@ -30,7 +31,8 @@ constexpr const char* kInput = R"(
   for (long long o = o0; o < o0 + OUTPUTS / GROUPS; ++o)
     for (long long p = 0; p < PLACES; ++p) {
       long long w = window(e, p);
-      if (w >= 0) sum = FMA(load_T(y[(n * OUTPUTS + o) * WINDOWS + w]), load_T(weight[(o * PER_GROUP + c % PER_GROUP) * PLACES + p]), sum);
+      if (w >= 0) sum = FMA(load_T(y[(n * OUTPUTS + o) * WINDOWS + w]), load_T(weight[(o * PER_GROUP +
+          c % PER_GROUP) * PLACES + p]), sum);
     }
   x[i] = store_T(sum);
 )";
@@ -40,7 +42,8 @@ constexpr const char* kWeight = R"(
   for (long long n = 0; n < SAMPLES; ++n)
     for (long long w = 0; w < WINDOWS; ++w) {
       long long at = element(w, p);
-      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(y[(n * OUTPUTS + o) * WINDOWS + w]), sum);
+      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(y[(n * OUTPUTS
+          + o) * WINDOWS + w]), sum);
     }
   weight[i] = store_T(sum);
 )";
@@ -48,7 +51,8 @@ constexpr const char* kWeight = R"(
 constexpr const char* kPlaces = R"(
 static __device__ __forceinline__ long long element(long long w, long long p) {
   long long at = 0, factor = 1;
-  const long long spatial[3] = SPATIAL, sizes[3] = SIZES, counts[3] = COUNTS, stride[3] = STRIDE, lo[3] = LO, dilation[3] = DILATION;
+  const long long spatial[3] = SPATIAL, sizes[3] = SIZES, counts[3] = COUNTS, stride[3] = STRIDE, lo[3] =
+      LO, dilation[3] = DILATION;
   for (int d = 2; d >= 0; --d) {
     long long i = w % counts[d] * stride[d] + p % sizes[d] * dilation[d] - lo[d];
     if (i < 0 || i >= spatial[d]) return -1;
@@ -59,7 +63,8 @@ static __device__ __forceinline__ long long element(long long w, long long p) {
 }
 static __device__ __forceinline__ long long window(long long e, long long p) {
   long long at = 0, factor = 1;
-  const long long spatial[3] = SPATIAL, sizes[3] = SIZES, counts[3] = COUNTS, stride[3] = STRIDE, lo[3] = LO, dilation[3] = DILATION;
+  const long long spatial[3] = SPATIAL, sizes[3] = SIZES, counts[3] = COUNTS, stride[3] = STRIDE, lo[3] =
+      LO, dilation[3] = DILATION;
   for (int d = 2; d >= 0; --d) {
     long long i = e % spatial[d] + lo[d] - p % sizes[d] * dilation[d];
     if (i < 0 || i % stride[d] != 0 || i / stride[d] >= counts[d]) return -1;

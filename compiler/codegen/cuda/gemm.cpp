@@ -11,8 +11,6 @@
 #include "compiler/codegen/cuda/gemm.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 
 #include "compiler/codegen/cuda/cublaslt.h"
 #include "core/base/error.h"
@@ -254,15 +252,6 @@ std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const Gem
 std::unique_ptr<Gemm> make_gemm(CudaDevice& device, const GemmOptions& options) {
   auto found = gemm_candidates(device, options, 1);
   return found.empty() ? nullptr : std::move(found.front());
-}
-
-std::shared_ptr<const Gemm> shared_gemm(CudaDevice& device, const GemmOptions& options) {
-  static std::mutex mutex;
-  static auto& known = *new std::map<std::string, std::shared_ptr<const Gemm>>;
-  std::lock_guard lock(mutex);
-  const auto [at, fresh] = known.try_emplace(str(device.properties().ordinal, " ", text(options)));
-  if (fresh) at->second = make_gemm(device, options);
-  return at->second;
 }
 
 }  // namespace lockstep::compiler::cuda

@@ -72,8 +72,6 @@ inline constexpr size_t kGemmWorkspace = size_t{32} << 20;
 // cuBLASLt's first choice; null when it has no algorithm for these options. InternalError for types that it
 // does not take.
 std::unique_ptr<Gemm> make_gemm(CudaDevice& device, const GemmOptions& options);
-// The same product for all calls that ask for it, as long as the process: equal layers ask cuBLASLt once.
-std::shared_ptr<const Gemm> shared_gemm(CudaDevice& device, const GemmOptions& options);
 // Its first choices, best guess first, at most `count`.
 std::vector<std::unique_ptr<Gemm>> gemm_candidates(CudaDevice& device, const GemmOptions& options, int count);
 // Milliseconds per launch, the median of `rounds` rounds of several launches on scratch memory of its own.

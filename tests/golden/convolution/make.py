@@ -8,6 +8,8 @@ inner products with tensors of that formula, so that every element counts.
 """
 import json
 import pathlib
+import textwrap
+
 import torch
 import torch.nn.functional as F
 
@@ -145,5 +147,6 @@ for op, xs, ws, bias, options in CASES:
     if bias:
         row.update(b=[outputs], db=kept(b.grad))
     out.append(row)
-text = ",\n".join(json.dumps(row) for row in out)
+# Lines that are read; no text of a case holds a space, so a line may end at any.
+text = ",\n".join(textwrap.fill(json.dumps(row), 110, break_long_words=False, break_on_hyphens=False) for row in out)
 pathlib.Path(__file__).with_name("cases.json").write_text("[\n" + text + "\n]\n")
