@@ -1,6 +1,7 @@
 // A compiled function without a loss.
 #include "compiler/forward.h"
 
+#include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/simplify.h"
@@ -29,7 +30,8 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   builder->graph.add_output(OutputKind::value, "result", result.id());
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
-  graph_ = simplify(decompose(simplify(std::move(builder->graph), context), context), context);
+  graph_ = simplify(decompose(simplify(differentiate(std::move(builder->graph), context), context), context),
+                    context);
   if (options.backend == Backend::reference) {
     executable_ = std::make_unique<Executable>(graph_, nullptr, options);
     return;

@@ -2,7 +2,7 @@
 // readers: a fixed order.
 #include "compiler/autodiff/autodiff.h"
 
-#include <algorithm>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/ir/walk.h"
@@ -10,49 +10,128 @@
 
 namespace lockstep::compiler {
 
-std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
-                              const std::vector<ValueId>& roots) {
-  Graph& graph = builder->graph;
-  auto reached = depends_on(graph, roots);  // values computed from a root
-  PerValue<Tensor> gradient(graph.values.size());
-  gradient[of] = seed;
-  for (NodeId n : graph.node_ids().backward()) {
-    if (n > graph[of].producer) continue;
-    Node node = graph.node(n);  // a copy: the vector grows below
+namespace {
+[[noreturn]] void refuse(const Node& node, const Op& row) {
+  const std::string why =
+      row.kind == OpKind::lanes ? "a sum over micro-batches has no gradient, since it is known after the "
+                                  "last of them; differentiate "
+                                  "a value of the micro-batch itself: grad(value, inputs)"
+      : row.kind == OpKind::update
+          ? "an update of the state has no gradient; what is differentiated is read before it"
+          : "this op has no gradient, and what is differentiated with respect to reaches the value through "
+            "it; "
+            "stop_gradient says that none is wanted, custom_gradient gives one";
+  throw UserError(str("[", node.op, "] ", node.at.text(), ": ", why));
+}
+
+// Reverse mode over the nodes of a graph from `first` on, which grows behind them.
+class Backward {
+ public:
+  Backward(std::shared_ptr<Builder> builder, const std::vector<ValueId>& roots)
+      : builder_(std::move(builder)),
+        reached_(depends_on(graph(), roots)),
+        gradient_(graph().values.size()) {}
+
+  void seed(ValueId of, Tensor dy) { add(of, dy); }
+  Tensor of(ValueId v) const { return gradient_[v]; }
+  void run(NodeId first, NodeId end) {
+    for (NodeId n : graph().node_ids().backward())
+      if (n < end && !(n < first)) visit(n);
+  }
+
+ private:
+  Graph& graph() { return builder_->graph; }
+  void add(ValueId v, Tensor dy) {
+    Tensor& slot = gradient_[v];
+    slot = slot.defined() ? apply1(ops::add, {slot, dy}) : dy;
+  }
+  void visit(NodeId n) {
+    const Node node = graph().node(n);  // a copy: the vector grows below
+    const Op& row = op_row(node.op);
     std::vector<Tensor> grads, in, out;
-    bool any = false, wanted = false;
-    for (ValueId v : node.outputs) {
-      grads.push_back(gradient[v]);
-      any = any || grads.back().defined();
+    bool any = false, wanted = false, statistic = false;
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      grads.push_back(gradient_[node.outputs[o]]);
+      if (!grads.back().defined()) continue;
+      any = true;
+      statistic = statistic || o + static_cast<size_t>(row.statistics) >= node.outputs.size();
     }
     std::vector<bool> wants;
     for (ValueId v : node.inputs) {
-      wants.push_back(reached[v] && is_float(graph[v].dtype));
+      wants.push_back(reached_[v] && is_float(graph()[v].dtype));
       wanted = wanted || wants.back();
     }
-    if (!any || !wanted) continue;
-    const Op& row = op_row(node.op);
-    if (!row.vjp)
-      throw UserError(str("[", node.op, "] ", node.at.text(),
-                          ": this op has no gradient; a parameter reaches the loss through it"));
-    for (ValueId v : node.inputs) in.emplace_back(builder, v);
-    for (ValueId v : node.outputs) out.emplace_back(builder, v);
+    if (!any || !wanted) return;
+    for (ValueId v : node.inputs) in.emplace_back(builder_, v);
+    for (ValueId v : node.outputs) out.emplace_back(builder_, v);
     AtLine line(node.at);
-    auto made = row.vjp({in, out, grads, wants, node.attrs});
+    std::vector<Tensor> made;
+    if (row.vjp && !statistic)
+      made = row.vjp({in, out, grads, wants, node.attrs});
+    else if (row.expand && row.kind != OpKind::update)
+      made = through_expansion(row, node, in, grads);
+    else
+      refuse(node, row);
     LS_CHECK(made.size() == node.inputs.size(), node.op, ": the gradient rule gives ", made.size(),
              " gradients for ", node.inputs.size(), " inputs");
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].defined() || !wants[i]) continue;
-      const Value& input = graph[node.inputs[i]];
+      const Value& input = graph()[node.inputs[i]];
       LS_CHECK(made[i].shape() == input.shape && made[i].dtype() == input.dtype, node.op, " at ",
                node.at.text(), ": gradient of input ", i, " is ", made[i].text(), ", the input is ",
                shape_text(input.dtype, input.shape));
-      Tensor& slot = gradient[node.inputs[i]];
-      slot = slot.defined() ? apply1(ops::add, {slot, made[i]}) : made[i];
+      add(node.inputs[i], made[i]);
     }
   }
+  // Gradients of primitives: of an op whose row has no rule, and of one whose rule knows of no gradient that
+  // flows into a statistic, as second derivatives do.
+  std::vector<Tensor> through_expansion(const Op& row, const Node& node, const std::vector<Tensor>& in,
+                                        const std::vector<Tensor>& grads) {
+    const NodeId first(graph().nodes.size());
+    const std::vector<Tensor> values = row.expand({in, node.attrs, builder_});
+    const NodeId end(graph().nodes.size());
+    LS_CHECK(values.size() == grads.size(), node.op, ": the expansion gives ", values.size(), " values for ",
+             grads.size(), " outputs");
+    std::vector<ValueId> roots = node.inputs;
+    std::erase_if(roots, [&](ValueId v) { return !reached_[v] || !is_float(graph()[v].dtype); });
+    Backward inside(builder_, roots);
+    for (size_t o = 0; o < values.size(); ++o)
+      if (grads[o].defined()) inside.seed(values[o].id(), grads[o]);
+    inside.run(first, end);
+    std::vector<Tensor> out;
+    std::set<ValueId> seen;  // an input that is given twice has its gradient once
+    for (ValueId v : node.inputs) out.push_back(seen.insert(v).second ? inside.of(v) : Tensor());
+    return out;
+  }
+
+  std::shared_ptr<Builder> builder_;
+  PerValue<bool> reached_;  // values computed from a root
+  PerValue<Tensor> gradient_;
+};
+
+// Without the marks of functions that have gradients of their own.
+Graph without_marks(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes) {
+    if (node.op != ops::custom_gradient) {
+      rewriter.copy(node);
+      continue;
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      rewriter.map(node.outputs[o], rewriter.at(node.inputs[o]));
+  }
+  return rewriter.finish();
+}
+}  // namespace
+
+std::vector<Tensor> vjp_graph(const std::shared_ptr<Builder>& builder, ValueId of, Tensor seed,
+                              const std::vector<ValueId>& roots) {
+  Backward backward(builder, roots);
+  backward.seed(of, seed);
+  const NodeId producer = builder->graph[of].producer;
+  if (producer.valid()) backward.run(NodeId(0), NodeId(producer.index() + 1));
   std::vector<Tensor> out;
-  for (ValueId root : roots) out.push_back(gradient[root]);
+  for (ValueId root : roots) out.push_back(backward.of(root));
   return out;
 }
 
@@ -67,7 +146,7 @@ Graph differentiate(Graph graph, const PassContext&) {
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
     for (ValueId v : node.inputs) inputs.push_back(map[v]);
-    if (node.op != ops::grad) {
+    if (node.op != ops::grad && node.op != ops::vjp) {
       std::vector<std::pair<DType, Shape>> types;
       for (ValueId v : node.outputs) types.emplace_back(graph[v].dtype, graph[v].shape);
       auto made = builder->graph.append(node.op, inputs, node.attrs, types, node.at);
@@ -75,20 +154,25 @@ Graph differentiate(Graph graph, const PassContext&) {
       continue;
     }
     AtLine line(node.at);
+    const std::vector<ValueId> roots(inputs.begin() + 2, inputs.end());
+    auto whole = [&](const std::vector<Tensor>& gradients, size_t i) {
+      return gradients[i].defined() ? gradients[i] : full_like(Tensor(builder, roots[i]), 0);
+    };
+    if (node.op == ops::vjp) {  // its nodes stand before those that read it, and are differentiated with them
+      auto gradients = vjp_graph(builder, inputs[0], Tensor(builder, inputs[1]), roots);
+      for (size_t i = 0; i < roots.size(); ++i) map[node.outputs[i]] = whole(gradients, i).id();
+      continue;
+    }
     Tensor sum(builder, inputs[0]), count(builder, inputs[1]);
     Tensor total = sum_counts(count);
     Tensor seed = 1.0 / convert(total, sum.dtype());
-    std::vector<ValueId> roots(inputs.begin() + 2, inputs.end());
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
-    for (size_t i = 0; i < roots.size(); ++i) {
-      Tensor parameter(builder, roots[i]);
-      Tensor mine = gradients[i].defined() ? gradients[i] : full_like(parameter, 0);
-      map[node.outputs[i]] = apply1(ops::sum_lanes, {mine}).id();
-    }
+    for (size_t i = 0; i < roots.size(); ++i)
+      map[node.outputs[i]] = apply1(ops::sum_lanes, {whole(gradients, i)}).id();
   }
   for (const auto& output : graph.outputs)
     builder->graph.add_output(output.kind, output.name, map[output.value]);
-  return prune(builder->graph);
+  return prune(without_marks(builder->graph));
 }
 
 }  // namespace lockstep::compiler

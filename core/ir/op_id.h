@@ -28,7 +28,7 @@
   /* lanes */ X(lane_count) X(lane_sum) X(local_rows) X(norm_limbs) X(norm_of_limbs) X(sum_lanes) \
   /* collective */ X(all_gather_start) X(all_reduce_start) X(lane_exchange_start) X(model_exchange_start) \
     X(model_gather_start) X(model_wait) X(redistribute) X(wait) \
-  /* structural */ X(fused) X(grad)
+  /* structural */ X(custom_gradient) X(fused) X(grad) X(vjp)
 // clang-format on
 #define LOCKSTEP_KEYWORD_OPS(X) X(and) X(not) X(or) X(xor)
 

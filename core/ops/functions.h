@@ -25,6 +25,7 @@
 #include "core/ops/functions/activations.h"
 #include "core/ops/functions/contract.h"
 #include "core/ops/functions/creation.h"
+#include "core/ops/functions/gradients.h"
 #include "core/ops/functions/image.h"
 #include "core/ops/functions/index.h"
 #include "core/ops/functions/lanes.h"

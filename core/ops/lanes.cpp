@@ -1,6 +1,7 @@
 // Rows of the step around the body: lanes (sums over micro-batches), collectives (start and wait), structure
-// (grad, fused). Types only: partition, autodiff and run give them their meaning.
+// (grad, vjp, custom_gradient, fused). Types only: partition, autodiff and run give them their meaning.
 #include "core/base/error.h"
+#include "core/ops/functions/gradients.h"
 #include "core/ops/rules.h"
 
 namespace lockstep {
@@ -78,6 +79,19 @@ Types infer_grad(const InferContext& c) {  // sum, count, params... -> one gradi
   expect_rank(c, 1, 0, "the count");
   for (size_t i = 2; i < c.in.size(); ++i) expect_float(c, i);
   return Types(c.in.begin() + 2, c.in.end());
+}
+Types infer_vjp(const InferContext& c) {  // y, dy, x... -> one gradient per x
+  expect_count(c, 3, size_t(-1));
+  expect_float(c, 0);
+  expect_like(c, 1, 0);
+  for (size_t i = 2; i < c.in.size(); ++i) expect_float(c, i);
+  return Types(c.in.begin() + 2, c.in.end());
+}
+Types infer_custom_gradient(const InferContext& c) {  // see core/ops/functions/gradients.h
+  const auto outputs = static_cast<size_t>(c.attrs.integer("outputs")),
+             inputs = static_cast<size_t>(c.attrs.integer("inputs"));
+  expect_count(c, 2 * outputs + inputs, 2 * (outputs + inputs));
+  return Types(c.in.begin(), c.in.begin() + static_cast<std::ptrdiff_t>(outputs));
 }
 Types infer_fused(const InferContext& c) { c.fail("a fused node has a body, and types from it alone"); }
 
@@ -198,6 +212,25 @@ std::span<const Op> lane_ops() {
        .infer = infer_grad,
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},
+      {.id = ops::vjp,
+       .kind = structural,
+       .infer = infer_vjp,
+       .split = unsplit,
+       .samples = {floats({f32({}), f32({}), f32({3, 5}), f32({7})})}},
+      {.id = ops::custom_gradient,
+       .kind = structural,
+       .attrs = {{"outputs", AttrType::integer},
+                 {"inputs", AttrType::integer},
+                 {"gradients", AttrType::list}},
+       .infer = infer_custom_gradient,
+       .split = unsplit,
+       .vjp = gradients_of_ones_own,
+       .expand =
+           [](const ExpandContext& c) {
+             return std::vector<Tensor>(c.in.begin(), c.in.begin() + c.attrs.integer("outputs"));
+           },
+       .samples = {floats({f32({3, 5}), f32({7}), f32({3, 5}), f32({7})},
+                          {{"outputs", 1}, {"inputs", 1}, {"gradients", std::vector<int64_t>{1}}})}},
       {.id = ops::fused, .kind = structural, .infer = infer_fused, .split = unsplit},
   };
   return rows;

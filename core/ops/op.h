@@ -25,7 +25,7 @@ enum class OpKind {
   update,  // writes state: adamw, sgd, update. Reads gradients that are whole (never PerLane, never Partial)
   lanes,   // sum_lanes and what partition makes of it
   collective,  // *_start and wait
-  structural,  // grad, fused
+  structural,  // grad, vjp, custom_gradient, fused
 };
 
 struct TypedShape {

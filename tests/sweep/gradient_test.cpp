@@ -1,9 +1,11 @@
-// Law three: a row's gradient equals a finite difference in one random direction, in f64.
+// Law three: a row's gradient equals a finite difference in one random direction, in f64; and so does the
+// gradient of the gradient.
 #include <gtest/gtest.h>
 
+#include "compiler/autodiff/autodiff.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
-#include "core/ops/apply.h"
+#include "core/ops/functions.h"
 #include "tests/support/tolerance.h"
 #include "tests/sweep/cases.h"
 
@@ -121,6 +123,86 @@ TEST(Sweep, GradientEqualsFiniteDifference) {
   size_t checked = 0;
   for_each_case([&](const Case& made) { checked += check_gradient(made); });
   std::cout << "gradients checked: " << checked << "\n";
+  EXPECT_GE(checked, 100u);
+}
+
+// sum(gradients times random weights), as a function of the op's inputs and of the gradients that come to it:
+// its gradient, by autodiff over the first gradient, against a finite difference.
+bool check_second(const Case& made) {
+  std::vector<size_t> moving = moving_outputs(made);
+  if (!made.op->vjp || moving.empty() || made.op->id == ops::stop_gradient) return false;
+  auto builder = std::make_shared<Builder>();
+  std::vector<Tensor> in = add_inputs(builder, made.sample.in);
+  std::vector<Tensor> out = apply(made.op->id, in, made.sample.attrs, Here::current(), builder), roots;
+  std::vector<HostTensor> at;
+  for (size_t i = 0; i < in.size(); ++i) {
+    at.push_back(is_float(in[i].dtype()) ? random_tensor({DType::f64, in[i].shape()}, made.sample, 17 * i + 3)
+                                         : made.inputs[i]);
+    if (is_float(in[i].dtype())) roots.push_back(in[i]);
+  }
+  const Sample unit{{}, {}, -1, 1, 0, 1};
+  std::vector<Tensor> cotangents(out.size());
+  for (size_t o : moving) {
+    cotangents[o] = Tensor(builder, builder->graph.add_input(InputKind::value, str("cotangent", o),
+                                                             out[o].dtype(), out[o].shape()));
+    roots.push_back(cotangents[o]);
+    at.push_back(random_tensor({DType::f64, out[o].shape()}, unit, 91 + o));
+  }
+  std::vector<bool> wants;
+  for (const Tensor& x : in) wants.push_back(is_float(x.dtype()));
+  std::vector<Tensor> grads = made.op->vjp({in, out, cotangents, wants, made.sample.attrs});
+  Tensor total;
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].defined() || !wants[i]) continue;
+    Tensor weight(builder, builder->graph.add_input(InputKind::value, str("weight", i), grads[i].dtype(),
+                                                    grads[i].shape()));
+    at.push_back(random_tensor({DType::f64, weight.shape()}, unit, 700 + i));
+    Tensor part = sum(convert(grads[i] * weight, DType::f64));
+    total = total.defined() ? total + part : part;
+  }
+  if (!total.defined()) return false;
+  std::vector<ValueId> ids;
+  for (const Tensor& root : roots) ids.push_back(root.id());
+  Graph once = builder->graph;
+  once.add_output(OutputKind::value, "total", total.id());
+  once = widened(std::move(once));
+  std::vector<Tensor> second = compiler::vjp_graph(builder, total.id(), full_like(total, 1), ids);
+  std::vector<size_t> of;
+  for (size_t i = 0; i < second.size(); ++i)
+    if (second[i].defined()) {
+      builder->graph.add_output(OutputKind::value, "", second[i].id());
+      of.push_back(i);
+    }
+  verify(builder->graph, "the second gradient");
+  const Graph twice = widened(builder->graph);
+
+  std::vector<HostTensor> direction;  // per root
+  for (size_t r = 0; r < roots.size(); ++r)
+    direction.push_back(random_tensor({DType::f64, roots[r].shape()}, unit, 400 + r));
+  auto value = [&](double step) {
+    std::vector<HostTensor> moved = at;
+    for (size_t r = 0; r < roots.size(); ++r)
+      for (size_t i = 0; i < once.inputs.size(); ++i)
+        if (once.inputs[i].value == ids[r]) {
+          moved[i] = make_tensor(DType::f64, at[i].shape);  // a tensor shares its elements with its copies
+          for (int64_t k = 0; k < at[i].size(); ++k) moved[i].set(k, at[i].at(k) + step * direction[r].at(k));
+        }
+    return evaluate(once, moved)[0].at(0);
+  };
+  const double h = 1e-4;
+  const double right = (8 * (value(h) - value(-h)) - (value(2 * h) - value(-2 * h))) / (12 * h);
+  double given = 0;
+  const std::vector<HostTensor> ran = evaluate(twice, at);
+  for (size_t i = 0; i < ran.size(); ++i) given += inner(ran[i], direction[of[i]]);
+  EXPECT_TRUE(testing::near(given, right, testing::difference_tolerance()))
+      << made.title << ": second gradient " << given << ", finite difference " << right;
+  return true;
+}
+
+TEST(Sweep, SecondGradientEqualsFiniteDifference) {
+  size_t checked = 0;
+  for_each_case([&](const Case& made) { checked += check_second(made); });
+  std::cout << "second gradients checked: " << checked << "\n";
   EXPECT_GE(checked, 100u);
 }
 
