@@ -225,10 +225,6 @@ std::span<const Op> lane_ops() {
        .infer = infer_custom_gradient,
        .split = unsplit,
        .vjp = gradients_of_ones_own,
-       .expand =
-           [](const ExpandContext& c) {
-             return std::vector<Tensor>(c.in.begin(), c.in.begin() + c.attrs.integer("outputs"));
-           },
        .samples = {floats({f32({3, 5}), f32({7}), f32({3, 5}), f32({7})},
                           {{"outputs", 1}, {"inputs", 1}, {"gradients", std::vector<int64_t>{1}}})}},
       {.id = ops::fused, .kind = structural, .infer = infer_fused, .split = unsplit},

@@ -1,5 +1,5 @@
-// Gradients, and gradients of gradients, against numbers of PyTorch (gradients/make.py): through the reference
-// evaluator and through compiled kernels.
+// Gradients, and gradients of gradients, against numbers of PyTorch (gradients/make.py): through the
+// reference evaluator and through compiled kernels.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -27,12 +27,9 @@ Tensor ids(const Tensor& beside, const std::vector<double>& values) {
 const std::map<std::string, std::function<Tensor(const Tensors&)>>& functions() {
   static const std::map<std::string, std::function<Tensor(const Tensors&)>> all{
       {"critic",
-       [](const Tensors& x) {
-         return linear(layer_norm(gelu(linear(x[0], x[1], x[2])), x[3], x[4]), x[5]);
-       }},
+       [](const Tensors& x) { return linear(layer_norm(gelu(linear(x[0], x[1], x[2])), x[3], x[4]), x[5]); }},
       {"attention", [](const Tensors& x) { return sdpa(x[0], x[1], x[2]); }},
-      {"cross_entropy",
-       [](const Tensors& x) { return cross_entropy(x[0], ids(x[0], {1, 0, 4})).sum; }},
+      {"cross_entropy", [](const Tensors& x) { return cross_entropy(x[0], ids(x[0], {1, 0, 4})).sum; }},
       {"rms_norm", [](const Tensors& x) { return rms_norm(x[0], x[1]); }},
       {"swiglu", [](const Tensors& x) { return silu(linear(x[0], x[1])) * linear(x[0], x[2]); }},
       {"convolution",
@@ -41,9 +38,7 @@ const std::map<std::string, std::function<Tensor(const Tensors&)>>& functions() 
       {"custom",
        [](const Tensors& x) {
          auto cube = custom_gradient(
-             [](const Tensors& in) {
-               return Computed{{in[0] * in[0] * in[0] * in[1]}, {in[0], in[1]}};
-             },
+             [](const Tensors& in) { return Computed{{in[0] * in[0] * in[0] * in[1]}, {in[0], in[1]}}; },
              [](const Tensors& saved, const Tensors& dy) {
                return Tensors{dy[0] * saved[0] * saved[0] * saved[1] * 2.0, dy[0] * saved[0]};
              });

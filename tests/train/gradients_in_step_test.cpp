@@ -1,5 +1,5 @@
-// Gradients inside a step: WGAN-GP with its gradient penalty, functions with gradients of their own, and what is
-// refused. The same bits on every mesh.
+// Gradients inside a step: WGAN-GP with its gradient penalty, functions with gradients of their own, and what
+// is refused. The same bits on every mesh.
 #include <gtest/gtest.h>
 
 #include "compiler/autodiff/autodiff.h"
@@ -40,9 +40,8 @@ void fill(int64_t step, int64_t first, int64_t count, const std::vector<void*>& 
           const std::vector<int64_t>& widths) {
   for (size_t f = 0; f < widths.size(); ++f)
     for (int64_t e = 0; e < count * widths[f]; ++e)
-      static_cast<float*>(fields[f])[e] =
-          philox::uniform(philox::bits(5, f, static_cast<uint64_t>(step),
-                                       static_cast<uint64_t>(first * widths[f] + e)));
+      static_cast<float*>(fields[f])[e] = philox::uniform(
+          philox::bits(5, f, static_cast<uint64_t>(step), static_cast<uint64_t>(first * widths[f] + e)));
 }
 Result train(const Make& make, const std::vector<std::pair<std::string, int64_t>>& fields,
              const Arrangement& how, int64_t steps) {
@@ -60,9 +59,10 @@ Result train(const Make& make, const std::vector<std::pair<std::string, int64_t>
     state.materialize();
     std::vector<double> losses;
     for (int64_t i = 1; i <= steps; ++i)
-      losses.push_back(step.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& into) {
-                                   fill(i, first, count, into, widths);
-                                 }}).metrics.at("loss"));
+      losses.push_back(
+          step.run({i, [&](int64_t first, int64_t count,
+                           const std::vector<void*>& into) { fill(i, first, count, into, widths); }})
+              .metrics.at("loss"));
     std::string hash = state_hash(std::as_const(state).arrays(), mesh);
     if (mesh.rank == 0) out = {hash, losses};
   });
@@ -79,7 +79,8 @@ void expect_one_result(const Make& make, const std::vector<std::pair<std::string
   }
 }
 
-// Gulrajani et al., arXiv 1704.00028: the critic's gradient at points between real and made samples has norm 1.
+// Gulrajani et al., arXiv 1704.00028: the critic's gradient at points between real and made samples has
+// norm 1.
 struct Wgan {
   Linear made_by, made_of, first, last;
   LayerNorm norm;
@@ -143,7 +144,8 @@ TEST(GradientsInStep, OfAnyTracedTensor) {
           auto slopes = grad(first, {batch[0], inner, layer.weight(batch[0])});
           EXPECT_EQ(slopes[0].text(), batch[0].text());
           EXPECT_EQ(slopes[2].text(), "f32[5,6]");
-          Loss loss{first.sum + sum(slopes[0] * slopes[0]) + sum(exp(slopes[1])) + sum(slopes[2]), first.count};
+          Loss loss{first.sum + sum(slopes[0] * slopes[0]) + sum(exp(slopes[1])) + sum(slopes[2]),
+                    first.count};
           sgd->update(grad(loss, state.parameters()));
           return loss;
         };
@@ -221,15 +223,17 @@ Computed same(const Tensors& in) { return {{in[0] * 1.0}}; }
 
 TEST(GradientsInStep, WhatHasNoGradientIsRefused) {
   refused([](Traced& t) { grad(t.ids, {t.x}); }, "y is i32[2,3]: integers have no gradient");
-  refused([](Traced& t) { grad(t.x, {t.x, t.ids}); }, "input 1 is i32[2,3]: there is a gradient with respect to floats alone");
+  refused([](Traced& t) { grad(t.x, {t.x, t.ids}); },
+          "input 1 is i32[2,3]: there is a gradient with respect to floats alone");
   refused([](Traced& t) { grad(t.x, {}); }, "there are no inputs to differentiate with respect to");
   refused([](Traced& t) { grad(t.x, {Tensor()}); }, "input 0 is an empty Tensor");
   refused([](Traced& t) { grad(t.x, {t.x}, sum(t.x)); }, "dy is f32[], y is f32[2,3]; they have one type");
   refused([](Traced& t) { t.differentiated(grad(sum_lanes(t.x * t.x), {t.x})[0]); },
           "[sum_lanes] gradients_in_step_test.cpp:");
-  refused([](Traced& t) { t.differentiated(grad(sum_lanes(t.x * t.x), {t.x})[0]); },
-          "a sum over micro-batches has no gradient, since it is known after the last of them; differentiate a "
-          "value of the micro-batch itself: grad(value, inputs)");
+  refused(
+      [](Traced& t) { t.differentiated(grad(sum_lanes(t.x * t.x), {t.x})[0]); },
+      "a sum over micro-batches has no gradient, since it is known after the last of them; differentiate a "
+      "value of the micro-batch itself: grad(value, inputs)");
 }
 TEST(GradientsInStep, GradientsOfOnesOwnAreChecked) {
   refused([](Traced& t) { custom_gradient(same, given({}))({t.x}); }, "gives 0 gradients for 1 inputs");
@@ -239,10 +243,11 @@ TEST(GradientsInStep, GradientsOfOnesOwnAreChecked) {
           "gives a gradient for input 1, which is i32[2,3]; give an empty Tensor for integers");
   refused([](Traced& t) { custom_gradient([](const Tensors&) { return Computed{}; }, given({t.x}))({t.x}); },
           "its forward function gives no outputs");
-  refused([](Traced& t) {
-    custom_gradient([&](const Tensors&) { return Computed{{t.ids}}; }, given({t.x}))({t.x});
-  },
-          "output 0 of its forward function is i32[2,3]; outputs are floats");
+  refused(
+      [](Traced& t) {
+        custom_gradient([&](const Tensors&) { return Computed{{t.ids}}; }, given({t.x}))({t.x});
+      },
+      "output 0 of its forward function is i32[2,3]; outputs are floats");
   refused([](Traced& t) { custom_gradient(same, nullptr)({t.x}); }, "its backward function is empty");
   refused([](Traced&) { custom_gradient(same, given({}))({}); }, "it has no inputs");
 }

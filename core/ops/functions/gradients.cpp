@@ -21,7 +21,8 @@ std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Tensor dy,
   if (inputs.empty()) refuse("grad", {y}, at, "there are no inputs to differentiate with respect to");
   need("grad", inputs, at);
   if (!is_float(y.dtype()))
-    refuse("grad", {y}, at, str("y is ", y.text(), ": integers have no gradient; convert what it is made of?"));
+    refuse("grad", {y}, at,
+           str("y is ", y.text(), ": integers have no gradient; convert what it is made of?"));
   if (dy.dtype() != y.dtype() || dy.shape() != y.shape())
     refuse("grad", {y}, at, str("dy is ", dy.text(), ", y is ", y.text(), "; they have one type"));
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -54,7 +55,8 @@ std::vector<Tensor> CustomGradient::operator()(const std::vector<Tensor>& inputs
   if (inputs.empty()) refuse("custom_gradient", inputs, at, "it has no inputs");
   need("custom_gradient", inputs, at);
   if (!forward_ || !backward_)
-    refuse("custom_gradient", inputs, at, str("its ", forward_ ? "backward" : "forward", " function is empty"));
+    refuse("custom_gradient", inputs, at,
+           str("its ", forward_ ? "backward" : "forward", " function is empty"));
   const Computed made = forward_(inputs);
   if (made.outputs.empty()) refuse("custom_gradient", inputs, at, "its forward function gives no outputs");
   std::vector<Tensor> stand_ins;

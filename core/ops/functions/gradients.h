@@ -1,5 +1,5 @@
-// Gradients inside a step: of any value of a micro-batch with respect to any other, to any order, and functions
-// whose gradient is written by hand.
+// Gradients inside a step: of any value of a micro-batch with respect to any other, to any order, and
+// functions whose gradient is written by hand.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ namespace lockstep {
 std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Here at = Here::current());
 // sum of dy dy/dx, for a dy of the type of y: a vector-Jacobian product.
 std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Tensor dy, Here at = Here::current());
-// d(loss.sum / count of all micro-batches) / dx, of this micro-batch's part alone: no sum over micro-batches is
-// taken. What an optimizer takes are the gradients of parameters (core/optim/gradients.h).
+// d(loss.sum / count of all micro-batches) / dx, of this micro-batch's part alone: no sum over micro-batches
+// is taken. What an optimizer takes are the gradients of parameters (core/optim/gradients.h).
 std::vector<Tensor> grad(const Loss& loss, const std::vector<Tensor>& inputs, Here at = Here::current());
 
 // What the forward part of a function computes: its outputs, and what its backward part reads of it.
@@ -30,8 +30,8 @@ struct Computed {
   std::vector<Tensor> saved = {};
 };
 using ForwardFunction = std::function<Computed(const std::vector<Tensor>& inputs)>;
-// One gradient per input, of its type; an empty Tensor is none. `gradients`: one per output, zeros where nothing
-// reads it.
+// One gradient per input, of its type; an empty Tensor is none. `gradients`: one per output, zeros where
+// nothing reads it.
 using BackwardFunction = std::function<std::vector<Tensor>(const std::vector<Tensor>& saved,
                                                            const std::vector<Tensor>& gradients)>;
 
@@ -42,8 +42,8 @@ class CustomGradient {
   // The outputs of forward(inputs). Both functions are called here, once each, and append nodes; those of
   // `backward` that no gradient needs are dropped. Gradients flow to `inputs` alone: a weight that `forward`
   // reads besides has none through it. The gradient may be differentiated again, through the nodes of both.
-  // UserError when forward gives no output, or an output is no float, or when backward gives another number of
-  // gradients than there are inputs, a gradient of another type than its input, or one for an integer.
+  // UserError when forward gives no output, or an output is no float, or when backward gives another number
+  // of gradients than there are inputs, a gradient of another type than its input, or one for an integer.
   std::vector<Tensor> operator()(const std::vector<Tensor>& inputs, Here at = Here::current()) const;
 
  private:
