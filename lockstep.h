@@ -10,6 +10,7 @@
 #include "core/nn/models.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
+#include "core/ops/precision.h"
 #include "core/optim/adagrad.h"
 #include "core/optim/adamw.h"
 #include "core/optim/average.h"

@@ -21,6 +21,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
                         "what you look for"));
   stream_ = target_.device().make_stream();
   auto builder = std::make_shared<Builder>();
+  builder->precision = state.policy();
   std::vector<Tensor> inputs;
   for (const auto& field : batch)
     inputs.emplace_back(builder,

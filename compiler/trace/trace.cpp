@@ -6,8 +6,9 @@
 
 namespace lockstep::compiler {
 
-Graph trace(const std::vector<BatchField>& batch, const StepFunction& function) {
+Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, std::optional<DType> policy) {
   auto builder = std::make_shared<Builder>();
+  builder->precision = policy;
   std::vector<Tensor> inputs;
   for (const auto& field : batch) {
     LS_CHECK(!field.shape.empty(), "batch field ", field.name, " has no dim of sequences");

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/nn/scope.h"
+#include "core/ops/precision.h"
 
 namespace lockstep {
 
@@ -11,6 +12,9 @@ void assign(const Parameter& parameter, Tensor value, Here at) {
     throw UserError(str("[assign] ", line_of(at).text(), ": \"", parameter.fqn(), "\" ", what));
   };
   if (!value.defined()) fail("is assigned an empty Tensor");
+  if (has_policy(value) && is_float(parameter.dtype()) &&
+      (value.dtype() == DType::bf16 || value.dtype() == DType::f16))
+    value = convert(value, parameter.dtype(), at);
   if (value.dtype() != parameter.dtype() || value.shape() != parameter.shape())
     fail(str("is ", shape_text(parameter.dtype(), parameter.shape()), " and is assigned ", value.text(),
              "; convert or reshape the value first"));

@@ -43,9 +43,12 @@ class Parameter {
     return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)};
   }
   // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where
-  // that is the dtype itself). Its gradient comes back through the node, in the parameter's own dtype.
+  // that is the dtype itself), or as a Precision that lives says. Its gradient comes back through the node,
+  // in the parameter's own dtype.
   Tensor computed(const Tensor& beside, Here at = Here::current()) const {
-    return convert((*this)(beside), spec_->compute, at);
+    const bool weight = spec_->role == Role::parameter && spec_->dtype == DType::f32;
+    return convert((*this)(beside),
+                   weight ? beside.builder()->precision.value_or(spec_->compute) : spec_->compute, at);
   }
 
  private:

@@ -157,7 +157,7 @@ void State::add_rules(std::vector<PlacementRule>& to, std::vector<PlacementRule>
       if (!spec.shape.empty() && glob_match(rule.params, spec.fqn))
         fails(spec.fqn, [&] { check_fit(spec, rule); });
   for (const Spec& spec : specs_)
-    fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, policy()); });
+    fails(spec.fqn, [&] { layout_for(spec, rules_, defaults_, mesh_.words, placed_by()); });
   if (wrong.empty()) return;
   to = std::move(before);
   if (wrong.size() == 1) throw UserError(wrong[0]);
@@ -169,7 +169,7 @@ void State::place_by_default(std::vector<PlacementRule> rules, Here at) {
 }
 
 Layout State::layout(std::string_view fqn) const {
-  return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, policy());
+  return layout_for(specs_[index_of(fqn)], rules_, defaults_, mesh_.words, placed_by());
 }
 
 std::string State::row_of(const std::string& fqn, const std::string& mesh_dim) const {
@@ -184,7 +184,7 @@ std::vector<std::string> State::whole_on(const std::string& mesh_dim) const {
   const int at = mesh_.words.find(mesh_dim);
   for (const Spec& spec : specs_)
     if (spec.role == Role::parameter &&
-        (at < 0 || layout_for(spec, rules_, defaults_, mesh_.words, policy()).on(at) == Replicate()))
+        (at < 0 || layout_for(spec, rules_, defaults_, mesh_.words, placed_by()).on(at) == Replicate()))
       out.push_back(spec.fqn);
   return out;
 }
@@ -192,8 +192,8 @@ std::vector<std::string> State::whole_on(const std::string& mesh_dim) const {
 int64_t State::bytes_per_rank() const {
   int64_t bytes = 0;
   for (const Spec& spec : specs_)
-    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words,
-                                      spec.shape)) *
+    bytes += numel(padded_local_shape(layout_for(spec, rules_, defaults_, mesh_.words, placed_by()),
+                                      mesh_.words, spec.shape)) *
              static_cast<int64_t>(size_of(spec.dtype));
   return bytes;
 }
@@ -203,7 +203,7 @@ void State::allocate() {
   std::deque<Array> made;
   for (const Spec& spec : specs_)
     made.push_back(make_array(spec.fqn, spec.dtype, spec.shape,
-                              layout_for(spec, rules_, defaults_, mesh_.words, policy()), mesh_.words,
+                              layout_for(spec, rules_, defaults_, mesh_.words, placed_by()), mesh_.words,
                               mesh_.rank));
   arrays_ = std::move(made);
   allocated_ = true;

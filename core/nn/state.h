@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,12 +26,17 @@ class State {
   Scope operator/(std::string_view part) { return root() / part; }
   const LiveMesh& mesh() const { return mesh_; }
   uint64_t seed() const { return seed_; }
-  // What layers compute in: f32 (the start), or bf16. Parameters stay f32, and so do their gradients, moments
-  // and updates: a layer reads a rounded copy (Parameter::computed), activations and logits are bf16,
-  // statistics, sums and losses f32. Holds for all that is traced from now on, whenever it was recorded.
-  // UserError for another dtype.
+  // What a model computes in: f32 (the start), or bf16, a policy as torch.autocast for all that is traced
+  // from now on, whenever it was recorded: contractions round their inputs, whatever dtype these have, sums,
+  // exponentials and losses are f32, and where dtypes meet the wider one stays (core/ops/precision.h: the
+  // table, and Precision for a part of a model). Parameters stay f32, and so do their gradients, moments and
+  // updates: a layer reads a rounded copy (Parameter::computed). UserError for another dtype.
   void compute_dtype(DType dtype, Here at = Here::current());
   DType compute_dtype() const { return compute_; }
+  // The policy of what is traced: none in f32, which is typed strictly.
+  std::optional<DType> policy() const {
+    return compute_ == DType::f32 ? std::nullopt : std::optional<DType>(compute_);
+  }
 
   // How much of the state dp_shard splits: 1 and 2 moments, 3 (the start) parameters too. It changes where
   // tensors lie and what a step sends when, never a bit. UserError for another number, and when the state is
@@ -86,7 +92,7 @@ class State {
 
   LiveMesh mesh_;
   uint64_t seed_;
-  StatePolicy policy() const { return {compute_ != DType::f32, zero_}; }
+  StatePolicy placed_by() const { return {compute_ != DType::f32, zero_}; }
   int zero_ = 3;
   DType compute_ = DType::f32;
   std::deque<Spec> specs_;

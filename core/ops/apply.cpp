@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/ops/op.h"
+#include "core/ops/precision.h"
 
 namespace lockstep {
 
@@ -53,7 +54,7 @@ std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attr
     refuse(
         "has no inputs, so the graph that it belongs to is not known; pass a builder, as tensor.builder()");
   try {
-    return apply_at(op, inputs, attrs, line, builder);
+    return apply_at(op, under_policy(op.name(), inputs, line), attrs, line, builder);
   } catch (const AttrError& error) { refuse(error.what()); }
   return {};
 }

@@ -6,7 +6,8 @@
 namespace lockstep {
 
 // Appends one node of the op table: infers the output types (UserError naming op, line and both shapes when
-// they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder.
+// they do not fit). `builder` is needed when there are no inputs. All inputs belong to one builder; under its
+// policy they are converted first (core/ops/precision.h).
 std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attrs& attrs = {},
                           Here at = Here::current(), std::shared_ptr<Builder> builder = nullptr);
 // The same for ops with one output, and with the source line of another node (autodiff, expansions).

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/ops/convolution.h"
 #include "core/ops/functions.h"
+#include "core/ops/precision.h"
 #include "core/ops/window.h"
 
 namespace lockstep {
@@ -59,6 +60,8 @@ Tensor convolution(Tensor x, Tensor weight, Tensor bias, const ConvolutionOption
 Tensor convolution_transposed(Tensor x, Tensor weight, Tensor bias, const TransposedOptions& how, Here at) {
   constexpr std::string_view op = "convolution_transposed";
   const SourceLine line = checked_line(op, {{x, "input"}, {weight, "weight"}}, at);
+  const auto taken = under_policy(op, {x, weight, bias}, line);
+  x = taken[0], weight = taken[1], bias = taken[2];
   const size_t dims = static_cast<size_t>(x.ndim()) - 2;
   if (weight.ndim() != x.ndim())
     refuse(op, line,

@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace lockstep {
 struct Builder {
   Graph graph;
   std::string scope;
+  std::optional<DType> precision = {};  // what contractions compute in: core/ops/precision.h; none: strict
   // State input of this name, added on first use.
   ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
   // Scalar input of this name (rank 0), added on first use.

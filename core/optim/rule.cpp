@@ -2,6 +2,7 @@
 #include "core/optim/rule.h"
 
 #include "core/base/error.h"
+#include "core/ops/precision.h"
 
 namespace lockstep {
 
@@ -68,6 +69,7 @@ std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
 
 void RuleOptimizer::update(const Gradients& gradients, Here at) {
   const Tensor scale = begin(gradients, rule_.clip, at).scale;
+  const Precision whole(scale, DType::f32);  // a policy is for the model
   for (size_t group = 0; group < rule_.groups.size(); ++group)
     for (const auto& [name, value] : rule_.scalars(group, 1))
       lockstep::scalar(scale, scalar_name(path_, name, group));

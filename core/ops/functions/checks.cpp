@@ -23,11 +23,14 @@ void need_floats(std::string_view name, const std::vector<Tensor>& inputs, Here 
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!is_float(inputs[i].dtype()))
       refuse(name, inputs, at, str("input ", i, " is ", inputs[i].text(), ", needs floats; convert it?"));
-    if (inputs[i].dtype() != inputs[0].dtype())
+    if (inputs[i].dtype() != inputs[0].dtype() && !has_policy(inputs[0]))
       refuse(name, inputs, at,
              str("dtypes differ: input 0 ", inputs[0].text(), ", input ", i, " ", inputs[i].text(),
                  "; convert one?"));
   }
+}
+Tensor under_policy(std::string_view name, Tensor x, Here at) {
+  return lockstep::under_policy(name, {x}, source_line(*x.builder(), at))[0];
 }
 void need_ids(std::string_view name, const Tensor& ids, Here at) {
   need(name, {ids}, at);

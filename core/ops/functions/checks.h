@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/ops/apply.h"
+#include "core/ops/precision.h"
 #include "core/ops/rules.h"
 
 namespace lockstep::functions {
@@ -15,7 +16,7 @@ namespace lockstep::functions {
                          const std::string& what);
 void need(std::string_view name, const std::vector<Tensor>& inputs, Here at);  // no empty Tensor
 void need_floats(std::string_view name, const std::vector<Tensor>& inputs,
-                 Here at);                                         // and floats of one dtype
+                 Here at);                                         // and floats of one dtype, or a policy
 void need_ids(std::string_view name, const Tensor& ids, Here at);  // i32 or i64
 // A dim counted from 0, for one that may count from the end.
 int64_t dim_of(std::string_view name, const Tensor& x, int64_t dim, Here at);
@@ -37,11 +38,16 @@ class InFunction {
   AtLine at_;
 };
 
-// f(x) of floats, computed in f32 (f64 for f64) and rounded once to x's dtype.
+// x as the function `name` takes it under the policy of its graph.
+Tensor under_policy(std::string_view name, Tensor x, Here at);
+
+// f(x) of floats, computed in f32 (f64 for f64) and rounded once to x's dtype, which a policy may widen.
 template <class F>
 Tensor rounded_once(std::string_view name, Tensor x, Here at, const F& f) {
   need_floats(name, {x}, at);
+  x = under_policy(name, x, at);
   InFunction line(x, at);
+  const Precision unrounded(x, DType::f32);
   Tensor y = f(rules::wide(x));
   return y.dtype() == x.dtype() ? y : apply1(ops::convert, {y}, {{"dtype", x.dtype()}});
 }

@@ -55,6 +55,8 @@ Tensor matmul(Tensor a, Tensor b, Here at) {
   need("matmul", {a, b}, at);
   if (a.ndim() < 1 || b.ndim() < 1)
     refuse("matmul", {a}, at, str("lhs ", a.text(), ", rhs ", b.text(), ": both need 1 or more dims"));
+  const auto taken = under_policy("matmul", {a, b}, source_line(*a.builder(), at));
+  a = taken[0], b = taken[1];
   if (a.dtype() != b.dtype())
     refuse("matmul", {a}, at,
            str("dtypes differ: lhs ", a.text(), ", rhs ", b.text(), "; convert one side?"));

@@ -99,9 +99,10 @@ Operand combined(const Operand& a, const Operand& b, const std::function<bool(ch
 }
 }  // namespace
 
-Tensor einsum(std::string_view equation, const std::vector<Tensor>& tensors, Here at) {
-  if (tensors.empty()) refuse("einsum", tensors, at, "takes 1 or more operands, got 0");
-  need("einsum", tensors, at);
+Tensor einsum(std::string_view equation, const std::vector<Tensor>& given, Here at) {
+  if (given.empty()) refuse("einsum", given, at, "takes 1 or more operands, got 0");
+  need("einsum", given, at);
+  const auto tensors = under_policy("einsum", given, source_line(*given[0].builder(), at));
   std::string text(equation);
   std::erase(text, ' ');
   Refuse fail = [&](const std::string& what) {

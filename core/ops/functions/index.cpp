@@ -124,6 +124,10 @@ Tensor take_along_dim(Tensor x, Tensor ids, int dim, Here at) {
 }
 
 namespace {
+void widest_of(std::string_view name, Tensor& x, Tensor& values, Here at) {
+  const auto taken = under_policy(name, {x, values}, source_line(*x.builder(), at));
+  x = taken[0], values = taken[1];
+}
 struct Scattered {
   Tensor places, sums;  // [n], and x's shape
 };
@@ -140,11 +144,13 @@ Scattered scattered(std::string_view name, Tensor x, int dim, Tensor ids, Tensor
 }  // namespace
 Tensor scatter_add(Tensor x, int dim, Tensor ids, Tensor values, Here at) {
   need("scatter_add", {x, ids, values}, at);
+  widest_of("scatter_add", x, values, at);
   InFunction line(x, at);
   return x + scattered("scatter_add", x, dim, ids, values, at).sums;
 }
 Tensor scatter(Tensor x, int dim, Tensor ids, Tensor values, Here at) {
   need("scatter", {x, ids, values}, at);
+  widest_of("scatter", x, values, at);
   InFunction line(x, at);
   Scattered made = scattered("scatter", x, dim, ids, values, at);
   Tensor hits = index_add(made.places, full(x, made.places.shape(), 1, DType::i32), numel(x.shape()));

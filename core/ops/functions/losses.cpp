@@ -257,6 +257,7 @@ Loss triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, double
 }
 Tensor cosine_similarity(Tensor a, Tensor b, int dim, double eps, Here at) {
   need_floats("cosine_similarity", {a, b}, at);
+  a = under_policy("cosine_similarity", a, at);
   InFunction line(a, at);
   Tensor x = rules::wide(a), y = rules::wide(b);
   auto length = [&](Tensor v) {
@@ -267,6 +268,7 @@ Tensor cosine_similarity(Tensor a, Tensor b, int dim, double eps, Here at) {
 }
 Tensor pairwise_distance(Tensor a, Tensor b, double p, double eps, Here at) {
   need_floats("pairwise_distance", {a, b}, at);
+  a = under_policy("pairwise_distance", a, at);
   InFunction line(a, at);
   return convert(norm(rules::wide(a) - rules::wide(b) + eps, p, {-1}), a.dtype());
 }

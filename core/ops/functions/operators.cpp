@@ -13,8 +13,12 @@ namespace {
 // A node of two inputs, broadcast to one shape.
 Tensor binary(OpId op, Tensor a, Tensor b, Here at) {
   if (!a.defined() || !b.defined()) return apply1(op, {a, b}, {}, at);
-  std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
   SourceLine line = source_line(*a.builder(), at);
+  if (has_policy(a)) {  // before a broadcast, whose gradient is then a sum in the wider dtype
+    const auto taken = under_policy(op.name(), {a, b}, line);
+    a = taken[0], b = taken[1];
+  }
+  std::vector<TypedShape> in{{a.dtype(), a.shape()}, {b.dtype(), b.shape()}};
   InferContext context{op, in, {}, line};
   Shape shape;
   if (!broadcast_shape(a.shape(), b.shape(), shape))
@@ -113,6 +117,8 @@ Tensor bitwise_right_shift(Tensor a, Tensor b, Here at) { return binary(ops::shr
 
 Tensor where(Tensor condition, Tensor a, Tensor b, Here at) {
   need("where", {condition, a, b}, at);
+  const auto taken = under_policy(ops::where.name(), {condition, a, b}, source_line(*a.builder(), at));
+  a = taken[1], b = taken[2];
   Shape values, shape;
   if (!broadcast_shape(a.shape(), b.shape(), values) || !broadcast_shape(condition.shape(), values, shape))
     refuse("where", {condition}, at,

@@ -22,6 +22,7 @@ Tensor scan(std::string_view name, Tensor x, int dim, bool product, Here at) {
   if (x.dtype() == DType::boolean)
     refuse(name, {x}, at, str("input 0 is ", x.text(), ", needs numbers; convert it to i64?"));
   const int64_t d = dim_of(name, x, dim, at), size = x.shape()[d];
+  x = under_policy(name, x, at);
   InFunction line(x, at);
   Tensor y = is_float(x.dtype()) ? rules::wide(x) : x;
   for (int64_t shift = 1; shift < size; shift *= 2) {

@@ -82,6 +82,7 @@ Tensor argmin(Tensor x, int dim, bool keep, Here at) { return arg(ops::argmin, x
 
 Tensor mean(Tensor x, Dims dims, bool keep, Here at) {
   need_floats("mean", {x}, at);
+  x = under_policy("mean", x, at);
   dims = dims_of("mean", x, dims, at);
   Tensor total = sum(convert(x, rules::statistic(x.dtype()), at), dims, keep, at);
   return convert(apply1(ops::div, {total, full_like(total, count_of(x, dims), at)}, {}, at), x.dtype(), at);
