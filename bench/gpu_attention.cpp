@@ -68,7 +68,8 @@ Pieces plan(CudaDevice& device, const AttentionShape& shape, bool deterministic,
 void measure(CudaDevice& device, Stream& stream, int64_t batch, int64_t heads, int64_t tokens, int64_t size,
              bool causal) {
   AttentionShape shape;
-  shape.dtype = DType::bf16, shape.causal = causal, shape.scale = 1.0 / std::sqrt(static_cast<double>(size));
+  shape.dtype = DType::bf16, shape.reads.causal = causal,
+  shape.scale = 1.0 / std::sqrt(static_cast<double>(size));
   shape.batch = batch, shape.heads = shape.kv_heads = heads, shape.queries = shape.keys = tokens,
   shape.size = size;
   // q, k and v as a model has them: views into one [batch, tokens, 3 heads, size].

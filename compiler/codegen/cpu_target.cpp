@@ -67,7 +67,9 @@ class CpuTarget : public Target {
            op_row(op).library == Library::convolution;
   }
   bool is_library_op(OpId op) const override { return compiler::is_library_op(op); }
-  bool accepts_strides(OpId op, size_t index) const override { return compiler::accepts_strides(op, index); }
+  bool accepts_strides(const Node& node, size_t index) const override {
+    return compiler::accepts_strides(node, index);
+  }
   KernelSource generate(const Graph& body) const override { return generate_kernel(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {
     return compiler::generate_multi_tensor(body);

@@ -127,8 +127,8 @@ class Target {
   // Composites that stay whole because make_library_call knows them.
   virtual bool claims(OpId op) const = 0;
   virtual bool is_library_op(OpId op) const = 0;
-  // Whether argument `index` of the op (inputs, then outputs) may be strided with a dense last dim.
-  virtual bool accepts_strides(OpId op, size_t index) const = 0;
+  // Whether argument `index` of the node (inputs, then outputs) may be strided with a dense last dim.
+  virtual bool accepts_strides(const Node& node, size_t index) const = 0;
   virtual KernelSource generate(
       const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
   virtual KernelSource generate_multi_tensor(

@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "compiler/reference/array.h"
+#include "core/base/philox.h"
+#include "core/ops/attention.h"
 
 namespace lockstep::compiler::reference {
 
@@ -28,19 +30,20 @@ std::vector<DenseArray> rope(const Call& call) {
   return {out};
 }
 
-// q [B,T,H,D], k and v [B,S,Hk,D]: head h reads key head h / (H / Hk). Causal: query i sees keys up to i + S
-// - T.
+// q [B,T,H,D], k and v [B,S,Hk,D]: head h reads key head h / (H / Hk).
 struct Attention {
+  const Call& call;
+  const AttentionReads reads;
   const DenseArray &q, &k, &v;
   const double scale;
-  const bool causal;
   const int64_t batch, queries, keys, heads, key_heads, width;
-  Attention(const Call& call, size_t first)
-      : q(call.in[first]),
-        k(call.in[first + 1]),
-        v(call.in[first + 2]),
+  explicit Attention(const Call& made)
+      : call(made),
+        reads(attention_reads(made.node)),
+        q(call.in[reads.first]),
+        k(call.in[reads.first + 1]),
+        v(call.in[reads.first + 2]),
         scale(call.attrs().number("scale")),
-        causal(call.attrs().flag("causal")),
         batch(q.dim(0)),
         queries(q.dim(1)),
         keys(k.dim(1)),
@@ -51,14 +54,42 @@ struct Attention {
   int64_t key_at(int64_t b, int64_t s, int64_t h) const {
     return ((b * keys + s) * key_heads + h / (heads / key_heads)) * width;
   }
-  int64_t seen(int64_t t) const {
-    return causal ? std::min(keys, std::max<int64_t>(0, t + 1 + keys - queries)) : keys;
+  int64_t score_at(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    return ((b * heads + h) * queries + t) * keys + s;
+  }
+  // Of a tensor over the scores whose dims may be 1.
+  static size_t over(const DenseArray& x, int64_t b, int64_t h, int64_t t, int64_t s) {
+    const int64_t at[] = {b, h, t, s};
+    int64_t place = 0;
+    for (int d = 0; d < 4; ++d) place = place * x.dim(d) + (x.dim(d) == 1 ? 0 : at[d]);
+    return static_cast<size_t>(place);
+  }
+  bool seen(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    if (reads.causal && s > t) return false;
+    if (reads.window && s <= t - reads.window) return false;
+    if (reads.lengths && s >= call.in[reads.lengths].i[static_cast<size_t>(b)]) return false;
+    if (reads.documents) {
+      const std::vector<int64_t>& ids = call.in[reads.documents].i;
+      if (ids[static_cast<size_t>(b * keys + t)] != ids[static_cast<size_t>(b * keys + s)]) return false;
+    }
+    return !reads.mask || call.in[reads.mask].i[over(call.in[reads.mask], b, h, t, s)] != 0;
   }
   double score(int64_t b, int64_t t, int64_t s, int64_t h) const {
     const double *a = q.f.data() + query_at(b, t, h), *c = k.f.data() + key_at(b, s, h);
     double sum = 0;
     for (int64_t d = 0; d < width; ++d) sum += a[d] * c[d];
-    return sum * scale;
+    const double bias = reads.bias ? call.in[reads.bias].f[over(call.in[reads.bias], b, h, t, s)] : 0;
+    return sum * scale + bias;
+  }
+  // 1 / (1 - p) where dropout keeps a probability, else 0.
+  double kept(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    if (!reads.seed) return 1;
+    const auto key = [&](size_t i) { return call.in[reads.seed + i].i[0]; };
+    const int64_t index = key(2) * heads * queries * keys + score_at(b, h, t, s);
+    const uint32_t bits =
+        philox::bits(static_cast<uint64_t>(key(0)), static_cast<uint64_t>(call.attrs().integer("stream")),
+                     static_cast<uint64_t>(key(1)), static_cast<uint64_t>(index));
+    return philox::uniform(bits) >= static_cast<float>(reads.dropout) ? 1 / (1 - reads.dropout) : 0;
   }
   template <class F>
   void each_row(F&& f) const {
@@ -69,19 +100,21 @@ struct Attention {
 };
 
 std::vector<DenseArray> sdpa(const Call& call) {
-  const Attention at(call, 0);
+  const Attention at(call);
   DenseArray out = make(at.q.dtype, at.q.shape),
              lse = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries});
-  std::vector<double> scores(at.keys);
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
-    const int64_t seen = at.seen(t);
+    std::vector<std::pair<int64_t, double>> scores;  // of the keys that the row sees
     double top = -std::numeric_limits<double>::infinity(), total = 0;
-    for (int64_t s = 0; s < seen; ++s) top = std::max(top, scores[s] = at.score(b, t, s, h));
-    for (int64_t s = 0; s < seen; ++s) total += std::exp(scores[s] - top);
-    lse.f[(b * at.heads + h) * at.queries + t] = top + std::log(total);
+    for (int64_t s = 0; s < at.keys; ++s)
+      if (at.seen(b, h, t, s)) scores.emplace_back(s, at.score(b, t, s, h));
+    for (auto [s, score] : scores) top = std::max(top, score);
+    if (top == -std::numeric_limits<double>::infinity()) return;  // it sees nothing: 0
+    for (auto [s, score] : scores) total += std::exp(score - top);
+    lse.f[static_cast<size_t>((b * at.heads + h) * at.queries + t)] = top + std::log(total);
     double* to = out.f.data() + at.query_at(b, t, h);
-    for (int64_t s = 0; s < seen; ++s) {
-      const double weight = std::exp(scores[s] - top) / total;
+    for (auto [s, score] : scores) {
+      const double weight = std::exp(score - top) / total * at.kept(b, h, t, s);
       const double* value = at.v.f.data() + at.key_at(b, s, h);
       for (int64_t d = 0; d < at.width; ++d) to[d] += weight * value[d];
     }
@@ -89,31 +122,35 @@ std::vector<DenseArray> sdpa(const Call& call) {
   return {out, lse};
 }
 
-// sdpa_grad(do, q, k, v, o, lse). With p = exp(score - lse) and ds = p (do.v - do.o):  dq = scale ds k, dk =
-// scale ds q, dv = p do.
+// sdpa_grad(do, q, k, v, o, lse). With p = exp(score - lse), what dropout keeps m, and g = p (m do.v - do.o):
+// dbias = g, dq = scale g k, dk = scale g q, dv = m p do.
 std::vector<DenseArray> sdpa_grad(const Call& call) {
-  const Attention at(call, 1);
+  const Attention at(call);
   const DenseArray &go = call.in[0], &out = call.in[4], &lse = call.in[5];
   DenseArray dq = make(at.q.dtype, at.q.shape), dk = make(at.k.dtype, at.k.shape),
-             dv = make(at.v.dtype, at.v.shape);
+             dv = make(at.v.dtype, at.v.shape),
+             dbias = make(statistics_dtype(at.q.dtype), {at.batch, at.heads, at.queries, at.keys});
   at.each_row([&](int64_t b, int64_t h, int64_t t) {
     const int64_t row = at.query_at(b, t, h);
     const double log_sum = lse.f[(b * at.heads + h) * at.queries + t];
     double shared = 0;
     for (int64_t d = 0; d < at.width; ++d) shared += go.f[row + d] * out.f[row + d];
-    for (int64_t s = 0; s < at.seen(t); ++s) {
+    for (int64_t s = 0; s < at.keys; ++s) {
+      if (!at.seen(b, h, t, s)) continue;
       const int64_t key = at.key_at(b, s, h);
-      const double p = std::exp(at.score(b, t, s, h) - log_sum);
+      const double p = std::exp(at.score(b, t, s, h) - log_sum), kept = at.kept(b, h, t, s);
       double dp = 0;
       for (int64_t d = 0; d < at.width; ++d) dp += go.f[row + d] * at.v.f[key + d];
-      const double ds = p * (dp - shared) * at.scale;
+      const double g = p * (dp * kept - shared);
+      dbias.f[static_cast<size_t>(at.score_at(b, h, t, s))] = g;
       for (int64_t d = 0; d < at.width; ++d) {
-        dq.f[row + d] += ds * at.k.f[key + d];
-        dk.f[key + d] += ds * at.q.f[row + d];
-        dv.f[key + d] += p * go.f[row + d];
+        dq.f[row + d] += g * at.scale * at.k.f[key + d];
+        dk.f[key + d] += g * at.scale * at.q.f[row + d];
+        dv.f[key + d] += p * kept * go.f[row + d];
       }
     }
   });
+  if (at.reads.bias_gradient) return {dq, dk, dv, dbias};
   return {dq, dk, dv};
 }
 

@@ -56,7 +56,7 @@ class Marker {
       }
       if (strides.empty() || strides.back() != 1) return false;
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        if (node.inputs[i] == v && !target_.accepts_strides(node.op, i)) return false;
+        if (node.inputs[i] == v && !target_.accepts_strides(node, i)) return false;
     }
     return true;
   }
@@ -70,7 +70,7 @@ class Marker {
       return further && writer_takes(node.inputs[0], *further);
     }
     return !strides.empty() && strides.back() == 1 &&
-           target_.accepts_strides(node.op, node.inputs.size() + static_cast<size_t>(graph_[v].index));
+           target_.accepts_strides(node, node.inputs.size() + static_cast<size_t>(graph_[v].index));
   }
 
  private:

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "core/ops/functions/activations.h"
+#include "core/ops/functions/attention.h"
 #include "core/ops/functions/contract.h"
 #include "core/ops/functions/creation.h"
 #include "core/ops/functions/gradients.h"

@@ -266,7 +266,9 @@ class FarTarget : public Target {
   Device& device() const override { return device_; }
   bool claims(OpId op) const override { return cpu_target().claims(op); }
   bool is_library_op(OpId op) const override { return cpu_target().is_library_op(op); }
-  bool accepts_strides(OpId op, size_t index) const override { return cpu_target().accepts_strides(op, index); }
+  bool accepts_strides(const Node& node, size_t index) const override {
+    return cpu_target().accepts_strides(node, index);
+  }
   KernelSource generate(const Graph& body) const override {
     KernelSource source = cpu_target().generate(body);
     source.launch = std::to_string(body.inputs.size() + body.outputs.size());

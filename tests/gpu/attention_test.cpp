@@ -97,6 +97,12 @@ class GpuAttention : public testing::Test {
 TEST_F(GpuAttention, Bf16AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::bf16); }
 TEST_F(GpuAttention, F32AgreesWithTheReferenceAndRepeatsItsBits) { run_all(DType::f32); }
 
+// Windows of bf16 are cuDNN's; the other masks are the room's own in every dtype.
+TEST_F(GpuAttention, MaskedRowsAgreeWithTheReference) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f16})
+    for (const AttentionCase& c : test::masked_cases(dtype)) EXPECT_EQ(run(c), "");
+}
+
 TEST_F(GpuAttention, F16F64AndUnusualSizesAgreeWithTheReference) {
   std::vector<AttentionCase> cases{
       {.dtype = DType::f16,

@@ -23,8 +23,8 @@ class Failing : public Target {
   Device& device() const override { return cpu_target().device(); }
   bool claims(OpId op) const override { return cpu_target().claims(op); }
   bool is_library_op(OpId op) const override { return cpu_target().is_library_op(op); }
-  bool accepts_strides(OpId op, size_t index) const override {
-    return cpu_target().accepts_strides(op, index);
+  bool accepts_strides(const Node& node, size_t index) const override {
+    return cpu_target().accepts_strides(node, index);
   }
   KernelSource generate(const Graph& body) const override { return cpu_target().generate(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {

@@ -126,7 +126,11 @@ TEST(CudaAttention, EveryKernelCompiles) {
     for (int64_t size : dtype == DType::f32 ? std::vector<int64_t>{1, 64, 256} : std::vector<int64_t>{64})
       for (bool backward : {false, true}) {
         AttentionShape shape = bench_shape(1, 1, 1, 64, size);
-        shape.dtype = dtype, shape.backward = backward, shape.causal = dtype != DType::f64;
+        shape.dtype = dtype, shape.backward = backward, shape.reads.causal = dtype != DType::f64;
+        sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
+        shape.reads.window = 9;
+        shape.reads.lengths = shape.reads.documents = shape.reads.mask = shape.reads.bias = 1;
+        shape.reads.bias_gradient = backward;
         sources.push_back(attention_source(shape, attention_tiles(shape, 232448).rows));
       }
   for (const std::string& source : sources) EXPECT_GT(compile_cubin(source, "sm_90").size(), 1000u);
@@ -243,6 +247,7 @@ TEST(CudaAttention, TheKernelsComputeAttentionAndItsGradients) {
       {.queries = 150, .keys = 3, .heads = 2, .kv_heads = 2, .size = 20},
   };
   for (AttentionCase c : cases) EXPECT_EQ(run_on_host(c, 2e-6), "");
+  for (AttentionCase c : test::masked_cases(DType::f32)) EXPECT_EQ(run_on_host(c, 4e-6), "");
   AttentionCase c{.dtype = DType::f64,
                   .batch = 1,
                   .queries = 40,

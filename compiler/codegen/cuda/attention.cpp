@@ -62,6 +62,9 @@ std::unique_ptr<LibraryCall> make_attention(CudaDevice& device, const Node& node
   bool empty = shape.batch * shape.heads * shape.queries * shape.keys * shape.size == 0;
   if (!half || empty) return make_own_attention(device, shape, "", options.cache_dir);
   std::string refused = unfit_for_cudnn(shape);
+  const AttentionReads& reads = shape.reads;
+  if (reads.lengths || reads.documents || reads.mask || reads.bias)
+    refused = "masks other than causal and window, and a bias, are the room's own";
   if (!refused.empty()) return make_own_attention(device, shape, refused, options.cache_dir);
 
   std::vector<AttentionPiece> pieces{{0, shape.batch, 0, shape.kv_heads}};

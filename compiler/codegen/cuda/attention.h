@@ -11,6 +11,7 @@
 #include "compiler/codegen/library/library.h"
 #include "core/device/cuda/cuda_device.h"
 #include "core/ir/graph.h"
+#include "core/ops/attention.h"
 
 namespace lockstep::compiler::cuda {
 
@@ -22,24 +23,33 @@ struct HeadView {
   int64_t batch = 0, token = 0, head = 0;
 };
 
+// Where a mask or a bias over the scores [batch, heads, queries, keys] lies: strides in elements, 0 along its
+// dims of size 1.
+struct ScoreView {
+  int64_t batch = 0, head = 0, token = 0, key = 0;
+};
+
 // One sdpa (do to dv unused) or sdpa_grad call.
 struct AttentionShape {
   DType dtype = DType::f32;
-  bool backward = false, causal = false;
+  bool backward = false;
+  AttentionReads reads;  // masks, and where they stand among the arguments
   double scale = 1;
   int64_t batch = 0, queries = 0, keys = 0, heads = 0, kv_heads = 0, size = 0;
   HeadView q, k, v, o, grad, dq, dk, dv;
+  ScoreView mask, bias;
 };
 AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
                                const std::vector<Operand>& out);
 std::string attention_text(const AttentionShape& shape);  // "sdpa_grad bf16 b=16 t=1024 h=12/12 d=64 causal"
 double attention_flops(
-    const AttentionShape& shape);  // multiplications and additions; half of them when causal
+    const AttentionShape& shape);  // multiplications and additions of the pairs that causal and window leave
 
 // Pointers of one call; lse is [batch, heads, queries], dense.
 struct AttentionPointers {
   void *q = nullptr, *k = nullptr, *v = nullptr, *o = nullptr, *lse = nullptr, *grad = nullptr, *dq = nullptr,
-       *dk = nullptr, *dv = nullptr;
+       *dk = nullptr, *dv = nullptr, *dbias = nullptr;
+  const void *lengths = nullptr, *documents = nullptr, *mask = nullptr, *bias = nullptr;
 };
 AttentionPointers attention_pointers(const AttentionShape& shape,
                                      void* const* args);  // args in the order of the op
@@ -77,7 +87,8 @@ class SdpaPlan {
 // UserError when cuDNN cannot be opened.
 std::shared_ptr<const SdpaPlan> plan_sdpa(CudaDevice& device, const AttentionShape& shape, bool deterministic,
                                           std::string& refused);
-// The room's own kernels: any float dtype, any lengths, head sizes up to 256. Sums are f32 (f64 for f64).
+// The room's own kernels: any float dtype, any lengths and masks, head sizes up to 256. Sums are f32 (f64 for
+// f64).
 struct AttentionTiles {
   int rows = 0;                               // of queries and of keys per block: 64, 32 or 16
   int forward_bytes = 0, backward_bytes = 0;  // shared memory per block
@@ -96,6 +107,9 @@ struct AttentionArgs {
   int64_t batch, heads, kv_heads;
   int queries, keys;
   double scale;
+  const void *lengths, *documents, *mask, *bias;
+  void* dbias;
+  ScoreView masks, biases;
 };
 AttentionArgs attention_args(const AttentionShape& shape, const AttentionPointers& pointers, void* delta);
 // Launches of 256 threads in order; none of a grid of 0.

@@ -69,8 +69,9 @@ class Plan : public SdpaPlan {
   void add_forward(fe::DataType_t io) {
     fe::graph::SDPA_attributes options;
     options.set_name("sdpa").set_generate_stats(true).set_attn_scale(static_cast<float>(shape_.scale));
-    if (shape_.causal)
+    if (shape_.reads.causal)
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    if (shape_.reads.window) options.set_diagonal_band_left_bound(shape_.reads.window);
     Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io),
            k = input("k", kK, key_dims(), strides(shape_.k), io),
            v = input("v", kV, key_dims(), strides(shape_.v), io);
@@ -84,8 +85,9 @@ class Plan : public SdpaPlan {
     options.set_name("sdpa_grad")
         .set_attn_scale(static_cast<float>(shape_.scale))
         .set_deterministic_algorithm(deterministic);
-    if (shape_.causal)
+    if (shape_.reads.causal)
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+    if (shape_.reads.window) options.set_diagonal_band_left_bound(shape_.reads.window);
     Tensor q = input("q", kQ, query_dims(), strides(shape_.q), io),
            k = input("k", kK, key_dims(), strides(shape_.k), io),
            v = input("v", kV, key_dims(), strides(shape_.v), io),

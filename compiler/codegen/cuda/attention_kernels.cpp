@@ -11,6 +11,7 @@ namespace lockstep::compiler::cuda {
 namespace {
 const char* const kTypes = R"(
 struct View { long long batch, token, head; };
+struct Over { long long batch, head, token, key; };
 struct Args {
   const Stored *q, *k, *v, *o, *grad;
   Stored *out, *dq, *dk, *dv;
@@ -19,6 +20,11 @@ struct Args {
   long long batch, heads, kv_heads;
   int queries, keys;
   double scale;
+  const int *lengths, *documents;
+  const unsigned char* mask;
+  const Real* bias;
+  Real* dbias;
+  Over masks, biases;
 };
 #define R (TILE / 16)
 #define DP ((D + 15) / 16 * 16)
@@ -77,6 +83,26 @@ __device__ static Real row_max(Real x) {
   }
   return x;
 }
+__device__ static long long over(Over at, long long b, long long h, int row, int column) {
+  return b * at.batch + h * at.head + row * at.token + column * at.key;
+}
+// Of rows after the last query nothing is read: they follow the masks of columns alone, and are never stored.
+__device__ static bool seen(const Args& a, long long b, long long h, int row, int column) {
+  if (column >= a.keys || (CAUSAL && column > row) || (WINDOW && column <= row - WINDOW)) return false;
+  if (LENGTHS && column >= a.lengths[b]) return false;
+  if (row >= a.queries) return true;
+  if (DOCUMENTS && a.documents[b * a.keys + row] != a.documents[b * a.keys + column]) return false;
+  return !MASK || a.mask[over(a.masks, b, h, row, column)];
+}
+__device__ static Real biased(const Args& a, Real score, long long b, long long h, int row, int column) {
+  return BIAS && row < a.queries ? score + a.bias[over(a.biases, b, h, row, column)] : score;
+}
+// Keys [first, last) of which rows q0 ... q0 + TILE - 1 may see some, in whole tiles from `first`.
+__device__ static int first_key(int q0) { return WINDOW && q0 >= WINDOW ? (q0 - WINDOW + 1) / TILE * TILE : 0; }
+__device__ static int last_key(const Args& a, long long b, int q0) {
+  int last = CAUSAL && q0 + TILE < a.keys ? q0 + TILE : a.keys;
+  return LENGTHS && a.lengths[b] < last ? a.lengths[b] : last;
+}
 )";
 
 const char* const kForward = R"(
@@ -95,8 +121,8 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_forward(Args a) {
     most[i] = -INFTY, total[i] = 0;
     for (int c = 0; c < C; ++c) sum[i][c] = 0;
   }
-  int limit = CAUSAL && q0 + TILE < a.keys ? q0 + TILE : a.keys;
-  for (int k0 = 0; k0 < limit; k0 += TILE) {
+  int limit = last_key(a, b, q0);
+  for (int k0 = first_key(q0); k0 < limit; k0 += TILE) {
     __syncthreads();
     load_tile(k, ks, a.ks.token, k0, a.keys);
     load_tile(v, vs, a.vs.token, k0, a.keys);
@@ -107,14 +133,15 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_forward(Args a) {
       Real best = most[i];
       for (int j = 0; j < R; ++j) {
         int column = k0 + x + 16 * j;
-        // Rows after the last query follow the mask of the columns alone: finite, and never stored.
-        s[i][j] = column < a.keys && (!CAUSAL || column <= row) ? s[i][j] * scale : -INFTY;
+        s[i][j] = seen(a, b, h, row, column) ? biased(a, s[i][j] * scale, b, h, row, column) : -INFTY;
         best = s[i][j] > best ? s[i][j] : best;
       }
       best = row_max(best);
-      Real shrink = EXP(most[i] - best), part = 0;
+      // A row that has seen nothing yet: exp(-inf) of everything.
+      Real base = MASKED && best == -INFTY ? (Real)0 : best;
+      Real shrink = EXP(most[i] - base), part = 0;
       for (int j = 0; j < R; ++j) {
-        Real p = EXP(s[i][j] - best);
+        Real p = EXP(s[i][j] - base);
         part += p;
         w[(y + 16 * i) * WPITCH + x + 16 * j] = p;
       }
@@ -127,6 +154,7 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_forward(Args a) {
   }
   for (int i = 0; i < R; ++i) {
     int row = q0 + y + 16 * i;
+    if (MASKED && total[i] == 0) most[i] = 0, total[i] = 1;  // it sees nothing: 0, and so is its log-sum-exp
     if (x == 0 && row < a.queries) a.lse[(b * a.heads + h) * a.queries + row] = most[i] + LOG(total[i]);
     for (int c = 0; c < C; ++c) sum[i][c] = sum[i][c] / total[i];
   }
@@ -135,9 +163,6 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_forward(Args a) {
 )";
 
 const char* const kBackward = R"(
-__device__ static bool seen(int row, int column, int rows, int columns) {
-  return row < rows && column < columns && (!CAUSAL || column <= row);
-}
 // delta[b][h][t] = sum over d of do * o: 16 threads per row.
 extern "C" __global__ void __launch_bounds__(256) sdpa_delta(Args a) {
   long long row = (long long)blockIdx.x * 16 + threadIdx.x / 16, rows = a.batch * a.heads * a.queries;
@@ -151,9 +176,12 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_delta(Args a) {
   if (row < rows && threadIdx.x % 16 == 0) a.delta[row] = sum;
 }
 
-// p = exp(scale * q k - lse) and ds = p (do v - delta) scale of one tile; p and ds may be null.
-__device__ static void tile_gradients(const Args& a, const Real* q, const Real* k, const Real* grad, const Real* v, const Real* lse,
-                                      const Real* delta, int q0, int k0, Real* p_out, Real* ds_out, int y, int x) {
+// p = exp(scale * q k + bias - lse) and ds = p (do v - delta) scale of one tile; p may be null, and then the
+// bias's gradient, ds / scale, is stored where it is wanted.
+__device__ static void tile_gradients(const Args& a, const Real* q, const Real* k, const Real* grad, const Real* v, long long b,
+                                      long long h, int q0, int k0, Real* p_out, Real* ds_out, int y, int x) {
+  long long first = (b * a.heads + h) * a.queries;
+  const Real *lse = a.lse + first, *delta = a.delta + first;
   Real s[R][R], dp[R][R], scale = (Real)a.scale;
   products(s, q, k, y, x);
   products(dp, grad, v, y, x);
@@ -161,11 +189,14 @@ __device__ static void tile_gradients(const Args& a, const Real* q, const Real* 
     int row = q0 + y + 16 * i;
     Real row_lse = row < a.queries ? lse[row] : (Real)0, row_delta = row < a.queries ? delta[row] : (Real)0;
     for (int j = 0; j < R; ++j) {
-      bool on = seen(row, k0 + x + 16 * j, a.queries, a.keys);
-      Real p = on ? EXP(s[i][j] * scale - row_lse) : (Real)0;
+      int column = k0 + x + 16 * j;
+      bool on = row < a.queries && seen(a, b, h, row, column);
+      Real p = on ? EXP(biased(a, s[i][j] * scale, b, h, row, column) - row_lse) : (Real)0;
       int at = (y + 16 * i) * WPITCH + x + 16 * j;
       if (p_out) p_out[at] = p;
-      ds_out[at] = on ? p * (dp[i][j] - row_delta) * scale : (Real)0;
+      Real g = on ? p * (dp[i][j] - row_delta) : (Real)0;
+      ds_out[at] = on ? g * scale : (Real)0;
+      if (DBIAS && !p_out && row < a.queries && column < a.keys) a.dbias[(first + row) * a.keys + column] = g;
     }
   }
 }
@@ -187,13 +218,15 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_keys(Args a) {
   for (long long h = kv * group; h < (kv + 1) * group; ++h) {
     const Stored* qs = a.q + b * a.qs.batch + h * a.qs.head;
     const Stored* gs = a.grad + b * a.gs.batch + h * a.gs.head;
-    long long rows = (b * a.heads + h) * a.queries;
-    for (int q0 = CAUSAL ? k0 : 0; q0 < a.queries; q0 += TILE) {
+    // Rows that may see one of the tile's keys.
+    int last = WINDOW && k0 + TILE - 1 + WINDOW < a.queries ? k0 + TILE - 1 + WINDOW : a.queries;
+    if (LENGTHS && k0 >= a.lengths[b]) last = 0;
+    for (int q0 = CAUSAL ? k0 : 0; q0 < last; q0 += TILE) {
       __syncthreads();
       load_tile(q, qs, a.qs.token, q0, a.queries);
       load_tile(grad, gs, a.gs.token, q0, a.queries);
       __syncthreads();
-      tile_gradients(a, q, k, grad, v, a.lse + rows, a.delta + rows, q0, k0, p, ds, y, x);
+      tile_gradients(a, q, k, grad, v, b, h, q0, k0, p, ds, y, x);
       __syncthreads();
       add_rows(dv, p, grad, y, x, true);
       add_rows(dk, ds, q, y, x, true);
@@ -210,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_queries(Args a) {
   int y = threadIdx.x / 16, x = threadIdx.x % 16;
   long long tiles = (a.queries + TILE - 1) / TILE, task = blockIdx.x / tiles;
   int q0 = (int)(tiles - 1 - blockIdx.x % tiles) * TILE;
-  long long h = task % a.heads, b = task / a.heads, kv = h / (a.heads / a.kv_heads), rows = (b * a.heads + h) * a.queries;
+  long long h = task % a.heads, b = task / a.heads, kv = h / (a.heads / a.kv_heads);
   const Stored* ks = a.k + b * a.ks.batch + kv * a.ks.head;
   const Stored* vs = a.v + b * a.vs.batch + kv * a.vs.head;
   load_tile(q, a.q + b * a.qs.batch + h * a.qs.head, a.qs.token, q0, a.queries);
@@ -218,13 +251,13 @@ extern "C" __global__ void __launch_bounds__(256) sdpa_queries(Args a) {
   Real dq[R][C];
   for (int i = 0; i < R; ++i)
     for (int c = 0; c < C; ++c) dq[i][c] = 0;
-  int limit = CAUSAL && q0 + TILE < a.keys ? q0 + TILE : a.keys;
-  for (int k0 = 0; k0 < limit; k0 += TILE) {
+  int limit = DBIAS ? a.keys : last_key(a, b, q0);  // the bias's gradient is stored everywhere
+  for (int k0 = DBIAS ? 0 : first_key(q0); k0 < limit; k0 += TILE) {
     __syncthreads();
     load_tile(k, ks, a.ks.token, k0, a.keys);
     load_tile(v, vs, a.vs.token, k0, a.keys);
     __syncthreads();
-    tile_gradients(a, q, k, grad, v, a.lse + rows, a.delta + rows, q0, k0, (Real*)0, ds, y, x);
+    tile_gradients(a, q, k, grad, v, b, h, q0, k0, (Real*)0, ds, y, x);
     __syncthreads();
     add_rows(dq, ds, k, y, x, false);
   }
@@ -250,6 +283,15 @@ std::string numbers_of(DType dtype) {
                 "return f; }\n";
   return head + str("__device__ static Stored store(Real x) { unsigned short u; asm(\"cvt.rn.", name(dtype),
                     ".f32 %0, %1;\" : \"=h\"(u) : \"f\"(x)); return u; }\n");
+}
+std::string masks_source(const AttentionShape& shape) {
+  const AttentionReads& reads = shape.reads;
+  auto on = [](bool is) { return is ? 1 : 0; };
+  return str("\n#define CAUSAL ", on(reads.causal), "\n#define WINDOW ",
+             reads.window < shape.keys ? reads.window : 0, "\n#define LENGTHS ", on(reads.lengths),
+             "\n#define DOCUMENTS ", on(reads.documents), "\n#define MASK ", on(reads.mask),
+             "\n#define BIAS ", on(reads.bias), "\n#define DBIAS ", on(reads.bias_gradient),
+             "\n#define MASKED (WINDOW || LENGTHS || DOCUMENTS || MASK || BIAS)");
 }
 }  // namespace
 
@@ -277,8 +319,7 @@ AttentionTiles attention_tiles(const AttentionShape& shape, int shared_per_block
 
 std::string attention_source(const AttentionShape& shape, int tile_rows) {
   return str(numbers_of(shape.dtype), "#define D ", shape.size, "\n#define TILE ", tile_rows,
-             "\n#define CAUSAL ", shape.causal ? 1 : 0,
-             "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
+             masks_source(shape), "\n#ifndef SHARED\nextern __shared__ Real attention_memory[];\n",
              "#define SHARED(memory) Real* memory = attention_memory;\n#endif\n", kTypes,
              shape.backward ? kBackward : kForward);
 }
@@ -310,7 +351,14 @@ AttentionArgs attention_args(const AttentionShape& s, const AttentionPointers& p
           s.kv_heads,
           static_cast<int>(s.queries),
           static_cast<int>(s.keys),
-          s.scale};
+          s.scale,
+          p.lengths,
+          p.documents,
+          p.mask,
+          p.bias,
+          p.dbias,
+          s.mask,
+          s.bias};
 }
 
 std::vector<AttentionLaunch> attention_launches(const AttentionShape& s, const AttentionTiles& tiles) {

@@ -17,6 +17,16 @@ HeadView view_of(const Operand& operand) {
   view.batch = shape[0] == 1 ? shape[1] * view.token : operand.strides[0];
   return view;
 }
+ScoreView score_view(const Operand& operand) {
+  LS_CHECK(is_dense(operand), "attention needs a dense mask and bias");
+  ScoreView view;
+  int64_t next = 1;
+  for (auto [stride, d] : {std::pair{&view.key, 3}, {&view.token, 2}, {&view.head, 1}, {&view.batch, 0}}) {
+    *stride = operand.shape[static_cast<size_t>(d)] == 1 ? 0 : next;
+    next *= operand.shape[static_cast<size_t>(d)];
+  }
+  return view;
+}
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 void* moved(void* base, const AttentionShape& shape, const HeadView& view, int64_t batch, int64_t head) {
   return base ? static_cast<std::byte*>(base) +
@@ -30,22 +40,25 @@ AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
   LS_CHECK(node.op == ops::sdpa || node.op == ops::sdpa_grad, node.op, " is no attention");
   AttentionShape s;
   s.backward = node.op == ops::sdpa_grad;
-  LS_CHECK(in.size() == (s.backward ? 6 : 3) && out.size() == (s.backward ? 3 : 2), node.op, " has ",
-           in.size(), " inputs, ", out.size(), " outputs");
+  s.reads = attention_reads(node);
+  LS_CHECK(!s.reads.seed && in.size() == s.reads.inputs &&
+               out.size() == (s.backward ? (s.reads.bias_gradient ? 4 : 3) : 2),
+           node.op, " has ", in.size(), " inputs, ", out.size(), " outputs");
   const Operand &q = in[s.backward ? 1 : 0], &k = in[s.backward ? 2 : 1], &lse = s.backward ? in[5] : out[1];
   s.dtype = q.dtype;
-  s.causal = node.attrs.flag("causal");
   s.scale = node.attrs.number("scale");
   s.batch = q.shape[0], s.queries = q.shape[1], s.heads = q.shape[2], s.size = q.shape[3],
   s.keys = k.shape[1], s.kv_heads = k.shape[2];
-  LS_CHECK(!s.causal || s.queries == s.keys, "causal attention over ", s.queries, " queries and ", s.keys,
-           " keys");
+  LS_CHECK(!s.reads.causal || s.queries == s.keys, "causal attention over ", s.queries, " queries and ",
+           s.keys, " keys");
   LS_CHECK(s.kv_heads > 0 && s.heads % s.kv_heads == 0, s.heads, " heads over ", s.kv_heads);
   LS_CHECK(is_dense(lse) && lse.dtype == (s.dtype == DType::f64 ? DType::f64 : DType::f32),
            "lse is dense, f32 (f64 for f64)");
   size_t first = s.backward ? 1 : 0;
   s.q = view_of(in[first]), s.k = view_of(in[first + 1]), s.v = view_of(in[first + 2]);
   s.o = view_of(s.backward ? in[4] : out[0]);
+  if (s.reads.mask) s.mask = score_view(in[s.reads.mask]);
+  if (s.reads.bias) s.bias = score_view(in[s.reads.bias]);
   if (s.backward)
     s.grad = view_of(in[0]), s.dq = view_of(out[0]), s.dk = view_of(out[1]), s.dv = view_of(out[2]);
   return s;
@@ -54,21 +67,27 @@ AttentionShape attention_shape(const Node& node, const std::vector<Operand>& in,
 std::string attention_text(const AttentionShape& s) {
   return str(s.backward ? "sdpa_grad " : "sdpa ", name(s.dtype), " b=", s.batch, " t=", s.queries,
              s.keys == s.queries ? std::string() : str(" s=", s.keys), " h=", s.heads, "/", s.kv_heads,
-             " d=", s.size, s.causal ? " causal" : "");
+             " d=", s.size, masks_text(s.reads));
 }
 double attention_flops(const AttentionShape& s) {
-  double pairs = static_cast<double>(s.queries) * static_cast<double>(s.keys) * (s.causal ? 0.5 : 1.0);
-  return (s.backward ? 10.0 : 4.0) * static_cast<double>(s.batch * s.heads) * pairs *
-         static_cast<double>(s.size);
+  return (s.backward ? 10.0 : 4.0) * static_cast<double>(s.batch * s.heads) *
+         attention_pairs(s.reads, s.queries, s.keys) * static_cast<double>(s.size);
 }
 
 AttentionPointers attention_pointers(const AttentionShape& shape, void* const* args) {
   AttentionPointers p;
+  const AttentionReads& reads = shape.reads;
+  void* const* out = args + reads.inputs;
   if (shape.backward)
     p.grad = args[0], p.q = args[1], p.k = args[2], p.v = args[3], p.o = args[4], p.lse = args[5],
-    p.dq = args[6], p.dk = args[7], p.dv = args[8];
+    p.dq = out[0], p.dk = out[1], p.dv = out[2];
   else
-    p.q = args[0], p.k = args[1], p.v = args[2], p.o = args[3], p.lse = args[4];
+    p.q = args[0], p.k = args[1], p.v = args[2], p.o = out[0], p.lse = out[1];
+  if (reads.bias_gradient) p.dbias = out[3];
+  if (reads.lengths) p.lengths = args[reads.lengths];
+  if (reads.documents) p.documents = args[reads.documents];
+  if (reads.mask) p.mask = args[reads.mask];
+  if (reads.bias) p.bias = args[reads.bias];
   return p;
 }
 

@@ -24,10 +24,8 @@ class CudaTarget : public Target {
            op_row(op).library == Library::convolution;
   }
   bool is_library_op(OpId op) const override { return op_row(op).library != Library::none; }
-  bool accepts_strides(OpId op, size_t index) const override {
-    if (op == ops::sdpa) return index < 4;        // q, k, v and the output; not lse
-    if (op == ops::sdpa_grad) return index != 5;  // all but lse
-    return false;
+  bool accepts_strides(const Node& node, size_t index) const override {
+    return compiler::accepts_strides(node, index);
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {

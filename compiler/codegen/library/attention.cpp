@@ -5,107 +5,19 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <limits>
 
+#include "compiler/codegen/library/attention_rows.h"
 #include "compiler/codegen/library/library.h"
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
-
-// The row loops exist once per instruction set; without contraction each gives the same bits.
-#if defined(__x86_64__) && !defined(LOCKSTEP_SANITIZED)
-#define LS_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
-#else
-#define LS_CLONES
-#endif
+#include "core/ops/attention.h"
 
 namespace lockstep::compiler {
 
 namespace {
+using namespace rows;
 constexpr int64_t kRows = 64;  // query rows per block
-constexpr int kLanes = 16;     // accumulators of a row sum
-
-// exp for x up to 88 (and -inf): 2^n * p(r), Cephes coefficients; exact 0 below the smallest normal number.
-inline float exp_f32(float x) {
-  float clipped = x < -87.3f ? -87.3f : x > 88.0f ? 88.0f : x;
-  float n = (clipped * 1.44269504088896341f + 12582912.0f) - 12582912.0f;
-  float r = clipped - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  float scale = std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
-  return x < -87.3f ? 0.0f : p * scale;
-}
-
-inline float lane_total(const float* lanes) {
-  float t[kLanes];
-  for (int i = 0; i < kLanes; ++i) t[i] = lanes[i];
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) t[i] += t[i + half];
-  return t[0];
-}
-
-// scores[0..count) = exp(scale * scores - max); returns {max, sum}. count is padded to lanes with exact zeros
-// by the caller's buffer width.
-LS_CLONES void softmax_row(float* row, int64_t count, float scale, float* max_out, float* sum_out) {
-  float best[kLanes], lanes[kLanes];
-  for (int i = 0; i < kLanes; ++i) best[i] = -std::numeric_limits<float>::infinity(), lanes[i] = 0;
-  int64_t whole = count / kLanes * kLanes;
-  for (int64_t j = 0; j < whole; j += kLanes)
-    for (int i = 0; i < kLanes; ++i) {
-      float v = row[j + i] * scale;
-      row[j + i] = v;
-      best[i] = v > best[i] ? v : best[i];
-    }
-  for (int64_t j = whole; j < count; ++j) {
-    row[j] *= scale;
-    best[j - whole] = row[j] > best[j - whole] ? row[j] : best[j - whole];
-  }
-  float max = best[0];
-  for (int i = 1; i < kLanes; ++i) max = best[i] > max ? best[i] : max;
-  for (int64_t j = 0; j < whole; j += kLanes)
-    for (int i = 0; i < kLanes; ++i) {
-      float e = exp_f32(row[j + i] - max);
-      row[j + i] = e;
-      lanes[i] += e;
-    }
-  for (int64_t j = whole; j < count; ++j) {
-    row[j] = exp_f32(row[j] - max);
-    lanes[j - whole] += row[j];
-  }
-  *max_out = max;
-  *sum_out = lane_total(lanes);
-}
-
-LS_CLONES void scale_row(float* row, int64_t count, float by) {
-  for (int64_t j = 0; j < count; ++j) row[j] *= by;
-}
-// p = exp(scale * s - lse) in place of s; ds = p * (dp - delta) * scale in place of dp.
-LS_CLONES void backward_row(float* s, float* dp, int64_t count, float scale, float lse, float delta) {
-  for (int64_t j = 0; j < count; ++j) {
-    float x = s[j] * scale - lse;
-    float p = exp_f32(x);
-    s[j] = p;
-    dp[j] = p * (dp[j] - delta) * scale;
-  }
-}
-LS_CLONES float dot_row(const float* a, const float* b, int64_t count) {
-  float lanes[kLanes] = {};
-  int64_t whole = count / kLanes * kLanes;
-  for (int64_t j = 0; j < whole; j += kLanes)
-    for (int i = 0; i < kLanes; ++i) lanes[i] += a[j + i] * b[j + i];
-  for (int64_t j = whole; j < count; ++j) lanes[j - whole] += a[j] * b[j];
-  return lane_total(lanes);
-}
-LS_CLONES void fill_zero(float* row, int64_t count) {
-  for (int64_t j = 0; j < count; ++j) row[j] = 0.0f;
-}
 
 // [batch, tokens, heads, head_dim] with a dense last dim.
 struct Heads {
@@ -128,34 +40,48 @@ Heads heads_of(const Operand& operand) {
   return {operand.dtype, operand.strides[0], operand.strides[1], operand.strides[2]};
 }
 
+// Strides of a dense tensor over the scores [batch, heads, tokens, keys], 0 along its dims of size 1.
+struct OverScores {
+  int64_t stride[4] = {};
+  int64_t at(int64_t b, int64_t h, int64_t t, int64_t s) const {
+    return b * stride[0] + h * stride[1] + t * stride[2] + s * stride[3];
+  }
+};
+OverScores over_scores(const Operand& operand) {
+  LS_CHECK(is_dense(operand), "attention needs a dense mask and bias");
+  OverScores out;
+  int64_t next = 1;
+  for (size_t d = 4; d-- > 0; next *= operand.shape[d]) out.stride[d] = operand.shape[d] == 1 ? 0 : next;
+  return out;
+}
+
 class Attention : public HostCall {
  public:
   Attention(const Node& node, const std::vector<Operand>& in, const std::vector<Operand>& out)
-      : backward_(node.op == ops::sdpa_grad) {
-    const Operand& q = in[backward_ ? 1 : 0];
-    const Operand& k = in[backward_ ? 2 : 1];
+      : reads_(attention_reads(node)), backward_(reads_.first > 0) {
+    LS_CHECK(in.size() == reads_.inputs && !reads_.seed, node.op, " of ", in.size(), " inputs");
+    const Operand &q = in[reads_.first], &k = in[reads_.first + 1];
     batch_ = q.shape[0], tokens_ = q.shape[1], heads_ = q.shape[2], size_ = q.shape[3], keys_ = k.shape[1],
     kv_heads_ = k.shape[2];
-    causal_ = node.attrs.flag("causal");
     scale_ = static_cast<float>(node.attrs.number("scale"));
-    LS_CHECK(!causal_ || tokens_ == keys_, "causal attention over ", tokens_, " queries and ", keys_,
+    LS_CHECK(!reads_.causal || tokens_ == keys_, "causal attention over ", tokens_, " queries and ", keys_,
              " keys");
-    for (size_t i = 0; i < in.size(); ++i)
-      if (in[i].shape.size() == 4) in_[i] = heads_of(in[i]);
-    for (size_t i = 0; i < out.size(); ++i)
-      if (out[i].shape.size() == 4) out_[i] = heads_of(out[i]);
+    for (size_t i = 0; i < (backward_ ? 5 : 3); ++i) in_[i] = heads_of(in[i]);
+    for (size_t i = 0; i < (backward_ ? 3 : 1); ++i) out_[i] = heads_of(out[i]);
+    if (reads_.mask) mask_ = over_scores(in[reads_.mask]);
+    if (reads_.bias) bias_ = over_scores(in[reads_.bias]);
     dtype_ = q.dtype;
   }
   size_t workspace(int threads) const override { return static_cast<size_t>(threads) * per_thread() * 4; }
   std::string algorithm() const override {
     std::string prefix = is_half(dtype_) ? str(name(dtype_), " ") : "";
-    return str(prefix, "sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_, " h=", heads_, "/",
-               kv_heads_, " d=", size_, causal_ ? " causal" : "", " rows=", kRows);
+    return str(prefix, "sdpa", backward_ ? "_grad" : "", " b=", batch_, " t=", tokens_,
+               keys_ == tokens_ ? std::string() : str(" s=", keys_), " h=", heads_, "/", kv_heads_,
+               " d=", size_, masks_text(reads_), " rows=", kRows);
   }
   double flops() const override {
-    double pairs = static_cast<double>(tokens_) * static_cast<double>(keys_) * (causal_ ? 0.5 : 1.0);
-    return (backward_ ? 10.0 : 4.0) * static_cast<double>(batch_ * heads_) * pairs *
-           static_cast<double>(size_);
+    return (backward_ ? 10.0 : 4.0) * static_cast<double>(batch_ * heads_) *
+           attention_pairs(reads_, tokens_, keys_) * static_cast<double>(size_);
   }
   void run(void* const* args, void* workspace, int threads) const override {
     int64_t tasks = batch_ * kv_heads_;
@@ -171,6 +97,10 @@ class Attention : public HostCall {
   }
 
  private:
+  struct Keys {
+    int64_t from, to;  // to >= from
+    int64_t count() const { return to - from; }
+  };
   size_t per_thread() const {
     int64_t panels = is_half(dtype_) ? (backward_ ? 4 : 2) * (tokens_ + keys_) * size_ : 0;
     return 2 * kRows * keys_ + 64 + panels;
@@ -192,47 +122,122 @@ class Attention : public HostCall {
     for (int64_t t = 0; is_half(dtype_) && t < tokens; ++t)
       narrow(dtype_, panel.at + t * size_, heads.at(base, b, h, t), size_);
   }
-  // Keys that rows [i0, i1) may see.
-  int64_t visible(int64_t i1) const { return causal_ ? i1 : keys_; }
-  int64_t row_keys(int64_t i) const { return causal_ ? i + 1 : keys_; }
+
+  // Whether scores are scaled and masked one by one before the softmax, or whole ranges of keys are left out.
+  bool one_by_one() const { return reads_.documents || reads_.mask || reads_.bias; }
+  // Keys that row i may see by causal, window and length.
+  Keys row_keys(void* const* args, int64_t b, int64_t i) const {
+    int64_t from = reads_.window ? std::max<int64_t>(0, i - reads_.window + 1) : 0,
+            to = reads_.causal ? i + 1 : keys_;
+    if (reads_.lengths) to = std::clamp<int64_t>(static_cast<const int32_t*>(args[reads_.lengths])[b], 0, to);
+    return {std::min(from, to), to};
+  }
+  // Keys of which any of rows [i0, i1) may see some; beside row_keys, those whose document lies between the
+  // first and last one of the rows.
+  Keys block_keys(void* const* args, int64_t b, int64_t i0, int64_t i1) const {
+    Keys keys{row_keys(args, b, i0).from, row_keys(args, b, i1 - 1).to};
+    if (reads_.documents) {
+      const int32_t* ids = static_cast<const int32_t*>(args[reads_.documents]) + b * keys_;
+      const auto [least, most] = std::minmax_element(ids + i0, ids + i1);
+      auto other = [&](int64_t j) { return ids[j] < *least || ids[j] > *most; };
+      while (keys.count() && other(keys.from)) ++keys.from;
+      while (keys.count() && other(keys.to - 1)) --keys.to;
+    }
+    keys.to = std::max(keys.from, keys.to);
+    return keys;
+  }
+  // Scores of row i and keys [from, to) scaled, with the bias, and -inf where the row does not see. False: it
+  // sees nothing.
+  bool masked(void* const* args, float* row, int64_t b, int64_t h, int64_t i, Keys keys) const {
+    const int64_t n = keys.count();
+    const float* bias =
+        reads_.bias ? static_cast<const float*>(args[reads_.bias]) + bias_.at(b, h, i, keys.from) : nullptr;
+    bias_row(row, n, scale_, bias, bias_.stride[3]);
+    if (reads_.documents) {
+      const int32_t* ids = static_cast<const int32_t*>(args[reads_.documents]) + b * keys_;
+      keep_document(row, n, ids + keys.from, ids[i]);
+    }
+    if (reads_.mask)
+      keep_masked(row, n, static_cast<const uint8_t*>(args[reads_.mask]) + mask_.at(b, h, i, keys.from),
+                  mask_.stride[3]);
+    return !sees_nothing(row, n);
+  }
 
   void forward(void* const* args, float* scratch, int64_t b, int64_t kv) const {
     float* panels = scratch + 2 * kRows * keys_ + 64;
     auto [k, k_token] = read(in_[1], args[1], b, kv, keys_, panels);
     auto [v, v_token] = read(in_[2], args[2], b, kv, keys_, panels);
-    float* lse = static_cast<float*>(args[4]);
+    void* to = args[reads_.inputs];
+    float* lse = static_cast<float*>(args[reads_.inputs + 1]);
     int64_t group = heads_ / kv_heads_;
     for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
       float* room = panels;
       auto [q, q_token] = read(in_[0], args[0], b, h, tokens_, room);
-      Panel out = place(out_[0], args[3], b, h, tokens_, room);
+      Panel out = place(out_[0], to, b, h, tokens_, room);
       auto [o, o_token] = out;
       for (int64_t i0 = 0; i0 < tokens_; i0 += kRows) {
-        int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0, n = visible(i1);
-        sgemm(false, true, rows, n, size_, q + i0 * q_token, q_token, k, k_token, 0.0f, scratch, n);
+        int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0;
+        const Keys block = block_keys(args, b, i0, i1);
+        const int64_t n = block.count();
+        if (n)
+          sgemm(false, true, rows, n, size_, q + i0 * q_token, q_token, k + block.from * k_token, k_token,
+                0.0f, scratch, n);
         float sums[kRows];
+        for (int64_t i = i0; i < i1; ++i)
+          lse[(b * heads_ + h) * tokens_ + i] =
+              softmax(args, scratch + (i - i0) * n, b, h, i, block, &sums[i - i0]);
+        if (n)
+          sgemm(false, false, rows, size_, n, scratch, n, v + block.from * v_token, v_token, 0.0f,
+                o + i0 * o_token, o_token);
         for (int64_t i = i0; i < i1; ++i) {
-          float* row = scratch + (i - i0) * n;
-          float max = 0;
-          softmax_row(row, row_keys(i), scale_, &max, &sums[i - i0]);
-          fill_zero(row + row_keys(i), n - row_keys(i));
-          lse[(b * heads_ + h) * tokens_ + i] = max + std::log(sums[i - i0]);
+          if (n)
+            scale_row(o + i * o_token, size_, 1.0f / sums[i - i0]);
+          else
+            fill_zero(o + i * o_token, size_);
         }
-        sgemm(false, false, rows, size_, n, scratch, n, v, v_token, 0.0f, o + i0 * o_token, o_token);
-        for (int64_t i = i0; i < i1; ++i) scale_row(o + i * o_token, size_, 1.0f / sums[i - i0]);
       }
-      write(out, out_[0], args[3], b, h, tokens_);
+      write(out, out_[0], to, b, h, tokens_);
     }
   }
+  // Row i of the block's scores becomes exp(score - max), 0 where the row does not see; gives the sum (1 for
+  // a row that sees nothing) and the log-sum-exp (0).
+  float softmax(void* const* args, float* row, int64_t b, int64_t h, int64_t i, Keys block,
+                float* sum) const {
+    const Keys keys = row_keys_in(args, b, i, block);
+    float *first = row + (keys.from - block.from), max = 0;
+    *sum = 1;
+    bool sees = keys.count() > 0;
+    if (sees && one_by_one()) {
+      sees = masked(args, first, b, h, i, keys);
+      if (sees) softmax_row(first, keys.count(), 1.0f, &max, sum);
+    } else if (sees) {
+      softmax_row(first, keys.count(), scale_, &max, sum);
+    }
+    if (!sees) {
+      fill_zero(row, block.count());
+      return 0;
+    }
+    zero_beside(row, block, keys);
+    return max + std::log(*sum);
+  }
+  Keys row_keys_in(void* const* args, int64_t b, int64_t i, Keys block) const {
+    Keys keys = row_keys(args, b, i);
+    keys.from = std::clamp(keys.from, block.from, block.to);
+    keys.to = std::clamp(keys.to, keys.from, block.to);
+    return keys;
+  }
+  static void zero_beside(float* row, Keys block, Keys keys) {
+    fill_zero(row, keys.from - block.from);
+    fill_zero(row + (keys.to - block.from), block.to - keys.to);
+  }
 
-  // args: do, q, k, v, o, lse -> dq, dk, dv
+  // args: do, q, k, v, o, lse, masks -> dq, dk, dv, dbias
   void backward(void* const* args, float* scratch, int64_t b, int64_t kv) const {
     float* panels = scratch + 2 * kRows * keys_ + 64;
     auto [k, k_token] = read(in_[2], args[2], b, kv, keys_, panels);
     auto [v, v_token] = read(in_[3], args[3], b, kv, keys_, panels);
-    Panel dk = place(out_[1], args[7], b, kv, keys_, panels),
-          dv = place(out_[2], args[8], b, kv, keys_, panels);
-    const float* lse = static_cast<const float*>(args[5]);
+    void* const* to = args + reads_.inputs;
+    Panel dk = place(out_[1], to[1], b, kv, keys_, panels), dv = place(out_[2], to[2], b, kv, keys_, panels);
     int64_t group = heads_ / kv_heads_;
     float* ds = scratch + kRows * keys_;
     for (int64_t j = 0; j < keys_; ++j)
@@ -242,36 +247,63 @@ class Attention : public HostCall {
       auto [grad, grad_token] = read(in_[0], args[0], b, h, tokens_, room);
       auto [q, q_token] = read(in_[1], args[1], b, h, tokens_, room);
       auto [o, o_token] = read(in_[4], args[4], b, h, tokens_, room);
-      Panel dq = place(out_[0], args[6], b, h, tokens_, room);
+      Panel dq = place(out_[0], to[0], b, h, tokens_, room);
       for (int64_t i0 = 0; i0 < tokens_; i0 += kRows) {
-        int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0, n = visible(i1);
+        int64_t i1 = std::min(tokens_, i0 + kRows), rows = i1 - i0;
+        const Keys block = block_keys(args, b, i0, i1);
+        const int64_t n = block.count();
         const float* grad0 = grad + i0 * grad_token;
         const float* q0 = q + i0 * q_token;
-        sgemm(false, true, rows, n, size_, q0, q_token, k, k_token, 0.0f, scratch, n);
-        sgemm(false, true, rows, n, size_, grad0, grad_token, v, v_token, 0.0f, ds, n);
+        const float *k0 = k + block.from * k_token, *v0 = v + block.from * v_token;
+        if (n) {
+          sgemm(false, true, rows, n, size_, q0, q_token, k0, k_token, 0.0f, scratch, n);
+          sgemm(false, true, rows, n, size_, grad0, grad_token, v0, v_token, 0.0f, ds, n);
+        }
         for (int64_t i = i0; i < i1; ++i) {
           float delta = dot_row(grad + i * grad_token, o + i * o_token, size_);
-          float* p_row = scratch + (i - i0) * n;
-          float* ds_row = ds + (i - i0) * n;
-          backward_row(p_row, ds_row, row_keys(i), scale_, lse[(b * heads_ + h) * tokens_ + i], delta);
-          fill_zero(p_row + row_keys(i), n - row_keys(i));
-          fill_zero(ds_row + row_keys(i), n - row_keys(i));
+          backward_row_of(args, scratch + (i - i0) * n, ds + (i - i0) * n, delta, b, h, i, block);
         }
-        sgemm(true, false, n, size_, rows, scratch, n, grad0, grad_token, 1.0f, dv.at, dv.token);
-        sgemm(true, false, n, size_, rows, ds, n, q0, q_token, 1.0f, dk.at, dk.token);
-        sgemm(false, false, rows, size_, n, ds, n, k, k_token, 0.0f, dq.at + i0 * dq.token, dq.token);
+        if (!n) {
+          for (int64_t i = i0; i < i1; ++i) fill_zero(dq.at + i * dq.token, size_);
+          continue;
+        }
+        sgemm(true, false, n, size_, rows, scratch, n, grad0, grad_token, 1.0f, dv.at + block.from * dv.token,
+              dv.token);
+        sgemm(true, false, n, size_, rows, ds, n, q0, q_token, 1.0f, dk.at + block.from * dk.token, dk.token);
+        sgemm(false, false, rows, size_, n, ds, n, k0, k_token, 0.0f, dq.at + i0 * dq.token, dq.token);
       }
-      write(dq, out_[0], args[6], b, h, tokens_);
+      write(dq, out_[0], to[0], b, h, tokens_);
     }
-    write(dk, out_[1], args[7], b, kv, keys_);
-    write(dv, out_[2], args[8], b, kv, keys_);
+    write(dk, out_[1], to[1], b, kv, keys_);
+    write(dv, out_[2], to[2], b, kv, keys_);
+  }
+  // Row i of scores and of do v: probabilities, and gradients of the scores.
+  void backward_row_of(void* const* args, float* p, float* ds, float delta, int64_t b, int64_t h, int64_t i,
+                       Keys block) const {
+    const int64_t row = (b * heads_ + h) * tokens_ + i;
+    const float lse = static_cast<const float*>(args[5])[row];
+    float* dbias =
+        reads_.bias_gradient ? static_cast<float*>(args[reads_.inputs + 3]) + row * keys_ : nullptr;
+    const Keys keys = row_keys_in(args, b, i, block);
+    float *p0 = p + (keys.from - block.from), *ds0 = ds + (keys.from - block.from);
+    if (one_by_one()) {
+      masked(args, p0, b, h, i, keys);
+      backward_biased_row(p0, ds0, dbias ? dbias + keys.from : nullptr, keys.count(), scale_, lse, delta);
+      if (dbias) zero_beside(dbias, {0, keys_}, keys);
+    } else {
+      backward_row(p0, ds0, keys.count(), scale_, lse, delta);
+    }
+    zero_beside(p, block, keys);
+    zero_beside(ds, block, keys);
   }
 
-  bool backward_, causal_;
+  AttentionReads reads_;
+  bool backward_;
   int64_t batch_, tokens_, heads_, size_, keys_, kv_heads_;
   float scale_;
   DType dtype_;
-  Heads in_[6], out_[3];
+  Heads in_[5], out_[3];
+  OverScores mask_, bias_;
 };
 }  // namespace
 

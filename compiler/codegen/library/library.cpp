@@ -19,9 +19,11 @@ bool is_dense(const Operand& operand) {
 }
 
 bool is_library_op(OpId op) { return op_row(op).library != Library::none; }
-bool accepts_strides(OpId op, size_t index) {
-  if (op == ops::sdpa) return index < 4;        // q, k, v and the output; not lse
-  if (op == ops::sdpa_grad) return index != 5;  // all but lse
+bool accepts_strides(const Node& node, size_t index) {
+  // What has heads: q, k, v, o and their gradients; not lse, masks or a bias.
+  const size_t inputs = node.inputs.size(), made = index - inputs;
+  if (node.op == ops::sdpa) return index < 3 || (index >= inputs && made < 1);
+  if (node.op == ops::sdpa_grad) return index < 5 || (index >= inputs && made < 3);
   return false;
 }
 

@@ -45,7 +45,7 @@ class HostCall : public LibraryCall {
 
 bool is_library_op(OpId op);
 // True when argument `index` (inputs, then outputs) may be strided with a dense last dim.
-bool accepts_strides(OpId op, size_t index);
+bool accepts_strides(const Node& node, size_t index);
 // InternalError for a node that is no library op.
 std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                const std::vector<Operand>& out);

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base/error.h"
+#include "core/base/hash.h"
 
 namespace lockstep::functions {
 
@@ -66,6 +67,13 @@ bool broadcast_shape(const Shape& a, const Shape& b, Shape& out) {
     out[i] = x == 1 ? y : x;
   }
   return true;
+}
+
+int64_t stream_of(const Builder& builder, const char* what, std::initializer_list<OpId> made_by) {
+  int64_t made = 0;
+  for (const Node& node : builder.graph.nodes)
+    for (OpId op : made_by) made += node.op == op;
+  return static_cast<int64_t>(hash64(str(builder.scope, what, made)));
 }
 
 }  // namespace lockstep::functions

@@ -1,6 +1,7 @@
 // What the functions of this folder are written with: refusals in the user's words, the user's line, shapes.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,10 @@ std::vector<int64_t> counted(int64_t first, int64_t last);  // first ... last - 
 
 // NumPy's broadcast shape; false when the shapes do not broadcast.
 bool broadcast_shape(const Shape& a, const Shape& b, Shape& out);
+
+// The stream of random numbers for the next node of these ops: a hash of the layer, of `what` and of how many
+// of them the trace has made so far. The same trace gives the same streams.
+int64_t stream_of(const Builder& builder, const char* what, std::initializer_list<OpId> made_by);
 
 // While it lives, what is appended takes the line `at` of the user: a function of several nodes.
 class InFunction {

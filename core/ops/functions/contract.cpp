@@ -2,7 +2,6 @@
 #include "core/ops/functions/contract.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/operators.h"
@@ -90,14 +89,6 @@ Tensor linear(Tensor x, Tensor weight, Tensor bias, Here at) {
   return apply1(ops::linear,
                 bias.defined() ? std::vector<Tensor>{x, weight, bias} : std::vector<Tensor>{x, weight}, {},
                 at);
-}
-Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal, Here at) {
-  need("sdpa", {q, k, v}, at);
-  double head_dim = q.ndim() == 4 ? static_cast<double>(q.size(-1)) : 1;
-  return apply(ops::sdpa, {q, k, v}, {{"causal", causal}, {"scale", 1 / std::sqrt(head_dim)}}, at)[0];
-}
-Tensor rope(Tensor x, double theta, Here at) {
-  return apply1(ops::rope, {x}, {{"theta", theta}, {"inverse", false}}, at);
 }
 
 }  // namespace lockstep

@@ -30,19 +30,5 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands, He
 // x weight^T + bias: [..., in], [out, in], [out] -> [..., out]; an empty Tensor is no bias. Gradients: of x
 // dy weight, of the weight dy^T x over all leading dims, of the bias the sum of dy over them. As PyTorch.
 Tensor linear(Tensor x, Tensor weight, Tensor bias = {}, Here at = Here::current());
-// Attention, softmax(q k^T / sqrt(head_dim)) v per head: q [batch, tokens, heads, head_dim], k and v [batch,
-// keys, kv_heads, head_dim] -> like q. kv_heads divides heads: query head h reads key head h / (heads /
-// kv_heads). Causal: token i sees keys 0 ... i, and there are as many keys as tokens. Scores, softmax and
-// sums are f32 (f64 for f64); cuDNN, which a GPU uses for bf16 and f16, rounds the probabilities before it
-// multiplies by v, and the scores' gradients before those of q and k. Forward keeps the log-sum-exp, not the
-// scores. Gradients of q, k, v: scores anew, sums in a fixed order.
-// Vaswani et al., arXiv 1706.03762; heads in groups: Ainslie et al., arXiv 2305.13245; the gradient: Dao et
-// al., arXiv 2205.14135. PyTorch's scaled_dot_product_attention has heads before tokens.
-Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
-// Rotary positions: x [batch, tokens, heads, head_dim] -> same, head_dim even. At token t the pair of
-// elements (i, i + head_dim / 2) turns by t theta^(-2 i / head_dim), theta > 0; tokens count from 0.
-// Frequencies are computed in f64, angles and products in f32 (f64 for f64). Gradient: dy turned back. Su et
-// al., arXiv 2104.09864, in the half-split pairs of GPT-NeoX and Hugging Face's Llama.
-Tensor rope(Tensor x, double theta, Here at = Here::current());
 
 }  // namespace lockstep

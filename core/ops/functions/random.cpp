@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "core/base/hash.h"
 #include "core/ops/functions/checks.h"
 #include "core/ops/functions/creation.h"
 #include "core/ops/functions/norms.h"
@@ -17,13 +16,6 @@ namespace lockstep {
 using namespace functions;
 
 namespace {
-// The same trace gives the same streams: `what` counts the nodes of these ops so far.
-int64_t stream_of(const Builder& builder, const char* what, std::initializer_list<OpId> made_by) {
-  int64_t made = 0;
-  for (const Node& node : builder.graph.nodes)
-    for (OpId op : made_by) made += node.op == op;
-  return static_cast<int64_t>(hash64(str(builder.scope, what, made)));
-}
 Tensor draw(OpId op, Tensor beside, Shape shape) {
   const int64_t stream = stream_of(*beside.builder(), "/random.", {ops::rng_uniform, ops::rng_bits});
   return apply1(op,

@@ -1,0 +1,53 @@
+// Attention, the masks it takes, and rotary positions. B sequences, T tokens, S keys, H heads of D features.
+#pragma once
+
+#include <optional>
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+// Which keys a token sees, and what is added to its scores. What is given is combined: a key is seen when
+// each of causal, window, lengths, documents and mask lets it be seen.
+struct AttentionOptions {
+  bool causal = false;          // token i sees keys 0 ... i; as many keys as tokens
+  std::optional<double> scale;  // of q k^T; 1 / sqrt(D) if not given
+  // bool, its dims matched from the last with [B, H, T, S] and equal or 1: true = seen.
+  Tensor mask;
+  // floats of q's dtype or f32, dims as in mask: added to the scaled scores. Its gradient is the scores',
+  // summed over dims of size 1. -inf masks.
+  Tensor bias;
+  int64_t window = 0;  // with causal: a token sees itself and the window - 1 before it; 0: all before it
+  // Probabilities are 0 with this probability, else p / (1 - dropout): a key per sample, as of dropout().
+  double dropout = 0;
+  Tensor documents;  // i32 [B, T]: a token sees tokens of its own number; as many keys as tokens
+  Tensor lengths;    // i32 [B]: keys lengths[b] and after are padding, and not seen
+};
+
+// softmax(scale q k^T + bias) v per head: q [B, T, H, D], k and v [B, S, kv_heads, D] -> like q. kv_heads
+// divides H: query head h reads key head h / (H / kv_heads). A token that sees no key gives 0, and its
+// gradients are 0. Scores, softmax and sums are f32 (f64 for f64); cuDNN, which a GPU uses for bf16 and f16
+// with causal and window alone, rounds the probabilities before it multiplies by v, and the scores' gradients
+// before those of q and k. Forward keeps the log-sum-exp, not the scores. Gradients of q, k, v and bias:
+// scores anew, sums in a fixed order. One kernel that makes no [T, S] tensor, but for dropout, which makes
+// them, and for the bias's gradient.
+// Vaswani et al., arXiv 1706.03762; heads in groups: Ainslie et al., arXiv 2305.13245; the window: Jiang et
+// al., arXiv 2310.06825; the gradient: Dao et al., arXiv 2205.14135. PyTorch's scaled_dot_product_attention
+// has heads before tokens.
+Tensor sdpa(Tensor q, Tensor k, Tensor v, const AttentionOptions& options, Here at = Here::current());
+Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
+
+// Masks for `mask` above, bool. `beside` says which graph.
+Tensor causal_mask(Tensor beside, int64_t tokens, Here at = Here::current());  // [T, T]: key <= token
+// [T, T]: key <= token and key > token - window.
+Tensor window_mask(Tensor beside, int64_t tokens, int64_t window, Here at = Here::current());
+// lengths i32 [B] -> [B, 1, 1, keys]: key < length.
+Tensor padding_mask(Tensor lengths, int64_t keys, Here at = Here::current());
+
+// Rotary positions: x [batch, tokens, heads, head_dim] -> same, head_dim even. At token t the pair of
+// elements (i, i + head_dim / 2) turns by t theta^(-2 i / head_dim), theta > 0; tokens count from 0.
+// Frequencies are computed in f64, angles and products in f32 (f64 for f64). Gradient: dy turned back. Su et
+// al., arXiv 2104.09864, in the half-split pairs of GPT-NeoX and Hugging Face's Llama.
+Tensor rope(Tensor x, double theta, Here at = Here::current());
+
+}  // namespace lockstep
