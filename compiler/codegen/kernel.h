@@ -55,8 +55,8 @@ bool can_alias(const Graph& body, int output, int input);
 Graph multi_tensor_body(OpId op, const Attrs& attrs, DType dtype);
 // An update's body that keeps what it would replace unless |gate k| <= limit k for every k; a NaN is within
 // no limit. Output o replaces the input of place replaced[o] among the per-element inputs (replaced_inputs in
-// core/ops/updates.h). Shared scalars gate0, limit0, gate1, ... are appended: gates of these dtypes, limits
-// f32. Bits of an update that is made are those of `body`.
+// core/ops/updates.h); one that replaces nothing is made in any case. Shared scalars gate0, limit0, gate1,
+// ... are appended: gates of these dtypes, limits f32. Bits of an update that is made are those of `body`.
 Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector<DType>& gates);
 // Kernel with the MultiTensorFn signature. Inputs of rank 1 are per element, rank-0 inputs of kind scalar are
 // shared, of kind value per tensor. The body is pointwise.

@@ -1,12 +1,12 @@
-// Finds the arithmetic behind each assigned state, groups it, and writes the groups as nodes.
+// Orders updates among the other nodes, and writes them as nodes.
 #include "compiler/lower/outline_updates.h"
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <set>
 
+#include "compiler/lower/update_groups.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
@@ -15,168 +15,128 @@
 namespace lockstep::compiler {
 
 namespace {
-// Assignments that become one node.
-struct Assigned {
-  Shape shape;
-  std::vector<size_t> outputs;            // places in the graph's outputs
-  std::set<NodeId> inside;                // the body
-  std::vector<ValueId> tensors, scalars;  // what the body reads
-  SourceLine at;
-};
+using Target = UpdateGroup::Target;
 
 class Outliner {
  public:
-  explicit Outliner(const Graph& old) : old_(old) {}
+  explicit Outliner(const Graph& old)
+      : old_(old), groups_(update_groups(old)), made_by_(old.values.size(), -1), live_(old.nodes.size()) {}
 
   Graph run() {
-    for (size_t o = 0; o < old_.outputs.size(); ++o)
-      if (is_assignment(old_.outputs[o])) groups_.push_back(group_of(o));
-    if (groups_.empty()) return old_;
-    merge();
-    for (Assigned& group : groups_) put_rounded_first(group);
+    if (groups_.empty() && !reads_replaced()) return old_;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      put_rounded_first(groups_[g]);
+      for (const Target& target : groups_[g].targets)
+        if (target.output < 0) made_by_[target.value] = static_cast<int>(g);
+    }
+    find_live();
     return write();
   }
 
  private:
-  bool is_assignment(const GraphOutput& output) const {
-    if (output.kind != OutputKind::state || old_.find_input(output.name) == output.value) return false;
-    const NodeId producer = old_[output.value].producer;
-    return !producer.valid() || op_row(old_.node(producer).op).kind != OpKind::update ||
-           replaces_other(output);
-  }
-  // An update's result that goes to another state than the one that it replaces.
-  bool replaces_other(const GraphOutput& output) const {
-    const Node& update = old_.producer(output.value);
-    const int replaced = replaced_inputs(update)[static_cast<size_t>(old_[output.value].index)];
-    return update.inputs[static_cast<size_t>(replaced)] != old_.find_input(output.name);
-  }
-
-  // Whether a value of this shape is computed element by element, so that it belongs to the body.
-  bool computed_inside(ValueId v, const Shape& shape) const {
-    if (!old_[v].producer.valid()) return false;
-    const Node& node = old_.producer(v);
-    if (node.op == ops::full) return true;
-    if (old_[v].shape != shape || shape.empty()) return false;
-    if (node.op == ops::broadcast) return old_[node.inputs[0]].shape.empty();
-    return op_row(node.op).kind == OpKind::pointwise;
-  }
-
-  Assigned group_of(size_t o) const {
-    const ValueId value = old_.outputs[o].value;
-    Assigned out{
-        .shape = old_[value].shape, .outputs = {o}, .inside = {}, .tensors = {}, .scalars = {}, .at = {}};
-    if (old_[value].producer.valid()) out.at = old_.producer(value).at;
-    std::set<ValueId> seen;
-    std::vector<ValueId> open{value};
-    while (!open.empty()) {
-      const ValueId v = open.back();
-      open.pop_back();
-      if (!seen.insert(v).second) continue;
-      if (computed_inside(v, out.shape)) {
-        out.inside.insert(old_[v].producer);
-        for (ValueId input : old_.producer(v).inputs) open.push_back(input);
-      } else {
-        (old_[v].shape.empty() && !out.shape.empty() ? out.scalars : out.tensors).push_back(v);
-      }
+  // Whether a node stands behind an update in place of what it reads.
+  bool reads_replaced() const {
+    std::set<ValueId> replaced;
+    for (const Node& node : old_.nodes) {
+      for (ValueId v : node.inputs)
+        if (replaced.count(v)) return true;
+      if (op_row(node.op).kind == OpKind::update)
+        for (int i : replaced_inputs(node)) replaced.insert(node.inputs[static_cast<size_t>(i)]);
     }
-    std::sort(out.tensors.begin(), out.tensors.end());
-    std::sort(out.scalars.begin(), out.scalars.end());
-    return out;
+    return false;
   }
 
-  // Per value: computed from elements of a tensor, not from constants and scalars alone, which tensors of one
-  // shape share.
-  PerValue<bool> of_elements() const {
-    PerValue<bool> out(old_.values.size());
-    for (const auto& input : old_.inputs) out[input.value] = !old_[input.value].shape.empty();
-    for (const Node& node : old_.nodes)
-      for (ValueId v : node.outputs)
-        out[v] = !old_[v].shape.empty() &&
-                 (!computed_inside(v, old_[v].shape) ||
-                  std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId i) { return out[i]; }));
-    return out;
-  }
-
-  // Groups that share arithmetic on elements, or of which one reads what the other replaces.
-  void merge() {
-    const PerValue<bool> elements = of_elements();
-    std::vector<size_t> root(groups_.size());
-    std::iota(root.begin(), root.end(), size_t{0});
-    auto find = [&](size_t g) {
-      while (root[g] != g) g = root[g] = root[root[g]];
-      return g;
-    };
-    std::map<NodeId, size_t> owner;
-    std::map<ValueId, size_t> replacer;
-    for (size_t g = 0; g < groups_.size(); ++g)
-      replacer[old_.find_input(old_.outputs[groups_[g].outputs[0]].name)] = g;
-    replacer.erase(kNoValue);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      for (NodeId n : groups_[g].inside)
-        if (elements[old_.node(n).outputs[0]]) root[find(g)] = find(owner.try_emplace(n, g).first->second);
-      for (ValueId v : groups_[g].tensors)
-        if (auto at = replacer.find(v); at != replacer.end() && groups_[at->second].shape == groups_[g].shape)
-          root[find(g)] = find(at->second);
-    }
-    std::map<size_t, Assigned> merged;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      const auto [to, fresh] = merged.try_emplace(find(g), groups_[g]);
-      if (!fresh) add(to->second, groups_[g]);
-    }
-    groups_.clear();
-    for (auto& [g, group] : merged) groups_.push_back(std::move(group));
-  }
-  static void add(Assigned& to, const Assigned& from) {
-    auto join = [](auto& into, const auto& more) {
-      into.insert(into.end(), more.begin(), more.end());
-      std::sort(into.begin(), into.end());
-      into.erase(std::unique(into.begin(), into.end()), into.end());
-    };
-    join(to.outputs, from.outputs), join(to.tensors, from.tensors), join(to.scalars, from.scalars);
-    to.inside.insert(from.inside.begin(), from.inside.end());
+  const GraphOutput& output(const Target& target) const {
+    return old_.outputs[static_cast<size_t>(target.output)];
   }
   // A state that the step computes with in a rounded copy: the update that writes the state writes the copy,
   // of its first output.
-  bool has_rounded_copy(size_t o) const {
-    const ValueId state = old_.find_input(old_.outputs[o].name);
+  bool has_rounded_copy(const Target& target) const {
+    if (target.output < 0) return false;
+    const ValueId state = old_.find_input(output(target).name);
     return std::any_of(old_.nodes.begin(), old_.nodes.end(), [&](const Node& node) {
       return node.op == ops::convert && node.inputs[0] == state &&
              size_of(old_[node.outputs[0]].dtype) < size_of(old_[state].dtype);
     });
   }
-  void put_rounded_first(Assigned& group) const {
-    if (group.outputs.size() < 2) return;
-    const auto rounded = std::stable_partition(group.outputs.begin(), group.outputs.end(),
-                                               [&](size_t o) { return has_rounded_copy(o); });
-    if (rounded - group.outputs.begin() > 1)
-      throw UserError(
-          str("[assign] ", group.at.text(), ": \"", old_.outputs[group.outputs[0]].name, "\" and \"",
-              old_.outputs[group.outputs[1]].name,
-              "\", which layers read rounded, are assigned by one expression; compute each from values "
-              "of its own"));
+  // States before values that replace nothing, and first of all the one that layers read rounded.
+  void put_rounded_first(UpdateGroup& group) const {
+    auto& targets = group.targets;
+    const auto states = std::stable_partition(targets.begin(), targets.end(),
+                                              [](const Target& target) { return target.output >= 0; });
+    if (targets.size() < 2) return;
+    const auto rounded = std::stable_partition(
+        targets.begin(), states, [&](const Target& target) { return has_rounded_copy(target); });
+    if (rounded - targets.begin() > 1)
+      throw UserError(str(
+          "[assign] ", group.at.text(), ": \"", output(targets[0]).name, "\" and \"", output(targets[1]).name,
+          "\", which layers read rounded, are assigned by one expression; compute each from values "
+          "of its own"));
   }
 
-  // Nodes and groups in an order in which each comes behind what it reads, updates as late as can be. Items:
-  // nodes by number, then groups.
-  std::vector<size_t> order() const {
-    const size_t nodes = old_.nodes.size(), items = nodes + groups_.size();
-    std::vector<std::set<size_t>> before(items);
-    std::map<ValueId, size_t> replacing;  // state that an update of another kind replaces: its node
-    for (NodeId n : old_.node_ids()) {
-      const Node& node = old_.node(n);
-      for (ValueId v : node.inputs)
-        if (old_[v].producer.valid()) before[n.index()].insert(old_[v].producer.index());
-      if (op_row(node.op).kind == OpKind::update)
-        for (int i : replaced_inputs(node)) replacing[node.inputs[static_cast<size_t>(i)]] = n.index();
+  // Nodes that something needs once the groups are nodes of their own.
+  void find_live() {
+    std::vector<ValueId> open;
+    std::set<size_t> assigned;
+    for (const UpdateGroup& group : groups_) {
+      for (const Target& target : group.targets)
+        if (target.output >= 0) assigned.insert(static_cast<size_t>(target.output));
+      for (const auto* list : {&group.tensors, &group.scalars})
+        open.insert(open.end(), list->begin(), list->end());
     }
+    for (size_t o = 0; o < old_.outputs.size(); ++o)
+      if (!assigned.count(o)) open.push_back(old_.outputs[o].value);
+    while (!open.empty()) {
+      const ValueId v = open.back();
+      open.pop_back();
+      const NodeId made = old_[v].producer;
+      if (made_by_[v] >= 0 || !made.valid() || live_[made]) continue;
+      live_[made] = true;
+      for (ValueId input : old_.node(made).inputs) open.push_back(input);
+    }
+  }
+
+  // Items of an order: nodes by number, then groups. kNone for a value that is given.
+  static constexpr size_t kNone = static_cast<size_t>(-1);
+  size_t item_of(ValueId v) const {
+    if (made_by_[v] >= 0) return old_.nodes.size() + static_cast<size_t>(made_by_[v]);
+    return old_[v].producer.valid() ? old_[v].producer.index() : kNone;
+  }
+  // State that is replaced in place, and by which item.
+  std::map<ValueId, size_t> replacing() const {
+    std::map<ValueId, size_t> out;
+    for (NodeId n : old_.node_ids())
+      if (const Node& node = old_.node(n); live_[n] && op_row(node.op).kind == OpKind::update)
+        for (int i : replaced_inputs(node)) out[node.inputs[static_cast<size_t>(i)]] = n.index();
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for (const Target& target : groups_[g].targets)
+        if (target.output >= 0) out[old_.find_input(output(target).name)] = old_.nodes.size() + g;
+    out.erase(kNoValue);
+    return out;
+  }
+  // An order in which each item comes behind what it reads, and before what replaces it; updates as late as
+  // can be, but those whose results travel.
+  std::vector<size_t> order() const {
+    const size_t nodes = old_.nodes.size();
+    std::vector<std::set<size_t>> before(nodes + groups_.size());
+    const auto replaced_by = replacing();
+    auto reads = [&](size_t item, ValueId v) {
+      if (const size_t made = item_of(v); made != kNone) before[item].insert(made);
+      if (auto found = replaced_by.find(v); found != replaced_by.end() && found->second != item)
+        before[found->second].insert(item);
+    };
+    for (NodeId n : old_.node_ids())
+      if (live_[n])
+        for (ValueId v : old_.node(n).inputs) reads(n.index(), v);
     for (size_t g = 0; g < groups_.size(); ++g)
       for (const auto* list : {&groups_[g].tensors, &groups_[g].scalars})
-        for (ValueId v : *list) {
-          if (old_[v].producer.valid()) before[nodes + g].insert(old_[v].producer.index());
-          if (auto found = replacing.find(v); found != replacing.end())
-            before[found->second].insert(nodes + g);
-        }
+        for (ValueId v : *list) reads(nodes + g, v);
     return sorted(before, nodes);
+  }
+  int lateness(size_t item, size_t nodes) const {
+    if (item < nodes) return op_row(old_.node(NodeId(item)).op).kind == OpKind::update ? 2 : 0;
+    const auto& targets = groups_[item - nodes].targets;
+    return std::any_of(targets.begin(), targets.end(), [](const Target& t) { return t.output < 0; }) ? 1 : 2;
   }
   std::vector<size_t> sorted(const std::vector<std::set<size_t>>& before, size_t nodes) const {
     std::vector<std::vector<size_t>> after(before.size());
@@ -185,41 +145,45 @@ class Outliner {
       missing[item] = before[item].size();
       for (size_t other : before[item]) after[other].push_back(item);
     }
-    auto late = [&](size_t item) {
-      return item >= nodes || op_row(old_.node(NodeId(item)).op).kind == OpKind::update;
-    };
-    using Ready = std::pair<bool, size_t>;
+    using Ready = std::pair<int, size_t>;
     std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
     for (size_t item = 0; item < before.size(); ++item)
-      if (!missing[item]) ready.emplace(late(item), item);
+      if (!missing[item]) ready.emplace(lateness(item, nodes), item);
     std::vector<size_t> out;
     while (!ready.empty()) {
       const size_t item = ready.top().second;
       ready.pop();
       out.push_back(item);
       for (size_t next : after[item])
-        if (--missing[next] == 0) ready.emplace(late(next), next);
+        if (--missing[next] == 0) ready.emplace(lateness(next, nodes), next);
     }
-    for (size_t g = 0; g < groups_.size() && out.size() < before.size(); ++g)
-      if (missing[nodes + g]) refuse_both(groups_[g]);
-    LS_CHECK(out.size() == before.size(), "the updates have no order");
+    if (out.size() < before.size()) refuse_both(missing);
     return out;
   }
-  [[noreturn]] void refuse_both(const Assigned& group) const {
-    throw UserError(
-        str("[assign] ", group.at.text(), ": \"", old_.outputs[group.outputs[0]].name,
-            "\" is computed from the old and the new value of a state that an optimizer replaces in "
-            "place; compute it from one of the two"));
+  // Something is wanted from before an update in place and from behind it.
+  [[noreturn]] void refuse_both(const std::vector<size_t>& missing) const {
+    const std::string way_out =
+        " the old and the new value of a state that an optimizer replaces in place; compute it from one of "
+        "the two";
+    for (size_t g = 0; g < groups_.size(); ++g)
+      for (const Target& target : groups_[g].targets)
+        if (missing[old_.nodes.size() + g] && target.output >= 0)
+          throw UserError(str("[assign] ", groups_[g].at.text(), ": \"", output(target).name,
+                              "\" is computed from", way_out));
+    for (NodeId n : old_.node_ids())
+      if (const Node& node = old_.node(n); missing[n.index()] && op_row(node.op).kind != OpKind::update)
+        throw UserError(str("[", node.op, "] ", node.at.text(), ": reads", way_out));
+    throw InternalError("the updates have no order");
   }
 
   Graph write() {
     Rewriter rewriter(old_);
     std::map<size_t, ValueId> assigned;  // per output
     for (size_t item : order()) {
-      if (item < old_.nodes.size())
-        rewriter.copy(old_.node(NodeId(item)));
-      else
+      if (item >= old_.nodes.size())
         append(groups_[item - old_.nodes.size()], rewriter, assigned);
+      else if (live_[NodeId(item)])
+        rewriter.copy(old_.node(NodeId(item)));
     }
     Graph& made = rewriter.graph();
     for (size_t o = 0; o < old_.outputs.size(); ++o) {
@@ -230,15 +194,14 @@ class Outliner {
     return prune(made);
   }
 
-  // The state that an output replaces, which a step may assign without having read it.
-  ValueId state_of(size_t o, Graph& made, Rewriter& rewriter) const {
-    const GraphOutput& output = old_.outputs[o];
-    if (const ValueId v = old_.find_input(output.name); v != kNoValue) return rewriter.at(v);
-    const Value& value = old_[output.value];
-    return made.add_input(InputKind::state, output.name, value.dtype, value.shape);
+  // The state that a target replaces, which a step may assign without having read it.
+  ValueId state_of(const Target& target, Graph& made, Rewriter& rewriter) const {
+    if (const ValueId v = old_.find_input(output(target).name); v != kNoValue) return rewriter.at(v);
+    const Value& value = old_[target.value];
+    return made.add_input(InputKind::state, output(target).name, value.dtype, value.shape);
   }
 
-  void append(const Assigned& group, Rewriter& rewriter, std::map<size_t, ValueId>& assigned) const {
+  void append(const UpdateGroup& group, Rewriter& rewriter, std::map<size_t, ValueId>& assigned) const {
     Graph& made = rewriter.graph();
     std::vector<ValueId> inputs;
     std::vector<int64_t> replaces;
@@ -251,8 +214,12 @@ class Outliner {
       return body.add_input(scalar ? InputKind::scalar : InputKind::value, str(kind, inputs.size() - 1),
                             made[at].dtype, shape_in(made[at].shape));
     };
-    for (size_t o : group.outputs) {
-      const ValueId state = state_of(o, made, rewriter), old = old_.find_input(old_.outputs[o].name);
+    for (const Target& target : group.targets) {
+      if (target.output < 0) {
+        replaces.push_back(kReplacesNothing);
+        continue;
+      }
+      const ValueId state = state_of(target, made, rewriter), old = old_.find_input(output(target).name);
       replaces.push_back(static_cast<int64_t>(inputs.size()));
       const ValueId in = add(state, "state");
       if (old != kNoValue) map[old] = in;
@@ -270,18 +237,25 @@ class Outliner {
       map[v] = body.append(node.op, in, attrs, {{old_[v].dtype, shape_in(old_[v].shape)}}, node.at)[0];
     }
     std::vector<std::pair<DType, Shape>> types;
-    for (size_t o : group.outputs) {
-      const ValueId v = old_.outputs[o].value;
-      body.add_output(OutputKind::value, str("out", types.size()), map[v]);
-      types.emplace_back(old_[v].dtype, old_[v].shape);
+    for (const Target& target : group.targets) {
+      body.add_output(OutputKind::value, str("out", types.size()), map[target.value]);
+      types.emplace_back(old_[target.value].dtype, old_[target.value].shape);
     }
     auto outputs = made.append(ops::update, inputs, {{"replaces", Attr(replaces)}}, types, group.at);
     made.nodes.back().body = std::make_shared<Graph>(std::move(body));
-    for (size_t k = 0; k < outputs.size(); ++k) assigned[group.outputs[k]] = outputs[k];
+    for (size_t k = 0; k < outputs.size(); ++k) {
+      const Target& target = group.targets[k];
+      if (target.output >= 0)
+        assigned[static_cast<size_t>(target.output)] = outputs[k];
+      else
+        rewriter.map(target.value, outputs[k]);
+    }
   }
 
   const Graph& old_;
-  std::vector<Assigned> groups_;
+  std::vector<UpdateGroup> groups_;
+  PerValue<int> made_by_;  // values that replace nothing: their group; -1 for others
+  PerNode<bool> live_;     // see find_live
 };
 }  // namespace
 

@@ -53,7 +53,11 @@ void StepBuilder::prepare(const Node& node) {
   }
   if (op_row(node.op).kind == OpKind::update) {
     const std::vector<int> replaced = replaced_inputs(node);
-    for (size_t o = 0; o < node.outputs.size(); ++o) replaces_[node.outputs[o]] = node.inputs[replaced[o]];
+    for (size_t o = 0; o < node.outputs.size(); ++o)
+      if (replaced[o] == kReplacesNothing)
+        own(node.outputs[o], str("rows of %", node.outputs[o]));
+      else
+        replaces_[node.outputs[o]] = node.inputs[replaced[o]];
   }
   if (node.op == ops::all_gather_start && ranks_of(node) > 1) {
     int64_t mine = 0, all = 0;
@@ -162,7 +166,10 @@ bool StepBuilder::meets_pending(const UpdateTensors::Tensor& tensor) const {
 void StepBuilder::update(NodeId n, const Node& node) {
   UpdateTensors::Tensor tensor{.node = n, .count = held_.of(whole_[node.inputs[0]]).count};
   for (ValueId v : node.inputs) tensor.inputs.push_back(at_[v]);
-  for (ValueId v : node.outputs) tensor.outputs.push_back(at_[v] = at_[replaces_[v]]);
+  for (ValueId v : node.outputs) {
+    if (const auto old = replaces_.find(v); old != replaces_.end()) at_[v] = at_[old->second];
+    tensor.outputs.push_back(at_[v]);
+  }
   if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
   if (meets_pending(tensor)) flush_updates();

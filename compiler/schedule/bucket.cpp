@@ -9,6 +9,7 @@
 #include "core/ir/walk.h"
 #include "core/ops/apply.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
@@ -38,18 +39,20 @@ class Bucketer {
     stages_ = gather_stages();
     last_stage_ = stages_.empty() ? 0 : *std::max_element(stages_.begin(), stages_.end());
     of_sums_ = gathers_of_sums();
+    find_rounds();
   }
 
   Graph run() {
     copy_inputs();
     for (int stage = 1; stage <= last_stage_; ++stage) gather_weights(gathers(false, stage));
     sum_micro_batches();
-    Queue updated{gathers(true, 1)};
     // The loss and the norms are known before the first update, which is made only where they are finite.
-    auto number = static_cast<int64_t>(updated.buckets.size());
+    int64_t number = 0;
+    for (int round = 0; round < last_round_; ++round)
+      number += static_cast<int64_t>(after_round(round, 1).size());
     for (int stage = 1; stage <= last_stage_; ++stage) gather_now(gathers(true, stage, true), number);
     copy_what_decides();
-    update(updated);
+    for (int round = 0; round <= last_round_; ++round) update(round);
     for (const auto& output : old_.outputs)
       made_->graph.add_output(output.kind, output.name, at(output.value));
     return std::move(made_->graph);
@@ -85,6 +88,13 @@ class Bucketer {
       map_[input.value] = v;
     }
   }
+  // Of what a round of the tail makes.
+  std::vector<Bucket> after_round(int round, int stage) const {
+    return buckets_of(ops::all_gather_start, [&](const Node& node) {
+      return in_tail(node, tail_) && stages_[node.outputs[0]] == stage && !of_sums_.count(node.outputs[0]) &&
+             rounds_[node.outputs[0]] == round + 1;
+    });
+  }
   // Gathers of one stage, before or after the sums over lanes; `soon`: those of sums as they are.
   std::vector<Bucket> gathers(bool after_sums, int stage, bool soon = false) const {
     return buckets_of(ops::all_gather_start, [&](const Node& node) {
@@ -113,36 +123,52 @@ class Bucketer {
     }
   }
 
-  // The part after the sums, each gather of new weights on its way once they are made; at the end what reads
-  // gathered values.
-  void update(Queue& updated) {
-    std::vector<ValueId> gathered;
-    for (const Node& node : old_.nodes)
-      if (node.op == ops::all_gather_start && in_tail(node, tail_) && !of_sums_.count(node.outputs[0]))
-        gathered.push_back(node.outputs[0]);
-    const auto after_gather = depends_on(old_, gathered);
-    std::vector<NodeId> late;
+  // The part after the sums: what a round computes, each gather of it on its way once it is made. The next
+  // round reads what is gathered.
+  void update(int round) {
+    Queue made{after_round(round, 1)};
     for (NodeId n : old_.node_ids()) {
       const Node& node = old_.node(n);
-      if (in_tail(node, tail_) && !travels(node) && !copied(node)) {
-        if (in_tail(node, after_gather))
-          late.push_back(n);
-        else
-          copy(node);
-      }
-      start_ready(updated, n);
+      if (in_tail(node, tail_) && !travels(node) && !copied(node) && rounds_[node.outputs[0]] == round &&
+          !(node.op == ops::wait && waits_for_gather(node)))
+        copy(node);
+      start_ready(made, n);
     }
-    start_rest(updated);
-    wait_for_all(updated);
+    start_rest(made);
+    wait_for_all(made);
     // Over a second dim: each bucket on its way before the first is waited for.
     for (int stage = 2; stage <= last_stage_; ++stage) {
-      Queue more{gathers(true, stage)};
+      Queue more{after_round(round, stage)};
       start_rest(more);
       wait_for_all(more);
     }
-    for (NodeId n : late)
-      if (const Node& node = node_at(n); !copied(node) && !(node.op == ops::wait && waits_for_gather(node)))
-        copy(node);
+  }
+  // The round of each value of the tail: the number of gathers on the longest way to it, those over one dim
+  // after another as one, and for an update at least that of what reads the state that it replaces in place.
+  void find_rounds() {
+    rounds_ = PerValue<int>(old_.values.size(), 0);
+    PerValue<int> read(old_.values.size(), 0);  // the last round that reads a state, or rows of it
+    PerValue<ValueId> state(old_.values.size(), kNoValue);
+    for (const auto& input : old_.inputs)
+      if (input.kind == InputKind::state) state[input.value] = input.value;
+    for (const Node& node : old_.nodes) {
+      int round = 0;
+      for (ValueId v : node.inputs) round = std::max(round, rounds_[v]);
+      if (op_row(node.op).kind == OpKind::update)
+        for (int i : replaced_inputs(node))
+          if (i != kReplacesNothing)
+            if (const ValueId old = state[node.inputs[static_cast<size_t>(i)]]; old != kNoValue)
+              round = std::max(round, read[old]);
+      if (in_tail(node, tail_))
+        for (ValueId v : node.inputs)
+          if (state[v] != kNoValue) read[state[v]] = std::max(read[state[v]], round);
+      if (node.op == ops::local_rows) state[node.outputs[0]] = state[node.inputs[0]];
+      if (node.op == ops::all_gather_start && in_tail(node, tail_) && !of_sums_.count(node.outputs[0]) &&
+          stages_[node.outputs[0]] == 1)
+        ++round;
+      for (ValueId v : node.outputs) rounds_[v] = round;
+      last_round_ = std::max(last_round_, round);
+    }
   }
 
   const Node& node_at(NodeId n) const { return old_.node(n); }
@@ -288,7 +314,8 @@ class Bucketer {
   PerValue<ValueId> map_;
   PerValue<bool> tail_;   // made of exchanged gradients, or by an update
   PerValue<int> stages_;  // see gather_stages
-  int last_stage_ = 0;
+  PerValue<int> rounds_;  // see find_rounds
+  int last_stage_ = 0, last_round_ = 0;
   std::set<ValueId> of_sums_;                      // see gathers_of_sums
   std::map<NodeId, NodeId> wait_of_;               // start -> its wait
   std::map<NodeId, std::vector<NodeId>> sums_of_;  // exchange -> the sums over lanes of what it brings

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/op.h"
+#include "core/ops/updates.h"
 
 namespace lockstep::compiler {
 
@@ -137,7 +138,8 @@ void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) 
 // Cuts a program from its sums over micro-batches outward.
 class PhaseCutter {
  public:
-  explicit PhaseCutter(const Graph& whole) : whole_(whole), state_seen_(whole.values.size()) {
+  explicit PhaseCutter(const Graph& whole)
+      : whole_(whole), users_(users_of(whole)), state_seen_(whole.values.size()) {
     out_.whole = whole;
   }
 
@@ -186,6 +188,8 @@ class PhaseCutter {
         add_bucket(n);
         exchanged.push_back(node.outputs[0]);
       }
+      if (op_row(node.op).kind == OpKind::update)
+        exchanged.insert(exchanged.end(), node.outputs.begin(), node.outputs.end());
     }
     out_.count = extract(whole_, counts, {});
     for (size_t i = 0; i < counts.size(); ++i)
@@ -276,7 +280,7 @@ class PhaseCutter {
 
   // The rest, in order: plain nodes in fragments between those of lanes.
   void cut_tail() {
-    const auto replaced = replaced_state();
+    std::set<ValueId> replaced;  // state that an update so far replaces in place
     const PerValue<bool> wanted = read_by_tail();
     const std::set<NodeId> head(out_.head.begin(), out_.head.end());
     std::vector<NodeId> plain;
@@ -286,27 +290,18 @@ class PhaseCutter {
       if (is_lane_node(node)) {
         add_fragment(plain);
         out_.tail.push_back({n, -1});
+        if (op_row(node.op).kind == OpKind::update)
+          for (int i : replaced_inputs(node))
+            if (i != kReplacesNothing) replaced.insert(node.inputs[static_cast<size_t>(i)]);
       } else if (std::any_of(node.outputs.begin(), node.outputs.end(),
                              [&](ValueId v) { return wanted[v]; })) {
         for (ValueId v : node.inputs)
-          if (auto found = replaced.find(v); found != replaced.end())
-            throw UserError(
-                str("[", node.op, "] ", node.at.text(), ": reads ", found->second,
-                    " beside its update, which is in place; compute it from the loss's own values, "
-                    "or read the state after the step"));
+          LS_CHECK(!replaced.count(v), node.op, " at ", node.at.text(), " reads %", v,
+                   " behind its update, which is in place");
         plain.push_back(n);
       }
     }
     add_fragment(plain);
-  }
-  // State that this step replaces: nothing else of the tail may read it, because the update is in place.
-  std::map<ValueId, std::string> replaced_state() const {
-    std::map<ValueId, std::string> out;
-    for (const auto& input : whole_.inputs)
-      if (input.kind == InputKind::state && whole_.find_output(input.name) != kNoValue &&
-          whole_.find_output(input.name) != input.value)
-        out[input.value] = input.name;
-    return out;
   }
   // Plain nodes count only where an output or another node of the tail reads them: the body has whole values
   // of its own (iota, full).
@@ -327,12 +322,20 @@ class PhaseCutter {
     return node.op == ops::lane_count ||
            ((node.op == ops::all_reduce_start || node.op == ops::wait) && between_sums(node.outputs[0]));
   }
+  // Its outputs: what something else reads.
   void add_fragment(std::vector<NodeId>& plain) {
     if (plain.empty()) return;
+    const std::set<NodeId> nodes(plain.begin(), plain.end());
     std::vector<ValueId> outputs;
     std::set<ValueId> inside, given;
     for (NodeId n : plain)
-      for (ValueId v : whole_.node(n).outputs) outputs.push_back(v), inside.insert(v);
+      for (ValueId v : whole_.node(n).outputs) {
+        inside.insert(v);
+        if (std::any_of(users_[v].begin(), users_[v].end(),
+                        [&](NodeId user) { return !nodes.count(user); }) ||
+            is_output(v))
+          outputs.push_back(v);
+      }
     for (NodeId n : plain)
       for (ValueId v : whole_.node(n).inputs)
         if (!inside.count(v) && whole_[v].producer.valid()) given.insert(v);
@@ -340,11 +343,17 @@ class PhaseCutter {
     out_.tail.push_back({kNoNode, static_cast<int>(out_.fragments.size()) - 1});
     plain.clear();
   }
+  bool is_output(ValueId v) const {
+    return std::any_of(whole_.outputs.begin(), whole_.outputs.end(),
+                       [&](const GraphOutput& output) { return output.value == v; });
+  }
 
   const Graph& whole_;
+  PerValue<std::vector<NodeId>> users_;
   Phases out_;
   std::vector<ValueId> gradients_;  // outputs of the body
   std::set<ValueId> gathered_, seeds_;
+  // after_exchange_: of what is exchanged, or made by an update.
   PerValue<bool> after_count_, after_exchange_, after_state_, state_seen_;
 };
 }  // namespace

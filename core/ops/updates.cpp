@@ -51,6 +51,10 @@ Types infer_body_update(const InferContext& c) {
   const std::vector<int64_t> replaces = c.attrs.list("replaces");
   Types out;
   for (int64_t i : replaces) {
+    if (i == kReplacesNothing && !c.in.empty()) {
+      out.push_back({DType::f32, c.in[0].shape});
+      continue;
+    }
     if (i < 0 || i >= static_cast<int64_t>(c.in.size()))
       c.fail(str("replaces input ", i, " of ", c.in.size()));
     const TypedShape& state = c.in[static_cast<size_t>(i)];

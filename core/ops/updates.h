@@ -10,12 +10,16 @@ namespace lockstep {
 // Tensors of a body have this many elements; a kernel of it takes any number.
 inline constexpr int64_t kUpdateElements = 1 << 20;
 
-// Per output of an update node: the input that it replaces in place.
+// Of an output that is a value of its own, which other nodes read.
+inline constexpr int kReplacesNothing = -1;
+
+// Per output of an update node: the input that it replaces in place, or kReplacesNothing.
 std::vector<int> replaced_inputs(const Node& node);
 
 // An `update` node has the attribute "replaces", which lists them: output k takes the place of input
-// replaces[k]. Its inputs are tensors of one shape, then scalars of rank 0. Its body (Node::body) computes
-// the outputs element by element from inputs in the same order, with tensors of shape [kUpdateElements].
+// replaces[k], or is f32 and of the shape of input 0. Its inputs are tensors of one shape, then scalars of
+// rank 0. Its body (Node::body) computes the outputs element by element from inputs in the same order, with
+// tensors of shape [kUpdateElements].
 
 // A body over tensors of another number of elements: for the reference evaluator, which allocates them.
 Graph resized(const Graph& body, int64_t elements);

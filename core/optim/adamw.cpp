@@ -32,4 +32,9 @@ AdamW::AdamW(Scope at, AdamWOptions options, std::vector<AdamWOptions> groups, H
                             check, adamw, rates),
                     line) {}
 
+RuleGroup adamw_group(const AdamWOptions& options, const OptionChecks& checks) {
+  check(options, checks);
+  return rule_group(options, like_parameter({"exp_avg", "exp_avg_sq"}), adamw, rates);
+}
+
 }  // namespace lockstep

@@ -30,4 +30,7 @@ class AdamW : public RuleOptimizer {
                  Here line = Here::current());
 };
 
+// The same rule as a group of another optimizer. UserError when an option is out of range.
+RuleGroup adamw_group(const AdamWOptions& options, const OptionChecks& checks);
+
 }  // namespace lockstep

@@ -1,5 +1,7 @@
-// Groups, moments and scalars of optimizers by element.
+// Groups, moments and scalars of optimizers by rule.
 #include "core/optim/rule.h"
+
+#include <algorithm>
 
 #include "core/base/error.h"
 #include "core/ops/precision.h"
@@ -10,11 +12,10 @@ namespace {
 std::string scalar_name(const std::string& path, const std::string& name, size_t group) {
   return group == 0 ? path + "." + name : str(path, ".", name, ".", group);
 }
-State::Scalars named(const std::string& path, size_t groups,
-                     const std::function<State::Scalars(size_t, int64_t)>& scalars, int64_t step) {
+State::Scalars named(const std::string& path, const std::vector<RuleGroup>& groups, int64_t step) {
   State::Scalars out;
-  for (size_t g = 0; g < groups; ++g)
-    for (const auto& [name, value] : scalars(g, step)) out[scalar_name(path, name, g)] = value;
+  for (size_t g = 0; g < groups.size(); ++g)
+    for (const auto& [name, value] : groups[g].scalars(step)) out[scalar_name(path, name, g)] = value;
   return out;
 }
 }  // namespace
@@ -36,8 +37,20 @@ void OptionChecks::at_least_0(std::string_view name, double value) const {
 void OptionChecks::above_0(std::string_view name, double value) const {
   check_option(kind_, at_, name, value, value > 0, "above 0");
 }
+void OptionChecks::is(std::string_view name, double value, bool ok, std::string_view range) const {
+  check_option(kind_, at_, name, value, ok, range);
+}
 void OptionChecks::clip(double value) const {
   check_option(kind_, at_, "clip", value, value >= 0, "at least 0; 0 means no clipping");
+}
+
+std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
+    std::vector<std::string> names) {
+  return [names = std::move(names)](const Parameter& parameter) {
+    std::vector<RuleGroup::Moment> out;
+    for (const std::string& name : names) out.push_back({name, parameter.shape()});
+    return out;
+  };
 }
 
 RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
@@ -46,56 +59,62 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
     throw UserError(str("[", rule_.kind, "] ", line_.text(), ": ", what));
   };
   for (size_t g = 0; g < rule_.groups.size(); ++g)
-    for (const Parameter& parameter : rule_.groups[g])
+    for (const Parameter& parameter : rule_.groups[g].parameters)
       if (!group_of_.emplace(parameter.fqn(), g).second)
         fail(str("\"", parameter.fqn(), "\" is in two groups; pass each parameter once"));
-  all_trained_ = rule_.groups.at(0).empty();
-  if (all_trained_)
+  if (rule_.rest)
     for (const Parameter& parameter : state_->parameters())
-      if (group_of_.emplace(parameter.fqn(), 0).second) rule_.groups[0].push_back(parameter);
+      if (group_of_.emplace(parameter.fqn(), *rule_.rest).second)
+        rule_.groups[*rule_.rest].parameters.push_back(parameter);
   if (group_of_.empty()) fail("the state has no parameters; construct the optimizer after the model");
-  state_->add_optimizer(path_, line_,
-                        [path = path_, groups = rule_.groups.size(), scalars = rule_.scalars](int64_t step) {
-                          return named(path, groups, scalars, step);
-                        });
-  for (const auto& group : rule_.groups)
-    for (const Parameter& parameter : group)
-      for (const std::string& name : rule_.moments) at.moment(parameter, name, line);
+  state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups](int64_t step) {
+    return named(path, groups, step);
+  });
+  for (const RuleGroup& group : rule_.groups)
+    for (const Parameter& parameter : group.parameters)
+      for (const auto& [name, shape] : group.moments(parameter))
+        state_->record({str(at.path(), ".", parameter.fqn(), ".", name), parameter.dtype(), shape,
+                        init::zeros(), Role::moment, false, parameter.fqn(), line_});
 }
 
 std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
-  return named(path_, rule_.groups.size(), rule_.scalars, step);
+  return named(path_, rule_.groups, step);
 }
 
 void RuleOptimizer::update(const Gradients& gradients, Here at) {
+  const Mesh& mesh = state_->mesh().words;
+  const bool whole = std::any_of(rule_.groups.begin(), rule_.groups.end(),
+                                 [](const RuleGroup& group) { return group.whole; });
+  if (whole && mesh.size("tp") > 1)
+    throw UserError(str("[", rule_.kind, "] ", line_of(at).text(), ": the mesh splits weights over tp (",
+                        mesh.size("tp"), " ranks), and ", rule_.kind,
+                        " needs each whole; use the data dims (dp_replicate, dp_shard), or adamw"));
   const Tensor scale = begin(gradients, rule_.clip, at).scale;
-  const Precision whole(scale, DType::f32);  // a policy is for the model
-  for (size_t group = 0; group < rule_.groups.size(); ++group)
-    for (const auto& [name, value] : rule_.scalars(group, 1))
-      lockstep::scalar(scale, scalar_name(path_, name, group));
-  for (size_t i = 0; i < gradients.values.size(); ++i) {
-    const Parameter& parameter = gradients.parameters[i];
-    const Tensor& g = gradients.values[i];
-    const auto found = group_of_.find(parameter.fqn());
-    if (found == group_of_.end() && all_trained_) moment(parameter, rule_.moments.at(0), g, at);  // refuses
-    if (found == group_of_.end())
-      throw UserError(str("[", rule_.kind, "] ", line_of(at).text(), ": \"", parameter.fqn(),
-                          "\" is in no group of this optimizer (", line_.text(), ")"));
-    const size_t group = found->second;
-    RuleInput input{parameter,
-                    parameter(g),
-                    g,
-                    {},
-                    scale,
-                    [&](const std::string& name) {
-                      return lockstep::scalar(g, scalar_name(path_, name, group)); },
-                    at};
-    for (const std::string& name : rule_.moments) input.moments.push_back(moment(parameter, name, g, at));
-    const std::vector<Tensor> made = rule_.step(group, input);
-    LS_CHECK(made.size() == rule_.moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
-    replace(parameter, made[0], at);
-    for (size_t m = 0; m < rule_.moments.size(); ++m) replace(parameter, rule_.moments[m], made[m + 1], at);
-  }
+  const Precision f32(scale, DType::f32);  // a policy is for the model
+  for (const auto& [name, value] : named(path_, rule_.groups, 1)) lockstep::scalar(scale, name);
+  for (size_t i = 0; i < gradients.values.size(); ++i)
+    step(gradients.parameters[i], gradients.values[i], scale, at);
+}
+
+void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tensor& scale, Here at) const {
+  const auto found = group_of_.find(parameter.fqn());
+  if (found == group_of_.end() && rule_.rest)
+    moment(parameter, rule_.groups[*rule_.rest].moments(parameter).at(0).name, g, at);  // refuses
+  if (found == group_of_.end())
+    throw UserError(str("[", rule_.kind, "] ", line_of(at).text(), ": \"", parameter.fqn(),
+                        "\" is in no group of this optimizer (", line_.text(), ")"));
+  const size_t index = found->second;
+  const RuleGroup& group = rule_.groups[index];
+  RuleInput input{parameter, parameter(g), g, {}, scale, {}, at};
+  input.scalar = [&](const std::string& name) {
+    return lockstep::scalar(g, scalar_name(path_, name, index));
+  };
+  const auto moments = group.moments(parameter);
+  for (const auto& one : moments) input.moments.push_back(moment(parameter, one.name, g, at));
+  const std::vector<Tensor> made = group.step(input);
+  LS_CHECK(made.size() == moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
+  replace(parameter, made[0], at);
+  for (size_t m = 0; m < moments.size(); ++m) replace(parameter, moments[m].name, made[m + 1], at);
 }
 
 }  // namespace lockstep

@@ -1,9 +1,10 @@
-// RuleOptimizer: what optimizers by element share. Each is a rule, from a parameter, its gradient and its
-// moments to new ones, and the host scalars that the rule reads.
+// RuleOptimizer: what optimizers by rule share. A rule makes of a parameter, its gradient and its moments new
+// ones, and reads host scalars.
 #pragma once
 
 #include <array>
 #include <functional>
+#include <optional>
 
 #include "core/optim/optimizer.h"
 
@@ -30,11 +31,47 @@ class OptionChecks {
   void at_least_0(std::string_view name, double value) const;
   void above_0(std::string_view name, double value) const;
   void clip(double value) const;
+  void is(std::string_view name, double value, bool ok, std::string_view range) const;
 
  private:
   std::string kind_;
   SourceLine at_;
 };
+
+// Parameters with one rule. What a rule computes element by element is made by the rows that a rank owns;
+// what needs a whole tensor (a product of matrices, a sum) is gathered before it and computed by every rank
+// alike.
+struct RuleGroup {
+  struct Moment {
+    std::string name;
+    Shape shape;
+  };
+  std::vector<Parameter> parameters = {};
+  std::function<std::vector<Moment>(const Parameter&)> moments = {};
+  // "lr" and others. In the state they are PATH.NAME, of a group behind the first PATH.NAME.INDEX.
+  std::function<State::Scalars(int64_t step)> scalars = {};
+  // The new parameter, then the new moments.
+  std::function<std::vector<Tensor>(const RuleInput&)> step = {};
+  bool whole = false;  // the rule reads whole tensors: update() refuses a mesh with tp
+};
+
+template <class Options>
+State::Scalars only_lr(const Options& options, int64_t step) {
+  return {{"lr", options.lr.at(step)}};
+}
+// Moments of a parameter's own shape.
+std::function<std::vector<RuleGroup::Moment>(const Parameter&)> like_parameter(
+    std::vector<std::string> names);
+// The group of options with the fields lr and parameters.
+template <class Options>
+RuleGroup rule_group(const Options& options,
+                     std::function<std::vector<RuleGroup::Moment>(const Parameter&)> moments,
+                     std::vector<Tensor> (*step)(const Options&, const RuleInput&),
+                     State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>) {
+  return {options.parameters, std::move(moments),
+          [options, scalars](int64_t at) { return scalars(options, at); },
+          [options, step](const RuleInput& of) { return step(options, of); }};
+}
 
 class RuleOptimizer : public Optimizer {
  public:
@@ -44,15 +81,9 @@ class RuleOptimizer : public Optimizer {
  protected:
   struct Rule {
     std::string kind;  // "lion", for messages
-    std::vector<std::string> moments = {};
     double clip = 0;
-    // Their parameters; an empty first group: all that are trained and in no other.
-    std::vector<std::vector<Parameter>> groups = {};
-    // Scalars of a group: "lr" and others. In the state they are PATH.NAME, of a group behind the first
-    // PATH.NAME.INDEX.
-    std::function<State::Scalars(size_t group, int64_t step)> scalars = {};
-    // The new parameter, then the new moments.
-    std::function<std::vector<Tensor>(size_t group, const RuleInput&)> step = {};
+    std::vector<RuleGroup> groups = {};
+    std::optional<size_t> rest = {};  // the group of all that are trained and in no other
   };
   // Records moments for the parameters of the groups, and for no other. UserError: a parameter in two groups,
   // no parameters, a path that has an optimizer.
@@ -67,21 +98,18 @@ class RuleOptimizer : public Optimizer {
                       State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>) {
     groups.insert(groups.begin(), std::move(options));
     const OptionChecks checks(kind, line);
-    for (const Options& group : groups) check(group, checks), checks.clip(group.clip);
-    Rule out{.kind = std::move(kind), .moments = std::move(moments), .clip = groups[0].clip};
-    for (const Options& group : groups) out.groups.push_back(group.parameters);
-    out.scalars = [groups, scalars](size_t group, int64_t at) { return scalars(groups[group], at); };
-    out.step = [groups, step](size_t group, const RuleInput& of) { return step(groups[group], of); };
+    Rule out{.kind = std::move(kind), .clip = groups[0].clip};
+    for (const Options& group : groups) {
+      check(group, checks), checks.clip(group.clip);
+      out.groups.push_back(rule_group(group, like_parameter(moments), step, scalars));
+    }
+    if (groups[0].parameters.empty()) out.rest = 0;
     return out;
-  }
-  template <class Options>
-  static State::Scalars only_lr(const Options& options, int64_t step) {
-    return {{"lr", options.lr.at(step)}};
   }
 
  private:
+  void step(const Parameter& parameter, const Tensor& g, const Tensor& scale, Here at) const;
   Rule rule_;
-  bool all_trained_ = false;                // the first group has whatever is in no other
   std::map<std::string, size_t> group_of_;  // by FQN
 };
 

@@ -6,10 +6,12 @@
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/optim/adafactor.h"
 #include "core/optim/adagrad.h"
 #include "core/optim/adamw.h"
 #include "core/optim/average.h"
 #include "core/optim/lion.h"
+#include "core/optim/muon.h"
 #include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
@@ -32,20 +34,24 @@ struct Result {
 };
 
 // Five steps in which the gradients are given: the loss is the sum of weight times data, over one sample.
-Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double average = -1) {
+Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double average = -1,
+           bool tall = false, int zero = 3, bool split = false) {
   Result out;
+  const Shape shape = tall ? Shape{4, 3} : Shape{3, 4};
   local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
     State state(mesh, 3);
-    Parameter weight = state.root().parameter("weight", {3, 4}, init::zeros());
+    state.zero(zero);
+    Parameter weight = state.root().parameter("weight", shape, init::zeros());
     Parameter bias = state.root().parameter("bias", {3}, init::zeros());
+    if (split) state.place({{"tp", "weight", Shard(1)}});
     Made optimizer = make(state);
     std::unique_ptr<WeightAverage> mean;
     if (average >= 0) mean = std::make_unique<WeightAverage>(state / "ema", average);
     Step step =
-        compile(state, {{"w", DType::f32, {1, 3, 4}}, {"b", DType::f32, {1, 3}}}, {6, 1, 0},
+        compile(state, {{"w", DType::f32, {1, shape[0], shape[1]}}, {"b", DType::f32, {1, 3}}}, {6, 1, 0},
                 [&](const std::vector<Tensor>& batch) {
                   Tensor w = weight(batch[0]), b = bias(batch[0]);
-                  Loss loss{sum(reshape(batch[0], {3, 4}) * w, {0, 1}) + sum(reshape(batch[1], {3}) * b, {0}),
+                  Loss loss{sum(reshape(batch[0], shape) * w, {0, 1}) + sum(reshape(batch[1], {3}) * b, {0}),
                             full(batch[0], {}, 1, DType::i64)};
                   optimizer->update(grad(loss, state.parameters()));
                   if (mean) mean->update(batch[0]);
@@ -60,7 +66,7 @@ Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double
         for (const Piece& piece : array->pieces)
           for (int64_t i = 0; i < numel(piece.global); ++i, ++at)
             array->data.as<float>()[at] =
-                value(piece.global.offset[0] * (array->fqn == "weight" ? 4 : 1) + i, salt);
+                value(piece.global.offset[0] * (array->fqn == "weight" ? shape[1] : 1) + i, salt);
         array->host_wrote();
       }
     for (int64_t t = 1; t <= 5; ++t)
@@ -87,6 +93,13 @@ template <class Kind, class Options>
 Make made_of(Options options) {
   return [options](State& state) { return std::make_unique<Kind>(state / "optim", options); };
 }
+Make muon(MuonOptions options) {
+  return [options](State& state) {
+    return std::make_unique<Muon>(
+        state / "optim", options,
+        AdamWOptions{.lr = 0.05, .betas = {0.8, 0.9}, .eps = 1e-6, .weight_decay = 0});
+  };
+}
 std::map<std::string, Make> kinds() {
   return {
       {"adamw", made_of<AdamW>(AdamWOptions{
@@ -96,6 +109,11 @@ std::map<std::string, Make> kinds() {
        made_of<Sgd>(SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
       {"rmsprop", made_of<Rmsprop>(RmspropOptions{
                       .lr = 0.02, .alpha = 0.9, .eps = 1e-6, .momentum = 0.5, .weight_decay = 0.1})},
+      {"adafactor", made_of<Adafactor>(AdafactorOptions{.lr = 0.05, .eps1 = 1e-6, .weight_decay = 0.1})},
+      {"muon", muon(MuonOptions{.lr = 0.02, .weight_decay = 0.1})},
+      {"muon_tall", muon(MuonOptions{.lr = 0.02, .weight_decay = 0.1})},
+      {"muon_rms",
+       muon(MuonOptions{.lr = 0.02, .momentum = 0.9, .nesterov = false, .rate = MuonRate::match_rms_adamw})},
       {"adagrad", made_of<Adagrad>(AdagradOptions{.lr = 0.1, .eps = 1e-6, .weight_decay = 0.1})},
   };
 }
@@ -107,12 +125,13 @@ Json golden() {
 TEST(Optimizers, AgreeWithPyTorch) {
   const Json numbers = golden();
   for (const auto& [name, make] : kinds()) {
-    const Result found = run(make);
+    const Result found = run(make, {{1}, {"dp_replicate"}}, -1, name == "muon_tall");
     for (const char* fqn : {"weight", "bias"}) {
       const auto wanted = numbers["cases"][name][fqn].get<std::vector<double>>();
       ASSERT_EQ(found.state.at(fqn).size(), wanted.size());
       for (size_t i = 0; i < wanted.size(); ++i)
-        EXPECT_NEAR(found.state.at(fqn)[i], wanted[i], 3e-6) << name << " " << fqn << "[" << i << "]";
+        EXPECT_NEAR(found.state.at(fqn)[i], wanted[i], name.starts_with("muon") ? 2e-5 : 3e-6)
+            << name << " " << fqn << "[" << i << "]";
     }
   }
 }
@@ -140,7 +159,9 @@ TEST(Optimizers, OneSetOfBitsOnEveryMesh) {
     for (const Mesh& mesh :
          {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}},
           Mesh{{3}, {"dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}})
-      EXPECT_EQ(run(make, mesh, 0.9).hash, alone) << name << " on " << text(mesh);
+      for (int zero : {1, 3})
+        EXPECT_EQ(run(make, mesh, 0.9, false, zero).hash, alone)
+            << name << " on " << text(mesh) << ", zero " << zero;
   }
 }
 
@@ -241,6 +262,29 @@ TEST(Optimizers, WhatIsWrongIsRefused) {
         });
       },
       "\"weight\" is in no group of this optimizer (");
+  refused(
+      [] {
+        run([](State& state) {
+          return std::make_unique<Muon>(state / "optim",
+                                        MuonOptions{.parameters = {state.find_spec("bias")}});
+        });
+      },
+      "\"bias\" is f32[3], and Muon makes matrices orthogonal; leave it to AdamW");
+  refused(
+      [] {
+        run([](State& state) {
+          return std::make_unique<Muon>(state / "optim", MuonOptions{},
+                                        AdamWOptions{.parameters = state.parameters()});
+        });
+      },
+      "no parameter is left that is trained and has two dims; construct it after the model");
+  refused([] { run(muon(MuonOptions{.iterations = 0})); }, "iterations is 0; it must be above 0");
+  refused([] { run(made_of<Adafactor>(AdafactorOptions{.d = 0.5})); }, "d is 0.5; it must be at least 1");
+  refused([] { run(made_of<Adafactor>(AdafactorOptions{.beta2_decay = 0.8})); },
+          "beta2_decay is 0.8; it must be at most 0");
+  for (const Make& whole : {muon(MuonOptions{}), made_of<Adafactor>(AdafactorOptions{})})
+    refused([&] { run(whole, {{1, 2}, {"dp_replicate", "tp"}}, -1, false, 3, true); },
+            "needs each whole; use the data dims (dp_replicate, dp_shard), or adamw");
   refused([] { run(made_of<Sgd>(SgdOptions{}), {{1}, {"dp_replicate"}}, 1.0); },
           "decay is 1; it must be at least 0 and less than 1");
 }

@@ -5,6 +5,7 @@
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
+#include "core/nn/assign.h"
 #include "core/optim/adamw.h"
 #include "core/optim/sgd.h"
 #include "distributed/local/local_world.h"
@@ -144,7 +145,7 @@ TEST(OwnStep, ParametersThatTheLossReadsAloneOrNotAtAll) {
   EXPECT_EQ(one, hash_of(own, compiler::Backend::eager, 1));
 }
 
-TEST(OwnStep, StateBesideItsUpdateIsRefused) {
+TEST(OwnStep, TheOldAndTheNewValueOfAStateAtOnceAreRefused) {
   std::unique_ptr<Sgd> optimizer;
   Own own{[&](State& state) {
             record_pair(state);
@@ -155,14 +156,17 @@ TEST(OwnStep, StateBesideItsUpdateIsRefused) {
             Gradients gradients = grad(loss, state.parameters());
             optimizer->update(gradients);
             Tensor g = gradients.values[0];
-            g.builder()->graph.add_output(OutputKind::metric, "product",
-                                          sum(g * parameter(state, "a", g), {0, 1}).id());
+            const Parameter a = state.find_spec("a");
+            g.builder()->graph.add_output(OutputKind::metric, "change",
+                                          sum(assigned(a, g) - a(g), {0, 1}).id());
           }};
   try {
     hash_of(own, compiler::Backend::native, 1);
-    FAIL() << "a metric read a parameter after its update";
+    FAIL() << "a metric read a parameter before and after its update";
   } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("beside its update, which is in place"), std::string::npos)
+    EXPECT_NE(std::string(error.what())
+                  .find("reads the old and the new value of a state that an optimizer replaces in place"),
+              std::string::npos)
         << error.what();
   }
 }

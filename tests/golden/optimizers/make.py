@@ -15,7 +15,13 @@ CASES = {
     "nesterov": (torch.optim.SGD, dict(lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1)),
     "rmsprop": (torch.optim.RMSprop, dict(lr=0.02, alpha=0.9, eps=1e-6, momentum=0.5, weight_decay=0.1)),
     "adagrad": (torch.optim.Adagrad, dict(lr=0.1, eps=1e-6, weight_decay=0.1)),
+    "adafactor": (torch.optim.Adafactor, dict(lr=0.05, eps=(1e-6, 1e-3), d=1.0, weight_decay=0.1)),
+    "muon": (torch.optim.Muon, dict(lr=0.02, weight_decay=0.1)),
+    "muon_rms": (torch.optim.Muon, dict(lr=0.02, momentum=0.9, nesterov=False, adjust_lr_fn="match_rms_adamw")),
+    "muon_tall": (torch.optim.Muon, dict(lr=0.02, weight_decay=0.1)),
 }
+# Muon rounds its matrices to bf16; here it computes in the dtype of the rest.
+torch.Tensor.bfloat16 = lambda x: x.clone()
 
 
 def values(shape, salt):
@@ -27,12 +33,19 @@ def values(shape, salt):
 
 out = {"steps": STEPS, "cases": {}}
 for name, (kind, options) in CASES.items():
-    weight, bias = values((3, 4), 1).requires_grad_(), values((3,), 2).requires_grad_()
-    # Tensors of fewer than two dims do not decay.
-    optimizer = kind([dict(params=[weight]), dict(params=[bias], weight_decay=0.0)], **options)
+    # "tall": the same numbers as a matrix with more rows than columns.
+    shape = (4, 3) if name == "muon_tall" else (3, 4)
+    weight, bias = values(shape, 1).requires_grad_(), values((3,), 2).requires_grad_()
+    # Tensors of fewer than two dims do not decay. Muon takes matrices alone; AdamW has the bias.
+    muon = kind is torch.optim.Muon
+    groups = [dict(params=[weight])] + ([] if muon else [dict(params=[bias], weight_decay=0.0)])
+    optimizers = [kind(groups, **options)]
+    if muon:
+        optimizers.append(torch.optim.AdamW([bias], lr=0.05, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.0))
     for step in range(1, STEPS + 1):
-        weight.grad, bias.grad = values((3, 4), 10 + step), values((3,), 20 + step)
-        optimizer.step()
+        weight.grad, bias.grad = values(shape, 10 + step), values((3,), 20 + step)
+        for optimizer in optimizers:
+            optimizer.step()
     out["cases"][name] = {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
 
 parameter = torch.zeros(1, requires_grad=True)
