@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/nn/scope.h"
+#include "core/ops/functions.h"
 
 namespace lockstep {
 
@@ -17,6 +18,13 @@ void metric(const std::string& name, Tensor value, Here at) {
   if (graph.find_output(name) != kNoValue)
     fail("is reported twice in one step; give one of the two another name");
   graph.add_output(OutputKind::metric, name, value.id());
+}
+
+void metric(const std::string& name, const Loss& mean, Here at) {
+  if (!mean.sum.defined() || !mean.count.defined()) return metric(name, Tensor(), at);
+  Tensor sum = sum_lanes(convert(mean.sum, DType::f32, at), at),
+         count = convert(sum_counts(mean.count, at), DType::f32, at);
+  metric(name, sum / count, at);
 }
 
 }  // namespace lockstep

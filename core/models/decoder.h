@@ -1,0 +1,26 @@
+// What decoders of tokens share: checks, and the rows that their families have in common.
+#pragma once
+
+#include "core/models/family.h"
+#include "core/nn/attention.h"
+
+namespace lockstep::models {
+
+// Of projections that add to the residual stream: normal 0.02 / sqrt(2 depth). Radford et al., 2019.
+Init residual_init(int64_t depth);
+
+// UserError naming `who` and the line where a size is below 1, eps not above 0, or dropout not in [0, 1).
+struct DecoderSizes {
+  int64_t vocab, context, width, depth, heads;
+  double eps, dropout;
+};
+void check_sizes(std::string_view who, const SourceLine& at, const DecoderSizes& sizes);
+// UserError when ids are not i32 [sequences, tokens], or longer than the context.
+void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at);
+
+// {"ids" i32 [context]}.
+std::vector<Field> token_inputs(int64_t context);
+// A guess with `hidden` features in the MLP: `heads` keep context^2 scores each.
+RoughSize rough_transformer(const DecoderSizes& sizes, int64_t hidden);
+
+}  // namespace lockstep::models

@@ -1,0 +1,121 @@
+// The families of models that a config can name, one row each, and what is built from one.
+//
+// A family is one file of this folder: its options (a struct of keys, core/base/key.h), its network, its
+// placements, and a Family made by family_of. One line in families.cpp registers it; then `model.kind` takes
+// it, its options are keys of the config, and every task that fits its output trains it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/key.h"
+#include "core/nn/placement_rule.h"
+#include "core/nn/scope.h"
+
+namespace lockstep::models {
+
+// What a forward pass gives, which decides what tasks train it. B: samples of a micro-batch.
+enum class Output {
+  next_tokens,     // ids i32 [B,T] -> logits [B,T,V]; position t sees positions up to t
+  tokens,          // ids i32 [B,T] -> logits [B,T,V]; each position sees all
+  sequences,       // ids i32 [B,S], decoder_ids i32 [B,T] -> logits [B,T,V] of the decoder's next tokens
+  classes,         // ... -> logits [B,K]
+  values,          // ... -> [B,K]
+  pixels,          // images [B,C,H,W] -> logits [B,K,H,W]
+  reconstruction,  // x [B,...] -> x again as logits, mean [B,Z], log variance [B,Z]
+  adversaries,     // parts "generator": noise [B,Z] -> images; "discriminator": images -> logits [B,1]
+};
+std::string_view words(Output output);  // "logits of the next token"
+
+// A tensor of the batch: the name that the data has it by, and the shape of a sample.
+struct Field {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+using Network = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+
+// A model whatever its family. Under Evaluation (core/nn/layers.h) it computes as it is used, not trained.
+struct Model {
+  std::vector<Field> inputs;                   // of a forward pass, in order
+  Network forward;                             // as Output says; floats in the state's compute dtype
+  int64_t classes = 0;                         // V or K of the output, where it has one
+  std::vector<PlacementRule> placements = {};  // the tp rows, for State::place_by_default; none: no tp
+  std::map<std::string, Network> parts =
+      {};            // of a family of several networks, whose FQNs begin with the name
+  Shape noise = {};  // adversaries: of a sample of what the generator takes
+
+  // forward's first output. `training` false: under Evaluation.
+  Tensor logits(Tensor ids, bool training) const;
+};
+
+// A size that the mesh dim tp has to divide, and what it is: {"model.heads", 12}.
+struct SplitSize {
+  std::string what;
+  int64_t size;
+};
+// A guess of a model's size from its options alone, as a rule too high.
+struct RoughSize {
+  double parameters = 0;
+  double activations = 0;  // elements that forward keeps for backward, of a sample
+};
+
+struct Family {
+  std::string_view kind;   // model.kind: "gpt"
+  std::string_view about;  // what it is, and whose: "GPT-2: learned positions, ... Radford et al., 2019"
+  Output output;
+  std::string_view task;  // what trains it where the config names no task
+  std::span<const ConfigKey> (*keys)();
+  // What no rule of a single key can say: one line each, which names keys as the config does, "model.heads".
+  std::function<std::vector<std::string>(const Json& options)> errors;
+  std::function<std::vector<SplitSize>(const Json& options)> split_sizes;
+  std::function<RoughSize(const Json& options)> rough;  // empty: not known
+  // Records the parameters under `at`, which must be the root for placements to match. UserError for options
+  // that are none, or out of range.
+  std::function<Model(Scope at, const Json& options, Here line)> make;
+};
+
+// A family of typed options: what a file of this folder writes.
+template <class Options>
+struct FamilyOf {
+  std::string_view kind, about;
+  Output output;
+  std::string_view task;
+  Model (*make)(Scope at, const Options& options, Here line);
+  std::vector<std::string> (*errors)(const Options&) = nullptr;
+  std::vector<SplitSize> (*split_sizes)(const Options&) = nullptr;
+  RoughSize (*rough)(const Options&) = nullptr;
+};
+template <class Options>
+Family family_of(const FamilyOf<Options>& of) {
+  auto typed = [kind = std::string(of.kind)](const Json& given) {
+    return options_from<Options>(given, "model " + kind);
+  };
+  Family out{of.kind, of.about, of.output, of.task, &keys_of<Options>, {}, {}, {}, {}};
+  out.errors = [=](const Json& given) {
+    return of.errors ? of.errors(typed(given)) : std::vector<std::string>{};
+  };
+  out.split_sizes = [=](const Json& given) {
+    return of.split_sizes ? of.split_sizes(typed(given)) : std::vector<SplitSize>{};
+  };
+  if (of.rough) out.rough = [=](const Json& given) { return of.rough(typed(given)); };
+  out.make = [=](Scope at, const Json& given, Here line) { return of.make(at, typed(given), line); };
+  return out;
+}
+
+// All families, in the order of help and messages.
+std::span<const Family* const> families();
+std::vector<std::string> family_names();
+const Family& family(std::string_view kind);  // UserError naming the kinds, and the nearest
+
+// The model of a family, from options by their names: build(state.root(), "gpt", {{"width", 64}}).
+// Throws what Family::make throws, and UserError listing Family::errors.
+Model build(Scope at, std::string_view kind, const Json& options = Json::object(),
+            Here line = Here::current());
+
+}  // namespace lockstep::models

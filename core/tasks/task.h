@@ -1,0 +1,80 @@
+// Tasks: what a model is trained for. A task says what a sample of the data has, what is minimised, and what
+// is reported beside it. Any family (core/models/family.h) whose output a task takes can be trained for it.
+//
+// A task is one file of this folder; one line in tasks.cpp registers it.
+#pragma once
+
+#include "core/models/family.h"
+#include "core/ops/functions/losses.h"
+
+namespace lockstep::tasks {
+
+using models::Field;
+using models::Model;
+using models::Output;
+
+// A micro-batch by the names of its fields.
+class Batch {
+ public:
+  Batch(const std::vector<Field>& fields, const std::vector<Tensor>& values)
+      : fields_(fields), values_(values) {}
+  const Tensor& operator[](std::string_view name) const;  // InternalError for another name
+  std::vector<Tensor> of(const std::vector<Field>& fields) const;
+
+ private:
+  const std::vector<Field>& fields_;
+  const std::vector<Tensor>& values_;
+};
+
+// A loss, and the parameters that it trains.
+struct Objective {
+  Loss loss;
+  std::string parameters = "**";  // FQN glob
+};
+
+struct Task {
+  std::string_view kind;   // task.kind: "classification"
+  std::string_view about;  // "classes of samples: cross-entropy; accuracy, top-5"
+  std::vector<Output> takes;
+  std::string_view unit;  // what the loss counts: "token", "sample", "pixel"
+  std::span<const ConfigKey> (*keys)();
+  // Of the batch: the model's inputs, and the task's targets.
+  std::function<std::vector<Field>(const Model& model, const Json& options)> fields;
+  // Traced on a micro-batch; the first one's loss is the run's. Reports metrics. Under Evaluation nothing is
+  // drawn at random.
+  std::function<std::vector<Objective>(const Model& model, const Batch& batch, const Json& options)>
+      objectives;
+};
+
+// A task of typed options: what a file of this folder writes.
+template <class Options>
+struct TaskOf {
+  std::string_view kind, about;
+  std::vector<Output> takes;
+  std::string_view unit;
+  std::vector<Field> (*fields)(const Model&, const Options&);
+  std::vector<Objective> (*objectives)(const Model&, const Batch&, const Options&);
+};
+template <class Options>
+Task task_of(const TaskOf<Options>& of) {
+  auto typed = [kind = std::string(of.kind)](const Json& given) {
+    return options_from<Options>(given, "task " + kind);
+  };
+  return {of.kind,
+          of.about,
+          of.takes,
+          of.unit,
+          &keys_of<Options>,
+          [=](const Model& model, const Json& given) { return of.fields(model, typed(given)); },
+          [=](const Model& model, const Batch& batch, const Json& given) {
+            return of.objectives(model, batch, typed(given));
+          }};
+}
+
+// All tasks, in the order of help and messages.
+std::span<const Task* const> tasks();
+std::vector<std::string> task_names();
+const Task& task(std::string_view kind);  // UserError naming the kinds, and the nearest
+bool fits(const Task& task, const models::Family& family);
+
+}  // namespace lockstep::tasks
