@@ -10,6 +10,7 @@
 #include "core/nn/attention.h"
 #include "core/nn/convolution.h"
 #include "core/nn/layers.h"
+#include "core/nn/metric.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
 #include "core/ops/precision.h"
@@ -22,6 +23,7 @@
 #include "core/optim/rmsprop.h"
 #include "core/optim/schedule.h"
 #include "core/optim/sgd.h"
+#include "core/tasks/task.h"
 #include "launcher/api/program.h"
 #include "launcher/api/session.h"
 

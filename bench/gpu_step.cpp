@@ -81,12 +81,12 @@ int bench(int argc, char** argv) {
   Step step = trainer.compile_training();
   double compiled = now() - start;
   state.materialize();
-  const int64_t context = config.model.context;
+  const int64_t context = config.model.integer("context");
   auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
     for (int64_t i = 0; i < count * context; ++i) {
       auto token = [&](int64_t at) {
         return static_cast<int32_t>(philox::bits(3, 4, 0, static_cast<uint64_t>(first * context + at)) %
-                                    static_cast<uint32_t>(config.model.vocab));
+                                    static_cast<uint32_t>(config.model.integer("vocab")));
       };
       static_cast<int32_t*>(fields[0])[i] = token(i);
       static_cast<int32_t*>(fields[1])[i] = token(i + 1);

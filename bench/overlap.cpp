@@ -12,7 +12,7 @@
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/nn/models.h"
+#include "core/models/gpt.h"
 #include "core/optim/adamw.h"
 #include "distributed/local/local_world.h"
 #include "distributed/mesh/device_mesh.h"

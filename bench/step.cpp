@@ -18,7 +18,7 @@
 #include "compiler/memory_budget.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/nn/models.h"
+#include "core/models/gpt.h"
 #include "core/optim/adamw.h"
 
 using namespace lockstep;

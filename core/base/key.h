@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -62,6 +63,8 @@ struct ConfigKey {
   std::function<Json(const void* options)> get;
   // False when the value has another type; the field is then unchanged.
   std::function<bool(void* options, const Json& value)> set;
+  // The value as the field's type writes it (1e6 is 1000000); nothing when it has another type.
+  std::optional<Json> (*written)(const Json& value);
   std::vector<std::string> kinds = {};  // a key of some kinds of models or tasks: which; else empty
 };
 
@@ -84,11 +87,15 @@ T key(T* field, const char* path, std::type_identity_t<T> fallback, const char* 
     using Kind = key_detail::Kind<T>;
     size_t offset = reinterpret_cast<const char*>(field) - reading->base;
     auto at = [offset](auto* options) { return reinterpret_cast<const char*>(options) + offset; };
-    reading->rows.push_back({path, Kind::name, help, std::move(rule), offset, Kind::get(&fallback),
-                             [at](const void* options) { return Kind::get(at(options)); },
-                             [at](void* options, const Json& value) {
-                               return Kind::set(const_cast<char*>(at(options)), value);
-                             }});
+    reading->rows.push_back(
+        {path, Kind::name, help, std::move(rule), offset, Kind::get(&fallback),
+         [at](const void* options) { return Kind::get(at(options)); },
+         [at](void* options, const Json& value) { return Kind::set(const_cast<char*>(at(options)), value); },
+         [](const Json& value) -> std::optional<Json> {
+           T typed{};
+           if (!Kind::set(&typed, value)) return {};
+           return Kind::get(&typed);
+         }});
   }
   return fallback;
 }
@@ -104,6 +111,12 @@ struct PlainKind {
     *static_cast<T*>(field) = value.get<T>();
     return true;
   }
+};
+// A type of one's own, which JSON converts, names itself and says how it is written.
+template <class T>
+struct Kind : PlainKind<T> {
+  static constexpr const char* name = T::kKeyType;
+  static bool accepts(const Json& v) { return T::is_written_as(v); }
 };
 template <>
 struct Kind<bool> : PlainKind<bool> {

@@ -35,7 +35,9 @@ void check_ids(std::string_view who, const Tensor& ids, int64_t context, Here at
                         " tokens are longer than the context of ", context,
                         "; raise context or cut the sequences"));
 }
-std::vector<Field> token_inputs(int64_t context) { return {{"ids", DType::i32, {context}}}; }
+std::vector<Field> token_inputs(int64_t context, int64_t vocab) {
+  return {{"ids", DType::i32, {context}, vocab}};
+}
 
 RoughSize rough_transformer(const DecoderSizes& o, int64_t hidden) {
   auto d = [](int64_t value) { return static_cast<double>(value); };

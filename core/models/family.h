@@ -36,6 +36,7 @@ struct Field {
   std::string name;
   DType dtype;
   Shape shape;
+  int64_t below = 0;  // integers lie in [0, below), or are -100, which counts nothing; 0: any
 };
 
 using Network = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;

@@ -64,7 +64,7 @@ const Family& gpt() {
        .make =
            [](Scope at, const GptOptions& options, Here line) {
              Gpt net(at, options, line);
-             return Model{token_inputs(options.context),
+             return Model{token_inputs(options.context, options.vocab),
                           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
                           options.vocab, Gpt::placements()};
            },

@@ -93,7 +93,7 @@ const Family& llama() {
        .make =
            [](Scope at, const LlamaOptions& options, Here line) {
              Llama net(at, options, line);
-             return Model{token_inputs(options.context),
+             return Model{token_inputs(options.context, options.vocab),
                           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
                           options.vocab, Llama::placements()};
            },

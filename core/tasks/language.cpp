@@ -31,7 +31,7 @@ Loss language_loss(const Tensor& logits, const Tensor& targets, const LanguageOp
 
 std::vector<Field> with_targets(const Model& model) {
   std::vector<Field> out = model.inputs;
-  out.push_back({"targets", DType::i32, model.inputs.back().shape});
+  out.push_back({"targets", DType::i32, model.inputs.back().shape, model.classes});
   return out;
 }
 
@@ -68,6 +68,7 @@ const Task& causal_lm() {
        .about = "the next token of a text, at each position: cross-entropy, perplexity",
        .takes = {Output::next_tokens},
        .unit = "token",
+       .perplexity = true,
        .fields = [](const Model& model, const LanguageOptions&) { return with_targets(model); },
        .objectives =
            [](const Model& model, const Batch& batch, const LanguageOptions& o) {
@@ -83,6 +84,7 @@ const Task& masked_lm() {
        .about = "hidden tokens of a text: cross-entropy, accuracy (Devlin et al., 2018)",
        .takes = {Output::tokens},
        .unit = "token",
+       .perplexity = true,
        .fields = [](const Model& model, const MaskedOptions&) { return model.inputs; },
        .objectives = masked});
   return row;
@@ -94,6 +96,7 @@ const Task& seq2seq() {
        .about = "a sequence after a sequence: cross-entropy of the second one, perplexity",
        .takes = {Output::sequences},
        .unit = "token",
+       .perplexity = true,
        .fields = [](const Model& model, const LanguageOptions&) { return with_targets(model); },
        .objectives =
            [](const Model& model, const Batch& batch, const LanguageOptions& o) {

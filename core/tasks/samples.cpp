@@ -67,23 +67,23 @@ const Task& classification() {
        .takes = {Output::classes},
        .unit = "sample",
        .fields = [](const Model& model,
-                    const ClassOptions&) { return with(model, {"labels", DType::i32, {}}); },
+                    const ClassOptions&) { return with(model, {"labels", DType::i32, {}, model.classes}); },
        .objectives = classes});
   return row;
 }
 
 const Task& segmentation() {
-  static const Task row =
-      task_of<ClassOptions>({.kind = "segmentation",
-                             .about = "the class of each pixel: cross-entropy, accuracy",
-                             .takes = {Output::pixels},
-                             .unit = "pixel",
-                             .fields =
-                                 [](const Model& model, const ClassOptions&) {
-                                   const Shape& image = model.inputs[0].shape;
-                                   return with(model, {"labels", DType::i32, {image[1], image[2]}});
-                                 },
-                             .objectives = pixels});
+  static const Task row = task_of<ClassOptions>(
+      {.kind = "segmentation",
+       .about = "the class of each pixel: cross-entropy, accuracy",
+       .takes = {Output::pixels},
+       .unit = "pixel",
+       .fields =
+           [](const Model& model, const ClassOptions&) {
+             const Shape& image = model.inputs[0].shape;
+             return with(model, {"labels", DType::i32, {image[1], image[2]}, model.classes});
+           },
+       .objectives = pixels});
   return row;
 }
 

@@ -37,6 +37,7 @@ struct Task {
   std::string_view about;  // "classes of samples: cross-entropy; accuracy, top-5"
   std::vector<Output> takes;
   std::string_view unit;  // what the loss counts: "token", "sample", "pixel"
+  bool perplexity;        // e^loss says something
   std::span<const ConfigKey> (*keys)();
   // Of the batch: the model's inputs, and the task's targets.
   std::function<std::vector<Field>(const Model& model, const Json& options)> fields;
@@ -52,6 +53,7 @@ struct TaskOf {
   std::string_view kind, about;
   std::vector<Output> takes;
   std::string_view unit;
+  bool perplexity = false;
   std::vector<Field> (*fields)(const Model&, const Options&);
   std::vector<Objective> (*objectives)(const Model&, const Batch&, const Options&);
 };
@@ -64,6 +66,7 @@ Task task_of(const TaskOf<Options>& of) {
           of.about,
           of.takes,
           of.unit,
+          of.perplexity,
           &keys_of<Options>,
           [=](const Model& model, const Json& given) { return of.fields(model, typed(given)); },
           [=](const Model& model, const Batch& batch, const Json& given) {

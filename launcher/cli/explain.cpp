@@ -58,6 +58,9 @@ const std::vector<Word>& fixed_words() {
 
 void explain_key(const ConfigKey& row, std::ostream& out) {
   out << row.path << ": " << row.help << "\n  " << row.type << ", default " << row.fallback.dump() << "\n";
+  if (!row.kinds.empty())
+    out << "  of " << (row.path.starts_with("model.") ? "model.kind " : "task.kind ") << join(row.kinds, ", ")
+        << "\n";
   if (!row.rule.choices.empty()) out << "  one of: " << join(row.rule.choices, ", ") << "\n";
   out << "  on the command line: --" << row.path << "="
       << (row.fallback.is_string() ? row.fallback.get<std::string>() : row.fallback.dump()) << "\n";

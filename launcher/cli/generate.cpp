@@ -40,10 +40,14 @@ struct Loaded {
   Loaded(const std::string& folder, Storage& files, RunConfig of)
       : config(std::move(of)),
         state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
-        model(models::model_from(state.root(), model_options(config))) {
-    if (config.data.kind == "tokens" && config.model.vocab > 256)
+        model(models::build(state.root(), config.model.kind, model_options(config))) {
+    if (models::family(config.model.kind).output != models::Output::next_tokens)
+      throw UserError(str(folder, " holds a ", config.model.kind, ", which gives ",
+                          models::words(models::family(config.model.kind).output),
+                          "; generate prints text of models that give the next token"));
+    if (config.data.kind == "tokens" && config.model.integer("vocab") > 256)
       throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ",
-                          config.model.vocab, "); generate prints text for models of bytes"));
+                          config.model.integer("vocab"), "); generate prints text for models of bytes"));
     state.compute_dtype(compute_dtype(config));
     state.allocate();
     for (Array* array : state.arrays()) {
@@ -121,7 +125,7 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
 int generate(const GenerateArguments& arguments, std::ostream& out) {
   auto loaded = load(arguments.path, arguments.device);
   RunConfig& config = loaded->config;
-  int64_t context = config.model.context, vocab = config.model.vocab;
+  int64_t context = config.model.integer("context"), vocab = config.model.integer("vocab");
   FoundTarget found = arguments.device.empty() ? found_target(config.train.device)
                                                : FoundTarget{run_target(config.train.device, 0, 1), ""};
   const compiler::Target& target = found.target;

@@ -32,6 +32,7 @@ std::string steps_text(const std::vector<int64_t>& steps, int64_t step) {
 std::vector<std::string> changed_keys(const RunConfig& then, const RunConfig& now) {
   std::vector<std::string> out;
   for (const auto& row : config_keys()) {
+    if (!has_meaning(then, row) && !has_meaning(now, row)) continue;
     Json a = get_key(then, row), b = get_key(now, row);
     if (a != b) out.push_back(str(row.path, ": ", a.dump(), " then, ", b.dump(), " now"));
   }

@@ -14,15 +14,7 @@ const std::map<std::string, Effect>& effects() {
       {"name", Effect::none},
       {"placements", Effect::rounding},
       {"model.kind", Effect::model},
-      {"model.vocab", Effect::model},
       {"model.context", Effect::samples},
-      {"model.width", Effect::model},
-      {"model.depth", Effect::model},
-      {"model.heads", Effect::model},
-      {"model.kv_heads", Effect::model},
-      {"model.hidden", Effect::model},
-      {"model.rope_theta", Effect::model},
-      {"model.eps", Effect::model},
       {"model.dropout", Effect::training},
       {"mesh.shape", Effect::rounding},
       {"mesh.dim_names", Effect::rounding},
@@ -93,10 +85,10 @@ const std::map<std::string, Effect>& effects() {
 }
 
 // The stored value of a key; its default where the checkpoint's config does not have it.
-Json stored_value(const Json& stored, const ConfigKey& row) {
+Json stored_value(const Json& stored, const RunConfig& now, const ConfigKey& row) {
   const Json* node = &stored;
   for (const auto& part : split(row.path, '.')) {
-    if (!node->is_object() || !node->contains(part)) return row.fallback;
+    if (!node->is_object() || !node->contains(part)) return default_of(now, row);
     node = &(*node)[part];
   }
   return *node;
@@ -127,6 +119,8 @@ std::string words_of(const ConfigKey& row, const Json& was, const RunConfig& now
       return str("another learning rate", from);
     case Effect::optimizer:
       return str("other updates of the same gradients", from);
+    case Effect::task:
+      return str("another loss", from);
     case Effect::model:
       return "another model of the same weights";
   }
@@ -135,8 +129,10 @@ std::string words_of(const ConfigKey& row, const Json& was, const RunConfig& now
 }  // namespace
 
 std::optional<Effect> effect_of(const std::string& path) {
-  auto found = effects().find(path);
-  return found == effects().end() ? std::nullopt : std::optional(found->second);
+  if (auto found = effects().find(path); found != effects().end()) return found->second;
+  if (path.starts_with("model.") && find_key(path)) return Effect::model;
+  if (path.starts_with("task.") && find_key(path)) return Effect::task;
+  return {};
 }
 
 std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& now, int64_t step,
@@ -144,12 +140,13 @@ std::vector<ConfigChange> config_changes(const Json& stored, const RunConfig& no
   std::vector<ConfigChange> out;
   if (!stored.is_object() || !stored.contains("model") || !stored["model"].is_object()) return out;
   for (const auto& row : config_keys()) {
+    if (!has_meaning(now, row)) continue;
     auto effect = effect_of(row.path);
     LS_CHECK(effect, "key ", row.path, " has no row in launcher/config/changes.cpp");
     const bool constant_rate = row.path == "train.steps" && now.optim.schedule.kind == "constant";
     if (*effect == Effect::none || constant_rate || (*effect == Effect::rounding && !other_certificate))
       continue;
-    Json was = stored_value(stored, row), is = get_key(now, row);
+    Json was = stored_value(stored, now, row), is = get_key(now, row);
     if (was == is) continue;
     out.push_back({row.path, was, is, *effect, words_of(row, was, now, *effect, step)});
   }

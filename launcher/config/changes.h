@@ -21,6 +21,7 @@ enum class Effect {
   training,   // other noise in training
   schedule,   // another learning rate
   optimizer,  // other updates from the same gradients
+  task,       // another loss
   model,      // the same weights, read as another model
 };
 // Nothing for a path that is no key.

@@ -1,10 +1,13 @@
 // The rules of single keys, and the checks between keys.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/base/bytes.h"
 #include "core/base/error.h"
 #include "core/mesh/placement.h"
+#include "core/models/family.h"
+#include "core/tasks/task.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
@@ -68,10 +71,6 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
   }
 }
 
-void check_multiple(Errors& errors, const char* what, int64_t value, const char* of, int64_t divisor) {
-  if (auto wrong = multiple_error(what, value, of, divisor); !wrong.empty()) errors.push_back(wrong);
-}
-
 // A key that has its meaning only elsewhere must keep its default, so that a setting is never silently
 // without effect.
 void only_for(const RunConfig& config, Errors& errors, const char* owner, const std::string& chosen,
@@ -103,17 +102,6 @@ std::vector<int64_t> divisors(int64_t n) {
 
 }  // namespace
 
-std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor) {
-  if (value < 1 || divisor < 1 || value % divisor == 0) return "";
-  int64_t below = value / divisor * divisor;
-  int64_t above = 0;
-  const bool counted = !__builtin_add_overflow(below, divisor, &above);
-  std::string fit = !below    ? str(divisor, " is")
-                    : counted ? str(below, " and ", above, " are")
-                              : str(below, " is");
-  return str(what, " is ", value, ", not a multiple of ", of, ", ", divisor, "; ", fit);
-}
-
 DeviceChoice device_choice(const std::string& word) {
   Errors errors;
   check_rule(*find_key("train.device"), Json(word), errors);
@@ -134,38 +122,45 @@ std::string precision_error(const std::string& precision, const std::string& dev
 
 namespace {
 struct RoughSizes {
-  double parameters, tokens, bytes;  // tokens of a micro-batch
+  double parameters, samples, bytes;  // samples of a micro-batch
 };
+// Infinite where the family makes no guess.
 RoughSizes rough_sizes(const RunConfig& c) {
-  const ModelConfig& m = c.model;
   auto d = [](int64_t value) { return static_cast<double>(value); };
-  const double hidden = d(m.hidden ? m.hidden : 4 * m.width), tokens = d(c.batch.micro) * d(m.context);
-  const double parameters = 2 * d(m.vocab) * d(m.width) + d(m.context) * d(m.width) +
-                            d(m.depth) * d(m.width) * (4 * d(m.width) + 3 * hidden);
-  const double activations =
-      tokens * (4 * d(m.vocab) + d(m.depth) * (16 * d(m.width) + 4 * hidden + 2 * d(m.heads) * d(m.context)));
+  const auto& rough = models::family(c.model.kind).rough;
+  if (!rough) return {0, d(c.batch.micro), std::numeric_limits<double>::infinity()};
+  const models::RoughSize size = rough(model_options(c));
   const double lanes = c.batch.lanes ? d(c.batch.lanes) : 16;
-  return {parameters, tokens,
-          4 * (parameters * (4 + lanes) + activations + 2 * d(c.batch.global) * d(m.context))};
+  return {size.parameters, d(c.batch.micro),
+          4 * (size.parameters * (4 + lanes) + d(c.batch.micro) * size.activations +
+               2 * d(c.batch.global) * d(c.model.integer("context")))};
+}
+
+// "model.width 128, model.depth 4": those of these options that the model has.
+std::string sizes_text(const RunConfig& c, const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const auto& name : names)
+    if (const int64_t size = c.model.integer(name)) out.push_back(str("model.", name, " ", size));
+  return join(out, ", ");
 }
 
 // Beyond these, sums of bytes and of elements may overflow.
 void check_sizes(const RunConfig& c, Errors& errors) {
   constexpr double kMost = 0x1p58, kPositions = 0x1p62;  // 256 PiB
-  if (const RoughSizes rough = rough_sizes(c); rough.bytes > kMost)
+  if (const RoughSizes rough = rough_sizes(c); std::isfinite(rough.bytes) && rough.bytes > kMost)
     errors.push_back(str("a step of this model and batch would hold about ", bytes_text(rough.bytes),
                          ", and at most ", bytes_text(kMost), " are planned: about ",
-                         count_text(rough.parameters), " parameters (model.width ", c.model.width,
-                         ", model.depth ", c.model.depth, ", model.vocab ", c.model.vocab, "), ",
-                         count_text(rough.tokens), " tokens a micro-batch (batch.micro ", c.batch.micro,
-                         ", model.context ", c.model.context, "); make one of them smaller"));
-  const double positions = static_cast<double>(c.train.steps) * static_cast<double>(c.batch.global) *
-                           static_cast<double>(c.model.context);
+                         count_text(rough.parameters), " parameters (",
+                         sizes_text(c, {"width", "depth", "vocab"}), "), ", count_text(rough.samples),
+                         " samples a micro-batch (batch.micro ", c.batch.micro, ", ",
+                         sizes_text(c, {"context"}), "); make one of them smaller"));
+  const int64_t context = c.model.integer("context", 1);
+  const double positions =
+      static_cast<double>(c.train.steps) * static_cast<double>(c.batch.global) * static_cast<double>(context);
   if (positions > kPositions)
     errors.push_back(str("train.steps ", c.train.steps, " x batch.global ", c.batch.global,
-                         " x model.context ", c.model.context, " is ", count_text(positions),
-                         " tokens, and at most ", count_text(kPositions),
-                         " are counted; make one of them smaller"));
+                         " x model.context ", context, " is ", count_text(positions), " tokens, and at most ",
+                         count_text(kPositions), " are counted; make one of them smaller"));
 }
 
 std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths);
@@ -178,8 +173,8 @@ std::vector<std::string> config_warnings(const RunConfig& c) {
   if (c.optim.schedule.warmup > c.train.steps)
     out.push_back(str("optim.schedule.warmup is ", c.optim.schedule.warmup, ", and the run has ",
                       c.train.steps, " steps (train.steps): the rate never reaches optim.lr"));
-  if (constexpr int64_t kDeep = 256; c.model.depth > kDeep)
-    out.push_back(str("model.depth is ", c.model.depth,
+  if (constexpr int64_t kDeep = 256; c.model.integer("depth") > kDeep)
+    out.push_back(str("model.depth is ", c.model.integer("depth"),
                       ": the time to plan a step grows with its square; beyond ", kDeep,
                       " blocks it takes minutes"));
   return out;
@@ -211,20 +206,38 @@ void check_name(const RunConfig& c, Errors& errors) {
                          "character, and at most 200 bytes"));
 }
 
+// Options of other kinds must keep their defaults, so that a setting is never silently without effect.
+void check_options(const RunConfig& c, Errors& errors) {
+  for (const auto& row : config_keys()) {
+    if (has_meaning(c, row)) continue;
+    if (const Json value = get_key(c, row); value != row.fallback) {
+      const bool model = row.path.starts_with("model.");
+      const std::string owner = model ? "model.kind" : "task.kind", kinds = join(row.kinds, " or ");
+      errors.push_back(str(row.path, " is ", value.dump(), ", but it belongs to ", owner, " ", kinds, " and ",
+                           owner, " is ", model ? c.model.kind : task_kind(c), "; leave it out, or choose ",
+                           kinds));
+    }
+  }
+}
+
 void check_model(const RunConfig& c, Errors& errors) {
-  check_multiple(errors, "model.width", c.model.width, "model.heads", c.model.heads);
-  if (c.model.kind == "llama" && c.model.kv_heads > 0)
-    check_multiple(errors, "model.heads", c.model.heads, "model.kv_heads", c.model.kv_heads);
-  if (c.model.kind == "llama" && c.model.heads > 0 && c.model.width % c.model.heads == 0 &&
-      c.model.width / c.model.heads % 2)
-    errors.push_back(str("model.width / model.heads is ", c.model.width / c.model.heads,
-                         ", odd; rotary embedding turns pairs, so a head has an even width"));
-  only_for(c, errors, "model.kind", c.model.kind, "llama",
-           {"model.kv_heads", "model.hidden", "model.rope_theta"});
+  check_options(c, errors);
+  const auto kinds = models::family_names();
+  if (std::find(kinds.begin(), kinds.end(), c.model.kind) == kinds.end()) return;
+  const models::Family& family = models::family(c.model.kind);
+  for (auto& line : family.errors(model_options(c))) errors.push_back(std::move(line));
+  const auto names = tasks::task_names();
+  const std::string kind = task_kind(c);
+  if (std::find(names.begin(), names.end(), kind) == names.end() || fits(tasks::task(kind), family)) return;
+  std::vector<std::string> fitting;
+  for (const auto* task : tasks::tasks())
+    if (fits(*task, family)) fitting.emplace_back(task->kind);
+  errors.push_back(str("task.kind is ", kind, ", and model.kind ", c.model.kind, " gives ",
+                       models::words(family.output), "; choose ", join(fitting, " or "), ", or auto"));
 }
 
 void check_batch(const RunConfig& c, Errors& errors) {
-  check_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
+  add_multiple(errors, "batch.global", c.batch.global, "batch.micro", c.batch.micro);
   if (c.batch.lanes > 0 && c.batch.micro > 0 && c.batch.global % c.batch.micro == 0) {
     int64_t m = micro_batches(c);
     if (m % c.batch.lanes)
@@ -240,9 +253,8 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
         "data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
     if (path.empty()) errors.push_back("data.paths holds an empty path; name a file, a directory or a glob");
-  if (c.data.kind == "text" && c.model.vocab < 256)
-    errors.push_back(
-        str("model.vocab is ", c.model.vocab, ", but text as bytes has 256 tokens; use 256 or more"));
+  if (const int64_t vocab = c.model.integer("vocab"); c.data.kind == "text" && vocab && vocab < 256)
+    errors.push_back(str("model.vocab is ", vocab, ", but text as bytes has 256 tokens; use 256 or more"));
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
   if (!parse_bytes(c.data.fingerprint))
     errors.push_back(

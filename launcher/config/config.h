@@ -10,12 +10,22 @@
 
 namespace lockstep::launcher {
 
-// The table of keys, in the order of RunConfig's fields. Read once off the struct itself.
+// The table of keys, in the order of RunConfig's fields: those of RunConfig, and behind model.kind and
+// task.kind the options of all kinds. Read once.
 std::span<const ConfigKey> config_keys();
 // The row of a path ("optim.lr"), or null.
 const ConfigKey* find_key(const std::string& path);
-// Value of a key as JSON.
+// Value of a key as JSON; of an option that is not given, its default for the config's kind.
 Json get_key(const RunConfig& config, const ConfigKey& key);
+// The default of a key, for the config's kind of model or task.
+Json default_of(const RunConfig& config, const ConfigKey& key);
+// Whether a key says something in this config: an option of another kind of model or task does not.
+bool has_meaning(const RunConfig& config, const ConfigKey& key);
+// What is given of the model's and the task's own options, by their names.
+Json model_options(const RunConfig& config);
+Json task_options(const RunConfig& config);
+// task.kind, or for auto what the model's family is made for; "" where there is no such family.
+std::string task_kind(const RunConfig& config);
 
 // "--optim.lr=3e-4" split: path and the text behind '='.
 struct Override {
@@ -50,10 +60,6 @@ std::vector<std::string> config_warnings(const RunConfig& config);
 // "" when a device ("cpu", "cuda") has the arithmetic that train.precision names; else what is wrong and the
 // way out.
 std::string precision_error(const std::string& precision, const std::string& device);
-// "" when `value` is a multiple of `divisor` (or one of the two is below 1, which is another error); else
-// what is wrong, and the two nearest values that are: "model.heads is 4, not a multiple of the mesh's tp
-// size, 3; 3 and 6 are".
-std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor);
 // Resolves the mesh for a world and checks what depends on it (feasible.h). UserError listing all errors, and
 // the nearest mesh that works.
 Mesh validate(const RunConfig& config, int64_t world_size);

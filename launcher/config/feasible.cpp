@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/models/family.h"
 
 namespace lockstep::launcher {
 
@@ -12,22 +13,8 @@ namespace {
 using Errors = std::vector<std::string>;
 
 void on_tp(const RunConfig& c, int64_t tp, Errors& errors) {
-  const ModelConfig& m = c.model;
-  const bool llama = m.kind == "llama";
-  auto need = [&](const std::string& what, int64_t value) {
-    if (auto wrong = multiple_error(what, value, "the mesh's tp size", tp); !wrong.empty())
-      errors.push_back(wrong);
-  };
-  need("model.heads", m.heads);
-  if (llama && m.kv_heads > 0) need("model.kv_heads", m.kv_heads);
-  // As the models make it where the config leaves it open.
-  if (llama && m.hidden > 0)
-    need("model.hidden", m.hidden);
-  else if (llama)
-    need("model.hidden (chosen from model.width)", (8 * m.width + 3 * 64 - 1) / (3 * 64) * 64);
-  else
-    need("the MLP's features (4 x model.width)", 4 * m.width);
-  need("model.context", m.context);  // between the parts that tp splits, a rank has its share of the tokens
+  for (const auto& [what, size] : models::family(c.model.kind).split_sizes(model_options(c)))
+    add_multiple(errors, what, size, "the mesh's tp size", tp);
 }
 
 void without_meaning(const RunConfig& c, const char* path, const std::string& where, Errors& errors) {

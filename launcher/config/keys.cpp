@@ -1,44 +1,152 @@
-// The table of keys, read off a RunConfig that is constructed while the reader is on.
+// The table of keys: read off RunConfig, and off the options of every kind of model and task.
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/error.h"
+#include "core/models/family.h"
+#include "core/tasks/task.h"
 #include "launcher/config/config.h"
 
 namespace lockstep::launcher {
 
 namespace {
-std::vector<ConfigKey> read_table() {
-  alignas(RunConfig) static unsigned char storage[sizeof(RunConfig)];
-  config_detail::Reading reading{reinterpret_cast<const char*>(storage), {}};
-  config_detail::reading = &reading;
-  auto* object = new (storage) RunConfig;
-  config_detail::reading = nullptr;
-  object->~RunConfig();
-  for (const auto& row : reading.rows)
-    LS_CHECK(row.offset < sizeof(RunConfig), "key ", row.path, " names a field of another object");
-  return std::move(reading.rows);
+struct Kind {
+  std::string_view name;
+  std::span<const ConfigKey> keys;
+};
+std::vector<Kind> model_kinds() {
+  std::vector<Kind> out;
+  for (const auto* row : models::families()) out.push_back({row->kind, row->keys()});
+  return out;
+}
+std::vector<Kind> task_kinds() {
+  std::vector<Kind> out;
+  for (const auto* row : tasks::tasks()) out.push_back({row->kind, row->keys()});
+  return out;
+}
+
+const ConfigKey* row_of(std::span<const ConfigKey> rows, const std::string& path) {
+  auto found = std::find_if(rows.begin(), rows.end(), [&](const ConfigKey& row) { return row.path == path; });
+  return found == rows.end() ? nullptr : &*found;
+}
+// The row of an option in the table of a kind, or null.
+const ConfigKey* own_row(const std::string& kind, const std::vector<Kind>& kinds, const std::string& name) {
+  for (const Kind& row : kinds)
+    if (row.name == kind) return row_of(row.keys, name);
+  return nullptr;
+}
+
+struct Section {
+  std::string name;
+  std::vector<Kind> kinds;
+  KindConfig& (*of)(RunConfig&);
+  std::string (*kind)(const RunConfig&);
+};
+const Section& model_section() {
+  static const Section section{"model", model_kinds(), [](RunConfig& c) -> KindConfig& { return c.model; },
+                               [](const RunConfig& c) { return c.model.kind; }};
+  return section;
+}
+const Section& task_section() {
+  static const Section section{"task", task_kinds(), [](RunConfig& c) -> KindConfig& { return c.task; },
+                               task_kind};
+  return section;
+}
+
+Json option_of(const Section& section, const RunConfig& config, const std::string& name,
+               const Json& otherwise) {
+  const Json& given = section.of(const_cast<RunConfig&>(config)).options;
+  if (given.contains(name)) return given[name];
+  const ConfigKey* own = own_row(section.kind(config), section.kinds, name);
+  return own ? own->fallback : otherwise;
+}
+
+// The keys of all kinds of a section, each once: type, help and rule of the first kind that has it.
+std::vector<ConfigKey> section_keys(const Section& section) {
+  std::vector<ConfigKey> out;
+  for (const Kind& kind : section.kinds)
+    for (const ConfigKey& option : kind.keys) {
+      const std::string path = str(section.name, ".", option.path);
+      auto same = std::find_if(out.begin(), out.end(), [&](const auto& row) { return row.path == path; });
+      if (same != out.end()) {
+        LS_CHECK(same->type == option.type, path, " is ", same->type, " and ", option.type);
+        same->kinds.emplace_back(kind.name);
+        continue;
+      }
+      ConfigKey row = option;
+      row.path = path;
+      row.kinds = {std::string(kind.name)};
+      row.get = [&section, of = option.path, fallback = option.fallback](const void* config) {
+        return option_of(section, *static_cast<const RunConfig*>(config), of, fallback);
+      };
+      row.set = [&section, of = option.path, written = option.written](void* config, const Json& value) {
+        auto typed = written(value);
+        if (typed) section.of(*static_cast<RunConfig*>(config)).options[of] = *typed;
+        return typed.has_value();
+      };
+      out.push_back(std::move(row));
+    }
+  return out;
+}
+
+// What is given of the options that the section's kind has.
+Json own_options(const RunConfig& config, const Section& section) {
+  Json out = Json::object();
+  for (const auto& [name, value] : section.of(const_cast<RunConfig&>(config)).options.items())
+    if (own_row(section.kind(config), section.kinds, name)) out[name] = value;
+  return out;
+}
+
+std::vector<ConfigKey> whole_table() {
+  std::vector<ConfigKey> out;
+  for (ConfigKey& row : read_keys<RunConfig>()) {
+    out.push_back(std::move(row));
+    std::vector<ConfigKey> more;
+    if (out.back().path == "model.kind") more = section_keys(model_section());
+    if (out.back().path == "task.kind") more = section_keys(task_section());
+    out.insert(out.end(), more.begin(), more.end());
+  }
+  return out;
 }
 }  // namespace
 
-std::string bound_text(double bound) {
-  return std::abs(bound) < 1e15 && bound == std::floor(bound) ? str(static_cast<int64_t>(bound))
-                                                              : number_text(bound);
+int64_t ModelConfig::integer(std::string_view name, int64_t otherwise) const {
+  const std::string of(name);
+  if (options.contains(of)) return options[of].get<int64_t>();
+  const ConfigKey* own = own_row(kind, model_section().kinds, of);
+  return own ? own->fallback.get<int64_t>() : otherwise;
+}
+
+std::string task_kind(const RunConfig& config) {
+  if (config.task.kind != "auto") return config.task.kind;
+  for (const auto* row : models::families())
+    if (row->kind == config.model.kind) return std::string(row->task);
+  return "";
 }
 
 std::span<const ConfigKey> config_keys() {
-  static const std::vector<ConfigKey> table = read_table();
+  static const std::vector<ConfigKey> table = whole_table();
   return table;
 }
 
-const ConfigKey* find_key(const std::string& path) {
-  auto keys = config_keys();
-  auto found = std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& row) { return row.path == path; });
-  return found == keys.end() ? nullptr : &*found;
+const ConfigKey* find_key(const std::string& path) { return row_of(config_keys(), path); }
+
+Json get_key(const RunConfig& config, const ConfigKey& key) { return key.get(&config); }
+
+Json default_of(const RunConfig& config, const ConfigKey& key) {
+  if (key.kinds.empty()) return key.fallback;
+  const Section& section = key.path.starts_with("model.") ? model_section() : task_section();
+  const ConfigKey* own =
+      own_row(section.kind(config), section.kinds, key.path.substr(section.name.size() + 1));
+  return own ? own->fallback : key.fallback;
 }
 
-Json get_key(const RunConfig& config, const ConfigKey& key) {
-  return key.get(reinterpret_cast<const char*>(&config) + key.offset);
+bool has_meaning(const RunConfig& config, const ConfigKey& key) {
+  if (key.kinds.empty()) return true;
+  const std::string kind = key.path.starts_with("model.") ? config.model.kind : task_kind(config);
+  return std::find(key.kinds.begin(), key.kinds.end(), kind) != key.kinds.end();
 }
+
+Json model_options(const RunConfig& config) { return own_options(config, model_section()); }
+Json task_options(const RunConfig& config) { return own_options(config, task_section()); }
 
 }  // namespace lockstep::launcher

@@ -112,14 +112,15 @@ struct Target {
 };
 void set(Target& target, const ConfigKey& row, const Json& value) {
   auto& [config, errors, unset] = target;
-  if (row.set(reinterpret_cast<char*>(&config) + row.offset, value)) return;
+  if (row.set(&config, value)) return;
   unset.push_back(row.path);
   errors.add([&, &value = value] {
     const bool large = row.type == "integer" && value.is_number();
     return str(row.path, " is ", shown(value),
                large && std::abs(value.get<double>()) >= 0x1p53 ? ", beyond what an integer holds"
                                                                 : ", " + type_of(value),
-               "; it must be ", with_article(row.type), ", like its default ", row.fallback.dump());
+               "; it must be ", with_article(row.type), ", like its default ",
+               default_of(config, row).dump());
   });
 }
 

@@ -7,6 +7,7 @@ namespace lockstep::launcher {
 Json config_json(const RunConfig& config) {
   Json root = Json::object();
   for (const auto& row : config_keys()) {
+    if (!has_meaning(config, row)) continue;
     Json* node = &root;
     for (const auto& part : split(row.path, '.')) node = &(*node)[part];
     *node = get_key(config, row);
@@ -63,7 +64,7 @@ std::string config_reference() {
                  "\n\n| key | type | default | values | meaning |\n| --- | --- | --- | --- | --- |\n");
     }
     out += str("| `", row.path, "` | ", row.type, " | `", row.fallback.dump(), "` | ", range(row), " | ",
-               row.help, " |\n");
+               row.kinds.empty() ? "" : join(row.kinds, ", ") + ": ", row.help, " |\n");
   }
   return out;
 }

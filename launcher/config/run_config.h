@@ -5,33 +5,41 @@
 #include <string>
 #include <vector>
 
+#include "core/base/key.h"
+#include "core/models/family.h"
 #include "core/optim/kinds.h"
-#include "launcher/config/key.h"
+#include "core/tasks/task.h"
 #include "launcher/config/placement_row.h"
 
 namespace lockstep::launcher {
 
 inline constexpr int64_t kMostRanks = 16384;  // of a mesh: as many are planned for in less than a minute
 
-struct ModelConfig {
-  std::string kind = key(&kind, "model.kind", "gpt", "architecture", one_of({"gpt", "llama"}));
-  int64_t vocab =
-      key(&vocab, "model.vocab", 256, "number of token ids; text as bytes has 256", between(1, 0x1p31 - 1));
-  int64_t context = key(&context, "model.context", 128, "tokens per sequence", between(1, 0x1p24));
-  int64_t width =
-      key(&width, "model.width", 128, "features per token; a multiple of model.heads", between(1, 0x1p20));
-  int64_t depth = key(&depth, "model.depth", 4, "number of blocks", between(1, 1024));
-  int64_t heads = key(&heads, "model.heads", 4, "attention heads", between(1, 0x1p20));
-  int64_t kv_heads = key(&kv_heads, "model.kv_heads", 0,
-                         "llama: heads of keys and values, a divisor of model.heads; 0 means model.heads",
-                         between(0, 0x1p20));
-  int64_t hidden = key(&hidden, "model.hidden", 0, "llama: features inside the MLP; 0 chooses from the width",
-                       between(0, 0x1p24));
-  double rope_theta =
-      key(&rope_theta, "model.rope_theta", 10000.0, "llama: base of the rotary embedding", above(0));
-  double eps = key(&eps, "model.eps", 1e-5, "epsilon of the norms", above(0));
-  double dropout = key(&dropout, "model.dropout", 0.0, "share of activations that is dropped in training",
-                       from_below(0, 1));
+// A section whose other keys follow from its kind: `options` holds those that are given, by their names.
+struct KindConfig {
+  std::string kind;
+  Json options = Json::object();
+};
+struct ModelConfig : KindConfig {
+  ModelConfig() {
+    kind = key(&kind, "model.kind", "gpt", "family of models; its options are the keys of this section",
+               one_of(models::family_names()));
+  }
+  // An option of the family as it is given, else its default; `otherwise` where the family has no such
+  // option.
+  int64_t integer(std::string_view name, int64_t otherwise = 0) const;
+  void set(std::string_view name, const Json& value) { options[std::string(name)] = value; }
+};
+struct TaskConfig : KindConfig {
+  TaskConfig() {
+    std::vector<std::string> kinds = tasks::task_names();
+    kinds.insert(kinds.begin(), "auto");
+    kind =
+        key(&kind, "task.kind", "auto",
+            "what the model is trained for; auto: what its family is made for; its options are the keys of "
+            "this section",
+            one_of(std::move(kinds)));
+  }
 };
 
 struct MeshConfig {
@@ -74,8 +82,10 @@ struct PlacementsConfig {
 };
 
 struct DataConfig {
-  std::string kind = key(&kind, "data.kind", "text", "text: files as bytes; tokens: files of token ids",
-                         one_of({"text", "tokens"}));
+  std::string kind = key(&kind, "data.kind", "text",
+                         "text: files as bytes; tokens: files of token ids; arrays: "
+                         "a file NAME.npy for each field of a sample",
+                         one_of({"text", "tokens", "arrays"}));
   std::vector<std::string> paths = key(
       &paths, "data.paths", {}, "files, directories or globs; a file is read once", at_most_values(100000));
   std::string tokenizer =
@@ -279,6 +289,7 @@ struct RunConfig {
       key(&name, "name", "run", "name of the run: it writes to runs/NAME under the current folder");
   PlacementsConfig placements;
   ModelConfig model;
+  TaskConfig task;
   MeshConfig mesh;
   DataConfig data;
   BatchConfig batch;

@@ -212,12 +212,6 @@ int64_t Dataset::tokens() const { return impl_->train.tokens(); }
 int64_t Dataset::validation_sequences() const { return impl_->validation.sequences(impl_->options.context); }
 int64_t Dataset::validation_tokens() const { return impl_->validation.tokens(); }
 const std::vector<DataFile>& Dataset::contents() const { return impl_->contents; }
-std::vector<std::string> Dataset::files() const {
-  std::vector<std::string> out;
-  for (const auto& file : impl_->contents)
-    out.push_back(str(file.name, ", ", file.tokens, " tokens, fingerprint ", file.fingerprint));
-  return out;
-}
 std::vector<std::string> Dataset::changed() const {
   std::vector<std::string> out;
   for (const auto& source : impl_->sources)

@@ -66,9 +66,8 @@ class Dataset {
   // How the content was read for it: "read whole", or "read in blocks of ...". Fingerprints of data read
   // differently say nothing of each other.
   const std::string& read_as() const;
-  // The files in the order of the streams, and the same as text: "NAME, N tokens, fingerprint H".
+  // The files in the order of the streams.
   const std::vector<DataFile>& contents() const;
-  std::vector<std::string> files() const;
   // Paths of files that were written to since they were opened: what is read of them is not what the
   // fingerprint is of.
   std::vector<std::string> changed() const;

@@ -62,7 +62,8 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
     (in_micro_batch(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;
   out.body_s /= static_cast<double>(std::max<int64_t>(1, out.micro_batches));
   out.step_s = timeline.end;
-  out.tokens_per_s = static_cast<double>(config.batch.global * config.model.context) / out.step_s;
+  out.tokens_per_s =
+      static_cast<double>(config.batch.global * config.model.integer("context", 1)) / out.step_s;
   out.flops_per_s =
       body.flops() * static_cast<double>(plan.micro_batches) / static_cast<double>(step.ranks) / out.step_s;
   return out;

@@ -120,7 +120,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = program.blocks[kBodyBlock].flops() *
               static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
-  out.tokens = config.batch.global * config.model.context;
+  out.tokens = config.batch.global * config.model.integer("context", 1);
 
   out.state = run.state.bytes_per_rank();
   out.arena = step.held.arena;

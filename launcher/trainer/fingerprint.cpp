@@ -31,7 +31,8 @@ FingerprintPart config_part(const RunConfig& config) {
   FingerprintPart part{"config", {}, "start every rank with the same config", true};
   const auto own = per_rank_keys();
   for (const auto& row : config_keys())
-    if (std::none_of(own.begin(), own.end(), [&](const PerRankKey& key) { return row.path == key.path; }))
+    if (has_meaning(config, row) &&
+        std::none_of(own.begin(), own.end(), [&](const PerRankKey& key) { return row.path == key.path; }))
       part.lines.push_back(
           {row.path, get_key(config, row).dump(-1, ' ', false, Json::error_handler_t::replace)});
   return part;
@@ -63,12 +64,14 @@ FingerprintPart libraries_part(const compiler::Target& target) {
   return part;
 }
 
-FingerprintPart data_part(const data::Dataset& data) {
+FingerprintPart data_part(const data::Samples& data) {
   FingerprintPart part{"data", {}, "every rank must see the same files, byte for byte", true};
   int number = 0;
-  for (const auto& file : data.files()) part.lines.push_back({str("file ", ++number), file});
-  part.lines.push_back(
-      {"tokens", str(data.tokens(), " for training, ", data.validation_tokens(), " for validation")});
+  const auto [unit, counts] = data.counts();
+  for (const auto& file : data.contents())
+    part.lines.push_back({str("file ", ++number),
+                          str(file.name, ", ", file.tokens, " ", unit, ", fingerprint ", file.fingerprint)});
+  part.lines.push_back({unit, counts});
   return part;
 }
 

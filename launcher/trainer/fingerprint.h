@@ -10,7 +10,7 @@
 #include "core/mesh/fingerprint.h"
 #include "distributed/world.h"
 #include "launcher/config/config.h"
-#include "launcher/data/dataset.h"
+#include "launcher/data/samples.h"
 #include "launcher/supervise/contract.h"
 
 namespace lockstep::launcher {
@@ -30,7 +30,7 @@ FingerprintPart program_part();
 // The libraries of the device of `target`, as far as they decide bits or messages.
 FingerprintPart libraries_part(const compiler::Target& target);
 // Every file of the data in its order: name, tokens, hash of its ends.
-FingerprintPart data_part(const data::Dataset& data);
+FingerprintPart data_part(const data::Samples& data);
 
 // The mesh of a config over the world, agreed upon before any rank is grouped: program and config are
 // compared first, then each rank resolves the mesh, then the words of the mesh are compared (DeviceMesh).

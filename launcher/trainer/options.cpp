@@ -13,12 +13,6 @@ namespace lockstep::launcher {
 
 using namespace compiler;
 
-models::ModelOptions model_options(const RunConfig& config) {
-  const ModelConfig& m = config.model;
-  return {m.kind,     m.vocab,  m.context,    m.width, m.depth,  m.heads,
-          m.kv_heads, m.hidden, m.rope_theta, m.eps,   m.dropout};
-}
-
 data::DataOptions data_options(const RunConfig& config) {
   const DataConfig& d = config.data;
   return {d.kind,
@@ -27,8 +21,8 @@ data::DataOptions data_options(const RunConfig& config) {
           d.dtype,
           d.order,
           d.validation,
-          config.model.vocab,
-          config.model.context,
+          config.model.integer("vocab", 1),
+          config.model.integer("context", 1),
           static_cast<uint64_t>(config.train.seed),
           d.raw,
           parse_bytes(d.fingerprint).value_or(0),

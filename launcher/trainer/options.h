@@ -3,13 +3,11 @@
 
 #include "compiler/codegen/target.h"
 #include "compiler/compile.h"
-#include "core/nn/models.h"
 #include "launcher/config/config.h"
 #include "launcher/data/dataset.h"
 
 namespace lockstep::launcher {
 
-models::ModelOptions model_options(const RunConfig& config);
 data::DataOptions data_options(const RunConfig& config);
 // What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
 DType compute_dtype(const RunConfig& config);

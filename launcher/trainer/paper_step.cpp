@@ -128,12 +128,13 @@ LibraryBounds library_bounds(const RunConfig& config, const Target& target) {
   // Scores as cuDNN keeps them, lengths rounded up to 64 and 128: of all heads, or cut to 4 GiB, but not
   // below the query heads of one key head.
   const auto rounded = [&](int64_t to) {
-    return static_cast<double>((config.model.context + to - 1) / to * to);
+    return static_cast<double>((config.model.integer("context", 1) + to - 1) / to * to);
   };
   const double of_head = 2 * rounded(64) * rounded(128);
-  const auto heads = static_cast<double>(config.model.heads),
+  const auto heads = static_cast<double>(config.model.integer("heads", 1)),
              of_key = heads / static_cast<double>(std::max<int64_t>(
-                                  1, config.model.kv_heads ? config.model.kv_heads : config.model.heads));
+                                  1, config.model.integer("kv_heads") ? config.model.integer("kv_heads")
+                                                                      : config.model.integer("heads", 1)));
   const double scores = std::min(static_cast<double>(config.batch.micro) * heads * of_head,
                                  std::max(static_cast<double>(int64_t{4} << 30), of_key * of_head));
   bounds.workspace = (int64_t{32} << 20) + static_cast<int64_t>(scores);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/nn/layers.h"
 #include "core/optim/kinds.h"
 #include "launcher/trainer/paper_step.h"
 
@@ -72,7 +73,9 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
     : config_(config),
       state_(state),
       options_(compile_options(config, local_ranks, target)),
-      model_(models::model_from(state.root(), model_options(config))),
+      model_(models::build(state.root(), config.model.kind, model_options(config))),
+      task_(tasks::task(task_kind(config))),
+      sample_(task_.fields(model_, task_options(config))),
       optimizer_(optimizer_of(config, state)) {
   state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
@@ -132,15 +135,40 @@ GatherWhen Trainer::gather_within(int64_t weights, const Roofline& roofline, con
 }
 
 std::vector<BatchField> Trainer::fields() const {
-  Shape shape{config_.batch.micro, config_.model.context};
-  return {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}};
+  std::vector<BatchField> out;
+  for (const auto& field : sample_) {
+    Shape shape = field.shape;
+    shape.insert(shape.begin(), config_.batch.micro);
+    out.push_back({field.name, field.dtype, shape});
+  }
+  return out;
+}
+std::vector<data::SampleField> Trainer::sample_fields() const {
+  std::vector<data::SampleField> out;
+  for (const auto& field : sample_) out.push_back({field.name, field.dtype, field.shape, field.below});
+  return out;
+}
+int64_t Trainer::units() const { return task_.unit == "sample" ? 1 : numel(sample_.back().shape); }
+
+// Each objective's gradients are of what it trains; one update takes all of them.
+Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
+  const auto objectives = task_.objectives(model_, tasks::Batch(sample_, batch), task_options(config_));
+  if (!update) return objectives[0].loss;
+  Gradients all;
+  for (const auto& objective : objectives) {
+    std::vector<Parameter> trained;
+    for (const Parameter& parameter : state_.parameters())
+      if (objective.parameters == "**" || glob_match(objective.parameters, parameter.fqn()))
+        trained.push_back(parameter);
+    Gradients own = grad(objective.loss, trained);
+    all.parameters.insert(all.parameters.end(), own.parameters.begin(), own.parameters.end());
+    all.values.insert(all.values.end(), own.values.begin(), own.values.end());
+  }
+  optimizer_->update(all);
+  return objectives[0].loss;
 }
 StepFunction Trainer::training_function() const {
-  return [this](const std::vector<Tensor>& batch) {
-    Loss loss = cross_entropy(model_.logits(batch[0], true), batch[1]);
-    optimizer_->update(grad(loss, state_.parameters()));
-    return loss;
-  };
+  return [this](const std::vector<Tensor>& batch) { return traced(batch, true); };
 }
 Step Trainer::compile_training() {
   return compile(state_, fields(), {config_.batch.global, config_.batch.micro, config_.batch.lanes},
@@ -152,7 +180,8 @@ StepPlan Trainer::plan_training(const Mesh& mesh) const {
 }
 StepFunction Trainer::evaluation_function() const {
   return [this](const std::vector<Tensor>& batch) {
-    return cross_entropy(model_.logits(batch[0], false), batch[1]);
+    Evaluation evaluation;
+    return traced(batch, false);
   };
 }
 BatchShape Trainer::evaluation_shape(int64_t sequences) const {

@@ -4,8 +4,10 @@
 #include <memory>
 
 #include "compiler/compile.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/optim/optimizer.h"
+#include "core/tasks/task.h"
+#include "launcher/data/samples.h"
 #include "launcher/machine/roofline.h"
 #include "launcher/trainer/options.h"
 
@@ -27,12 +29,19 @@ class Trainer {
   compiler::StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
   const compiler::CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }
+  const tasks::Task& task() const { return task_; }
+  // Of the batch, and of its shape with the samples of a micro-batch in front.
+  const std::vector<models::Field>& sample() const { return sample_; }
+  std::vector<data::SampleField> sample_fields() const;  // the same, for the data
+  // What a loss counts, of a sample: its tokens where it has such targets, else 1.
+  int64_t units() const;
 
  private:
   compiler::GatherWhen gather_within(int64_t weights, const Roofline& roofline,
                                      const compiler::Target& target);  // what `auto` means
   compiler::CompileOptions evaluation_options() const;
   std::vector<compiler::BatchField> fields() const;
+  Loss traced(const std::vector<Tensor>& batch, bool update) const;
   compiler::StepFunction training_function() const;
   compiler::StepFunction evaluation_function() const;
   compiler::BatchShape evaluation_shape(int64_t sequences) const;
@@ -41,6 +50,8 @@ class Trainer {
   State& state_;
   compiler::CompileOptions options_;
   models::Model model_;
+  const tasks::Task& task_;
+  std::vector<models::Field> sample_;
   std::unique_ptr<Optimizer> optimizer_;
 };
 

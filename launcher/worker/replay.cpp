@@ -55,12 +55,13 @@ class Replay : Training {
         out.values["grad_norm"] = number_text(static_cast<float>(found->second));
       out.values["lr"] = number_text(state_.scalars(i).at("optim.lr"));
     }
-    if (evaluation) out.values["val_loss"] = number_text(evaluate(*evaluation, task_.step));
+    if (evaluation)
+      out.values["val_loss"] = number_text(static_cast<float>(evaluate(*evaluation, task_.step).at("loss")));
     out.values["state_hash"] = hash_state();
     out.values["certificate"] = step.certificate();
     out.mesh = text(live_.words);
     out.library = target_.library_version();
-    out.data = data_.fingerprint();
+    out.data = data_->fingerprint();
     return end(kExitOk);
   }
 

@@ -13,7 +13,7 @@ namespace {
 // A checkpoint names so many files at most; of more it has the fingerprint of all together.
 constexpr size_t kNamedFiles = 4096, kToldFiles = 8;
 
-Json files_json(const data::Dataset& data) {
+Json files_json(const data::Samples& data) {
   Json out = Json::object();
   for (const auto& file : data.contents()) out[file.name] = {file.tokens, file.fingerprint};
   return out;
@@ -32,7 +32,7 @@ std::vector<std::string> changed_files(const Json& was, const Json& is) {
   return out;
 }
 
-void tell_data(const checkpoint::LoadedInfo& loaded, const data::Dataset& data) {
+void tell_data(const checkpoint::LoadedInfo& loaded, const data::Samples& data) {
   const Json& extra = loaded.extra;
   if (!extra.is_object() || !extra.contains("data") || extra["data"] == data.fingerprint()) return;
   if (!extra.contains("data_read"))
@@ -54,7 +54,7 @@ void tell_data(const checkpoint::LoadedInfo& loaded, const data::Dataset& data) 
 }
 }  // namespace
 
-void tell_rewritten(const data::Dataset& data, std::set<std::string>& told) {
+void tell_rewritten(const data::Samples& data, std::set<std::string>& told) {
   for (const auto& path : data.changed())
     if (told.insert(path).second)
       logs::warn(str(path,
@@ -62,13 +62,13 @@ void tell_rewritten(const data::Dataset& data, std::set<std::string>& told) {
                      "that its checkpoints name"));
 }
 
-Json remembered(const data::Dataset& data, const std::string& library) {
+Json remembered(const data::Samples& data, const std::string& library) {
   Json out = {{"data", data.fingerprint()}, {"data_read", data.read_as()}, {"library", library}};
   if (data.contents().size() <= kNamedFiles) out["data_files"] = files_json(data);
   return out;
 }
 
-void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Dataset& data,
+void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Samples& data,
                   const std::string& certificate, bool speaks) {
   const bool other = loaded.certificate != certificate;
   const auto changes = config_changes(loaded.config, config, loaded.step, other);

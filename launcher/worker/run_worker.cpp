@@ -154,10 +154,10 @@ class Run : Training {
 
   void save(int64_t i, bool last, Step& step, const StepInput& fed) {
     enter_pace(Pace::start);
-    if (rank() == 0) tell_rewritten(data_, rewritten_);
+    if (rank() == 0) tell_rewritten(*data_, rewritten_);
     replicas_.compare(i, step, true);
     auto write = [&] {
-      Json extra = remembered(data_, target_.library_version());
+      Json extra = remembered(*data_, target_.library_version());
       extra["guard"] = guard_.json();
       return saving_(i, last, [&] {
         save_checkpoint(checkpoints(), {i, config_json(config_), step.certificate(), extra},
@@ -223,7 +223,7 @@ class Run : Training {
     if (loaded) {
       logs::info(
           str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
-      tell_changes(*loaded, config_, data_, step.certificate(), rank() == 0);
+      tell_changes(*loaded, config_, *data_, step.certificate(), rank() == 0);
       if (loaded->extra.contains("guard")) guard_.restore(loaded->extra["guard"]);
       if (!config_.train.init_from.empty())
         logs::info("train.init_from is ignored: the run folder holds a checkpoint");
@@ -253,6 +253,14 @@ class Run : Training {
                    done ? "" : "; starting at step 1"));
   }
 
+  // What the task reports beside the loss: "accuracy", "val_accuracy".
+  static void add_metrics(MetricsRow& row, const std::string& prefix,
+                          const std::map<std::string, double>& values) {
+    for (const auto& [name, value] : values)
+      if (name != "loss" && name != "grad_norm" && name != "tokens")
+        row.add(prefix + name, static_cast<float>(value));
+  }
+
   void report(int64_t i, bool last, double seconds, const StepResult& result, const Step& step,
               Step* evaluation) {
     const auto& values = result.metrics;
@@ -264,6 +272,7 @@ class Run : Training {
     row.add("loss", static_cast<float>(values.at("loss")));
     if (auto found = values.find("grad_norm"); found != values.end())
       row.add("grad_norm", static_cast<float>(found->second));
+    add_metrics(row, "", values);
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
     for (const auto& [dim, waited] : result.exposed)
@@ -279,8 +288,12 @@ class Run : Training {
     if (guard_.passed_over()) row.add("passed_over", guard_.passed_over());
     told_passed_ = guard_.passed_over();
     if (eval) {
-      float loss = evaluate(*evaluation, i);
+      const auto measured = evaluate(*evaluation, i);
+      const auto loss = static_cast<float>(measured.at("loss"));
       row.add("val_loss", loss);
+      if (trainer_.task().perplexity)
+        row.add("val_perplexity", static_cast<float>(std::exp(measured.at("loss"))));
+      add_metrics(row, "val_", measured);
       logs::info(str("step ", i, ": validation loss ", number_text(loss)));
     }
     if (hash) {

@@ -23,15 +23,25 @@ Training::Training(const RunConfig& config, const WorkerPlace& at, std::shared_p
       target_(open_device(live_, device, at.local_rank, at.local_world_size)),
       state_(live_, static_cast<uint64_t>(config.train.seed)),
       trainer_(config, at.local_world_size, state_, target_),
-      data_(together(*live_.world, [&] { return data::Dataset(data_options(config)); })) {
+      data_(together(*live_.world,
+                     [&] { return data::open_samples(data_options(config), trainer_.sample_fields()); })) {
   if (live_.world->size() > 1)
-    compare(*live_.world, "before step 1", {libraries_part(target_), data_part(data_)});
+    compare(*live_.world, "before step 1", {libraries_part(target_), data_part(*data_)});
+}
+
+const models::Field* Training::masked_field() const {
+  for (const auto& field : trainer_.sample())
+    if (field.name == "targets" && field.dtype == DType::i32) return &field;
+  return nullptr;
 }
 
 void Training::check_validation() const {
-  std::vector<int32_t> ids(config_.model.context), targets(ids.size());
-  for (int64_t i = 0; i < validation_sequences(); ++i)
-    data_.fill_validation(i, 1, ids.data(), targets.data());
+  std::vector<std::vector<std::byte>> rows;
+  std::vector<void*> fields;
+  for (const auto& field : trainer_.sample())
+    fields.push_back(
+        rows.emplace_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype)).data());
+  for (int64_t i = 0; i < validation_sequences(); ++i) data_->fill_validation(i, 1, fields);
 }
 
 void Training::check_memory() {
@@ -82,8 +92,7 @@ void Training::start_state() {
 compiler::StepInput Training::input(int64_t i, bool more, bool vote) {
   auto filler = [&](int64_t of) {
     return [this, of](int64_t first, int64_t count, const std::vector<void*>& fields) {
-      data_.fill(of - 1, config_.batch.global, first, count, static_cast<int32_t*>(fields[0]),
-                 static_cast<int32_t*>(fields[1]));
+      data_->fill(of - 1, config_.batch.global, first, count, fields);
     };
   };
   compiler::StepInput out{i, filler(i), vote ? 1 : 0};
@@ -91,19 +100,21 @@ compiler::StepInput Training::input(int64_t i, bool more, bool vote) {
   return out;
 }
 
-float Training::evaluate(compiler::Step& evaluation, int64_t i) {
-  int64_t sequences = validation_sequences(), context = config_.model.context;
-  auto result = evaluation.run({i, [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
-                                  auto* ids = static_cast<int32_t*>(fields[0]);
-                                  auto* targets = static_cast<int32_t*>(fields[1]);
-                                  int64_t real = std::clamp<int64_t>(sequences - first, 0, count);
-                                  if (real) data_.fill_validation(first, real, ids, targets);
-                                  // The last micro-batch is filled up with sequences that count nothing.
-                                  std::fill(ids + real * context, ids + count * context, 0);
-                                  std::fill(targets + real * context, targets + count * context,
-                                            static_cast<int32_t>(kIgnoreIndex));
-                                }});
-  return static_cast<float>(result.metrics.at("loss"));
+std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int64_t i) {
+  const int64_t sequences = validation_sequences();
+  const auto& sample = trainer_.sample();
+  auto fill = [&](int64_t first, int64_t count, const std::vector<void*>& fields) {
+    const int64_t real = std::clamp<int64_t>(sequences - first, 0, count);
+    if (real) data_->fill_validation(first, real, fields);
+    for (size_t f = 0; f < sample.size(); ++f) {
+      const int64_t row = numel(sample[f].shape);
+      if (real == count) break;
+      LS_CHECK(sample[f].dtype == DType::i32, "an evaluation of a part of a micro-batch");
+      std::fill(static_cast<int32_t*>(fields[f]) + real * row, static_cast<int32_t*>(fields[f]) + count * row,
+                &sample[f] == masked_field() ? static_cast<int32_t>(kIgnoreIndex) : 0);
+    }
+  };
+  return evaluation.run({i, fill}).metrics;
 }
 
 std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,10 +26,14 @@ class Training {
            const std::string& device);
 
   int rank() const { return live_.world->rank(); }
-  // The sequences of an evaluation; 0: none.
+  // The samples of an evaluation; 0: none.
   int64_t validation_sequences() const {
-    return std::min(config_.train.eval_batches * config_.batch.global, data_.validation_sequences());
+    const int64_t most = std::min(config_.train.eval_batches * config_.batch.global, data_->validation());
+    return masked_field() ? most : most / config_.batch.micro * config_.batch.micro;
   }
+  // The last micro-batch of an evaluation is filled up with samples that count nothing, by this field:
+  // targets of tokens. Null: of such samples only whole micro-batches are taken.
+  const models::Field* masked_field() const;
   // The sequences of the evaluation are read once before the first step: a bad token in them would end the
   // run at its last one.
   void check_validation() const;
@@ -43,8 +48,8 @@ class Training {
   void start_state();
   // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
   compiler::StepInput input(int64_t i, bool more, bool vote);
-  // The mean loss of the validation sequences with the weights after step i. Collective.
-  float evaluate(compiler::Step& evaluation, int64_t i);
+  // Loss and metrics of the validation samples with the weights after step i. Collective.
+  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i);
   // Of the whole state, equal on any layout. Collective.
   std::string hash_state();
 
@@ -55,7 +60,7 @@ class Training {
   const compiler::Target& target_;
   State state_;
   Trainer trainer_;
-  data::Dataset data_;
+  std::unique_ptr<data::Samples> data_;
 };
 
 }  // namespace lockstep::launcher

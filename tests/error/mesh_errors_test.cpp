@@ -29,8 +29,11 @@ std::string refusal(const RunConfig& config, int64_t ranks) {
 TEST(MeshErrors, EveryReasonAtOnceAndTheNearestMeshThatWorks) {
   RunConfig config = config_on({2, 6, 2}, {"dp_replicate", "tp", "cp"});
   config.model.kind = "llama";
-  config.model.heads = 8, config.model.kv_heads = 4, config.model.width = 128, config.model.hidden = 340,
-  config.model.context = 100;
+  config.model.set("heads", 8);
+  config.model.set("kv_heads", 4);
+  config.model.set("width", 128);
+  config.model.set("hidden", 340);
+  config.model.set("context", 100);
   EXPECT_EQ(refusal(config, 24),
             "on the mesh [dp_replicate=2, tp=6, cp=2]: 5 reasons\n"
             "  model.heads is 8, not a multiple of the mesh's tp size, 6; 6 and 12 are\n"
@@ -45,17 +48,22 @@ TEST(MeshErrors, EveryReasonAtOnceAndTheNearestMeshThatWorks) {
 
 TEST(MeshErrors, SizesThatAreNotKeys) {
   RunConfig gpt = config_on({1, 8}, {"dp_replicate", "tp"});
-  gpt.model.heads = 8, gpt.model.width = 8, gpt.model.context = 12;
+  gpt.model.set("heads", 8);
+  gpt.model.set("width", 8);
+  gpt.model.set("context", 12);
   EXPECT_EQ(mesh_errors(gpt, validate(config_on({1, 4}, {"dp_replicate", "tp"}), 4)), Words{});
   EXPECT_EQ(refusal(gpt, 8),
             "on the mesh [dp_replicate=1, tp=8]: model.context is 12, not a multiple of the mesh's tp size, "
             "8; 8 and 16 are; the "
             "nearest mesh that works is [dp_replicate=2, tp=4]: --mesh.shape=[2,4]");
   RunConfig llama = config_on({1, 128}, {"dp_replicate", "tp"});
-  llama.model.kind = "llama", llama.model.heads = 128, llama.model.width = 128, llama.model.context = 128;
+  llama.model.kind = "llama";
+  llama.model.set("heads", 128);
+  llama.model.set("width", 128);
+  llama.model.set("context", 128);
   EXPECT_EQ(mesh_errors(llama, {{1, 128}, {"dp_replicate", "tp"}}),
             Words{});  // 8/3 of 128, in steps of 64: 384
-  llama.model.width = 256;
+  llama.model.set("width", 256);
   EXPECT_EQ(mesh_errors(llama, {{1, 128}, {"dp_replicate", "tp"}}),
             Words{"model.hidden (chosen from model.width) is 704, not a multiple of the mesh's tp size, 128; "
                   "640 and 768 are"});
@@ -78,7 +86,9 @@ TEST(MeshErrors, DataDimsTakeAnySize) {
 
 TEST(MeshErrors, NearestKeepsTheRanksAndIsNearest) {
   RunConfig config = config_on({16, 6, 8}, {"dp_replicate", "dp_shard", "tp"});
-  config.model.heads = 12, config.model.width = 192, config.model.context = 96;
+  config.model.set("heads", 12);
+  config.model.set("width", 192);
+  config.model.set("context", 96);
   auto nearest = nearest_working(config, {{16, 6, 8}, {"dp_replicate", "dp_shard", "tp"}});
   ASSERT_TRUE(nearest.has_value());
   EXPECT_EQ(nearest->shape, (Shape{16, 8, 6}));  // two dims by 4 / 3; tp 12 or 4 would move further

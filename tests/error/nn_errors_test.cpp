@@ -204,8 +204,16 @@ TEST(ModelErrors, Options) {
                {"head dim of 3, which is odd"});
   expect_words(refusal([&] { models::Llama(at, {.hidden = -1}); }), {"hidden is -1", "at least 0"});
   expect_words(refusal([&] { models::Llama(at, {.rope_theta = 0}); }), {"rope_theta is 0", "above 0"});
-  expect_words(refusal([&] { models::model_from(at, {.kind = "gpt2"}); }),
+  expect_words(refusal([&] { models::build(at, "gpt2"); }),
                {"no model is called \"gpt2\"", "did you mean \"gpt\"?", "kinds: gpt, llama"});
+  expect_words(refusal([&] { models::build(at, "gpt", {{"widht", 64}}); }),
+               {"model gpt has no option widht", "did you mean width?", "options: vocab, context"});
+  expect_words(refusal([&] { models::build(at, "gpt", {{"width", "wide"}}); }),
+               {"model gpt: width is \"wide\"; it must be an integer"});
+  line = __LINE__ + 1;
+  const std::string said = refusal([&] { models::build(at, "gpt", {{"width", 130}}); });
+  expect_words(said, {"[model] " + here(line),
+                      "model.width is 130, not a multiple of model.heads, 4; 128 and 132 are"});
   EXPECT_TRUE(state.specs().empty());
 }
 

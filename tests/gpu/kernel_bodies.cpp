@@ -10,7 +10,7 @@
 #include "compiler/trace/trace.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
 #include "core/optim/gradients.h"
@@ -90,12 +90,10 @@ std::vector<BodyCase> model_bodies() {
   for (std::string kind : {"gpt", "llama"}) {
     LiveMesh mesh = solo_mesh();
     State state(mesh, 1);
-    models::ModelOptions options;
-    options.kind = kind;
-    options.vocab = 50304, options.context = 1024, options.width = 768, options.depth = 2, options.heads = 12,
-    options.dropout = 0.1;
-    if (kind == "llama") options.kv_heads = 4;
-    auto model = models::model_from(state.root(), options);
+    Json options = {{"vocab", 50304}, {"context", 1024}, {"width", 768},
+                    {"depth", 2},     {"heads", 12},     {"dropout", 0.1}};
+    if (kind == "llama") options.update({{"kv_heads", 4}});
+    auto model = models::build(state.root(), kind, options);
     const Shape shape{2, 1024};
     Graph graph = trace(
         {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, [&](const std::vector<Tensor>& batch) {

@@ -170,7 +170,7 @@ Lines include_circles(const fs::path& root, const std::string& known) {
 Lines not_built(const fs::path& root) {
   Lines lists = files(root, [](const fs::path& path) { return path.filename() == "CMakeLists.txt"; });
   lists.push_back("CMakeLists.txt");
-  std::set<std::string> named;
+  std::set<std::string> named, globs;  // files, and folders of which all sources are built
   for (const auto& list : lists) {
     const std::string folder = fs::path(list).parent_path().generic_string();
     for (auto line : lines_of(read(root / list))) {
@@ -183,13 +183,16 @@ Lines not_built(const fs::path& root) {
           if (word.starts_with(base)) named.insert(word.substr(base.size()));
         const std::string here = "${CMAKE_CURRENT_SOURCE_DIR}/";
         if (word.starts_with(here)) word = word.substr(here.size());
-        named.insert((fs::path(folder) / word).lexically_normal().generic_string());
+        const fs::path path = (fs::path(folder) / word).lexically_normal();
+        if (path.filename() == "*.cpp") globs.insert(path.parent_path().generic_string());
+        named.insert(path.generic_string());
       }
     }
   }
   Lines out;
   for (const auto& file : sources(root))
-    if (file.ends_with(".cpp") && !named.count(file))
+    if (file.ends_with(".cpp") && !named.count(file) &&
+        !globs.count(fs::path(file).parent_path().generic_string()))
       out.push_back(str(file, ": no CMakeLists.txt names it; add it to its room's or test's sources"));
   return out;
 }

@@ -181,6 +181,8 @@ TEST(Checks, source_that_nobody_builds) {
       (Lines{"core/base/lost.cpp: no CMakeLists.txt names it; add it to its room's or test's sources"}));
   tree.write("CMakeLists.txt", "add_library(x \"${CMAKE_SOURCE_DIR}/core/base/lost.cpp\")\n");
   EXPECT_EQ(list(not_built(tree.path(""))), "");
+  tree.write("CMakeLists.txt", "file(GLOB ALL CONFIGURE_DEPENDS core/base/*.cpp)\n");
+  EXPECT_EQ(list(not_built(tree.path(""))), "");
 }
 
 TEST(Checks, folder_without_a_name) {

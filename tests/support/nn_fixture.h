@@ -5,7 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "core/nn/models.h"
+#include "core/models/families.h"
+#include "core/models/gpt.h"
+#include "core/models/llama.h"
+#include "core/nn/layers.h"
 #include "core/nn/state.h"
 #include "core/ops/op.h"
 

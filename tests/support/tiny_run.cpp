@@ -29,14 +29,10 @@ TinyResult train_tiny(const TinyRun& run) {
     State state(mesh, 7);
     state.zero(run.zero);
     state.compute_dtype(run.compute);
-    models::ModelOptions options;
-    options.kind = run.model;
-    options.vocab = run.vocab, options.context = run.context, options.width = run.width,
-    options.depth = run.depth, options.heads = run.heads;
-    options.kv_heads = run.model == "llama" ? run.kv_heads : 0;
-    options.hidden = run.model == "llama" ? 40 : 0;
-    options.dropout = run.dropout;
-    auto model = models::model_from(state.root(), options);
+    Json options = {{"vocab", run.vocab}, {"context", run.context}, {"width", run.width},
+                    {"depth", run.depth}, {"heads", run.heads},     {"dropout", run.dropout}};
+    if (run.model == "llama") options.update({{"kv_heads", run.kv_heads}, {"hidden", 40}});
+    auto model = models::build(state.root(), run.model, options);
     AdamW adamw(state / "optim", {.lr = warmup_cosine(1e-2, 2, 10), .clip = run.clip});
     state.place_by_default(model.placements);
     if (!run.rows.empty()) state.place(run.rows);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 
 namespace lockstep::tests {
 

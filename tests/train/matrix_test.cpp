@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "core/models/gpt.h"
 #include "core/optim/adamw.h"
 #include "tests/support/tiny_run.h"
 

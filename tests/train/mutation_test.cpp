@@ -7,7 +7,7 @@
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/ops/op.h"
 #include "core/optim/adamw.h"
 
@@ -31,12 +31,9 @@ Traced program_of(const std::string& kind, int64_t ranks, int64_t bucket_bytes,
   LiveMesh mesh = solo_mesh();
   mesh.words = Mesh{{ranks}, {"dp_replicate"}};
   out.state = std::make_unique<State>(mesh, 1);
-  models::ModelOptions options;
-  options.kind = kind;
-  options.vocab = 29, options.context = 6, options.width = 16, options.depth = 1, options.heads = 2,
-  options.dropout = 0.1;
-  if (kind == "llama") options.kv_heads = 1;
-  auto model = models::model_from(out.state->root(), options);
+  Json options = {{"vocab", 29}, {"context", 6}, {"width", 16}, {"depth", 1}, {"heads", 2}, {"dropout", 0.1}};
+  if (kind == "llama") options.update({{"kv_heads", 1}});
+  auto model = models::build(out.state->root(), kind, options);
   AdamW adamw(*out.state / "optim", {});
   State* state = out.state.get();
   Shape shape{2, 6};

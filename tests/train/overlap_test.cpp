@@ -6,7 +6,7 @@
 #include "core/base/error.h"
 #include "core/ir/print.h"
 #include "core/ir/walk.h"
-#include "core/nn/models.h"
+#include "core/models/gpt.h"
 #include "core/optim/adamw.h"
 
 namespace lockstep {

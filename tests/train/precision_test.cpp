@@ -87,10 +87,8 @@ TEST_P(Bf16, IsNearFp32) {
 compiler::StepPlan plan_of(const std::string& kind, DType compute) {
   LiveMesh mesh = solo_mesh();
   State state(mesh, 7);
-  models::ModelOptions options;
-  options.kind = kind;
-  options.vocab = 29, options.context = 12, options.width = 24, options.depth = 2, options.heads = 4;
-  auto model = models::model_from(state.root(), options);
+  Json options = {{"vocab", 29}, {"context", 12}, {"width", 24}, {"depth", 2}, {"heads", 4}};
+  auto model = models::build(state.root(), kind, options);
   AdamW adamw(state / "optim", {.lr = constant(1e-2)});
   state.compute_dtype(compute);
   Shape shape{4, 12};

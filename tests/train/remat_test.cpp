@@ -72,16 +72,14 @@ class Budget : public testing::TestWithParam<std::string> {
   StepPlan plan(int64_t budget, Backend backend = Backend::native) const {
     LiveMesh mesh = solo_mesh();
     State state(mesh, 1);
-    models::ModelOptions o;
-    o.kind = GetParam();
-    o.vocab = 64, o.context = 512, o.width = 64, o.depth = 6, o.heads = 4;
-    if (o.kind == "llama") o.kv_heads = 2, o.hidden = 176;
-    auto model = models::model_from(state.root(), o);
+    Json sizes = {{"vocab", 64}, {"context", 512}, {"width", 64}, {"depth", 6}, {"heads", 4}};
+    if (GetParam() == "llama") sizes.update({{"kv_heads", 2}, {"hidden", 176}});
+    auto model = models::build(state.root(), GetParam(), sizes);
     AdamW adamw(state / "optim", {});
     CompileOptions options;
     options.memory_budget = budget;
     options.backend = backend;
-    Shape shape{2, o.context};
+    Shape shape{2, 512};
     return plan_step(
         state, mesh.words, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {8, 2, 0},
         [&](const std::vector<Tensor>& batch) {

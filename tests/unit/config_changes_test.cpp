@@ -41,7 +41,8 @@ TEST(ConfigChanges, EachChangeIsToldWithWhatItDoes) {
   const auto all = changes([](RunConfig& c) {
     c.train.seed = 2, c.data.order = "sequential", c.data.validation = 0.1, c.optim.lr = 1,
     c.batch.global = 16, c.optim.clip = 0;
-    c.optim.schedule.kind = "cosine", c.train.steps = 70, c.train.eval_batches = 1, c.model.dropout = 0.1;
+    c.optim.schedule.kind = "cosine", c.train.steps = 70, c.train.eval_batches = 1,
+    c.model.set("dropout", 0.1);
   });
   EXPECT_EQ(
       changes_table(all),
@@ -67,7 +68,7 @@ TEST(ConfigChanges, EachChangeIsToldWithWhatItDoes) {
 
 TEST(ConfigChanges, AnotherModelOfTheSameWeightsNeedsAWord) {
   RunConfig now;
-  const auto changed = changes([&](RunConfig& c) { c.model.heads = 2; });
+  const auto changed = changes([&](RunConfig& c) { c.model.set("heads", 2); });
   EXPECT_EQ(
       other_model_error(changed, now, "runs/x/ckpt/step-60"),
       "runs/x/ckpt/step-60 was made by another model: its weights fit this one, but mean something else in "
@@ -84,7 +85,7 @@ TEST(ConfigChanges, AnotherModelOfTheSameWeightsNeedsAWord) {
 // A checkpoint of an older version has fewer keys, one of a user's own program none.
 TEST(ConfigChanges, WhatWasNotStoredWasAtItsDefault) {
   RunConfig now;
-  now.model.eps = 1e-6;
+  now.model.set("eps", 1e-6);
   Json stored = config_json(RunConfig{});
   stored["model"].erase("eps");
   stored["model"]["unknown"] = 7;

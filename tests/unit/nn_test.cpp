@@ -103,8 +103,9 @@ TEST(Models, FactoryGivesTheSameModelByKind) {
       models::Gpt(direct.root(), {.width = 32, .depth = 1, .dropout = 0.5});
     else
       models::Llama(direct.root(), {.width = 32, .depth = 1, .kv_heads = 2, .dropout = 0.5});
-    auto model = models::model_from(made.root(),
-                                    {.kind = kind, .width = 32, .depth = 1, .kv_heads = 2, .dropout = 0.5});
+    Json options = {{"width", 32}, {"depth", 1}, {"dropout", 0.5}};
+    if (kind == "llama") options["kv_heads"] = 2;
+    auto model = models::build(made.root(), kind, options);
     EXPECT_EQ(listing(direct), listing(made));
     made.place_by_default(model.placements);  // each row matches
     Tracing training(2, 7), evaluation(2, 7);

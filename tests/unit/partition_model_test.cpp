@@ -7,7 +7,7 @@
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
 #include "core/ir/walk.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/ops/op.h"
 #include "core/optim/adamw.h"
 
@@ -29,12 +29,10 @@ Traced traced(const std::string& kind, int64_t tp, double dropout = 0) {
   mesh.words = Mesh{{1, tp}, {"dp_replicate", "tp"}};
   out.state = std::make_unique<State>(mesh, 1);
   State* state = out.state.get();
-  models::ModelOptions options;
-  options.kind = kind;
-  options.vocab = 1000, options.context = 64, options.width = 64, options.depth = 2, options.heads = 4,
-  options.dropout = dropout;
-  if (kind == "llama") options.kv_heads = 2;
-  auto model = models::model_from(state->root(), options);
+  Json options = {{"vocab", 1000}, {"context", 64}, {"width", 64},
+                  {"depth", 2},    {"heads", 4},    {"dropout", dropout}};
+  if (kind == "llama") options.update({{"kv_heads", 2}});
+  auto model = models::build(state->root(), kind, options);
   AdamW adamw(*state / "optim", {});
   state->place_by_default(model.placements);
   Shape shape{2, 64};

@@ -141,8 +141,8 @@ TEST(PlanReport, WhenWeightsAreGathered) {
   config.mesh.gather = "auto", config.mesh.reshard_after_forward = true, config.mesh.zero = 2;
   EXPECT_EQ(gathers(), "");
   // 2.4 GiB of weights: on the CPU they are gathered in pieces, on a GPU once, where that saves anything.
-  config.mesh.zero = 3, config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16,
-  config.model.depth = 1;
+  config.mesh.zero = 3;
+  config.model.options = {{"vocab", 300000}, {"width", 2048}, {"heads", 16}, {"depth", 1}};
   EXPECT_EQ(gathers().substr(0, 7), "in each");
   config.train.device = "cuda";
   EXPECT_EQ(gathers().substr(0, 4), "once");
@@ -160,7 +160,7 @@ TEST(PlanReport, WhenWeightsAreGathered) {
 TEST(PlanReport, LayerByLayerTradesActivationsForGathers) {
   RunConfig config = small();
   config.mesh.shape = {4}, config.mesh.dim_names = {"dp_shard"};
-  config.model.vocab = 300000, config.model.width = 2048, config.model.heads = 16, config.model.depth = 1;
+  config.model.options = {{"vocab", 300000}, {"width", 2048}, {"heads", 16}, {"depth", 1}};
   config.train.device = "cuda";
   struct Way {
     int64_t gathers = 0, bytes = 0, arena = 0, needs = 0;

@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "core/base/philox.h"
 #include "core/ir/walk.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/ops/op.h"
 #include "core/optim/adamw.h"
 
@@ -29,11 +29,10 @@ PassContext context() {
 // The joint graph of a small model as `rematerialize` gets it.
 Graph joint_graph(const std::string& kind, bool training = true, double dropout = 0.1) {
   State state(solo_mesh(), 1);
-  models::ModelOptions o;
-  o.kind = kind;
-  o.vocab = 31, o.context = 8, o.width = 16, o.depth = 3, o.heads = 2, o.dropout = dropout;
-  if (kind == "llama") o.kv_heads = 1, o.hidden = 24;
-  auto model = models::model_from(state.root(), o);
+  Json options = {{"vocab", 31}, {"context", 8}, {"width", 16},
+                  {"depth", 3},  {"heads", 2},   {"dropout", dropout}};
+  if (kind == "llama") options.update({{"kv_heads", 1}, {"hidden", 24}});
+  auto model = models::build(state.root(), kind, options);
   AdamW adamw(state / "optim", {});
   Shape shape{2, 8};
   Graph graph = trace({{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/base/error.h"
-#include "core/nn/models.h"
+#include "core/models/family.h"
 #include "core/optim/adamw.h"
 #include "launcher/config/config.h"
 #include "launcher/memory/needs.h"
@@ -29,10 +29,7 @@ Sizes sizes(const RunConfig& config, int64_t nproc) {
   LiveMesh mesh = solo_mesh();
   mesh.words = validate(config, nproc);
   State state(mesh, 1);
-  const ModelConfig& m = config.model;
-  models::Model model =
-      models::model_from(state.root(), {m.kind, m.vocab, m.context, m.width, m.depth, m.heads, m.kv_heads,
-                                        m.hidden, m.rope_theta, m.eps, m.dropout});
+  models::Model model = models::build(state.root(), config.model.kind, model_options(config));
   AdamW adamw(state / "optim", {.lr = config.optim.lr});
   state.place_by_default(model.placements);
   Sizes out;
@@ -75,8 +72,8 @@ TEST(ShippedConfigs, SizesAreAsStated) {
       RunConfig config = load_config((kFolder / (name + ".json")).string());
       EXPECT_EQ(config.train.device, "cuda");
       EXPECT_EQ(config.train.precision, "bf16");
-      EXPECT_EQ(config.model.vocab, 50304);
-      EXPECT_EQ(config.model.context, 1024);
+      EXPECT_EQ(config.model.integer("vocab"), 50304);
+      EXPECT_EQ(config.model.integer("context"), 1024);
       EXPECT_EQ(config.batch.global, ranks * row.global);  // the same work for each rank
       EXPECT_EQ(config.batch.micro, row.micro);
       EXPECT_EQ(micro_batches(config), ranks);

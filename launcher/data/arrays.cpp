@@ -1,0 +1,151 @@
+// Arrays of numpy as samples.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "core/ops/functions/losses.h"
+#include "launcher/data/files.h"
+#include "launcher/data/npy.h"
+#include "launcher/data/order.h"
+#include "launcher/data/samples.h"
+#include "launcher/data/scan.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+std::string stem(const std::string& path) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  return name.substr(0, name.rfind('.'));
+}
+
+struct Column {
+  SampleField field;
+  NpyFile file;
+};
+
+// The file of a field, checked against it.
+Column column_of(const SampleField& field, const std::vector<std::string>& files) {
+  std::vector<std::string> names;
+  const std::string* found = nullptr;
+  for (const auto& path : files) {
+    names.push_back(stem(path));
+    if (stem(path) != field.name) continue;
+    if (found)
+      throw UserError(str("data.paths: ", *found, " and ", path, " are both ", field.name, "; name one"));
+    found = &path;
+  }
+  if (!found)
+    throw UserError(str("data.paths has no ", field.name, ".npy, and a sample has ", text(field),
+                        "; there is: ", join(names, ", ")));
+  Column out{field, NpyFile(*found)};
+  Shape want = field.shape, have(out.file.shape().begin() + 1, out.file.shape().end());
+  if (want != have)
+    throw UserError(str("data.paths: ", *found, " holds samples of ", str(have), ", and ", field.name, " is ",
+                        text(field), "; set the model's options to those of the data"));
+  if (field.dtype == DType::i32 && out.file.type()[0] == 'f')
+    throw UserError(str("data.paths: ", *found, " holds floats (", out.file.type(), "), and ", field.name,
+                        " are integers; save them as such"));
+  return out;
+}
+
+// Reads all integers once, so that one beyond its range is found before the first step.
+void check_range(const Column& column) {
+  if (column.field.dtype != DType::i32 || !column.field.below) return;
+  std::vector<int32_t> row(static_cast<size_t>(column.file.row_elements()));
+  for (int64_t i = 0; i < column.file.shape()[0]; ++i) {
+    column.file.read(i, std::span<int32_t>(row));
+    for (int32_t value : row)
+      if ((value < 0 || value >= column.field.below) && value != kIgnoreIndex)
+        throw UserError(str("data.paths: ", column.file.source().path, " has ", value, " in sample ", i, "; ",
+                            column.field.name, " lie in [0, ", column.field.below,
+                            "), or are -100, which counts nothing"));
+  }
+}
+
+class ArraySamples : public Samples {
+ public:
+  ArraySamples(const DataOptions& options, const std::vector<SampleField>& fields) : options_(options) {
+    const FileList list = find_files(options.paths, ".npy");
+    std::string all;
+    int64_t read = 0;
+    for (const auto& field : fields) {
+      columns_.push_back(column_of(field, list.files));
+      const Column& column = columns_.back();
+      const NpyFile& first = columns_[0].file;
+      if (column.file.shape()[0] != first.shape()[0])
+        throw UserError(str("data.paths: ", column.file.source().path, " has ", column.file.shape()[0],
+                            " samples, and ", first.source().path, " ", first.shape()[0]));
+      check_range(column);
+      const Scan found =
+          scan_once(column.file.source(), scan_plan(column.file.source().bytes.size(), options.read_whole),
+                    options.cache, read);
+      char hex[20];
+      std::snprintf(hex, sizeof hex, "%016llx",
+                    static_cast<unsigned long long>(hash64(str(field.name, " ", found.content))));
+      contents_.push_back({field.name + ".npy", column.file.shape()[0], hex});
+      all += str(hex, "\n");
+    }
+    fingerprint_ = hash_hex(all);
+    read_as_ = scan_plan(columns_[0].file.source().bytes.size(), options.read_whole).text();
+    samples_ = columns_[0].file.shape()[0];
+    kept_ = std::llround(static_cast<double>(samples_) * options.validation);
+    if (samples_ - kept_ < 1)
+      throw UserError(str("data.paths: ", samples_, " samples, of which ", kept_,
+                          " are kept for validation: none is left to train on"));
+    logs::info(str("data: ", samples_ - kept_, " training samples, ", kept_, " validation samples, order ",
+                   options.order, ", fingerprint ", fingerprint_));
+  }
+
+  int64_t validation() const override { return kept_; }
+  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
+            const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i)
+      row(sequence_of(step * global_batch + first + i, samples_ - kept_, options_.order == "shuffle",
+                      options_.seed),
+          i, fields);
+  }
+  void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i) row(samples_ - kept_ + first + i, i, fields);
+  }
+  const std::vector<DataFile>& contents() const override { return contents_; }
+  const std::string& fingerprint() const override { return fingerprint_; }
+  const std::string& read_as() const override { return read_as_; }
+  std::vector<std::string> changed() const override {
+    std::vector<std::string> out;
+    for (const auto& column : columns_)
+      if (column.file.source().bytes.changed()) out.push_back(column.file.source().path);
+    return out;
+  }
+  std::pair<std::string, std::string> counts() const override {
+    return {"samples", str(samples_ - kept_, " for training, ", kept_, " for validation")};
+  }
+
+ private:
+  void row(int64_t sample, int64_t at, const std::vector<void*>& fields) const {
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const auto n = static_cast<size_t>(columns_[i].file.row_elements());
+      if (columns_[i].field.dtype == DType::f32)
+        columns_[i].file.read(sample,
+                              std::span(static_cast<float*>(fields[i]) + at * static_cast<int64_t>(n), n));
+      else
+        columns_[i].file.read(sample,
+                              std::span(static_cast<int32_t*>(fields[i]) + at * static_cast<int64_t>(n), n));
+    }
+  }
+
+  DataOptions options_;
+  std::vector<Column> columns_;
+  std::vector<DataFile> contents_;
+  std::string fingerprint_, read_as_;
+  int64_t samples_ = 0, kept_ = 0;
+};
+}  // namespace
+
+std::unique_ptr<Samples> array_samples(const DataOptions& options, const std::vector<SampleField>& fields) {
+  return std::make_unique<ArraySamples>(options, fields);
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,132 @@
+// Reading .npy.
+#include "launcher/data/npy.h"
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <regex>
+
+#include "core/base/error.h"
+#include "core/types/half.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+  throw UserError(str("data.paths: ", path, " ", what));
+}
+
+// The header's text, and where rows begin.
+std::pair<std::string, int64_t> header_of(const Source& source) {
+  const std::vector<std::byte> head = source.head(12);
+  auto byte = [&](size_t i) { return static_cast<uint8_t>(head[i]); };
+  if (head.size() < 10 || std::memcmp(head.data(), "\x93NUMPY", 6) != 0)
+    refuse(source.path, "is no .npy array; numpy.save writes one");
+  const bool wide = byte(6) >= 2;
+  if (byte(6) < 1 || byte(6) > 3 || (wide && head.size() < 12))
+    refuse(source.path, str("has version ", int{byte(6)}, " of the .npy format; 1, 2 and 3 are read"));
+  uint64_t bytes = byte(8) | byte(9) << 8;
+  if (wide) bytes |= static_cast<uint64_t>(byte(10)) << 16 | static_cast<uint64_t>(byte(11)) << 24;
+  const int64_t begin = (wide ? 12 : 10) + static_cast<int64_t>(bytes);
+  constexpr int64_t kMost = 1 << 16;
+  if (begin > kMost || begin > source.bytes.size()) refuse(source.path, "has a header that is cut off");
+  const std::vector<std::byte> all = source.head(begin);
+  return {std::string(reinterpret_cast<const char*>(all.data()) + (wide ? 12 : 10), bytes), begin};
+}
+}  // namespace
+
+NpyFile::NpyFile(const std::string& path) : source_(Source::text(path)) {
+  const auto [header, begin] = header_of(source_);
+  begin_ = begin;
+  static const std::regex descr("'descr': *'([<>|=])([a-zA-Z])([0-9]{1,2})'"),
+      fortran("'fortran_order': *True"), shape("'shape': *\\(([0-9, ]*)\\)");
+  std::smatch found;
+  if (!std::regex_search(header, found, descr))
+    refuse(path, str("has no plain numbers; its header says ", shortened(printable(header), 120)));
+  type_ = found[2].str() + found[3].str();
+  for (const char* known : {"f4", "f8", "f2", "u1", "i1", "u2", "i2", "u4", "i4", "i8", "b1"})
+    if (type_ == known) width_ = std::stoll(found[3].str());
+  if (!width_) refuse(path, str("has elements of type ", type_, "; f2, f4, f8, integers and b1 are read"));
+  if (found[1] == ">" && width_ > 1)
+    refuse(path, "has its bytes in big-endian order; save it in this machine's");
+  if (std::regex_search(header, fortran))
+    refuse(path, "lies in Fortran's order; save numpy.ascontiguousarray of it");
+  if (!std::regex_search(header, found, shape)) refuse(path, "has a header without a shape");
+  for (const auto& size : split(found[1].str(), ','))
+    if (const std::string word = trim(size); !word.empty()) {
+      if (word.size() > 12) refuse(path, str("has a dim of ", word, " elements"));
+      shape_.push_back(std::stoll(word));
+    }
+  if (shape_.empty()) refuse(path, "is a single number; its first dim counts samples");
+  for (size_t d = 1; d < shape_.size(); ++d)
+    if (__builtin_mul_overflow(row_, shape_[d], &row_)) refuse(path, "has a shape beyond 2^63 elements");
+  int64_t need = 0;
+  if (__builtin_mul_overflow(row_ * width_, shape_[0], &need) || need > source_.bytes.size() - begin_)
+    refuse(path, str("has ", source_.bytes.size() - begin_, " bytes of elements, fewer than its shape ",
+                     str(shape_), " of ", type_, " needs"));
+}
+
+std::vector<std::byte> NpyFile::raw(int64_t i) const {
+  std::vector<std::byte> out(static_cast<size_t>(row_ * width_));
+  source_.bytes.read(begin_ + i * row_ * width_, out.data(), static_cast<int64_t>(out.size()));
+  return out;
+}
+
+namespace {
+template <class From>
+double number(From value) {
+  if constexpr (std::is_same_v<From, f16>)
+    return static_cast<double>(static_cast<float>(value));
+  else
+    return static_cast<double>(value);
+}
+template <class From, class To, class Each>
+void each(const std::vector<std::byte>& raw, std::span<To> out, const Each& convert) {
+  for (size_t k = 0; k < out.size(); ++k) {
+    From value;
+    std::memcpy(&value, raw.data() + k * sizeof(From), sizeof(From));
+    out[k] = convert(value);
+  }
+}
+// Calls `with` with a value of the type's C++ type.
+template <class With>
+void by_type(const std::string& type, const With& with) {
+  if (type == "f4") return with(float{});
+  if (type == "f8") return with(double{});
+  if (type == "f2") return with(f16{});
+  if (type == "u1" || type == "b1") return with(uint8_t{});
+  if (type == "i1") return with(int8_t{});
+  if (type == "u2") return with(uint16_t{});
+  if (type == "i2") return with(int16_t{});
+  if (type == "u4") return with(uint32_t{});
+  if (type == "i4") return with(int32_t{});
+  return with(int64_t{});
+}
+}  // namespace
+
+void NpyFile::read(int64_t i, std::span<float> out) const {
+  const std::vector<std::byte> bytes = raw(i);
+  const bool image = type_ == "u1";
+  by_type(type_, [&](auto of) {
+    using From = decltype(of);
+    each<From>(bytes, out, [&](From value) {
+      const auto wide = static_cast<float>(number(value));
+      return image ? wide / 255.0f : wide;
+    });
+  });
+}
+
+void NpyFile::read(int64_t i, std::span<int32_t> out) const {
+  const std::vector<std::byte> bytes = raw(i);
+  by_type(type_, [&](auto of) {
+    using From = decltype(of);
+    each<From>(bytes, out, [&](From value) {
+      const double wide = number(value);
+      if (wide < std::numeric_limits<int32_t>::min() || wide > std::numeric_limits<int32_t>::max())
+        refuse(source_.path, str("has ", wide, " in sample ", i, ", beyond a 32-bit integer"));
+      return static_cast<int32_t>(wide);
+    });
+  });
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,55 @@
+// Samples: what a step is fed, by the names of the batch's fields, whatever the files are.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/types/dtype.h"
+#include "core/types/shape.h"
+#include "launcher/data/dataset.h"
+
+namespace lockstep::launcher::data {
+
+// A field of the batch: f32 or i32, and the shape of a sample.
+struct SampleField {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  int64_t below = 0;  // integers lie in [0, below), or are -100, which counts nothing; 0: any
+};
+std::string text(const SampleField& field);  // "images f32[3,32,32]"
+
+// Training samples and validation samples. Filling is const and safe from several threads.
+class Samples {
+ public:
+  virtual ~Samples() = default;
+  virtual int64_t validation() const = 0;  // samples
+  // Samples first ... first + count - 1 of a step, of fields in their order: [count, shape...] each. Sample g
+  // = step * global_batch + i is read as Dataset says.
+  virtual void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
+                    const std::vector<void*>& fields) const = 0;
+  virtual void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const = 0;
+
+  // As Dataset's.
+  virtual const std::vector<DataFile>& contents() const = 0;
+  virtual const std::string& fingerprint() const = 0;
+  virtual const std::string& read_as() const = 0;
+  virtual std::vector<std::string> changed() const = 0;
+  // What is counted, and how many: {"tokens", "900 for training, 100 for validation"}.
+  virtual std::pair<std::string, std::string> counts() const = 0;
+};
+
+// Opens the files that the options name, for these fields. Kinds text and tokens give rows of tokens: "ids",
+// "targets" (one further), and, behind ids of S tokens, "decoder_ids" (from token S - 1 on) with their
+// targets. Kind arrays: see array_samples. UserError as Dataset, and where a kind cannot give a field.
+std::unique_ptr<Samples> open_samples(DataOptions options, const std::vector<SampleField>& fields);
+
+// A file NAME.npy for each field, of as many samples each along its first dim: numbers of numpy's plain
+// types. Floats are read into f32, u1 as value / 255; integers and booleans into i32. Of n samples the last
+// round(n * validation) are kept for validation. UserError for a file that is missing, no such array, of
+// other shapes or counts, in Fortran's order, or with an integer outside its field's range, which names file
+// and sample.
+std::unique_ptr<Samples> array_samples(const DataOptions& options, const std::vector<SampleField>& fields);
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,136 @@
+// Samples of arrays and of tokens: what is read, exactly, and each refusal on its words.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "core/base/error.h"
+#include "launcher/data/samples.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+// A .npy file of version 1 as numpy.save writes it.
+template <class T>
+std::string npy(const std::string& descr, const std::string& shape, const std::vector<T>& values,
+                const std::string& order = "False") {
+  std::string header = str("{'descr': '", descr, "', 'fortran_order': ", order, ", 'shape': ", shape, ", }");
+  header += std::string((64 - (10 + header.size() + 1) % 64) % 64, ' ') + "\n";
+  std::string out = "\x93NUMPY";
+  out += '\x01', out += '\x00';
+  out += static_cast<char>(header.size() & 255), out += static_cast<char>(header.size() >> 8);
+  out += header;
+  out.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  return out;
+}
+
+class Arrays : public testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& bytes) {
+    std::ofstream(folder_.path(name), std::ios::binary) << bytes;
+  }
+  DataOptions options(double validation = 0) const {
+    DataOptions out{.kind = "arrays", .paths = {folder_.path("")}, .order = "sequential"};
+    out.validation = validation;
+    return out;
+  }
+  std::string refusal(const std::vector<SampleField>& fields) {
+    try {
+      open_samples(options(), fields);
+    } catch (const UserError& error) { return error.what(); }
+    return "no error";
+  }
+  void expect_says(const std::vector<SampleField>& fields, const std::string& words) {
+    const std::string message = refusal(fields);
+    EXPECT_NE(message.find(words), std::string::npos) << message << "\ndoes not say: " << words;
+  }
+  ScratchFolder folder_;
+};
+
+const std::vector<SampleField> kImages = {{"images", DType::f32, {2, 2}}, {"labels", DType::i32, {}, 10}};
+
+TEST_F(Arrays, RowsAreReadByTheirIndexAndConverted) {
+  write("images.npy", npy<uint8_t>("|u1", "(3, 2, 2)", {0, 51, 102, 153, 204, 255, 0, 51, 1, 2, 3, 4}));
+  write("labels.npy", npy<int64_t>("<i8", "(3,)", {7, -100, 9}));
+  auto samples = open_samples(options(1.0 / 3), kImages);
+  EXPECT_EQ(samples->validation(), 1);
+  std::vector<float> images(8);
+  std::vector<int32_t> labels(2);
+  samples->fill(0, 2, 0, 2, {images.data(), labels.data()});
+  EXPECT_EQ(images, (std::vector<float>{0, 51 / 255.0f, 102 / 255.0f, 153 / 255.0f, 204 / 255.0f, 1, 0,
+                                        51 / 255.0f}));
+  EXPECT_EQ(labels, (std::vector<int32_t>{7, -100}));
+  samples->fill(1, 3, 0, 1, {images.data(), labels.data()});  // sample 3 of 2: the second one again
+  EXPECT_EQ(labels[0], -100);
+  samples->fill_validation(0, 1, {images.data(), labels.data()});
+  EXPECT_EQ(labels[0], 9);
+  EXPECT_EQ(images[3], 4 / 255.0f);
+  EXPECT_EQ(samples->counts(),
+            (std::pair<std::string, std::string>("samples", "2 for training, 1 for validation")));
+}
+
+TEST_F(Arrays, FloatsOfEachWidthAndWholeNumbers) {
+  write("x.npy", npy<double>("<f8", "(2, 2)", {0.5, -1.25, 3, 1e-3}));
+  write("n.npy", npy<int16_t>("<i2", "(2,)", {-3, 4}));
+  auto samples = open_samples(options(), {{"x", DType::f32, {2}}, {"n", DType::i32, {}}});
+  std::vector<float> x(4);
+  std::vector<int32_t> n(2);
+  samples->fill(0, 2, 0, 2, {x.data(), n.data()});
+  EXPECT_EQ(x, (std::vector<float>{0.5f, -1.25f, 3, 1e-3f}));
+  EXPECT_EQ(n, (std::vector<int32_t>{-3, 4}));
+}
+
+TEST_F(Arrays, RefusalsNameFileFieldAndWayOut) {
+  write("images.npy", npy<float>("<f4", "(2, 2, 2)", std::vector<float>(8)));
+  expect_says(kImages, "has no labels.npy, and a sample has labels i32[]; there is: images");
+  write("labels.npy", npy<float>("<f4", "(2,)", {1, 2}));
+  expect_says(kImages, "labels.npy holds floats (f4), and labels are integers; save them as such");
+  write("labels.npy", npy<int32_t>("<i4", "(2,)", {1, 10}));
+  expect_says(kImages,
+              "labels.npy has 10 in sample 1; labels lie in [0, 10), or are -100, which counts nothing");
+  write("labels.npy", npy<int32_t>("<i4", "(3,)", {1, 2, 3}));
+  expect_says(kImages, "labels.npy has 3 samples, and ");
+  write("labels.npy", npy<int64_t>("<i8", "(2,)", {1, int64_t{1} << 40}));
+  expect_says(kImages, "in sample 1, beyond a 32-bit integer");
+  write("labels.npy", npy<int32_t>("<i4", "(2, 1)", {1, 2}));
+  expect_says(kImages,
+              "labels.npy holds samples of [1], and labels is labels i32[]; set the model's options");
+  write("images.npy", npy<float>("<f4", "(2, 2, 2)", std::vector<float>(7)));
+  expect_says(kImages, "images.npy has 28 bytes of elements, fewer than its shape [2,2,2] of f4 needs");
+  write("images.npy", npy<float>("<f4", "(2, 2, 2)", std::vector<float>(8), "True"));
+  expect_says(kImages, "images.npy lies in Fortran's order; save numpy.ascontiguousarray of it");
+  write("images.npy", npy<float>(">f4", "(2, 2, 2)", std::vector<float>(8)));
+  expect_says(kImages, "images.npy has its bytes in big-endian order");
+  write("images.npy", npy<float>("<c8", "(2, 2, 2)", std::vector<float>(16)));
+  expect_says(kImages, "images.npy has elements of type c8; f2, f4, f8, integers and b1 are read");
+  write("images.npy", "PK\x03\x04 an archive");
+  expect_says(kImages, "images.npy is no .npy array; numpy.save writes one");
+}
+
+TEST_F(Arrays, TokensGiveNoImages) {
+  try {
+    open_samples({.kind = "text", .paths = {folder_.path("")}}, kImages);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_EQ(
+        std::string(error.what()),
+        "data.kind is text, rows of tokens, and a sample of this model and task has images f32[2,2], labels "
+        "i32[]; choose data.kind arrays and name a file for each in data.paths: images.npy, ...");
+  }
+}
+
+TEST_F(Arrays, TokensBehindTokens) {
+  write("t.txt", "abcdefghijklmnopqrstuvwxyz");
+  auto samples = open_samples(
+      {.kind = "text", .paths = {folder_.path("t.txt")}, .order = "sequential"},
+      {{"ids", DType::i32, {4}}, {"decoder_ids", DType::i32, {3}}, {"targets", DType::i32, {3}}});
+  std::vector<int32_t> ids(4), decoder(3), targets(3);
+  samples->fill(0, 1, 0, 1, {ids.data(), decoder.data(), targets.data()});
+  EXPECT_EQ(ids, (std::vector<int32_t>{'a', 'b', 'c', 'd'}));
+  EXPECT_EQ(decoder, (std::vector<int32_t>{'d', 'e', 'f'}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{'e', 'f', 'g'}));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data
