@@ -75,14 +75,13 @@ class GroupFinder {
         by_rows_[v] = !graph_[v].shape.empty();
         continue;
       }
-      of_whole[v] = node.op != ops::global_norm &&
-                    std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId i) {
-                      return graph_[i].shape.empty() ? of_whole[i] : of_sums_[i];
-                    });
+      of_whole[v] =
+          node.op != ops::global_norm && std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId i) {
+            return graph_[i].shape.empty() ? of_whole[i] : of_sums_[i];
+          });
       if (computed_inside(v, graph_[v].shape))
         by_rows_[v] = std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId i) {
-          return graph_[i].shape.empty() ? !of_whole[i]
-                                         : by_rows_[i] && graph_[i].shape == graph_[v].shape;
+          return graph_[i].shape.empty() ? !of_whole[i] : by_rows_[i] && graph_[i].shape == graph_[v].shape;
         });
     }
   }
@@ -151,10 +150,12 @@ class GroupFinder {
         if (!seen.insert(v).second || outlined_[v] || !computed_inside(v, group.shape)) continue;
         const std::vector<ValueId> reads = read_for(v);
         if (by_rows_[v] && depth_by_rows_[v] < depth_of(group) && graph_[v].dtype == DType::f32 &&
-            std::any_of(reads.begin(), reads.end(), [&](ValueId state) {
-              const auto found = replaced_at.find(state);
-              return found != replaced_at.end() && found->second < depth_of(group);
-            })) {
+            std::any_of(
+                reads.begin(), reads.end(),
+                [&](ValueId state) {
+                  const auto found = replaced_at.find(state);
+                  return found != replaced_at.end() && found->second < depth_of(group);
+                })) {
           outlined_[v] = true;
           continue;
         }
@@ -266,8 +267,8 @@ class GroupFinder {
 
   const Graph& graph_;
   std::vector<UpdateGroup> groups_;
-  PerValue<bool> of_sums_;   // computed from a gradient, or another float summed over micro-batches
-  PerValue<bool> by_rows_;   // see find_by_rows
+  PerValue<bool> of_sums_;  // computed from a gradient, or another float summed over micro-batches
+  PerValue<bool> by_rows_;  // see find_by_rows
   std::set<ValueId> read_whole_;
   PerValue<bool> outlined_;  // computed by an update, and read by other nodes
   PerValue<int> depth_whole_, depth_by_rows_;

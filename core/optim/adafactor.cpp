@@ -56,18 +56,19 @@ void check(const AdafactorOptions& options, const OptionChecks& checks) {
 }  // namespace
 
 Adafactor::Adafactor(Scope at, AdafactorOptions options, std::vector<AdafactorOptions> groups, Here line)
-    : RuleOptimizer(at,
-                    [&] {
-                      groups.insert(groups.begin(), std::move(options));
-                      Rule out{.kind = "adafactor", .clip = groups[0].clip};
-                      if (groups[0].parameters.empty()) out.rest = 0;
-                      for (const AdafactorOptions& group : groups) {
-                        check(group, OptionChecks("adafactor", line));
-                        out.groups.push_back(rule_group(group, moments, adafactor, rates));
-                        out.groups.back().whole = true;
-                      }
-                      return out;
-                    }(),
-                    line) {}
+    : RuleOptimizer(
+          at,
+          [&] {
+            groups.insert(groups.begin(), std::move(options));
+            Rule out{.kind = "adafactor", .clip = groups[0].clip};
+            if (groups[0].parameters.empty()) out.rest = 0;
+            for (const AdafactorOptions& group : groups) {
+              check(group, OptionChecks("adafactor", line));
+              out.groups.push_back(rule_group(group, moments, adafactor, rates));
+              out.groups.back().whole = true;
+            }
+            return out;
+          }(),
+          line) {}
 
 }  // namespace lockstep

@@ -22,7 +22,8 @@ Tensor orthogonal(Tensor x, const MuonOptions& options) {
 }
 double ratio(const MuonOptions& options, const Shape& matrix) {
   const auto a = static_cast<double>(matrix[0]), b = static_cast<double>(matrix[1]);
-  return options.rate == MuonRate::original ? std::sqrt(std::max(1.0, a / b)) : 0.2 * std::sqrt(std::max(a, b));
+  return options.rate == MuonRate::original ? std::sqrt(std::max(1.0, a / b))
+                                            : 0.2 * std::sqrt(std::max(a, b));
 }
 std::vector<Tensor> muon(const MuonOptions& options, const RuleInput& of) {
   const double keep = options.momentum;
@@ -61,8 +62,9 @@ Muon::Muon(Scope at, MuonOptions options, AdamWOptions others, Here line)
             if (options.parameters.empty()) options.parameters = matrices(at.state(), others);
             const std::string here = str("[muon] ", line_of(line).text(), ": ");
             if (options.parameters.empty())
-              throw UserError(str(here, "no parameter is left that is trained and has two dims; construct it "
-                                        "after the model, or take AdamW, which needs no matrices"));
+              throw UserError(str(here,
+                                  "no parameter is left that is trained and has two dims; construct it "
+                                  "after the model, or take AdamW, which needs no matrices"));
             for (const Parameter& parameter : options.parameters)
               if (parameter.shape().size() < 2)
                 throw UserError(str(here, "\"", parameter.fqn(), "\" is ",

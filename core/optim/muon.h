@@ -1,5 +1,5 @@
-// Muon (Jordan et al., 2024, kellerjordan.github.io/posts/muon): the momentum of a matrix, made orthogonal. As
-// torch.optim.Muon of PyTorch, in f32; beside it AdamW for what is no matrix of a hidden layer.
+// Muon (Jordan et al., 2024, kellerjordan.github.io/posts/muon): the momentum of a matrix, made orthogonal.
+// As torch.optim.Muon of PyTorch, in f32; beside it AdamW for what is no matrix of a hidden layer.
 #pragma once
 
 #include <array>
@@ -8,8 +8,9 @@
 
 namespace lockstep {
 
-// How the rate follows the shape [a, b]. original: lr sqrt(max(1, a / b)). match_rms_adamw: lr 0.2 sqrt(max(a,
-// b)), whose updates are as large as AdamW's, so that they share a rate (Liu et al., arXiv 2502.16982).
+// How the rate follows the shape [a, b]. original: lr sqrt(max(1, a / b)). match_rms_adamw: lr 0.2
+// sqrt(max(a, b)), whose updates are as large as AdamW's, so that they share a rate (Liu et al., arXiv
+// 2502.16982).
 enum class MuonRate { original, match_rms_adamw };
 
 struct MuonOptions {
@@ -29,9 +30,9 @@ struct MuonOptions {
 //   m = momentum m + (1 - momentum) g;  u = momentum m + (1 - momentum) g with nesterov, else m;
 //   x = u / max(|u|, eps), transposed where a > b;  `iterations` times, with s = x x^T:
 //   x = c0 x + (c1 s + c2 s s) x;  p = (1 - lr wd) p - rate x
-// A rank computes m and u for the rows that it owns, u is gathered over the data dims, and every rank computes
-// x: it needs the memory of all u and of the products of one matrix.
-// Moment PATH.FQN.momentum_buffer; host scalar PATH.lr. AdamW's scalars are PATH.lr.1, PATH.bias1.1 and
+// A rank computes m and u for the rows that it owns, u is gathered over the data dims, and every rank
+// computes x: it needs the memory of all u and of the products of one matrix. Moment
+// PATH.FQN.momentum_buffer; host scalar PATH.lr. AdamW's scalars are PATH.lr.1, PATH.bias1.1 and
 // PATH.bias2.1.
 class Muon : public RuleOptimizer {
  public:
