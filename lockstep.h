@@ -3,6 +3,7 @@
 
 #include "compiler/compile.h"
 #include "compiler/forward.h"
+#include "core/base/philox.h"
 #include "core/models/families.h"
 #include "core/models/gpt.h"
 #include "core/models/llama.h"
@@ -26,6 +27,7 @@
 #include "core/tasks/task.h"
 #include "launcher/api/program.h"
 #include "launcher/api/session.h"
+#include "launcher/api/train.h"
 
 // What a user's program names of the wings: lockstep::compile() and what goes into it and comes out.
 namespace lockstep {

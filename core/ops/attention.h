@@ -13,11 +13,11 @@ namespace lockstep {
 // four dims are those of the scores [B,H,T,S] or 1; seed, step and sample of dropout, i64 [].
 struct AttentionReads {
   bool causal = false;
-  int64_t window = 0;                                      // 0: none
-  size_t lengths = 0, documents = 0, mask = 0, bias = 0;   // places among the inputs; 0: not read
-  size_t seed = 0;                                         // then step and sample
+  int64_t window = 0;                                     // 0: none
+  size_t lengths = 0, documents = 0, mask = 0, bias = 0;  // places among the inputs; 0: not read
+  size_t seed = 0;                                        // then step and sample
   double dropout = 0;
-  bool bias_gradient = false;  // sdpa_grad gives that of the scores, [B,H,T,S], too
+  bool bias_gradient = false;    // sdpa_grad gives that of the scores, [B,H,T,S], too
   size_t first = 0, inputs = 0;  // q's place, and how many there are
   // Whether a row may see no key: its output is 0 then, and its log-sum-exp.
   bool may_see_nothing() const { return lengths || mask || bias; }

@@ -18,6 +18,7 @@
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/fingerprint.h"
+#include "launcher/trainer/options.h"
 
 namespace lockstep {
 
@@ -69,6 +70,9 @@ Session::Session(int argc, char** argv) {
       names = words_of(argument, argument.substr(17));
     } else if (argument.rfind("--train.device=", 0) == 0) {
       device = argument.substr(15);
+    } else if (argument.rfind("--train.precision=", 0) == 0) {
+      precision_ = argument.substr(18);
+      dtype_of_precision(precision_);  // refuses other words
     } else {
       arguments_.push_back(argument);
     }
@@ -91,7 +95,25 @@ Session::~Session() {
   if (std::uncaught_exceptions() == 0) world_->finish();
 }
 
+std::string Session::argument(size_t i, const std::string& otherwise) const {
+  return i < arguments_.size() ? arguments_[i] : otherwise;
+}
+int64_t Session::number(size_t i, int64_t otherwise) const {
+  if (i >= arguments_.size()) return otherwise;
+  char* end = nullptr;
+  const long long out = std::strtoll(arguments_[i].c_str(), &end, 10);
+  if (arguments_[i].empty() || *end)
+    throw UserError(str("argument ", i + 1, " is \"", arguments_[i], "\"; it must be a whole number"));
+  return out;
+}
+
 void Session::report(int64_t step, std::initializer_list<std::pair<const char*, float>> values) {
+  std::map<std::string, double> all;
+  for (const auto& [name, value] : values) all[name] = value;
+  progress(step, all);
+}
+
+void Session::progress(int64_t step, const std::map<std::string, double>& values) {
   // What lies between two reports is a step; what was not a wait for others in it is this rank's own work.
   if (auto recorder = flight_recorder()) {
     const double now = static_cast<double>(flight_clock_ns()) * 1e-9, waited = recorder->waited();
@@ -101,9 +123,10 @@ void Session::report(int64_t step, std::initializer_list<std::pair<const char*, 
   }
   enter_pace(Pace::steps);
   report_step(step);
-  if (rank() != 0) return;
+  if (rank() != 0 || values.empty()) return;
   std::string line = str("step ", step);
-  for (const auto& [name, value] : values) line += str("  ", name, " ", number_text(value));
+  for (const auto& [name, value] : values)
+    line += str("  ", name, " ", number_text(static_cast<float>(value)));
   std::puts(line.c_str());
   std::fflush(stdout);
 }

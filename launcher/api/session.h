@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,10 +17,11 @@ class Session {
  public:
   // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and
   // --mesh.dim_names=[...] say. The device is that of --train.device=WORD (auto), as in a config; what the
-  // program compiles runs there. These arguments are taken out; the others are left in arguments(). Steps are
-  // compiled for OMP_NUM_THREADS threads, else for the cores over the ranks of this host. An exception that
-  // leaves main is reported as trainrun expects it (message, record, exit code). At most one Session per
-  // process. UserError for a mesh that does not fit the ranks, or a device that is not there.
+  // program compiles runs there. --train.precision=WORD is for train(). These arguments are taken out; the
+  // others are left in arguments(). Steps are compiled for OMP_NUM_THREADS threads, else for the cores over
+  // the ranks of this host. An exception that leaves main is reported as trainrun expects it (message,
+  // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks, or
+  // a device that is not there.
   Session(int argc, char** argv);
   ~Session();
   Session(const Session&) = delete;
@@ -29,6 +31,14 @@ class Session {
   int local_ranks() const { return local_ranks_; }  // ranks of this host
   Device& device() const { return *device_; }
   const std::vector<std::string>& arguments() const { return arguments_; }
+  // Argument i, or `otherwise` where there are not as many; as a number, UserError naming it where it is
+  // none.
+  std::string argument(size_t i, const std::string& otherwise) const;
+  int64_t number(size_t i, int64_t otherwise) const;
+  // What --train.precision=WORD says: fp32 (the start), tf32, bf16 or fp16; train() computes in it.
+  const std::string& precision() const { return precision_; }
+  // As report(), of any metrics; without any, only the supervisor is told.
+  void progress(int64_t step, const std::map<std::string, double>& values);
   // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
   bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave
@@ -40,6 +50,7 @@ class Session {
   double reported_s_ = 0, waited_s_ = 0;  // at the last report
   Device* device_ = nullptr;
   std::vector<std::string> arguments_;
+  std::string precision_ = "fp32";
 };
 
 }  // namespace lockstep

@@ -29,8 +29,11 @@ data::DataOptions data_options(const RunConfig& config) {
           cpu::KernelCache::default_dir() + "/data"};
 }
 
-DType compute_dtype(const RunConfig& config) {
-  return config.train.precision == "bf16" ? DType::bf16 : DType::f32;
+DType compute_dtype(const RunConfig& config) { return dtype_of_precision(config.train.precision); }
+DType dtype_of_precision(const std::string& precision) {
+  if (precision == "fp32" || precision == "tf32") return DType::f32;
+  if (precision == "bf16") return DType::bf16;
+  throw UserError(str("train.precision is \"", shortened(precision, 120), "\"; choose fp32 | tf32 | bf16"));
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {

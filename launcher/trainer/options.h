@@ -11,6 +11,8 @@ namespace lockstep::launcher {
 data::DataOptions data_options(const RunConfig& config);
 // What train.precision makes layers compute in (State::compute_dtype); tf32 is f32 with another contraction.
 DType compute_dtype(const RunConfig& config);
+// The same for a word. UserError for another one.
+DType dtype_of_precision(const std::string& precision);
 // UserError when the device does not have the config's precision. Threads: compile.threads, or this host's
 // cores over its ranks.
 compiler::CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,

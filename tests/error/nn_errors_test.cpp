@@ -313,7 +313,8 @@ TEST(GradErrors, NothingToDifferentiate) {
       cross_entropy(head(convert(tracing.ids, DType::f32)), reshape(slice(tracing.targets, 1, 0, 1), {2}));
   expect_words(refusal([&] { grad(Loss{}, state.parameters()); }),
                {"[grad] " + here(__LINE__ - 1), "no sum or no count", "cross_entropy"});
-  expect_words(refusal([&] { grad(loss, {}); }), {"[grad] " + here(__LINE__), "there are no parameters"});
+  expect_words(refusal([&] { grad(loss, std::vector<Parameter>{}); }),
+               {"[grad] " + here(__LINE__), "there are no parameters"});
   expect_words(refusal([&] { global_norm({}); }), {"[global_norm] " + here(__LINE__), "no gradients"});
   expect_words(refusal([&] { clip_scale(loss.sum, 0); }),
                {"[clip_scale] " + here(__LINE__ - 1), "largest norm is 0", "above 0"});

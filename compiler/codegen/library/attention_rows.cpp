@@ -98,7 +98,6 @@ LS_CLONES void fill_zero(float* row, int64_t count) {
   for (int64_t j = 0; j < count; ++j) row[j] = 0.0f;
 }
 
-
 LS_CLONES void backward_biased_row(float* s, float* dp, float* dbias, int64_t count, float scale, float lse,
                                    float delta) {
   for (int64_t j = 0; j < count; ++j) {

@@ -47,7 +47,8 @@ Tensor sdpa(Tensor q, Tensor k, Tensor v, const AttentionOptions& options, Here 
   if (options.mask.defined() && shaped) {
     if (options.mask.dtype() != DType::boolean)
       refuse("sdpa", {q}, at,
-             str("mask is ", options.mask.text(), ", needs bool; floats that are added to the scores are a bias"));
+             str("mask is ", options.mask.text(),
+                 ", needs bool; floats that are added to the scores are a bias"));
     InFunction line(q, at);
     read("mask", over_scores(options.mask, q, k, "mask", at));
   }
