@@ -21,6 +21,7 @@
 #include "core/optim/average.h"
 #include "core/optim/lion.h"
 #include "core/optim/muon.h"
+#include "core/optim/plateau.h"
 #include "core/optim/rmsprop.h"
 #include "core/optim/schedule.h"
 #include "core/optim/sgd.h"

@@ -121,18 +121,21 @@ void stream_weights(Phases& phases, const std::string& mesh_dim) {
   }
   std::erase_if(phases.head, [&](NodeId n) { return taken.count(n) > 0; });
 }
-// A count is taken before the rest of the step, which divides by it.
-void refuse_state_in_count(const Graph& whole, ValueId count, const Node& node) {
-  const Phase phase = extract(whole, {count}, {});
+// A count is taken before the rest of the step, which divides by it: of data, and of state that stays as it
+// is.
+void refuse_trained_state(const Graph& whole, const Phase& phase, const Node& node) {
   for (ValueId v : phase.inputs)
     for (const auto& input : whole.inputs)
-      if (input.value == v && input.kind == InputKind::state)
-        throw UserError(
-            str("[sum_lanes] ", node.at.text(), ": the sum over micro-batches of ",
-                shape_text(whole[count].dtype, whole[count].shape), " reads the state \"", input.name,
-                "\", and integers are summed before the step computes with its weights, because losses are "
-                "divided by such counts: a loss's count must "
-                "depend on data only; a metric that depends on weights is summed as f32: convert it first"));
+      if (input.value == gathered_input(whole, v) && input.kind == InputKind::state &&
+          whole.find_output(input.name) != kNoValue && whole.find_output(input.name) != input.value)
+        throw UserError(str(
+            "[sum_lanes] ", node.at.text(), ": the sum over micro-batches of ",
+            shape_text(whole[node.inputs[0]].dtype, whole[node.inputs[0]].shape), " reads the state \"",
+            input.name,
+            "\", which the step replaces, and integers are summed before the step computes with its weights, "
+            "because losses are divided by such counts: a loss's count must depend on data and on buffers "
+            "that "
+            "stay; a metric that depends on weights is summed as f32: convert it first"));
 }
 
 // Cuts a program from its sums over micro-batches outward.
@@ -146,6 +149,7 @@ class PhaseCutter {
   Phases cut() {
     find_sums();
     find_head();
+    find_counts();
     find_seeds_of_counts();
     find_seeds_of_state();
     std::set<ValueId> given = reduced_counts();
@@ -176,11 +180,10 @@ class PhaseCutter {
   }
 
   void find_sums() {
-    std::vector<ValueId> counts, counted, exchanged;
+    std::vector<ValueId> counted, exchanged;
     for (NodeId n : whole_.node_ids()) {
       const Node& node = whole_.node(n);
       if (node.op == ops::lane_count) {
-        counts.push_back(node.inputs[0]);
         out_.counts.push_back(n);
         counted.push_back(node.outputs[0]);
       }
@@ -191,9 +194,6 @@ class PhaseCutter {
       if (op_row(node.op).kind == OpKind::update)
         exchanged.insert(exchanged.end(), node.outputs.begin(), node.outputs.end());
     }
-    out_.count = extract(whole_, counts, {});
-    for (size_t i = 0; i < counts.size(); ++i)
-      refuse_state_in_count(whole_, counts[i], whole_.node(out_.counts[i]));
     after_count_ = depends_on(whole_, counted), after_exchange_ = depends_on(whole_, exchanged);
   }
   void add_bucket(NodeId exchange) {
@@ -204,6 +204,16 @@ class PhaseCutter {
       out_.buckets.back().push_back(static_cast<int>(found - gradients_.begin()));
       if (found == gradients_.end()) gradients_.push_back(v);
     }
+  }
+
+  void find_counts() {
+    std::vector<ValueId> counts;
+    for (NodeId n : out_.counts) {
+      const Node& node = whole_.node(n);
+      counts.push_back(node.inputs[0]);
+      refuse_trained_state(whole_, extract(whole_, {node.inputs[0]}, gathered_), node);
+    }
+    out_.count = extract(whole_, counts, gathered_);
   }
 
   // Counts that are sums over all ranks.

@@ -11,7 +11,7 @@ using Moment = RuleGroup::Moment;
 
 State::Scalars rates(const AdafactorOptions& options, int64_t step) {
   const double lr = options.lr.at(step), t = static_cast<double>(step);
-  return {{"lr", lr}, {"rho", std::min(lr, 1 / std::sqrt(t))}, {"fresh", std::pow(t, options.beta2_decay)}};
+  return {{"lr", lr}, {"most", 1 / std::sqrt(t)}, {"fresh", std::pow(t, options.beta2_decay)}};
 }
 std::vector<Moment> moments(const Parameter& parameter) {
   Shape row = parameter.shape(), col = row;
@@ -28,7 +28,7 @@ Tensor root_mean_square(const Tensor& x) {
 
 std::vector<Tensor> adafactor(const AdafactorOptions& options, const RuleInput& of) {
   const Tensor lr = of.scalar("lr"), fresh = of.scalar("fresh"), g = of.clipped();
-  const Tensor alpha = at_least(root_mean_square(of.p), options.eps2) * of.scalar("rho");
+  const Tensor alpha = at_least(root_mean_square(of.p), options.eps2) * minimum(lr, of.scalar("most"));
   auto mixed = [&](const Tensor& old, const Tensor& now) { return old * (1.0 - fresh) + now * fresh; };
   std::vector<Tensor> out{of.p};
   Tensor v;

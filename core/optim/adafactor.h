@@ -24,8 +24,8 @@ struct AdafactorOptions {
 //     v = row col / max(mean of row over that dim, eps1);  others: v += w (g g - v)
 //   u = g / sqrt(max(v, eps1^2));  p = (1 - lr wd) p - alpha u / max(1, rms(u) / d)
 // Moments PATH.FQN.row_var [..., a, 1] and PATH.FQN.col_var [..., 1, b], or PATH.FQN.variance; host scalars
-// PATH.lr, PATH.rho = min(lr, 1 / sqrt(t)), PATH.fresh = w. g is gathered over the data dims, so is p where
-// it is split, and every rank computes sums and u.
+// PATH.lr, PATH.most = 1 / sqrt(t), PATH.fresh = w. g is gathered over the data dims, so is p where it
+// is split, and every rank computes sums and u.
 class Adafactor : public RuleOptimizer {
  public:
   // As AdamW. update() refuses a mesh with tp.

@@ -1,10 +1,15 @@
 // Rows of optimizers.
 #include "core/optim/kinds.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/optim/adafactor.h"
 #include "core/optim/adagrad.h"
 #include "core/optim/adamw.h"
 #include "core/optim/lion.h"
+#include "core/optim/muon.h"
 #include "core/optim/rmsprop.h"
 #include "core/optim/sgd.h"
 
@@ -41,14 +46,66 @@ Made adagrad(Scope at, const Choice& c) {
   return std::make_unique<Adagrad>(
       at, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
 }
+std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::string>& globs) {
+  std::vector<Parameter> out;
+  const std::vector<std::string> usual = no_hidden_matrices();
+  std::vector<bool> names_one(globs.size());
+  for (const Parameter& parameter : state.parameters()) {
+    bool any = false;
+    for (size_t g = 0; g < globs.size(); ++g)
+      if (glob_match(globs[g], parameter.fqn())) any = names_one[g] = true;
+    if (any) out.push_back(parameter);
+  }
+  for (size_t g = 0; g < globs.size(); ++g)
+    if (!names_one[g] && std::find(usual.begin(), usual.end(), globs[g]) == usual.end())
+      throw UserError(str("optim.muon.adamw names \"", globs[g],
+                          "\", which matches no parameter that is trained; "
+                          "trainrun plan lists them"));
+  return out;
+}
+Made muon(Scope at, const Choice& c) {
+  return std::make_unique<Muon>(
+      at,
+      MuonOptions{.lr = c.muon_lr,
+                  .weight_decay = c.weight_decay,
+                  .momentum = c.muon_momentum,
+                  .nesterov = c.muon_nesterov,
+                  .iterations = c.muon_iterations,
+                  .rate = c.muon_rate == "original" ? MuonRate::original : MuonRate::match_rms_adamw,
+                  .clip = c.clip},
+      AdamWOptions{.lr = c.lr,
+                   .betas = c.betas,
+                   .eps = c.eps,
+                   .weight_decay = c.weight_decay,
+                   .parameters = left_to_adamw(at.state(), c.muon_adamw)});
+}
+Made adafactor(Scope at, const Choice& c) {
+  return std::make_unique<Adafactor>(at, AdafactorOptions{.lr = c.lr,
+                                                          .beta2_decay = c.beta2_decay,
+                                                          .eps2 = c.eps2,
+                                                          .d = c.d,
+                                                          .weight_decay = c.weight_decay,
+                                                          .clip = c.clip});
+}
 }  // namespace
 
+std::vector<std::string> no_hidden_matrices() {
+  return {"{token,position,head,lm_head,classifier}.**", "**.{token,position,head,lm_head,classifier}.**",
+          "**embed**"};
+}
+
 std::span<const OptimizerKind> optimizer_kinds() {
-  static const std::vector<OptimizerKind> rows{{"adamw", {"betas", "eps"}, adamw},
-                                               {"sgd", {"momentum", "nesterov"}, sgd},
-                                               {"lion", {"betas"}, lion},
-                                               {"rmsprop", {"alpha", "eps", "momentum"}, rmsprop},
-                                               {"adagrad", {"eps"}, adagrad}};
+  static const std::vector<OptimizerKind> rows{
+      {"adamw", {"betas", "eps"}, adamw},
+      {"sgd", {"momentum", "nesterov"}, sgd},
+      {"lion", {"betas"}, lion},
+      {"rmsprop", {"alpha", "eps", "momentum"}, rmsprop},
+      {"adagrad", {"eps"}, adagrad},
+      {"muon",
+       {"betas", "eps", "muon.lr", "muon.momentum", "muon.nesterov", "muon.iterations", "muon.rate",
+        "muon.adamw"},
+       muon},
+      {"adafactor", {"adafactor.beta2_decay", "adafactor.eps2", "adafactor.d"}, adafactor}};
   return rows;
 }
 

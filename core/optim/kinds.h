@@ -4,7 +4,9 @@
 #include <array>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
@@ -13,11 +15,19 @@ namespace lockstep {
 
 // What a config says, read as far as a kind has a use for it.
 struct OptimizerChoice {
-  Schedule lr = 0.0;
+  Schedule lr = 0.0, muon_lr = 0.0;  // of Muon's matrices: a rate of their own
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8, momentum = 0, alpha = 0.99, weight_decay = 0, clip = 0;
   bool nesterov = false;
+  double muon_momentum = 0.95;
+  bool muon_nesterov = true;
+  int64_t muon_iterations = 5;
+  std::string muon_rate = "match_rms_adamw";
+  std::vector<std::string> muon_adamw = {};  // globs of matrices that AdamW updates; each names one
+  double beta2_decay = -0.8, eps2 = 1e-3, d = 1;
 };
+// Globs of what is no matrix of a hidden layer, embeddings and heads, in models as they are commonly named.
+std::vector<std::string> no_hidden_matrices();
 
 struct OptimizerKind {
   std::string_view name;

@@ -22,6 +22,12 @@ Optimizer::Optimizer(const Scope& at, const SourceLine& line)
         str("[optimizer] ", line.text(), ": an optimizer needs a path of its own; pass state / \"optim\""));
 }
 
+void Optimizer::follow(const Plateau&) {
+  throw UserError(
+      str("[", path_, "] ", line_.text(),
+          ": this optimizer follows no plateau; multiply its rate by Plateau::factor in its update"));
+}
+
 Optimizer::Rates Optimizer::begin(const Gradients& gradients, double clip, Here at) const {
   LS_CHECK(gradients.parameters.size() == gradients.values.size(), gradients.parameters.size(),
            " parameters, ", gradients.values.size(), " gradients");

@@ -14,6 +14,8 @@
 
 namespace lockstep {
 
+class Plateau;
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -23,6 +25,8 @@ class Optimizer {
   virtual void update(const Gradients& gradients, Here at = Here::current()) = 0;
   // The host scalars of update `step`, counted from 1. The state knows them too: State::scalars.
   virtual std::map<std::string, double> scalars(int64_t step) const = 0;
+  // Every rate times the plateau's factor from now on. UserError where the optimizer has no rate of its own.
+  virtual void follow(const Plateau& plateau);
   const std::string& path() const { return path_; }
 
  protected:

@@ -107,7 +107,8 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
   const RuleGroup& group = rule_.groups[index];
   RuleInput input{parameter, parameter(g), g, {}, scale, {}, at};
   input.scalar = [&](const std::string& name) {
-    return lockstep::scalar(g, scalar_name(path_, name, index));
+    const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));
+    return plateau_ && name == "lr" ? value * plateau_->factor(g) : value;
   };
   const auto moments = group.moments(parameter);
   for (const auto& one : moments) input.moments.push_back(moment(parameter, one.name, g, at));

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/optim/optimizer.h"
+#include "core/optim/plateau.h"
 
 namespace lockstep {
 
@@ -77,6 +78,8 @@ class RuleOptimizer : public Optimizer {
  public:
   void update(const Gradients& gradients, Here at = Here::current()) override;
   std::map<std::string, double> scalars(int64_t step) const override;
+  // Every rate, of every group, times the plateau's factor from now on.
+  void follow(const Plateau& plateau) override { plateau_ = plateau; }
 
  protected:
   struct Rule {
@@ -110,6 +113,7 @@ class RuleOptimizer : public Optimizer {
  private:
   void step(const Parameter& parameter, const Tensor& g, const Tensor& scale, Here at) const;
   Rule rule_;
+  std::optional<Plateau> plateau_;
   std::map<std::string, size_t> group_of_;  // by FQN
 };
 

@@ -183,13 +183,43 @@ struct ScheduleConfig {
                       "wsd: steps of the fall at the end of the run; 0: a tenth of it", between(0, 1e12));
 };
 
+struct MuonConfig {
+  double lr = key(&lr, "optim.muon.lr", 0.0, "muon: learning rate of its matrices after warm-up; 0: optim.lr",
+                  at_least(0));
+  double momentum =
+      key(&momentum, "optim.muon.momentum", 0.95, "muon: momentum of its matrices", from_below(0, 1));
+  bool nesterov = key(&nesterov, "optim.muon.nesterov", true,
+                      "muon: what is made orthogonal looks ahead by the momentum");
+  int64_t iterations = key(&iterations, "optim.muon.iterations", 5,
+                           "muon: Newton-Schulz iterations that make a matrix orthogonal", between(1, 99));
+  std::string rate =
+      key(&rate, "optim.muon.rate", "match_rms_adamw",
+          "muon: how the rate follows the shape of a matrix; match_rms_adamw: updates as large as "
+          "AdamW's, so that both share optim.lr; original: by sqrt(max(1, rows / columns))",
+          one_of({"match_rms_adamw", "original"}));
+  std::vector<std::string> adamw =
+      key(&adamw, "optim.muon.adamw", no_hidden_matrices(),
+          "muon: globs of matrices that AdamW updates, as embeddings and the head; it updates what has other "
+          "than two dims, too");
+};
+
+struct AdafactorConfig {
+  double beta2_decay =
+      key(&beta2_decay, "optim.adafactor.beta2_decay", -0.8,
+          "adafactor: update t has the weight t^beta2_decay in the second moments", between(-10, 0));
+  double eps2 =
+      key(&eps2, "optim.adafactor.eps2", 1e-3, "adafactor: the least scale of a parameter", at_least(0));
+  double d =
+      key(&d, "optim.adafactor.d", 1.0, "adafactor: the largest root mean square of an update", at_least(1));
+};
+
 struct OptimConfig {
   std::string kind = key(&kind, "optim.kind", "adamw", "optimizer", one_of(optimizer_names()));
   double lr = key(&lr, "optim.lr", 3e-4, "learning rate after warm-up", at_least(0));
-  std::vector<double> betas =
-      key(&betas, "optim.betas", {0.9, 0.95}, "adamw, lion: decay of the two moments", from_below(0, 1));
-  double eps = key(&eps, "optim.eps", 1e-8, "adamw, rmsprop, adagrad: added to the root of the second moment",
-                   above(0));
+  std::vector<double> betas = key(&betas, "optim.betas", {0.9, 0.95},
+                                  "adamw, lion, muon's adamw: decay of the two moments", from_below(0, 1));
+  double eps = key(&eps, "optim.eps", 1e-8,
+                   "adamw, rmsprop, adagrad, muon's adamw: added to the root of the second moment", above(0));
   double weight_decay =
       key(&weight_decay, "optim.weight_decay", 0.1, "decay of tensors of two or more dims", at_least(0));
   double momentum = key(&momentum, "optim.momentum", 0.0, "sgd, rmsprop: momentum", from_below(0, 1));
@@ -198,6 +228,8 @@ struct OptimConfig {
       key(&alpha, "optim.alpha", 0.99, "rmsprop: how much of the mean of squares is kept", from_below(0, 1));
   double clip =
       key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
+  MuonConfig muon;
+  AdafactorConfig adafactor;
   ScheduleConfig schedule;
 };
 

@@ -14,28 +14,38 @@ namespace lockstep::launcher {
 using namespace compiler;
 
 namespace {
-Schedule schedule_of(const RunConfig& config) {
+Schedule schedule_of(const RunConfig& config, double lr) {
   const OptimConfig& o = config.optim;
   if (o.schedule.kind == "cosine")
-    return warmup_cosine(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+    return warmup_cosine(lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
   if (o.schedule.kind == "linear")
-    return warmup_linear(o.lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
+    return warmup_linear(lr, o.schedule.warmup, config.train.steps, o.schedule.min_ratio);
   if (o.schedule.kind == "wsd")
-    return warmup_stable_decay(o.lr, o.schedule.warmup, config.train.steps,
+    return warmup_stable_decay(lr, o.schedule.warmup, config.train.steps,
                                o.schedule.decay ? o.schedule.decay : (config.train.steps + 9) / 10,
                                o.schedule.min_ratio);
-  return constant(o.lr, o.schedule.warmup);
+  return constant(lr, o.schedule.warmup);
 }
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
-  return optimizer_kind(o.kind).make(state / "optim", {.lr = schedule_of(config),
-                                                       .betas = {o.betas[0], o.betas[1]},
-                                                       .eps = o.eps,
-                                                       .momentum = o.momentum,
-                                                       .alpha = o.alpha,
-                                                       .weight_decay = o.weight_decay,
-                                                       .clip = o.clip,
-                                                       .nesterov = o.nesterov});
+  return optimizer_kind(o.kind).make(state / "optim",
+                                     {.lr = schedule_of(config, o.lr),
+                                      .muon_lr = schedule_of(config, o.muon.lr ? o.muon.lr : o.lr),
+                                      .betas = {o.betas[0], o.betas[1]},
+                                      .eps = o.eps,
+                                      .momentum = o.momentum,
+                                      .alpha = o.alpha,
+                                      .weight_decay = o.weight_decay,
+                                      .clip = o.clip,
+                                      .nesterov = o.nesterov,
+                                      .muon_momentum = o.muon.momentum,
+                                      .muon_nesterov = o.muon.nesterov,
+                                      .muon_iterations = o.muon.iterations,
+                                      .muon_rate = o.muon.rate,
+                                      .muon_adamw = o.muon.adamw,
+                                      .beta2_decay = o.adafactor.beta2_decay,
+                                      .eps2 = o.adafactor.eps2,
+                                      .d = o.adafactor.d});
 }
 
 // Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.

@@ -145,9 +145,9 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
   EXPECT_EQ(
       with({"--train.device=gpu"}),
       "c.json: train.device is \"gpu\"; choose auto | cpu | cuda | cuda:N | plugin:PATH; did you mean cuda?");
-  EXPECT_EQ(
-      with({"--optim.kind=adam"}),
-      "c.json: optim.kind is \"adam\"; choose adamw | sgd | lion | rmsprop | adagrad; did you mean adamw?");
+  EXPECT_EQ(with({"--optim.kind=adam"}),
+            "c.json: optim.kind is \"adam\"; choose adamw | sgd | lion | rmsprop | adagrad | muon | "
+            "adafactor; did you mean adamw?");
   EXPECT_EQ(with({"--mesh.dim_names=[ddp]"}),
             "c.json: mesh.dim_names: unknown dim \"ddp\"; nearest: dp_replicate; known: pp, dp_replicate, "
             "dp_shard, cp, tp");
@@ -293,6 +293,10 @@ TEST(ConfigErrors, BetweenKeys) {
   EXPECT_EQ(with({"--optim.momentum=0.9"}),
             "c.json: optim.momentum is 0.9, but it belongs to optim.kind sgd or rmsprop and optim.kind is "
             "adamw; leave it out, or choose sgd or rmsprop");
+  EXPECT_EQ(
+      with({"--optim.muon.momentum=0.9"}),
+      "c.json: optim.muon.momentum is 0.9, but it belongs to optim.kind muon and optim.kind is adamw; leave "
+      "it out, or choose muon");
   EXPECT_EQ(with({"--data.dtype=uint32"}),
             "c.json: data.dtype is \"uint32\", but it belongs to data.kind tokens and data.kind is text; "
             "leave it out, or choose tokens");

@@ -64,7 +64,11 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   for (const auto& key : config_keys())
     if (has_meaning(config, key) && get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
   EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps",
-                                            "optim.alpha", "optim.schedule.decay", "compile.mode"}));
+                                            "optim.alpha", "optim.muon.lr", "optim.muon.momentum",
+                                            "optim.muon.nesterov", "optim.muon.iterations", "optim.muon.rate",
+                                            "optim.muon.adamw", "optim.adafactor.beta2_decay",
+                                            "optim.adafactor.eps2", "optim.adafactor.d", "optim.schedule.decay",
+                                            "compile.mode"}));
 }
 
 TEST(Config, ResolvedConfigRerunsTheRun) {

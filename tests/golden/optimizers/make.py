@@ -55,4 +55,17 @@ for _ in range(12):
     out["restarts"].append(restarts.get_last_lr()[0])
     restarts.optimizer.step()
     restarts.step()
+METRICS = [3, 2.5, 2.4, 2.41, 2.4, 2.39, 2.395, 2.5, 2.6, 2.7, 2.3, 2.31, 2.32, 2.33, 2.34, 2.35]
+out["metrics"], out["plateau"] = METRICS, {}
+for name, options in {
+    "min": dict(factor=0.5, patience=1, threshold=1e-2),
+    "max": dict(mode="max", factor=0.1, patience=2, threshold=0.05, threshold_mode="abs", cooldown=2, min_lr=0.05),
+}.items():
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options)
+    rates = out["plateau"][name] = []
+    for metric in METRICS:
+        optimizer.step()
+        plateau.step(metric)
+        rates.append(optimizer.param_groups[0]["lr"])
 pathlib.Path(__file__).with_name("optimizers.json").write_text(json.dumps(out, indent=1) + "\n")

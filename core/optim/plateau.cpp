@@ -1,0 +1,68 @@
+// The plateau as assignments.
+#include "core/optim/plateau.h"
+
+#include "core/base/error.h"
+#include "core/nn/assign.h"
+#include "core/optim/optimizer.h"
+
+namespace lockstep {
+
+namespace {
+constexpr double kWorst = 3.4e38;  // nearly the largest f32
+}
+
+Plateau::Plateau(Scope at, PlateauOptions options, Here line)
+    : state_(&at.state()), path_(at.path()), options_(options) {
+  const SourceLine here = line_of(line);
+  auto check = [&](const char* name, double value, bool ok, const char* range) {
+    check_option("plateau", here, name, value, ok, range);
+  };
+  check("every", static_cast<double>(options.every), options.every >= 1, "at least 1");
+  check("factor", options.factor, options.factor > 0 && options.factor < 1, "above 0 and less than 1");
+  check("patience", static_cast<double>(options.patience), options.patience >= 0, "at least 0");
+  check("threshold", options.threshold, options.threshold >= 0, "at least 0");
+  check("cooldown", static_cast<double>(options.cooldown), options.cooldown >= 0, "at least 0");
+  check("least", options.least, options.least >= 0 && options.least <= 1, "between 0 and 1");
+  at.buffer("factor", DType::f32, {1}, init::ones(), line);
+  at.buffer("best", DType::f32, {1}, init::constant(options.maximize ? -kWorst : kWorst), line);
+  for (const char* name : {"waited", "rest", "sum", "seen"})
+    at.buffer(name, DType::f32, {1}, init::zeros(), line);
+}
+
+Parameter Plateau::of(const char* name) const { return state_->find_spec(path_ + "." + name); }
+
+Tensor Plateau::factor(const Tensor& beside) const { return reshape(of("factor")(beside), {}); }
+
+void Plateau::observe(const Loss& loss, Here at) const {
+  const Tensor sum = sum_lanes(loss.sum, at), count = sum_counts(loss.count, at);
+  observe(convert(sum / convert(count, sum.dtype()), DType::f32), at);
+}
+
+void Plateau::observe(const Tensor& number, Here at) const {
+  if (!number.defined() || number.dtype() != DType::f32 || !number.shape().empty())
+    throw UserError(str("[plateau] ", line_of(at).text(), ": is given ",
+                        number.defined() ? number.text() : std::string("an empty Tensor"),
+                        "; it looks at one number, f32[]"));
+  auto now = [&](const char* name) { return of(name)(number); };
+  auto value = [&](double v) { return full(number, {1}, v, DType::f32); };
+  const Tensor sum = now("sum") + broadcast_to(number, {1}), seen = now("seen") + 1.0;
+  const Tensor look = greater_equal(seen, value(static_cast<double>(options_.every)));
+  const Tensor mean = sum / static_cast<double>(options_.every), best = now("best"), rest = now("rest");
+  const double sign = options_.maximize ? 1 : -1;
+  const Tensor bar =
+      options_.absolute ? best + sign * options_.threshold : best * (1 + sign * options_.threshold);
+  const Tensor better = options_.maximize ? greater(mean, bar) : less(mean, bar);
+  const Tensor zero = value(0), rests = greater(rest, zero);
+  const Tensor waited = where(rests, zero, where(better, zero, now("waited") + 1.0));
+  const Tensor falls = greater(waited, value(static_cast<double>(options_.patience)));
+  const Tensor lower = maximum(now("factor") * options_.factor, value(options_.least));
+  auto put = [&](const char* name, const Tensor& looked) { assign(of(name), where(look, looked, now(name)), at); };
+  put("factor", where(falls, lower, now("factor")));
+  put("best", where(better, mean, best));
+  put("waited", where(falls, zero, waited));
+  put("rest", where(falls, value(static_cast<double>(options_.cooldown)), where(rests, rest - 1.0, zero)));
+  assign(of("sum"), where(look, zero, sum), at);
+  assign(of("seen"), where(look, zero, seen), at);
+}
+
+}  // namespace lockstep
