@@ -56,7 +56,9 @@ void Plateau::observe(const Tensor& number, Here at) const {
   const Tensor waited = where(rests, zero, where(better, zero, now("waited") + 1.0));
   const Tensor falls = greater(waited, value(static_cast<double>(options_.patience)));
   const Tensor lower = maximum(now("factor") * options_.factor, value(options_.least));
-  auto put = [&](const char* name, const Tensor& looked) { assign(of(name), where(look, looked, now(name)), at); };
+  auto put = [&](const char* name, const Tensor& looked) {
+    assign(of(name), where(look, looked, now(name)), at);
+  };
   put("factor", where(falls, lower, now("factor")));
   put("best", where(better, mean, best));
   put("waited", where(falls, zero, waited));

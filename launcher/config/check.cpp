@@ -274,6 +274,11 @@ void check_optim(const RunConfig& c, Errors& errors) {
   if (c.optim.nesterov && c.optim.momentum == 0)
     errors.push_back("optim.nesterov is true and optim.momentum is 0; give it a momentum, as in 0.9");
   only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "wsd", {"optim.schedule.decay"});
+  only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "restarts",
+           {"optim.schedule.period", "optim.schedule.growth"});
+  only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "plateau",
+           {"optim.schedule.every", "optim.schedule.factor", "optim.schedule.patience",
+            "optim.schedule.threshold", "optim.schedule.cooldown"});
   if (c.optim.schedule.decay > c.train.steps)
     errors.push_back(str("optim.schedule.decay is ", c.optim.schedule.decay, " and train.steps ",
                          c.train.steps, "; the fall is a part of the run"));

@@ -25,7 +25,7 @@ constexpr Row kRows[] = {
     {"learning_rate base_lr max_lr lr0", "did you mean optim.lr?"},
     {"min_lr min_lr_ratio eta_min", "did you mean optim.schedule.min_ratio, a share of optim.lr?"},
     {"lr_scheduler lr_scheduler_type scheduler lr_schedule lr_decay_style",
-     "did you mean optim.schedule.kind (constant, linear, cosine, wsd)?"},
+     "did you mean optim.schedule.kind (constant, linear, cosine, wsd, restarts, plateau)?"},
     {"warmup_steps warmup_iters num_warmup_steps lr_warmup_iters",
      "did you mean optim.schedule.warmup, in steps?"},
     {"warmup_ratio", "did you mean optim.schedule.warmup, in steps?"},

@@ -175,12 +175,28 @@ struct TrainConfig {
 struct ScheduleConfig {
   std::string kind =
       key(&kind, "optim.schedule.kind", "constant", "how the learning rate falls after warm-up",
-          one_of({"cosine", "linear", "constant", "wsd"}));
+          one_of({"cosine", "linear", "constant", "wsd", "restarts", "plateau"}));
   int64_t warmup = key(&warmup, "optim.schedule.warmup", 0, "steps of linear warm-up", between(0, 1e12));
   double min_ratio = key(&min_ratio, "optim.schedule.min_ratio", 0.0,
-                         "cosine, linear, wsd: last learning rate as a share of optim.lr", between(0, 1));
+                         "all but constant: the lowest learning rate as a share of optim.lr", between(0, 1));
   int64_t decay = key(&decay, "optim.schedule.decay", 0,
                       "wsd: steps of the fall at the end of the run; 0: a tenth of it", between(0, 1e12));
+  int64_t period = key(&period, "optim.schedule.period", 0,
+                       "restarts: steps of the first cosine; 0: a quarter of the run", between(0, 1e12));
+  double growth = key(&growth, "optim.schedule.growth", 1.0,
+                      "restarts: how many times as long each cosine is as the one before", at_least(1));
+  int64_t every = key(&every, "optim.schedule.every", 100,
+                      "plateau: steps between looks at the mean training loss over them", between(1, 1e12));
+  double factor =
+      key(&factor, "optim.schedule.factor", 0.1,
+          "plateau: what the rate is multiplied by when the loss stops falling", between(1e-6, 0.999999));
+  int64_t patience = key(&patience, "optim.schedule.patience", 10,
+                         "plateau: looks without improvement that do no harm", between(0, 1e12));
+  double threshold =
+      key(&threshold, "optim.schedule.threshold", 1e-4,
+          "plateau: share of the best loss by which a better one must be lower", between(0, 1));
+  int64_t cooldown = key(&cooldown, "optim.schedule.cooldown", 0,
+                         "plateau: looks after a fall of the rate that are not counted", between(0, 1e12));
 };
 
 struct MuonConfig {

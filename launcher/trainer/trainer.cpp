@@ -24,7 +24,24 @@ Schedule schedule_of(const RunConfig& config, double lr) {
     return warmup_stable_decay(lr, o.schedule.warmup, config.train.steps,
                                o.schedule.decay ? o.schedule.decay : (config.train.steps + 9) / 10,
                                o.schedule.min_ratio);
+  if (o.schedule.kind == "restarts")
+    return cosine_restarts(lr, o.schedule.warmup,
+                           o.schedule.period ? o.schedule.period : (config.train.steps + 3) / 4,
+                           o.schedule.growth, o.schedule.min_ratio);
   return constant(lr, o.schedule.warmup);
+}
+// The plateau that the optimizer follows; none for another schedule.
+std::unique_ptr<Plateau> plateau_of(const RunConfig& config, State& state, Optimizer& optimizer) {
+  const ScheduleConfig& s = config.optim.schedule;
+  if (s.kind != "plateau") return nullptr;
+  auto out = std::make_unique<Plateau>(state / "plateau", PlateauOptions{.every = s.every,
+                                                                         .factor = s.factor,
+                                                                         .patience = s.patience,
+                                                                         .threshold = s.threshold,
+                                                                         .cooldown = s.cooldown,
+                                                                         .least = s.min_ratio});
+  optimizer.follow(*out);
+  return out;
 }
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
@@ -86,7 +103,8 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
       model_(models::build(state.root(), config.model.kind, model_options(config))),
       task_(tasks::task(task_kind(config))),
       sample_(task_.fields(model_, task_options(config))),
-      optimizer_(optimizer_of(config, state)) {
+      optimizer_(optimizer_of(config, state)),
+      plateau_(plateau_of(config, state, *optimizer_)) {
   state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
   std::vector<PlacementRule> rows;
@@ -175,6 +193,7 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
     all.values.insert(all.values.end(), own.values.begin(), own.values.end());
   }
   optimizer_->update(all);
+  if (plateau_) plateau_->observe(objectives[0].loss);
   return objectives[0].loss;
 }
 StepFunction Trainer::training_function() const {

@@ -6,6 +6,7 @@
 #include "compiler/compile.h"
 #include "core/models/family.h"
 #include "core/optim/optimizer.h"
+#include "core/optim/plateau.h"
 #include "core/tasks/task.h"
 #include "launcher/data/samples.h"
 #include "launcher/machine/roofline.h"
@@ -53,6 +54,7 @@ class Trainer {
   const tasks::Task& task_;
   std::vector<models::Field> sample_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Plateau> plateau_;  // null: the schedule is of the step alone
 };
 
 }  // namespace lockstep::launcher

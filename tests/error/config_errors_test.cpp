@@ -126,7 +126,7 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"block_size", "did you mean model.context?"},
            {"epochs", "a run is counted in steps: train.steps"},
            {"gradient_accumulation", "micro-batches are summed by themselves"},
-           {"lr_scheduler", "did you mean optim.schedule.kind (constant, linear, cosine, wsd)?"},
+           {"lr_scheduler", "did you mean optim.schedule.kind (constant, linear, cosine, wsd, restarts, plateau)?"},
            {"warmup_steps", "did you mean optim.schedule.warmup, in steps?"},
            {"max_grad_norm", "did you mean optim.clip?"},
            {"fsdp", "dp_shard is the mesh dim that does it"},

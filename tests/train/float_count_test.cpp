@@ -31,6 +31,7 @@ Ran run(const LossOf& loss_of, int ranks, std::vector<std::string> dims = {}) {
     state.root().parameter("a", {6, kWidth}, init::normal(0.5));
     state.root().buffer("classes", DType::f32, {6}, init::uniform(0.5, 2));
     Sgd sgd(state / "optim", {.lr = 0.1});
+    if (!dims.empty() && dims[0] == "dp_shard") state.place({{"dp_shard", "classes", Shard(0)}});
     compiler::Step step = compile(
         state, {{"x", DType::f32, {kMicro, kWidth}}}, {kGlobal, kMicro, 0},
         [&](const std::vector<Tensor>& batch) {

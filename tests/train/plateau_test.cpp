@@ -33,8 +33,8 @@ struct Ran {
 enum class Kind { sgd, muon, adafactor };
 
 // Steps whose loss is the metric: the weight is multiplied by 0 where the loss reads it.
-Ran run(const PlateauOptions& options, const std::vector<double>& metrics, const Mesh& words = {{1}, {"dp_replicate"}},
-        const Ran* from = nullptr, Kind kind = Kind::sgd) {
+Ran run(const PlateauOptions& options, const std::vector<double>& metrics,
+        const Mesh& words = {{1}, {"dp_replicate"}}, const Ran* from = nullptr, Kind kind = Kind::sgd) {
   Ran out;
   local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
     State state(mesh, 3);
@@ -46,20 +46,21 @@ Ran run(const PlateauOptions& options, const std::vector<double>& metrics, const
       optimizer = std::make_unique<Adafactor>(state / "optim", AdafactorOptions{.lr = 0.5});
     Plateau plateau(state / "plateau", options);
     optimizer->follow(plateau);
-    Step step = compile(
-        state, {{"metric", DType::f32, {1}}, {"x", DType::f32, {1, 4, 3}}}, {6, 1, 0},
-        [&](const std::vector<Tensor>& batch) {
-          const Tensor slope = sum(reshape(batch[1], {4, 3}) * weight(batch[0]), {0, 1});
-          Loss loss{sum(batch[0], {0}) + slope - stop_gradient(slope), full(batch[0], {}, 1, DType::i64)};
-          optimizer->update(grad(loss, state.parameters()));
-          plateau.observe(loss);
-          return loss;
-        },
-        {});
+    Step step = compile(state, {{"metric", DType::f32, {1}}, {"x", DType::f32, {1, 4, 3}}}, {6, 1, 0},
+                        [&](const std::vector<Tensor>& batch) {
+                          const Tensor slope = sum(reshape(batch[1], {4, 3}) * weight(batch[0]), {0, 1});
+                          Loss loss{sum(batch[0], {0}) + slope - stop_gradient(slope),
+                                    full(batch[0], {}, 1, DType::i64)};
+                          optimizer->update(grad(loss, state.parameters()));
+                          plateau.observe(loss);
+                          return loss;
+                        },
+                        {});
     state.materialize();
     if (from)
       for (Array* array : state.arrays()) {
-        std::memcpy(array->data.as<std::byte>(), from->state.at(array->fqn).data(), from->state.at(array->fqn).size());
+        std::memcpy(array->data.as<std::byte>(), from->state.at(array->fqn).data(),
+                    from->state.at(array->fqn).size());
         array->host_wrote();
       }
     const size_t before = from ? from->factors.size() : 0;
@@ -86,8 +87,13 @@ Ran run(const PlateauOptions& options, const std::vector<double>& metrics, const
 }
 
 const PlateauOptions kMin{.factor = 0.5, .patience = 1, .threshold = 1e-2};
-const PlateauOptions kMax{.factor = 0.1, .patience = 2, .threshold = 0.05, .absolute = true, .maximize = true,
-                          .cooldown = 2, .least = 0.05};
+const PlateauOptions kMax{.factor = 0.1,
+                          .patience = 2,
+                          .threshold = 0.05,
+                          .absolute = true,
+                          .maximize = true,
+                          .cooldown = 2,
+                          .least = 0.05};
 
 TEST(Plateau, RatesArePyTorchs) {
   const Json numbers = golden();
@@ -97,7 +103,8 @@ TEST(Plateau, RatesArePyTorchs) {
     const Ran found = run(options, metrics);
     ASSERT_EQ(found.factors.size(), wanted.size());
     EXPECT_LT(wanted.back(), 1);
-    for (size_t t = 0; t < wanted.size(); ++t) EXPECT_NEAR(found.factors[t], wanted[t], 1e-6) << name << " " << t;
+    for (size_t t = 0; t < wanted.size(); ++t)
+      EXPECT_NEAR(found.factors[t], wanted[t], 1e-6) << name << " " << t;
   }
 }
 
@@ -113,8 +120,8 @@ TEST(Plateau, OneSetOfBitsOnEveryMeshAndFromASavedState) {
   for (Kind kind : {Kind::sgd, Kind::muon, Kind::adafactor}) {
     const Mesh one{{1}, {"dp_replicate"}};
     const std::string alone = run(kMin, metrics, one, nullptr, kind).hash;
-    for (const Mesh& mesh : {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_shard"}},
-                             Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}})
+    for (const Mesh& mesh :
+         {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_shard"}}, Mesh{{2, 2}, {"dp_replicate", "dp_shard"}}})
       EXPECT_EQ(run(kMin, metrics, mesh, nullptr, kind).hash, alone) << text(mesh);
     const Ran half = run(kMin, {metrics.begin(), metrics.begin() + 7}, one, nullptr, kind);
     EXPECT_NE(half.hash, alone);
@@ -126,7 +133,9 @@ void refused(const std::function<void()>& what, const std::string& words) {
   try {
     what();
     ADD_FAILURE() << "not refused: " << words;
-  } catch (const UserError& e) { EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what(); }
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find(words), std::string::npos) << e.what();
+  }
 }
 TEST(Plateau, WhatIsWrongIsRefused) {
   refused([] { run({.every = 0}, {}); }, "every is 0; it must be at least 1");

@@ -63,11 +63,28 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   std::vector<std::string> same;
   for (const auto& key : config_keys())
     if (has_meaning(config, key) && get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
-  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer", "train.numerics", "optim.betas", "optim.eps",
-                                            "optim.alpha", "optim.muon.lr", "optim.muon.momentum",
-                                            "optim.muon.nesterov", "optim.muon.iterations", "optim.muon.rate",
-                                            "optim.muon.adamw", "optim.adafactor.beta2_decay",
-                                            "optim.adafactor.eps2", "optim.adafactor.d", "optim.schedule.decay",
+  EXPECT_EQ(same, (std::vector<std::string>{"data.tokenizer",
+                                            "train.numerics",
+                                            "optim.betas",
+                                            "optim.eps",
+                                            "optim.alpha",
+                                            "optim.muon.lr",
+                                            "optim.muon.momentum",
+                                            "optim.muon.nesterov",
+                                            "optim.muon.iterations",
+                                            "optim.muon.rate",
+                                            "optim.muon.adamw",
+                                            "optim.adafactor.beta2_decay",
+                                            "optim.adafactor.eps2",
+                                            "optim.adafactor.d",
+                                            "optim.schedule.decay",
+                                            "optim.schedule.period",
+                                            "optim.schedule.growth",
+                                            "optim.schedule.every",
+                                            "optim.schedule.factor",
+                                            "optim.schedule.patience",
+                                            "optim.schedule.threshold",
+                                            "optim.schedule.cooldown",
                                             "compile.mode"}));
 }
 
