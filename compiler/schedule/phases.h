@@ -24,11 +24,10 @@ struct TailStep {
 
 struct Phases {
   Graph whole;  // the typed program: what is printed and checked
-  Phase
-      count;   // per micro-batch, data and state that stays: the token counts (before the backward is seeded)
-  Phase seed;  // once, on whole values: what the body reads of the counts (1 / count) and of state alone
-               // (weights in bf16)
-  Phase body;  // per micro-batch: forward and backward; the same on every data mesh
+  Phase count;  // per micro-batch, of data and buffers: the token counts (before backward)
+  Phase seed;   // once, on whole values: what the body reads of the counts (1 / count) and of state alone
+                // (weights in bf16)
+  Phase body;   // per micro-batch: forward and backward; the same on every data mesh
   std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
   std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
   std::vector<NodeId> head;  // before the body: weights that lie as rows, rounded (convert) and gathered

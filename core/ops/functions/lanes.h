@@ -7,13 +7,11 @@ namespace lockstep {
 
 // Of x, f32 [...] or i64 []: floats in an order that the number of micro-batches alone gives, as gradients
 // are; integers exactly. For metrics, and for statistics that an update reads: the step knows the sum after
-// the last micro-batch. Integers are summed before the first, so they must not depend on state that the step
-// replaces.
+// the last micro-batch. Integers are summed before the first: they must not depend on trained state.
 inline Tensor sum_lanes(Tensor x, Here at = Here::current()) { return apply1(ops::sum_lanes, {x}, {}, at); }
 // Of a count [], i64 or floats, known before the step computes with its weights: losses are divided by it.
 // Floats are summed as whole numbers of 2^-40, without rounding for f32 of 2^-16 and more, and give f64; one
-// that is not finite gives NaN. The count may depend on data and
-// on buffers, not on state that the step replaces.
+// that is not finite gives NaN. The count may read data and buffers, not state that the step replaces.
 Tensor sum_counts(Tensor count, Here at = Here::current());
 
 }  // namespace lockstep
