@@ -134,7 +134,7 @@ TEST(Config, TableHasEachKeyOnceWithHelp) {
       EXPECT_TRUE(offsets.insert(key.offset).second) << key.path << " shares a field with another key";
     EXPECT_FALSE(key.help.empty()) << key.path;
   }
-  EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 4u);
+  EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 6u);
   EXPECT_EQ(find_key("optim"), nullptr);
 }
 
