@@ -3,6 +3,8 @@
 
 #include "compiler/compile.h"
 #include "compiler/forward.h"
+#include "compiler/laws/check_op.h"
+#include "compiler/register_pass.h"
 #include "core/base/philox.h"
 #include "core/models/families.h"
 #include "core/models/gpt.h"
@@ -14,7 +16,9 @@
 #include "core/nn/metric.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
+#include "core/ops/op_library.h"
 #include "core/ops/precision.h"
+#include "core/ops/register.h"
 #include "core/optim/adafactor.h"
 #include "core/optim/adagrad.h"
 #include "core/optim/adamw.h"
@@ -36,11 +40,14 @@ namespace lockstep {
 using compiler::Backend;
 using compiler::BatchField;
 using compiler::BatchShape;
+using compiler::check_op;
 using compiler::compile;
 using compiler::CompileOptions;
 using compiler::Forward;
 using compiler::GatherWhen;
+using compiler::OpCheck;
 using compiler::plan_step;
+using compiler::register_pass;
 using compiler::Step;
 using compiler::StepFunction;
 using compiler::StepInput;

@@ -7,7 +7,7 @@
 #include "compiler/codegen/target.h"
 #include "core/base/text.h"
 #include "core/ir/print.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -60,7 +60,8 @@ FingerprintPart options_part(const CompileOptions& options) {
            {"gather_bytes", str(options.gather_bytes)},
            {"reshard_after_forward", options.reshard_after_forward ? "true" : "false"},
            {"capture", options.capture ? "true" : "false"},
-           {"skip_passes", join(options.skip_passes, ", ")}},
+           {"skip_passes", join(options.skip_passes, ", ")},
+           {"extra_passes", join(options.extra_passes, ", ")}},
           "give every rank the same options",
           true};
 }
@@ -109,8 +110,12 @@ FingerprintPart collectives_part(const Graph& whole) {
 }
 
 std::vector<FingerprintPart> plan_parts(const StepPlan& plan, const State& state) {
-  return {batch_part(plan), options_part(plan.options), state_part(state),
-          collectives_part(plan.phases.whole), program_part(plan.phases.whole)};
+  std::vector<FingerprintPart> out{batch_part(plan), options_part(plan.options), state_part(state)};
+  out.push_back({"set of registered ops", registered_ops(),
+                 "every rank must register the same ops from the same code", true});
+  out.push_back(collectives_part(plan.phases.whole));
+  out.push_back(program_part(plan.phases.whole));
+  return out;
 }
 
 std::vector<FingerprintPart> artifact_parts(const Step& step) {

@@ -50,8 +50,9 @@ struct CompileOptions {
   const Target* target = nullptr;  // of the device; null: the Session's, else the CPU's. The reference
                                    // backend always runs on the CPU
   bool capture = true;             // the step becomes one captured program where the device can (CUDA graphs)
-  std::vector<std::string> skip_passes;  // by name; only rows of the pipeline that allow it
-  std::string cache_dir;                 // of kernels; "" = the default folder
+  std::vector<std::string> skip_passes;   // by name; only rows of the pipeline that allow it
+  std::vector<std::string> extra_passes;  // registered by register_pass, each behind its row of the pipeline
+  std::string cache_dir;                  // of kernels; "" = the default folder
   // Bytes that the arena of a training step may take on each rank: activations and workspaces, without state,
   // gradients' sums and their exchange. What does not fit is not kept for the backward pass, which computes
   // it again. No bit depends on it.

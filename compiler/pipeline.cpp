@@ -5,10 +5,12 @@
 #include <chrono>
 
 #include "compiler/autodiff/autodiff.h"
+#include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/join.h"
 #include "compiler/lower/outline_updates.h"
 #include "compiler/lower/simplify.h"
+#include "compiler/own_pass.h"
 #include "compiler/partition/data.h"
 #include "compiler/partition/model.h"
 #include "compiler/partition/placements.h"
@@ -28,6 +30,8 @@ namespace {
 Graph fuse_phase(Graph graph, const PassContext& context) {
   FuseOptions options;
   options.enabled = context.options.fusion && context.options.backend == Backend::native;
+  const Target& target = target_of(context.options);
+  options.is_kernel = [&](const Node& node) { return op_row(node.op).own && !target.is_library_op(node.op); };
   return fuse(graph, options);
 }
 
@@ -95,16 +99,25 @@ Graph run_passes(Graph graph, std::span<const PassRow> rows, const PassContext& 
     return layout;
   };
   for (const auto& row : rows) {
-    if (std::find(skips.begin(), skips.end(), row.name) != skips.end()) continue;
+    const bool skipped = std::find(skips.begin(), skips.end(), row.name) != skips.end();
     auto start = std::chrono::steady_clock::now();
-    graph = row.pass(std::move(graph), row.name == std::string_view("partition_model") ? context : local);
-    if (row.typed == Typed::lanes) check_lanes(graph);
-    if (row.typed == Typed::placements) place_values(graph, local);
+    auto checked = [&](const char* name) {
+      if (row.typed == Typed::lanes) check_lanes(graph);
+      if (row.typed == Typed::placements) place_values(graph, local);
+      if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", name, ":\n", print(graph)));
+      if (check) verify(graph, name);
+    };
+    if (!skipped) {
+      graph = row.pass(std::move(graph), row.name == std::string_view("partition_model") ? context : local);
+      checked(row.name);
+    }
+    for (const NamedPass& own : own_passes_after(row.name, context.options.extra_passes)) {
+      graph = run_own_pass(own, graph);
+      checked(own.name.c_str());
+    }
     double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (logs::enabled("passes"))
       logs::topic("passes", str(row.name, ": ", graph.nodes.size(), " nodes, ", ms, " ms"));
-    if (logs::enabled(row.topic)) logs::topic(row.topic, str("after ", row.name, ":\n", print(graph)));
-    if (check) verify(graph, row.name);
   }
   return graph;
 }

@@ -6,7 +6,7 @@
 #include "compiler/codegen/kernel_library.h"
 #include "compiler/codegen/sums/cpu_reductions.h"
 #include "compiler/codegen/target.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -62,7 +62,8 @@ class CpuTarget : public Target {
   Device& device() const override { return cpu_device(); }
   bool claims(OpId op) const override {
     // linear, sdpa and their gradients: oneDNN contractions. embedding_grad: rows added in token order.
-    // Convolutions: oneDNN's own.
+    // Convolutions: oneDNN's own. Registered ops: those with code for a host.
+    if (const Op& row = op_row(op); row.own) return row.own->on_host();
     return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
            op_row(op).library == Library::convolution;
   }

@@ -4,11 +4,34 @@
 #include "compiler/codegen/cpu/loops.h"
 #include "compiler/codegen/loops/kernel_body.h"
 #include "compiler/codegen/loops/plan_body.h"
+#include "compiler/codegen/statements/own_source.h"
+#include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/ir/print.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
+namespace {
+KernelSource own_kernel(const Graph& body) {
+  const std::string& source = op_row(body.nodes[0].op).own->definition.cpp;
+  std::vector<std::string> pointers;
+  for (size_t i = 0; i < body.nodes[0].inputs.size() + body.nodes[0].outputs.size(); ++i)
+    pointers.push_back(str("args[", i, "]"));
+  KernelSource out;
+  out.name = str("k_", hash_hex(print(body, {.source_lines = false}) + source));
+  const codegen::OwnText text = codegen::own_text(body, source, out.name, "static inline", pointers);
+  out.text = str(text.definitions, "extern \"C\" void ", out.name, "(void* const* args, int threads) {\n",
+                 text.arguments,
+                 "#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)\n"
+                 "  for (long item = 0; item < ",
+                 text.items, "; ++item) ", text.call, "\n}\n");
+  return out;
+}
+}  // namespace
+
 KernelSource generate_kernel(const Graph& body) {
+  if (codegen::own_node(body)) return own_kernel(body);
   const codegen::KernelBody made = codegen::kernel_body(body, "k_");
   KernelSource out;
   out.name = made.name;

@@ -5,7 +5,7 @@
 #include "core/base/error.h"
 #include "core/ir/walk.h"
 #include "core/ops/apply.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -23,6 +23,20 @@ bool stays(const Op& row, const Node& node, const std::vector<Tensor>& inputs, c
 }
 }  // namespace
 
+namespace {
+// Code of one's own for another kind of device alone.
+void refuse_without_code(const Node& node, const Op& row, const PassContext& context) {
+  const Target& target = target_of(context.options);
+  if (!row.own || row.kind != OpKind::composite || row.expand ||
+      context.options.backend == Backend::reference || target.claims(row.id))
+    return;
+  const bool cuda = !row.own->definition.cuda.empty();
+  throw UserError(str("[", node.op, "] ", node.at.text(), ": it has code for ", cuda ? "CUDA" : "the CPU",
+                      " alone, and the step runs on ", target.device().describe(), "; register it with ",
+                      cuda ? "cpp, host" : "cuda", " or expand, too"));
+}
+}  // namespace
+
 Graph decompose(Graph graph, const PassContext& context) {
   auto builder = std::make_shared<Builder>();
   builder->graph.mesh = graph.mesh;
@@ -33,6 +47,7 @@ Graph decompose(Graph graph, const PassContext& context) {
   bool again = false;
   for (const Node& node : graph.nodes) {
     const Op& row = op_row(node.op);
+    refuse_without_code(node, row, context);
     std::vector<Tensor> inputs;
     for (ValueId v : node.inputs) inputs.emplace_back(builder, map[v]);
     std::vector<Tensor> made;

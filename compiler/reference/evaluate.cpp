@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/reference/array.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 #include "core/ops/updates.h"
 
 namespace lockstep::compiler {
@@ -180,6 +180,38 @@ const std::unordered_map<OpId, Formula>& formulas() {
 
 }  // namespace reference
 
+namespace {
+// A registered op: by its formula in double, else by its expansion.
+std::vector<HostTensor> evaluate_own(const OwnCode& own, const Graph& graph, const Node& node,
+                                     const std::vector<HostTensor>& inputs) {
+  std::vector<DoubleTensor> in;
+  for (const HostTensor& input : inputs) in.push_back({input.shape, to_doubles(input)});
+  std::vector<DoubleTensor> out = run_formula(own.definition, in, node.attrs);
+  if (out.empty()) {
+    auto builder = std::make_shared<Builder>();
+    std::vector<Tensor> values;
+    for (const HostTensor& input : inputs)
+      values.emplace_back(builder,
+                          builder->graph.add_input(InputKind::value, "in", input.dtype, input.shape));
+    for (const Tensor& made : own.definition.expand({values, node.attrs, builder}))
+      builder->graph.add_output(OutputKind::value, "out", made.id());
+    for (const HostTensor& made : evaluate(builder->graph, inputs))
+      out.push_back({made.shape, to_doubles(made)});
+  }
+  if (out.size() != node.outputs.size())
+    throw UserError(str("[", node.op, "] ", node.at.text(), ": its formula gives ", out.size(),
+                        " outputs for ", node.outputs.size()));
+  std::vector<HostTensor> stored;
+  for (size_t o = 0; o < out.size(); ++o) {
+    if (static_cast<int64_t>(out[o].values.size()) != numel(out[o].shape))
+      throw UserError(str("[", node.op, "] ", node.at.text(), ": its formula gives ", out[o].values.size(),
+                          " elements for output ", o, ", which has the shape ", out[o].shape));
+    stored.push_back(from_values(graph[node.outputs[o]].dtype, out[o].shape, out[o].values));
+  }
+  return stored;
+}
+}  // namespace
+
 std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
                                       const std::vector<HostTensor>& inputs) {
   if (node.op == ops::fused) {
@@ -189,6 +221,7 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
   if (node.op == ops::update)  // all its tensors have one size
     return evaluate(resized(*node.body, numel(inputs.at(0).shape)), inputs);
   LS_CHECK(node.op != ops::grad, "[grad] ", node.at.text(), ": differentiate first, then evaluate");
+  if (const auto& own = op_row(node.op).own) return evaluate_own(*own, graph, node, inputs);
   auto found = reference::formulas().find(node.op);
   LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),
            ": the reference evaluator runs one rank and has no formula for this op");

@@ -1,6 +1,8 @@
 // What decides about bits, as text, hashed.
 #include "compiler/runtime/certificate.h"
 
+#include <functional>
+#include <map>
 #include <set>
 
 #include "compiler/codegen/kernel.h"
@@ -10,7 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/text.h"
 #include "core/ir/print.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -36,8 +38,16 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
       str("lockstep numerics 1\nmicro_batches ", plan.micro_batches, "\nlanes ", plan.lanes, "\ntree ",
           plan.options.invariant ? std::string("binary counter") : str("free on ", data_ranks, " ranks"),
           "\nprecision ", plan.options.precision, "\n");
+  std::map<std::string, std::string> own;  // registered ops by name
+  std::function<void(const Graph&)> find_own = [&](const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      if (node.body) find_own(*node.body);
+      if (op_row(node.op).own) own[std::string(node.op.name())] = definition_hash(node.op);
+    }
+  };
   // What is computed from what; which output goes into which bucket changes no bit.
   auto add = [&](Graph graph) {
+    find_own(graph);
     graph.outputs.clear();
     text += print(graph, {.source_lines = false});
   };
@@ -62,6 +72,7 @@ std::string certificate_of(const StepPlan& plan, const StepBlocks& blocks, int d
     for (const ProgramBlock& fragment : blocks.fragments) text += fragment.algorithms();
     for (const auto& kernel : update_kernels(plan.phases, plan.options)) text += kernel.name + "\n";
   }
+  for (const auto& [name, hash] : own) text += str("own ", name, " ", hash, "\n");
   return hash_hex(text);
 }
 

@@ -54,6 +54,23 @@ FuseGroups::Body FuseGroups::body_of(const FuseGroup& group) const {
   return body;
 }
 
+namespace {
+std::shared_ptr<Graph> body_of_one(const Graph& graph, const Node& node) {
+  auto body = std::make_shared<Graph>();
+  body->mesh = Mesh{{}, {}};
+  std::vector<ValueId> inputs;
+  std::vector<std::pair<DType, Shape>> types;
+  for (ValueId v : node.inputs)
+    inputs.push_back(
+        body->add_input(InputKind::value, str("x", inputs.size()), graph[v].dtype, graph[v].shape));
+  for (ValueId v : node.outputs) types.emplace_back(graph[v].dtype, graph[v].shape);
+  size_t made = 0;
+  for (ValueId v : body->append(node.op, inputs, node.attrs, types, node.at))
+    body->add_output(OutputKind::value, str("y", made++), v);
+  return body;
+}
+}  // namespace
+
 Graph fuse(const Graph& graph, const FuseOptions& options) {
   FuseGroups groups(graph, options);
   groups.join();
@@ -78,9 +95,12 @@ Graph fuse(const Graph& graph, const FuseOptions& options) {
     steps.push_back(std::move(step));
   }
   const size_t kernels = steps.size();
-  for (NodeId n : graph.node_ids())
-    if (groups.needed(n) && groups.role(n) == FuseRole::kept)
-      steps.push_back({{}, n, graph.node(n).inputs, graph.node(n).outputs});
+  for (NodeId n : graph.node_ids()) {
+    if (!groups.needed(n) || groups.role(n) != FuseRole::kept) continue;
+    const Node& node = graph.node(n);
+    steps.push_back({{}, n, node.inputs, node.outputs});
+    if (options.is_kernel && options.is_kernel(node)) steps.back().body.graph = body_of_one(graph, node);
+  }
 
   // Kahn's algorithm; among the steps that are ready, the one whose last node comes first in the graph.
   PerValue<int> maker(graph.values.size(), -1);

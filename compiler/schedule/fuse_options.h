@@ -1,6 +1,10 @@
 // How far fusion goes.
 #pragma once
 
+#include <functional>
+
+#include "core/ir/graph.h"
+
 namespace lockstep::compiler {
 
 struct FuseOptions {
@@ -10,6 +14,7 @@ struct FuseOptions {
   int max_buffers = 28;  // inputs and outputs of one group
   int reach = 96;  // siblings further apart in the graph than this many nodes stay apart: fusing them would
                    // stretch lives of values
+  std::function<bool(const Node&)> is_kernel = {};  // kept nodes that run as a kernel of their own
 };
 
 }  // namespace lockstep::compiler

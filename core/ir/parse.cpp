@@ -93,7 +93,7 @@ class Parser {
       accept(",");
     }
     expect("=");
-    OpId op = intern(word());
+    OpId op = intern(op_name());
     expect("(");
     std::vector<ValueId> inputs;
     while (!accept(")")) {
@@ -226,6 +226,11 @@ class Parser {
     if (error != std::errc{}) fail("expected an integer");
     at_ = static_cast<size_t>(end - text_.data());
     return value;
+  }
+  std::string op_name() {  // of a registered op: mine::gelu3
+    std::string out = word();
+    while (text_.substr(at_, 2) == "::") at_ += 2, out += "::" + word();
+    return out;
   }
   std::string word() {
     skip();

@@ -2,6 +2,8 @@
 #include "core/ops/op.h"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 
 #include "core/base/error.h"
 #include "core/ir/verify.h"
@@ -18,29 +20,46 @@ std::string types_text(const std::vector<TypedShape>& types) {
   return join(parts, ";");
 }
 
-const std::vector<const Op*>& all_ops() {
-  static const std::vector<const Op*> rows = [] {
-    std::vector<const Op*> out;
+namespace {
+// All rows at one time, and where each stands by its handle. A row that is added makes a new one: readers of
+// the old one are not disturbed, and looking up needs no lock.
+struct Table {
+  std::vector<const Op*> rows, by_id;
+  void add(const Op* row) {
+    const size_t place = row->id.index();
+    if (place >= by_id.size()) by_id.resize(place + 1);
+    LS_CHECK(!by_id[place], "two rows of the op table are named ", row->id);
+    by_id[place] = row;
+    rows.push_back(row);
+  }
+};
+std::atomic<const Table*>& table() {
+  static std::atomic<const Table*> newest = [] {
+    static Table built_in;
     for (auto family : {pointwise_ops(), creation_ops(), reduce_ops(), view_ops(), contract_ops(),
                         composite_ops(), update_ops(), lane_ops()})
-      for (const Op& row : family) out.push_back(&row);
-    return out;
+      for (const Op& row : family) built_in.add(&row);
+    return &built_in;
   }();
-  return rows;
+  return newest;
 }
+}  // namespace
+
+const std::vector<const Op*>& all_ops() { return table().load(std::memory_order_acquire)->rows; }
 
 const Op* find_op(OpId op) {
-  static const std::vector<const Op*> by_id = [] {
-    std::vector<const Op*> out;
-    for (const Op* row : all_ops()) {
-      const size_t place = row->id.index();
-      if (place >= out.size()) out.resize(place + 1);
-      LS_CHECK(!out[place], "two rows of the op table are named ", row->id);
-      out[place] = row;
-    }
-    return out;
-  }();
-  return op.index() < by_id.size() ? by_id[op.index()] : nullptr;
+  const Table& now = *table().load(std::memory_order_acquire);
+  return op.index() < now.by_id.size() ? now.by_id[op.index()] : nullptr;
+}
+
+const void* op_table_address() { return &table(); }
+
+void add_row(Op row) {
+  static std::deque<Op> rows;  // they and all tables stay
+  static std::deque<Table> tables;
+  tables.push_back(*table().load(std::memory_order_relaxed));
+  tables.back().add(&rows.emplace_back(std::move(row)));
+  table().store(&tables.back(), std::memory_order_release);
 }
 
 std::string unknown_op(OpId op) {

@@ -98,6 +98,8 @@ struct ScalarCode {
   ScalarCode(const char* code, ScalarVerb what) : text(code), verb(what) {}
 };
 
+struct OwnCode;  // core/ops/register.h
+
 struct Op {
   OpId id;
   OpKind kind = OpKind::pointwise;
@@ -125,8 +127,9 @@ struct Op {
   int statistics = 0;
   Library library = Library::none;
   CollectiveHalf half = CollectiveHalf::none;
-  std::string_view verb = {};  // of a start: what travels, as reports say it
-  bool of_model = false;       // a collective of a model dim, between values of one micro-batch
+  std::string_view verb = {};               // of a start: what travels, as reports say it
+  bool of_model = false;                    // a collective of a model dim, between values of one micro-batch
+  std::shared_ptr<const OwnCode> own = {};  // of a registered row
 };
 
 std::string types_text(const std::vector<TypedShape>& types);  // "f32[4,8];i64[];u8[0]"
@@ -141,9 +144,15 @@ std::span<const Op> composite_ops();
 std::span<const Op> update_ops();
 std::span<const Op> lane_ops();  // lanes, collectives, structural
 
+// Built-in rows and those that were registered before this call, in this order. The list stays as it is.
 const std::vector<const Op*>& all_ops();
-const Op* find_op(OpId op);       // nullptr when there is no such row
-const Op& op_row(OpId op);        // InternalError naming the nearest row
+const Op* find_op(OpId op);  // nullptr when there is no such row
+const Op& op_row(OpId op);   // InternalError naming the nearest row
+// Where the op table is: two copies of this code in one process have one each.
+const void* op_table_address();
+// Puts a row into the table, for the life of the process: register_op's part here. The caller holds a lock of
+// its own.
+void add_row(Op row);
 std::string unknown_op(OpId op);  // no op is named "relu6"; did you mean "relu"?
 
 // Output types of a node from its inputs and attributes. UserError "[op] file:line: what" when they do not

@@ -85,6 +85,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.capture", Effect::none},
       {"compile.fusion", Effect::rounding},
       {"compile.skip_passes", Effect::rounding},
+      {"compile.extra_passes", Effect::rounding},
       {"checkpoint.every", Effect::none},
       {"checkpoint.keep", Effect::none},
       {"checkpoint.retries", Effect::none},

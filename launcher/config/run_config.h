@@ -276,6 +276,8 @@ struct CompileConfig {
   bool fusion = key(&fusion, "compile.fusion", true, "fuse pointwise ops and reductions");
   std::vector<std::string> skip_passes = key(&skip_passes, "compile.skip_passes", {},
                                              "rows of the pipeline to leave out, for tests and diagnosis");
+  std::vector<std::string> extra_passes = key(&extra_passes, "compile.extra_passes", {},
+                                              "compiler passes of one's own, registered by register_pass");
 };
 
 struct CheckpointConfig {

@@ -49,6 +49,7 @@ CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, con
   options.memory_budget = parse_memory_budget(config.compile.memory_budget);
   options.invariant = config.train.numerics == "invariant";
   options.skip_passes = config.compile.skip_passes;
+  options.extra_passes = config.compile.extra_passes;
   options.precision = config.train.precision;
   // A plan for a GPU that the config names may be made where there is none.
   std::string device =

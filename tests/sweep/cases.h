@@ -1,46 +1,20 @@
-// One row and one of its samples, made into a graph with values: what every law starts from.
+// The samples of all rows, one case each.
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "compiler/reference/host_tensor.h"
-#include "core/ops/op.h"
+#include "compiler/laws/laws.h"
 
 namespace lockstep::sweep {
 
-struct Case {
-  const Op* op = nullptr;
-  Sample sample;      // as in the row, or with f32 inputs in another dtype
-  std::string title;  // "layer_norm, sample 1: f32[2,8] f32[8] f32[8]"
-  Graph graph;        // one node: the row's op on graph inputs; its outputs are the graph's
-  std::vector<compiler::HostTensor> inputs;  // random values as the sample says; the same in every run
-  const Node& node() const { return graph.nodes[0]; }
-};
+using namespace compiler::laws;
 
-// The sample with its f32 inputs as `dtype`: all of them, or else the most that the row's type rule takes
-// (statistics and scalars stay f32). nullopt when it takes none.
-std::optional<Sample> in_dtype(const Op& op, const Sample& sample, DType dtype);
-Case make_case(const Op& op, size_t number, const Sample& sample);
+// Turns what is wrong into a failure with the case's title. True when the law says something of the case.
+bool holds(const Case& made, const Verdict& verdict);
 
-// Whether laws apply to the row: collectives, lanes, structural nodes and updates by a body have meaning only
-// in a step of several ranks or micro-batches.
-bool swept(const Op& op);
 // Calls law(case) for every sample of every swept row, as it is and in the other dtypes, and turns an
 // exception into a failure with its title.
 void for_each_case(const std::function<void(const Case&)>& law, const std::vector<DType>& others = {});
-
-// Random values of a type for a sample; `integral`: floats are rounded to whole numbers. Deterministic in
-// `seed`.
-compiler::HostTensor random_tensor(const TypedShape& type, const Sample& sample, uint64_t seed,
-                                   bool integral = false);
-// The graph with every float value as f64, so that the evaluator rounds nowhere.
-Graph widened(Graph graph);
-compiler::HostTensor widened(const compiler::HostTensor& tensor);
-std::vector<TypedShape> types_of(const Graph& graph, const std::vector<ValueId>& ids);
-// A builder with inputs of these types, named a, b, c, ...
-std::vector<Tensor> add_inputs(const std::shared_ptr<Builder>& builder, const std::vector<TypedShape>& types);
 
 }  // namespace lockstep::sweep

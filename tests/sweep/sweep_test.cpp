@@ -3,16 +3,14 @@
 
 #include <map>
 
+#include "compiler/laws/laws.h"
 #include "compiler/reference/evaluate.h"
 #include "core/base/error.h"
-#include "tests/support/tolerance.h"
 #include "tests/sweep/backends.h"
 #include "tests/sweep/cases.h"
 
 namespace lockstep::sweep {
 namespace {
-
-using testing::difference;
 
 // Laws 1, 2 and 5 hold in every float dtype: samples are written in f32 and run in these as well.
 const std::vector<DType> kDtypes{DType::f64, DType::bf16, DType::f16};
@@ -25,18 +23,7 @@ TEST(Sweep, EveryRowHasSamples) {
 
 // Law 1: what the row infers is what a run gives.
 TEST(Sweep, InferEqualsRun) {
-  for_each_case(
-      [](const Case& made) {
-        verify(made.graph, "the sample");
-        std::vector<compiler::HostTensor> out = compiler::evaluate_node(made.graph, made.node(), made.inputs);
-        std::vector<TypedShape> inferred = infer(made.graph, made.node());
-        ASSERT_EQ(out.size(), inferred.size()) << made.title;
-        for (size_t i = 0; i < out.size(); ++i)
-          EXPECT_TRUE(out[i].dtype == inferred[i].dtype && out[i].shape == inferred[i].shape)
-              << made.title << ": output " << i << " runs to " << shape_text(out[i].dtype, out[i].shape)
-              << ", inferred " << shape_text(inferred[i].dtype, inferred[i].shape);
-      },
-      kDtypes);
+  for_each_case([](const Case& made) { EXPECT_TRUE(holds(made, inference_equals_run(made))); }, kDtypes);
 }
 
 // Law 1 for the rows outside the sweep: lanes run as one micro-batch on one rank; what needs other ranks or a
@@ -61,25 +48,8 @@ TEST(Sweep, LanesAndCollectivesInferFromTheirSamples) {
 // Law 2: the expansion into primitives computes what the row's own formula says.
 TEST(Sweep, ExpansionEqualsReference) {
   size_t expanded = 0;
-  for_each_case(
-      [&](const Case& made) {
-        if (!made.op->expand) return;
-        auto builder = std::make_shared<Builder>();
-        std::vector<Tensor> in = add_inputs(builder, made.sample.in);
-        std::vector<Tensor> out = made.op->expand({in, made.sample.attrs, builder});
-        for (const Tensor& tensor : out) builder->graph.add_output(OutputKind::value, "", tensor.id());
-        verify(builder->graph, "expand");
-        for (const Node& node : builder->graph.nodes)
-          EXPECT_NE(node.op, made.op->id) << made.title << " expands into itself";
-        std::vector<compiler::HostTensor> right =
-                                              compiler::evaluate_node(made.graph, made.node(), made.inputs),
-                                          given = compiler::evaluate(builder->graph, made.inputs);
-        ASSERT_EQ(given.size(), right.size()) << made.title;
-        for (size_t i = 0; i < right.size(); ++i)
-          EXPECT_EQ(difference(given[i], right[i]), "") << made.title << ": output " << i;
-        ++expanded;
-      },
-      kDtypes);
+  for_each_case([&](const Case& made) { expanded += holds(made, expansion_equals_reference(made)); },
+                kDtypes);
   EXPECT_GE(expanded, 100u);
 }
 
@@ -103,12 +73,8 @@ TEST(Sweep, EveryBackendEqualsReference) {
   for (const Backend& backend : backends()) {
     backend.prepare(graphs);
     for (size_t c = 0; c < cases.size(); ++c) {
-      std::vector<compiler::HostTensor> right = compiler::evaluate(cases[c].graph, cases[c].inputs),
-                                        given = backend.run(c, cases[c].inputs);
-      ASSERT_EQ(given.size(), right.size()) << backend.name << ": " << cases[c].title;
-      for (size_t i = 0; i < right.size(); ++i)
-        EXPECT_EQ(difference(given[i], right[i]), "")
-            << backend.name << ": " << cases[c].title << ": output " << i;
+      EXPECT_EQ(equals_reference(cases[c], backend.run(c, cases[c].inputs)), "")
+          << backend.name << ": " << cases[c].title;
     }
     std::cout << backend.name << ": " << cases.size() << " cases\n";
   }

@@ -44,7 +44,8 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
     "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5,
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
-                "fusion": false, "capture": false, "skip_passes": ["simplify"], "memory_budget": "2GiB"},
+                "fusion": false, "capture": false, "skip_passes": ["simplify"],
+                "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50},
@@ -55,6 +56,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   EXPECT_EQ(config.optim.lr, 1.0);  // an integer is a number
   EXPECT_EQ(config.optim.schedule.warmup, 20);
   EXPECT_EQ(config.compile.skip_passes, std::vector<std::string>{"simplify"});
+  EXPECT_EQ(config.compile.extra_passes, std::vector<std::string>{"mine::fold"});
   EXPECT_FALSE(config.compile.fusion);
   EXPECT_EQ(config.train.init_from, "w.safetensors");
   // Nothing was left at its default by mistake: the printed config differs from the defaults in every key but

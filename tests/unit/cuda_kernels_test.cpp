@@ -8,6 +8,7 @@
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "core/base/error.h"
+#include "core/ops/register.h"
 #include "tests/gpu/kernel_bodies.h"
 #include "tests/support/scratch_folder.h"
 
@@ -47,6 +48,38 @@ TEST(cuda_kernels, bodies_of_layers_compile_fused_and_apart) {
 }
 TEST(cuda_kernels, bodies_of_models_compile) { expect_compiles(model_bodies()); }
 TEST(cuda_kernels, large_bodies_compile) { expect_compiles(large_bodies()); }
+
+// Registered ops: scalar code inside a fused body, and source as a kernel of its own.
+BodyCase own_body(const OpDefinition& definition) {
+  const OpId op = register_op(definition);
+  const Sample& sample = definition.samples[0];
+  BodyCase out{definition.name, {}};
+  std::vector<ValueId> in;
+  for (const TypedShape& type : sample.in)
+    in.push_back(out.body.add_input(InputKind::value, "", type.dtype, type.shape));
+  const auto made = out.body.append(op, in, sample.attrs, {{sample.in[0].dtype, sample.in[0].shape}});
+  out.body.add_output(OutputKind::value, "", made[0]);
+  return out;
+}
+TEST(cuda_kernels, registered_ops_compile) {
+  OpDefinition scalar{.name = "mine::gelu3", .attrs = {{"k", AttrType::number}}};
+  scalar.scalar = "{0} * ls_sigmoid({0} * {k})";
+  scalar.formula = [](std::span<const double> x, const Attrs&) { return x[0]; };
+  scalar.samples = {{.in = {{DType::f32, {3, 5}}}, .attrs = {{"k", 1.5}}}};
+  OpDefinition rows{
+      .name = "mine::scale_rows", .inputs = 2, .attrs = {{"by", AttrType::number}}, .placement = "rows"};
+  rows.cuda = R"(
+OWN_FN void run(const Tensor* in, const Tensor* out, const double* attrs, i64 row) {
+  const i64 width = in[0].shape[in[0].rank - 1];
+  const real *x = (const real*)in[0].data + row * width, *w = (const real*)in[1].data;
+  for (i64 i = 0; i < width; ++i) ((real*)out[0].data)[row * width + i] = x[i] * w[i] * (real)attrs[0];
+})";
+  rows.formula_of_all = [](const std::vector<DoubleTensor>& in, const Attrs&) { return std::vector{in[0]}; };
+  rows.samples = {{.in = {{DType::f32, {3, 5}}, {DType::f32, {5}}}, .attrs = {{"by", 2.0}}}};
+  OpDefinition other = rows;  // in one unit with it
+  other.name = "mine::scale_rows_again";
+  expect_compiles({own_body(scalar), own_body(rows), own_body(other)});
+}
 
 TEST(cuda_kernels, multi_tensor_updates_compile) {
   std::string why;

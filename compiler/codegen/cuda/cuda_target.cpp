@@ -10,7 +10,7 @@
 #include "compiler/codegen/cuda/nvrtc.h"
 #include "compiler/codegen/cuda/reductions.h"
 #include "core/base/error.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -20,6 +20,7 @@ class CudaTarget : public Target {
   explicit CudaTarget(int ordinal) : device_(cuda::open_device(ordinal)) {}
   Device& device() const override { return *device_; }
   bool claims(OpId op) const override {
+    if (const Op& row = op_row(op); row.own) return !row.own->definition.cuda.empty();
     return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
            op_row(op).library == Library::convolution;
   }

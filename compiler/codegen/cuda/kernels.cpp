@@ -8,12 +8,43 @@
 #include "compiler/codegen/cuda/prelude.h"
 #include "compiler/codegen/cuda/reductions_source.h"
 #include "compiler/codegen/loops/kernel_body.h"
+#include "compiler/codegen/statements/own_source.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/ir/print.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler::cuda {
 
+namespace {
+KernelSource own_kernel(const Graph& body) {
+  constexpr int64_t kBlock = 128;
+  const std::string& source = op_row(body.nodes[0].op).own->definition.cuda;
+  std::vector<std::string> pointers, parameters;
+  for (size_t i = 0; i < body.nodes[0].inputs.size() + body.nodes[0].outputs.size(); ++i) {
+    pointers.push_back(str("a", i));
+    parameters.push_back(str("void* a", i, ", "));
+  }
+  KernelSource out;
+  out.name = str("c_", hash_hex(print(body, {.source_lines = false}) + source));
+  const codegen::OwnText text =
+      codegen::own_text(body, source, out.name, "static __device__ inline", pointers);
+  out.text = str(text.definitions, "extern \"C\" __global__ void ", out.name, "(", join(parameters, ""),
+                 "void* workspace) {\n", text.arguments,
+                 "  const long item = (long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (item < ",
+                 text.items, ") ", text.call, "\n}\n");
+  nlohmann::json launch{{"functions", nlohmann::json::array()},
+                        {"aligned", std::vector<int>(pointers.size(), 1)}};
+  if (text.items > 0)
+    launch["functions"].push_back(
+        {{"name", out.name}, {"grid", (text.items + kBlock - 1) / kBlock}, {"block", kBlock}, {"shared", 0}});
+  out.launch = launch.dump();
+  return out;
+}
+}  // namespace
+
 KernelSource generate_kernel(const Graph& body) {
+  if (codegen::own_node(body)) return own_kernel(body);
   const codegen::KernelBody made = codegen::kernel_body(body, "c_");
   KernelSource out;
   out.name = made.name;

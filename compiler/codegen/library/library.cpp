@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "core/base/error.h"
-#include "core/ops/op.h"
+#include "core/ops/register.h"
 
 namespace lockstep::compiler {
 
@@ -18,7 +18,10 @@ bool is_dense(const Operand& operand) {
   return true;
 }
 
-bool is_library_op(OpId op) { return op_row(op).library != Library::none; }
+bool is_library_op(OpId op) {
+  const Op& row = op_row(op);
+  return row.library != Library::none || (row.own && row.own->definition.host);
+}
 bool accepts_strides(const Node& node, size_t index) {
   // What has heads: q, k, v, o and their gradients; not lse, masks or a bias.
   const size_t inputs = node.inputs.size(), made = index - inputs;
@@ -29,6 +32,7 @@ bool accepts_strides(const Node& node, size_t index) {
 
 std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                const std::vector<Operand>& out) {
+  if (op_row(node.op).own) return make_own_call(node, in, out);
   switch (op_row(node.op).library) {
     case Library::contraction:
       return make_contraction(node, in, out);

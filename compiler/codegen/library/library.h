@@ -61,6 +61,9 @@ std::unique_ptr<LibraryCall> make_attention(const Node& node, const std::vector<
                                             const std::vector<Operand>& out);
 std::unique_ptr<LibraryCall> make_row_sums(const Node& node, const std::vector<Operand>& in,
                                            const std::vector<Operand>& out);
+// The host function of a registered op (core/ops/register.h).
+std::unique_ptr<LibraryCall> make_own_call(const Node& node, const std::vector<Operand>& in,
+                                           const std::vector<Operand>& out);
 
 // Row-major C[m,n] = A B + beta C on the calling thread (oneDNN's sgemm): A is [m,k], or [k,m] when ta; B is
 // [k,n], or [n,k] when tb; ld* in elements.

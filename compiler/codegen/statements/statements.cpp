@@ -17,6 +17,15 @@ std::string attr_text(const Attr& attr, const Dialect& dialect) {
   return "";
 }
 
+// An attribute in the scalar code of a registered op: a number of the dtype that operand 0 computes in.
+std::string own_number(const Attr& attr, DType from, const Dialect& dialect) {
+  double number = 0;
+  if (auto* v = std::get_if<double>(&attr)) number = *v;
+  if (auto* v = std::get_if<int64_t>(&attr)) number = static_cast<double>(*v);
+  if (auto* v = std::get_if<bool>(&attr)) number = *v;
+  return dialect.literal(from == DType::bf16 || from == DType::f16 ? DType::f32 : from, number);
+}
+
 // The prelude's function that does for every integer what an operator does for most; "" of what is no
 // operator.
 std::string_view function_of(ScalarVerb verb) {
@@ -107,7 +116,7 @@ std::string Statements::call(const Item& item) const {
   auto meaning = [&](std::string_view word) {
     if (word == "from") return std::string(name(from));
     for (const auto& [key, value] : item.node->attrs.items())
-      if (key == word) return attr_text(value, dialect_);
+      if (key == word) return row.own ? own_number(value, from, dialect_) : attr_text(value, dialect_);
     LS_CHECK(word.size() == 1 && word[0] >= '0' && word[0] <= '9', "the scalar code of row ", row.id,
              " names {", word, "}, which is neither an operand nor an attribute");
     const std::string operand = str("t", item.args.at(word[0] - '0'));

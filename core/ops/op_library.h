@@ -1,0 +1,37 @@
+// Ops from a shared library.
+#pragma once
+
+#include <string>
+
+#include "core/ops/register.h"
+
+namespace lockstep {
+
+#define LOCKSTEP_OP_LIBRARY_VERSION "lockstep ops 1, gcc " __VERSION__
+
+struct OpLibrary {
+  const char* abi = LOCKSTEP_OP_LIBRARY_VERSION;  // compared as text before anything else is touched
+  const void* (*table)() = op_table_address;      // the op table that its code reaches
+  void (*add)() = nullptr;
+};
+
+// Opens the library at `path`, once in a process, and lets it register its ops (and passes). Its path is
+// trusted as that of a device plugin: it has a slash, and the file and every folder on the way are root's or
+// this user's and not writable for others (core/base/trusted_path.h). Every rank loads the same libraries:
+// the ops' definitions are compared before a step is compiled. The library's calls must reach this program's
+// op table: it is linked as a module, and the program with its symbols exported (CMake: ENABLE_EXPORTS; else
+// -rdynamic). UserError when the library is not trusted, cannot be opened, has no entry, was built against
+// other headers or by another compiler, or has an op table of its own; and what register_op throws.
+void load_ops(const std::string& path);
+
+}  // namespace lockstep
+
+// What the library defines, once:
+//   LOCKSTEP_OP_LIBRARY { lockstep::register_op({.name = "mine::gelu3", ...}); }
+#define LOCKSTEP_OP_LIBRARY                                                                            \
+  static void lockstep_add_ops();                                                                      \
+  extern "C" __attribute__((visibility("default"))) const lockstep::OpLibrary* lockstep_op_library() { \
+    static const lockstep::OpLibrary library{.add = lockstep_add_ops};                                 \
+    return &library;                                                                                   \
+  }                                                                                                    \
+  static void lockstep_add_ops()

@@ -1,0 +1,2 @@
+// A library without an entry.
+extern "C" int nothing() { return 0; }
