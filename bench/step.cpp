@@ -79,13 +79,15 @@ struct Case {
   int steps;
 };
 
-void bench(const Case& c, int threads, double copy, int64_t memory_budget) {
+void bench(const Case& c, int threads, double copy, int64_t memory_budget, bool halves) {
   State state(solo_mesh(), 1);
+  if (halves) state.compute_dtype(DType::bf16);
   models::Gpt gpt(state.root(), c.model);
   AdamW adamw(state / "optim", {.lr = 1e-3});
   CompileOptions options;
   options.threads = threads;
   options.memory_budget = memory_budget;
+  if (halves) options.precision = "bf16";
   Shape shape{c.micro, c.model.context};
   Step step = compile(
       state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}}, {c.global, c.micro, 0},
@@ -195,21 +197,23 @@ int main(int argc, char** argv) {
   try {
     int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     int steps = argc > 1 ? std::atoi(argv[1]) : 9;
-    // A second argument is compile.memory_budget: none, full, or bytes.
+    // A second argument is compile.memory_budget: none, full, or bytes; a third one train.precision.
     int64_t budget = parse_memory_budget(argc > 2 ? argv[2] : "none");
+    const bool halves =
+        argc > 3 && std::string(argv[3]) == "bf16";  // without a floor: that of products is fp32's
     double copy = copy_rate(threads);
     bench({"quickstart (4 layers, 128 wide)",
            {.vocab = 256, .context = 128, .width = 128, .depth = 4, .heads = 4},
            32,
            4,
            steps * 3},
-          threads, copy, budget);
+          threads, copy, budget, halves);
     bench({"6 layers, 384 wide",
            {.vocab = 256, .context = 256, .width = 384, .depth = 6, .heads = 6},
            16,
            16,
            steps},
-          threads, copy, budget);
+          threads, copy, budget, halves);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
     return error.exit_code();

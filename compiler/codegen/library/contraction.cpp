@@ -1,87 +1,19 @@
-// dot and linear on oneDNN's sgemm. bf16 and f16 are widened first (a product of two is exact in f32), summed
-// in f32 and rounded once, after the bias. f64 takes a plain loop with a fixed order.
+// dot and linear on oneDNN's sgemm. f16, and bf16 where the processor does not multiply it, are widened first
+// (a product of two is exact in f32), summed in f32 and rounded once, after the bias. f64 takes a plain loop
+// with a fixed order.
 #include <omp.h>
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "compiler/codegen/library/library.h"
+#include "compiler/codegen/library/product.h"
 #include "compiler/codegen/sums/halves.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler {
 
 namespace {
-// One operand of a batched matrix product, as dims (size, stride) of three roles.
-struct Role {
-  std::vector<int64_t> sizes, strides;
-  int64_t count() const {
-    int64_t n = 1;
-    for (int64_t s : sizes) n *= s;
-    return n;
-  }
-  // The stride when the dims nest into one; nullopt otherwise.
-  std::optional<int64_t> stride() const {
-    std::optional<int64_t> inner;
-    int64_t span = 0;
-    for (size_t i = sizes.size(); i-- > 0;) {
-      if (sizes[i] == 1) continue;
-      if (!inner)
-        inner = strides[i], span = strides[i] * sizes[i];
-      else if (strides[i] != span)
-        return std::nullopt;
-      else
-        span *= sizes[i];
-    }
-    return inner ? *inner : 1;
-  }
-  // Offset of the flat index.
-  int64_t offset(int64_t flat) const {
-    int64_t at = 0;
-    for (size_t i = sizes.size(); i-- > 0;) at += flat % sizes[i] * strides[i], flat /= sizes[i];
-    return at;
-  }
-};
-struct Side {
-  Role batch, free, contract;
-};
-
-Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
-             const std::vector<int64_t>& contract) {
-  Side side;
-  auto add = [&](Role& role, int64_t dim) {
-    role.sizes.push_back(operand.shape[dim]);
-    role.strides.push_back(operand.strides[dim]);
-  };
-  for (int64_t dim : batch) add(side.batch, dim);
-  for (int64_t dim : contract) add(side.contract, dim);
-  for (int64_t dim = 0; dim < static_cast<int64_t>(operand.shape.size()); ++dim)
-    if (std::find(batch.begin(), batch.end(), dim) == batch.end() &&
-        std::find(contract.begin(), contract.end(), dim) == contract.end())
-      add(side.free, dim);
-  return side;
-}
-
-// How a matrix [rows, cols] lies for sgemm: {transposed, leading dim}, if one of its dims is dense.
-struct Lie {
-  bool transposed;
-  int64_t ld;
-};
-std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
-  auto r = rows.stride(), c = cols.stride();
-  if (!r || !c) return std::nullopt;
-  if (*c == 1 || cols.count() == 1) {
-    if (*r >= std::max<int64_t>(1, cols.count()) || rows.count() == 1)
-      return Lie{false, std::max({*r, cols.count(), int64_t{1}})};
-  }
-  if (*r == 1 || rows.count() == 1) {
-    if (*c >= std::max<int64_t>(1, rows.count()) || cols.count() == 1)
-      return Lie{true, std::max({*c, rows.count(), int64_t{1}})};
-  }
-  return std::nullopt;
-}
-
 class Contraction : public HostCall {
  public:
   Contraction(Side a, Side b, bool bias, DType dtype)
@@ -92,15 +24,8 @@ class Contraction : public HostCall {
     // Blocks of at least about 8 Mflop, 4 of them where that is enough and one per 1.2 Gflop beyond (each
     // block packs the other side anew: 8 blocks cost 5 to 20 % against 4 on products of 3 Gflop), cut along
     // the longer side at multiples of 48 (oneDNN's register tile).
-    double work = 2.0 * static_cast<double>(m_) * static_cast<double>(n_) * static_cast<double>(k_);
-    along_m_ = m_ >= n_;
-    int64_t side = along_m_ ? m_ : n_;
-    int64_t wanted =
-        batch_ >= 8
-            ? 1
-            : static_cast<int64_t>(std::clamp(std::max(std::min(work / 8e6, 4.0), work / 1.2e9), 1.0, 32.0));
-    step_ = std::max<int64_t>(48, (side / wanted + 47) / 48 * 48);
-    blocks_ = std::max<int64_t>(1, (side + step_ - 1) / step_);
+    const ProductBlocks cut = product_blocks(batch_, m_, n_, k_, 8e6);
+    along_m_ = cut.along_m, step_ = cut.step, blocks_ = cut.count;
   }
 
   size_t workspace(int threads) const override {
@@ -267,14 +192,15 @@ class Contraction : public HostCall {
 std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vector<Operand>& in,
                                               const std::vector<Operand>& out) {
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
-  if (node.op == ops::linear) {
-    int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
-    return std::make_unique<Contraction>(side_of(in[0], {}, {last}), side_of(in[1], {}, {1}), in.size() > 2,
-                                         in[0].dtype);
-  }
-  return std::make_unique<Contraction>(
-      side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
-      side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract")), false, in[0].dtype);
+  const bool linear = node.op == ops::linear, bias = linear && in.size() > 2;
+  const int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
+  const Side a = linear ? side_of(in[0], {}, {last})
+                        : side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
+             b = linear ? side_of(in[1], {}, {1})
+                        : side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract"));
+  if (in[0].dtype == DType::bf16)
+    if (auto own = make_bf16_product(a, b, bias)) return own;
+  return std::make_unique<Contraction>(a, b, bias, in[0].dtype);
 }
 
 }  // namespace lockstep::compiler
