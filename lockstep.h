@@ -14,6 +14,8 @@
 #include "core/nn/convolution.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
+#include "core/nn/normalization.h"
+#include "core/nn/recurrent.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
 #include "core/ops/op_library.h"

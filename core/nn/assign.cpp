@@ -24,6 +24,13 @@ void assign(const Parameter& parameter, Tensor value, Here at) {
   graph.add_output(OutputKind::state, parameter.fqn(), value.id());
 }
 
+void reassign(const Parameter& parameter, Tensor value, Here at) {
+  if (value.defined())
+    std::erase_if(value.builder()->graph.outputs,
+                  [&](const GraphOutput& made) { return made.name == parameter.fqn(); });
+  assign(parameter, std::move(value), at);
+}
+
 Tensor assigned(const Parameter& parameter, const Tensor& beside) {
   const ValueId made = beside.builder()->graph.find_output(parameter.fqn());
   return made == kNoValue ? parameter(beside) : Tensor(beside.builder(), made);

@@ -12,6 +12,10 @@ namespace lockstep {
 // not finite. UserError: an empty Tensor, another type, a second assignment in one step.
 void assign(const Parameter& parameter, Tensor value, Here at = Here::current());
 
+// The same in place of what assign() or reassign() said before in this step, if anything: for what grows with
+// every call of a layer, from assigned().
+void reassign(const Parameter& parameter, Tensor value, Here at = Here::current());
+
 // What this step has assigned to the tensor so far, by assign() or an optimizer's update; its value before
 // the step where there is nothing yet.
 Tensor assigned(const Parameter& parameter, const Tensor& beside);

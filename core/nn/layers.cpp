@@ -2,6 +2,8 @@
 // compiler's order of arguments.
 #include "core/nn/layers.h"
 
+#include <cmath>
+
 #include "core/base/error.h"
 
 namespace lockstep {
@@ -20,9 +22,13 @@ Evaluation::Evaluation(bool on) : before_(std::exchange(evaluating, on)) {}
 Evaluation::~Evaluation() { evaluating = before_; }
 bool Evaluation::active() { return evaluating; }
 
-Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, Init weight_init, Here line)
-    : weight(at.parameter("weight", {out, in}, weight_init, line)), path_(at.path()) {
-  if (with_bias) bias = at.parameter("bias", {out}, init::zeros(), line);
+LinearInit torch_linear(int64_t in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  return {init::uniform(-bound, bound), init::uniform(-bound, bound)};
+}
+Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, const LinearInit& start, Here line)
+    : weight(at.parameter("weight", {out, in}, start.weight, line)), path_(at.path()) {
+  if (with_bias) bias = at.parameter("bias", {out}, start.bias, line);
 }
 Tensor Linear::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);

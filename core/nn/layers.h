@@ -41,11 +41,20 @@ class Evaluation {
 
 inline constexpr double kInitStd = 0.02;
 
-// weight [out, in], bias [out] (zeros).
+// How a Linear starts; an Init alone is that of the weight, with biases of 0.
+struct LinearInit {
+  Init weight = init::normal(kInitStd);
+  Init bias = init::zeros();
+  LinearInit(Init of_weight, Init of_bias = init::zeros()) : weight(of_weight), bias(of_bias) {}
+};
+// PyTorch's default: weight and bias uniform in +-1 / sqrt(in).
+LinearInit torch_linear(int64_t in);
+
+// weight [out, in], bias [out].
 class Linear {
  public:
-  Linear(Scope at, int64_t in, int64_t out, bool bias = true, Init weight_init = init::normal(kInitStd),
-         Here line = Here::current());
+  Linear(Scope at, int64_t in, int64_t out, bool bias = true,
+         const LinearInit& start = init::normal(kInitStd), Here line = Here::current());
   Tensor operator()(Tensor x, Here at = Here::current()) const;  // [..., in] -> [..., out]
   Parameter weight, bias;                                        // bias is empty without one
 
