@@ -33,7 +33,7 @@ std::vector<Objective> bound(const Model& model, const Batch& batch, const Autoe
 // Both networks see the weights at the start of the step. Goodfellow et al., arXiv 1406.2661, with the loss
 // that does not saturate.
 std::vector<Objective> adversaries(const Model& model, const Batch& batch, const NoOptions&) {
-  const Tensor& real = batch.of(model.inputs)[0];
+  Tensor real = batch.of(model.inputs)[0];
   Shape noise = model.noise;
   noise.insert(noise.begin(), real.size(0));
   Tensor fake = model.parts.at("generator")({randn(real, noise)})[0];
