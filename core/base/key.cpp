@@ -10,6 +10,28 @@ std::string bound_text(double bound) {
                                                               : number_text(bound);
 }
 
+std::string range_text(const Rule& rule) {
+  const bool low = rule.low > -std::numeric_limits<double>::infinity(),
+             high = rule.high < std::numeric_limits<double>::infinity();
+  std::string out;
+  if (low) out += str(rule.low_open ? "more than " : "at least ", bound_text(rule.low));
+  if (low && high) out += " and ";
+  if (high) out += str(rule.high_open ? "less than " : "at most ", bound_text(rule.high));
+  return out;
+}
+
+std::string range_error(const ConfigKey& row, const Json& value) {
+  if (value.is_array())
+    for (const auto& element : value)
+      if (auto wrong = range_error(row, element); !wrong.empty()) return wrong;
+  if (!value.is_number()) return "";
+  const auto number = value.get<double>();
+  const bool low = row.rule.low_open ? number > row.rule.low : number >= row.rule.low,
+             high = row.rule.high_open ? number < row.rule.high : number <= row.rule.high;
+  if (low && high) return "";
+  return str(row.path, " is ", value.dump(), "; it must be ", range_text(row.rule));
+}
+
 std::string multiple_error(const std::string& what, int64_t value, const std::string& of, int64_t divisor) {
   if (value < 1 || divisor < 1 || value % divisor == 0) return "";
   int64_t below = value / divisor * divisor;

@@ -34,7 +34,8 @@ struct Rule {
   bool high_open = false;  // high itself is refused
   size_t most = 1000;      // elements of a list
 };
-std::string bound_text(double bound);  // whole numbers without an exponent
+std::string bound_text(double bound);      // whole numbers without an exponent
+std::string range_text(const Rule& rule);  // "at least 1 and less than 8"; "" without bounds
 inline Rule one_of(std::vector<std::string> choices) { return {.choices = std::move(choices)}; }
 inline Rule at_most_values(size_t most) { return {.most = most}; }
 inline Rule at_least(double low) { return {.low = low}; }
@@ -67,6 +68,10 @@ struct ConfigKey {
   std::optional<Json> (*written)(const Json& value);
   std::vector<std::string> kinds = {};  // a key of some kinds of models or tasks: which; else empty
 };
+
+// "" when the numbers of a value lie within the bounds of its key, else what is wrong: "width is 0; it must
+// be at least 1".
+std::string range_error(const ConfigKey& row, const Json& value);
 
 namespace key_detail {
 // While the table is being read off an object, its address and the rows so far; otherwise null.
@@ -178,7 +183,7 @@ std::span<const ConfigKey> keys_of() {
 }
 
 // Options of which some are given, by their names; the others keep their defaults. UserError for a name that
-// is no key (with the nearest), and a value of another type.
+// is no key (with the nearest), and a value of another type. Bounds are not looked at: range_error.
 template <class Options>
 Options options_from(const Json& given, const std::string& who) {
   Options out;

@@ -77,7 +77,7 @@ struct Family {
   std::function<std::vector<SplitSize>(const Json& options)> split_sizes;
   std::function<RoughSize(const Json& options)> rough;  // empty: not known
   // Records the parameters under `at`, which must be the root for placements to match. UserError for options
-  // that are none, or out of range.
+  // that are none, out of range, or that `errors` lists.
   std::function<Model(Scope at, const Json& options, Here line)> make;
 };
 
@@ -105,7 +105,16 @@ Family family_of(const FamilyOf<Options>& of) {
     return of.split_sizes ? of.split_sizes(typed(given)) : std::vector<SplitSize>{};
   };
   if (of.rough) out.rough = [=](const Json& given) { return of.rough(typed(given)); };
-  out.make = [=](Scope at, const Json& given, Here line) { return of.make(at, typed(given), line); };
+  out.make = [=](Scope at, const Json& given, Here line) {
+    const Options options = typed(given);
+    std::vector<std::string> wrong;
+    for (const ConfigKey& row : keys_of<Options>())
+      if (given.contains(row.path))
+        if (auto error = range_error(row, given[row.path]); !error.empty()) wrong.push_back("model." + error);
+    if (of.errors && wrong.empty()) wrong = of.errors(options);
+    if (!wrong.empty()) throw UserError(str("[model] ", line_of(line).text(), ": ", join(wrong, "; ")));
+    return of.make(at, options, line);
+  };
   return out;
 }
 
@@ -115,7 +124,7 @@ std::vector<std::string> family_names();
 const Family& family(std::string_view kind);  // UserError naming the kinds, and the nearest
 
 // The model of a family, from options by their names: build(state.root(), "gpt", {{"width", 64}}).
-// Throws what Family::make throws, and UserError listing Family::errors.
+// Throws what Family::make throws.
 Model build(Scope at, std::string_view kind, const Json& options = Json::object(),
             Here line = Here::current());
 

@@ -17,16 +17,6 @@ namespace {
 
 using Errors = std::vector<std::string>;
 
-std::string range_text(const Rule& rule) {
-  bool has_low = rule.low > -std::numeric_limits<double>::infinity(),
-       has_high = rule.high < std::numeric_limits<double>::infinity();
-  std::string out;
-  if (has_low) out += str(rule.low_open ? "more than " : "at least ", bound_text(rule.low));
-  if (has_low && has_high) out += " and ";
-  if (has_high) out += str(rule.high_open ? "less than " : "at most ", bound_text(rule.high));
-  return out;
-}
-
 // Whether a word is this choice: the same word, or one of its form ("cuda:1" is of the form "cuda:N").
 bool is_choice(const std::string& word, const std::string& choice) {
   size_t colon = choice.find(':');
@@ -62,12 +52,8 @@ void check_rule(const ConfigKey& row, const Json& value, Errors& errors) {
     errors.push_back(str(row.path, " is \"", shortened(word, 120), "\"; ",
                          choices.size() == 1 ? "it can only be " : "choose ", join(choices, " | "),
                          near.empty() || choices.size() == 1 ? "" : str("; did you mean ", near, "?")));
-  } else if (value.is_number()) {
-    double number = value.get<double>();
-    bool low = row.rule.low_open ? number > row.rule.low : number >= row.rule.low;
-    bool high = row.rule.high_open ? number < row.rule.high : number <= row.rule.high;
-    if (!low || !high)
-      errors.push_back(str(row.path, " is ", value.dump(), "; it must be ", range_text(row.rule)));
+  } else if (auto wrong = range_error(row, value); !wrong.empty()) {
+    errors.push_back(wrong);
   }
 }
 
