@@ -3,6 +3,10 @@
 
 #include <dlfcn.h>
 
+#include <deque>
+#include <mutex>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/base/trusted_path.h"
 
@@ -29,7 +33,13 @@ TrustedLibrary open_trusted_library(const std::string& path, const std::string& 
     if (why.starts_with(name)) why = path + why.substr(name.size());
     throw UserError(str(subject, path, ": ", why, advice));
   }
-  return {std::move(opened.file), library};
+  // The path under /proc is the loader's name for the library: it must name this file as long as it is
+  // mapped, whether or not the caller has a use for it, or another library's would be taken for it.
+  static std::mutex mutex;
+  static std::deque<Descriptor> mapped;
+  std::lock_guard lock(mutex);
+  mapped.push_back(std::move(opened.file));
+  return {library};
 }
 
 }  // namespace lockstep

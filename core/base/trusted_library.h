@@ -3,13 +3,10 @@
 
 #include <string>
 
-#include "core/base/descriptor.h"
-
 namespace lockstep {
 
 struct TrustedLibrary {
-  Descriptor file;  // stays open: its path under /proc is the loader's name for the library
-  void* handle = nullptr;
+  void* handle = nullptr;                // mapped for the life of the process
   void* find(const char* symbol) const;  // null where there is none
 };
 

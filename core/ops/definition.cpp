@@ -109,10 +109,13 @@ std::string wrong_sample(const OpDefinition& d) {
       if (out.empty()) return wrong("its type rule gives no output");
       if (std::string rule = split_of(d, context); !rule.empty())
         (void)parse_split_rule(rule, sample.in, out);
-    } catch (const Error& error) {
+    } catch (const UserError& error) {
       std::string what = error.what();
       if (what.starts_with("[] ?: ")) what = what.substr(6);
       return wrong(what);
+    } catch (const InternalError& error) {  // of the placement rule: what failed stands at the end
+      const std::string what = error.what();
+      return wrong(what.substr(what.rfind(": ") + 2));
     }
   }
   return "";

@@ -80,6 +80,11 @@ TEST(OpLibrary, WhatIsNoneIsRefused) {
   chmod(text.c_str(), 0666);
   expect_words(refused(text), "is writable for every user");
   expect_words(refused(NO_OPS), "has no entry \"lockstep_op_library\"; is it a library of ops?");
+  expect_words(refused(OLD_OPS),
+               "was built against \"lockstep ops 0, gcc 1\", this program is \"lockstep ops 1, gcc ");
+  expect_words(refused(APART),
+               "has an op table of its own, so that this program would not see its ops; build the "
+               "program with its symbols exported");
 }
 
 }  // namespace

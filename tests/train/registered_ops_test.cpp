@@ -205,7 +205,9 @@ TEST(RegisteredOps, DefinitionsThatAreNotWholeAreRefused) {
           "its dtypes name bf16, which code of one's own does not compute in", squeeze_rows("bad::op"));
   refused([](D& d) { d.attrs = {{"mode", AttrType::word}}; },
           "its attribute \"mode\" is no flag and no number", squeeze_rows("bad::op"));
-  refused([](D& d) { d.placement = "ab,c->ab"; }, "its sample 1 fails: ", squeeze_rows("bad::op"));
+  refused([](D& d) { d.placement = "ab,c->ab"; },
+          "its sample 1 fails: placement rule \"ab,c->ab\" has 2 letters for f32[2,1,17]",
+          squeeze_rows("bad::op"));
   refused([](D& d) { d.expand = [](const ExpandContext& c) { return Tensors{c.in[1]}; }; },
           "its expansion fails on a sample: [bad::op]", squeeze_rows("bad::op"));
   EXPECT_EQ(find_op(intern("bad::op")), nullptr);
