@@ -1,5 +1,6 @@
 // Formulas of attention and rotary embedding, one score at a time.
 #include <cmath>
+#include <numbers>
 
 #include "compiler/reference/array.h"
 #include "core/base/philox.h"
@@ -9,20 +10,41 @@ namespace lockstep::compiler::reference {
 
 namespace {
 
-// x [batch, tokens, heads, head_dim]: pairs (i, i + head_dim / 2) turn by token * theta^(-2 i / head_dim);
-// `inverse` turns back.
+// The angle per token of pair i. With `original`, waves of more than original / low tokens turn slower by the
+// factor, those of less than original / high as ever, and those between by a share of each.
+double frequency(const Attrs& attrs, int64_t i, int64_t dims) {
+  const double f = std::pow(attrs.number("theta"), -2.0 * static_cast<double>(i) / static_cast<double>(dims));
+  if (!attrs.has("factor")) return f;
+  const double factor = attrs.number("factor");
+  if (!attrs.has("original")) return f / factor;
+  const double low = attrs.number("low"), high = attrs.number("high"),
+               turns = static_cast<double>(attrs.integer("original")) * f / (2 * std::numbers::pi);
+  if (turns < low) return f / factor;
+  if (turns > high) return f;
+  const double share = (turns - low) / (high - low);
+  return share * f + (1 - share) * f / factor;
+}
+// x [batch, tokens, heads, head_dim]: pair i of the first `dims` elements, (i, i + dims / 2) or neighbours,
+// turns by its frequency times the token or its position; `inverse` turns back.
 std::vector<DenseArray> rope(const Call& call) {
   const DenseArray& x = call.in[0];
-  const double theta = call.attrs().number("theta"), side = call.attrs().flag("inverse") ? -1 : 1;
-  const int64_t tokens = x.dim(1), heads = x.dim(2), width = x.dim(3), half = width / 2;
-  DenseArray out = make(x.dtype, x.shape);
+  const Attrs& attrs = call.attrs();
+  const bool neighbours = attrs.flag("interleaved");
+  const double side = attrs.flag("inverse") ? -1 : 1;
+  const int64_t tokens = x.dim(1), heads = x.dim(2), width = x.dim(3),
+                dims = attrs.has("dims") ? attrs.integer("dims") : width;
+  DenseArray out = x;
   for (int64_t row = 0; row < x.dim(0) * tokens * heads; ++row) {
-    const double token = static_cast<double>(row / heads % tokens);
-    for (int64_t i = 0; i < half; ++i) {
-      const double angle =
-          token * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+    int64_t token = row / heads % tokens;
+    if (attrs.flag("positions")) {
+      const std::vector<int64_t>& given = call.in[1].i;
+      token = given[static_cast<size_t>(row / heads) % given.size()];  // [T], or [B, T]
+    }
+    for (int64_t i = 0; i < dims / 2; ++i) {
+      const double angle = static_cast<double>(token) * frequency(attrs, i, dims);
       const double cosine = std::cos(angle), sine = side * std::sin(angle);
-      const size_t a = static_cast<size_t>(row * width + i), b = a + static_cast<size_t>(half);
+      const size_t a = static_cast<size_t>(row * width + (neighbours ? 2 * i : i)),
+                   b = a + static_cast<size_t>(neighbours ? 1 : dims / 2);
       out.f[a] = x.f[a] * cosine - x.f[b] * sine;
       out.f[b] = x.f[b] * cosine + x.f[a] * sine;
     }

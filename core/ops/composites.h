@@ -9,7 +9,8 @@ std::vector<Op> attention_rows();    // sdpa and its gradient
 std::vector<Op> norm_rows();         // softmax, layer_norm, rms_norm and their gradients
 std::vector<Op> activation_rows();   // gelu, silu and their gradients
 std::vector<Op> loss_rows();         // cross_entropy and its gradient
-std::vector<Op> embedding_rows();    // embedding and its gradient, rope, dropout
+std::vector<Op> embedding_rows();    // embedding and its gradient, dropout
+std::vector<Op> rope_rows();         // rope
 std::vector<Op> convolution_rows();  // convolution and its gradients
 std::vector<Op> window_rows();       // windows, which are a view, and their transpose
 std::vector<Op> pooling_rows();      // max_pool and its gradient, avg_pool

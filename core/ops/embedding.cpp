@@ -1,6 +1,4 @@
-// Rows around the token stream: embedding and its gradient, rotary positions, dropout.
-#include <cmath>
-
+// Rows around the token stream: embedding and its gradient, dropout.
 #include "core/base/error.h"
 #include "core/ops/composites.h"
 #include "core/ops/functions.h"
@@ -33,40 +31,6 @@ Grads embedding_vjp(const VjpContext& c) {
   return {apply1(ops::embedding_grad, {c.grad[0], c.in[1]}, {{"rows", c.in[0].size(0)}}), {}};
 }
 
-Types infer_rope(const InferContext& c) {
-  expect_count(c, 1);
-  expect_rank(c, 0, 4, "input");
-  expect_float(c, 0);
-  if (c.in[0].shape[3] % 2 != 0)
-    c.fail(
-        str("input is ", in_text(c, 0), ": head_dim ", c.in[0].shape[3], " is odd, and pairs are rotated"));
-  if (!(c.attrs.number("theta") > 0))
-    c.fail(str("theta is ", c.attrs.number("theta"), ", needs a positive number"));
-  (void)c.attrs.flag("inverse");
-  return {c.in[0]};
-}
-// Pair (i, i + D/2) of token t turns by t * theta^(-2i/D). Frequencies are computed in f64, angles in the
-// statistic dtype.
-std::vector<Tensor> rope_expand(const ExpandContext& c) {
-  Tensor x = wide(c.in[0]);
-  int64_t tokens = x.size(1), half = x.size(3) / 2;
-  Tensor index = iota(x, {half}, 0, DType::f64);
-  Tensor frequency =
-      convert(exp(index * (-std::log(c.attrs.number("theta")) / static_cast<double>(half))), x.dtype());
-  Shape table{tokens, half};
-  Tensor angle = iota(x, table, 0, x.dtype()) * broadcast_dims(frequency, table, {1});
-  Tensor low = slice(x, 3, 0, half), high = slice(x, 3, half, 2 * half);
-  Tensor cosine = broadcast_dims(cos(angle), low.shape(), {1, 3}),
-         sine = broadcast_dims(sin(angle), low.shape(), {1, 3});
-  Tensor first = c.attrs.flag("inverse") ? low * cosine + high * sine : low * cosine - high * sine;
-  Tensor second = c.attrs.flag("inverse") ? high * cosine - low * sine : high * cosine + low * sine;
-  return {concat({convert(first, c.in[0].dtype()), convert(second, c.in[0].dtype())}, 3)};
-}
-Grads rope_vjp(const VjpContext& c) {
-  return {apply1(ops::rope, {c.grad[0]},
-                 {{"theta", c.attrs.number("theta")}, {"inverse", !c.attrs.flag("inverse")}})};
-}
-
 Types infer_dropout(const InferContext& c) {  // x, seed, step, sample
   expect_count(c, 4);
   expect_float(c, 0);
@@ -90,7 +54,6 @@ Grads dropout_vjp(const VjpContext& c) {
   return {apply1(ops::dropout, {c.grad[0], c.in[1], c.in[2], c.in[3]}, c.attrs), {}, {}, {}};
 }
 
-Attrs turn(double theta, bool inverse) { return {{"theta", theta}, {"inverse", inverse}}; }
 Sample drop(Shape shape, double p, int64_t stream) {
   return floats({f32(std::move(shape)), i64({}), i64({}), i64({})}, {{"p", p}, {"stream", stream}});
 }
@@ -120,17 +83,6 @@ std::vector<Op> embedding_rows() {
        .samples = {integers({f32({3, 2, 5}), i32({3, 2})}, {{"rows", 4}}),
                    integers({f32({1, 9, 6}), i32({1, 9})}, {{"rows", 7}})},
        .library = Library::row_sums},
-      {.id = ops::rope,
-       .kind = kind,
-       .attrs = {{"theta", AttrType::number}, {"inverse", AttrType::flag, true}},
-       .infer = infer_rope,
-       .split = [](const InferContext&) { return "bThD->bThD"; },
-       .vjp = rope_vjp,
-       .expand = rope_expand,
-       .linear = {0},
-       .samples = {floats({f32({2, 5, 3, 4})}, turn(10000, false)),
-                   floats({f32({1, 17, 1, 6})}, turn(100, true)),
-                   floats({f32({3, 1, 2, 2})}, turn(10000, false))}},
       // Elements are numbered over the whole tensor, so a rank holds all of it.
       {.id = ops::dropout,
        .kind = kind,

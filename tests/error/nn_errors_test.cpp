@@ -161,6 +161,17 @@ TEST(LayerErrors, Heads) {
   expect_words(refusal([&] { LlamaAttention(state / "attn", 12, 4, 2, 1e4); }),
                {"width 12 / heads 4 gives a head dim of 3, which is odd"});
   expect_words(refusal([&] { Attention(state / "attn", 12, 0); }), {"heads 0", "at least 1"});
+  expect_words(refusal([&] { Attention(state / "attn", 12, 4, {.kv_heads = 3}); }),
+               {"heads 4 is not divisible by kv_heads 3"});
+  expect_words(refusal([&] { Attention(state / "attn", 12, 4, {.head_dim = -1}); }),
+               {"head_dim is -1", "or 0 for what follows from width and heads"});
+  expect_words(refusal([&] { MultiheadAttention(state / "attn", 12, 4, {.causal = false, .window = 2}); }),
+               {"window is 2 without causal; it must be at least 1, with causal, or 0 for none"});
+  expect_words(refusal([&] { MultiheadAttention(state / "attn", 12, 4, {.dropout = 1}); }),
+               {"dropout is 1; it must be at least 0 and less than 1"});
+  expect_words(
+      refusal([&] { LlamaAttention(state / "attn", 12, 2, 2, LlamaAttentionOptions{.window = -1}); }),
+      {"window is -1; it must be at least 1, or 0 for none"});
   EXPECT_TRUE(state.specs().empty());  // refused before anything is recorded
 }
 

@@ -10,18 +10,21 @@ namespace lockstep {
 // Which keys a token sees, and what is added to its scores. What is given is combined: a key is seen when
 // each of causal, window, lengths, documents and mask lets it be seen.
 struct AttentionOptions {
-  bool causal = false;          // token i sees keys 0 ... i; as many keys as tokens
-  std::optional<double> scale;  // of q k^T; 1 / sqrt(D) if not given
-  // bool, its dims matched from the last with [B, H, T, S] and equal or 1: true = seen.
-  Tensor mask;
+  bool causal = false;               // token i sees keys 0 ... i; as many keys as tokens
+  std::optional<double> scale = {};  // of q k^T; 1 / sqrt(D) if not given
+  // bool, its dims matched from the last with [B, H, T, S] and equal or 1: true = seen. Masks that follow
+  // from indices or lengths (causal_mask, window_mask, padding_mask below, tril of ones, comparisons of
+  // arange) and what && makes of them are recognised: they become causal, window and lengths, and the mask is
+  // never made.
+  Tensor mask = {};
   // floats of q's dtype or f32, dims as in mask: added to the scaled scores. Its gradient is the scores',
   // summed over dims of size 1. -inf masks.
-  Tensor bias;
+  Tensor bias = {};
   int64_t window = 0;  // with causal: a token sees itself and the window - 1 before it; 0: all before it
   // Probabilities are 0 with this probability, else p / (1 - dropout): a key per sample, as of dropout().
   double dropout = 0;
-  Tensor documents;  // i32 [B, T]: a token sees tokens of its own number; as many keys as tokens
-  Tensor lengths;    // i32 [B]: keys lengths[b] and after are padding, and not seen
+  Tensor documents = {};  // i32 [B, T]: a token sees tokens of its own number; as many keys as tokens
+  Tensor lengths = {};    // i32 [B]: keys lengths[b] and after are padding, and not seen
 };
 
 // softmax(scale q k^T + bias) v per head: q [B, T, H, D], k and v [B, S, kv_heads, D] -> like q. kv_heads
@@ -37,17 +40,30 @@ struct AttentionOptions {
 Tensor sdpa(Tensor q, Tensor k, Tensor v, const AttentionOptions& options, Here at = Here::current());
 Tensor sdpa(Tensor q, Tensor k, Tensor v, bool causal = true, Here at = Here::current());
 
-// Masks for `mask` above, bool. `beside` says which graph.
+// Masks for `mask` above, bool; sdpa recognises them and makes none. `beside` says which graph.
 Tensor causal_mask(Tensor beside, int64_t tokens, Here at = Here::current());  // [T, T]: key <= token
 // [T, T]: key <= token and key > token - window.
 Tensor window_mask(Tensor beside, int64_t tokens, int64_t window, Here at = Here::current());
 // lengths i32 [B] -> [B, 1, 1, keys]: key < length.
 Tensor padding_mask(Tensor lengths, int64_t keys, Here at = Here::current());
 
-// Rotary positions: x [batch, tokens, heads, head_dim] -> same, head_dim even. At token t the pair of
-// elements (i, i + head_dim / 2) turns by t theta^(-2 i / head_dim), theta > 0; tokens count from 0.
-// Frequencies are computed in f64, angles and products in f32 (f64 for f64). Gradient: dy turned back. Su et
-// al., arXiv 2104.09864, in the half-split pairs of GPT-NeoX and Hugging Face's Llama.
+// How rotary positions turn the pairs of a head.
+struct RopeOptions {
+  double theta = 10000;
+  Tensor positions = {};     // i32 [T] or [B, T]; 0, 1, 2, ... if not given
+  bool interleaved = false;  // pairs (2i, 2i + 1), as GPT-J and Meta's Llama; else (i, i + dims / 2)
+  int64_t dims = 0;          // the first of a head that turn, an even number; 0: all
+  double factor = 1;         // frequencies are divided by it: longer contexts (arXiv 2306.15595)
+  // With `original` tokens, as Llama 3.1: waves longer than original / low tokens are stretched by the
+  // factor, those shorter than original / high are not, and between them in proportion.
+  int64_t original = 0;
+  double low = 1, high = 4;
+};
+// Rotary positions: x [batch, tokens, heads, head_dim] -> same. At position t pair i turns by
+// t theta^(-2 i / dims), theta > 0. Frequencies are computed in f64, angles and products in f32 (f64 for
+// f64). Gradient: dy turned back. Su et al., arXiv 2104.09864, in the half-split pairs of GPT-NeoX and
+// Hugging Face's Llama, or in neighbours.
+Tensor rope(Tensor x, const RopeOptions& options, Here at = Here::current());
 Tensor rope(Tensor x, double theta, Here at = Here::current());
 
 }  // namespace lockstep
