@@ -16,7 +16,7 @@ namespace lockstep::compiler {
 namespace {
 class Contraction : public HostCall {
  public:
-  Contraction(Side a, Side b, bool bias, DType dtype)
+  Contraction(OperandSide a, OperandSide b, bool bias, DType dtype)
       : a_(std::move(a)), b_(std::move(b)), bias_(bias), dtype_(dtype) {
     m_ = a_.free.count(), n_ = b_.free.count(), k_ = a_.contract.count(), batch_ = a_.batch.count();
     lie_a_ = lie_of(a_.free, a_.contract);
@@ -50,14 +50,14 @@ class Contraction : public HostCall {
     if (dtype_ == DType::f64) return loop(args);
     if (batch_ * m_ * n_ == 0) return;
     float* pack = static_cast<float*>(workspace);
-    Side sa = a_, sb = b_;
-    Lie la = lie_a_.value_or(Lie{false, k_}), lb = lie_b_.value_or(Lie{false, n_});
+    OperandSide sa = a_, sb = b_;
+    MatrixLie la = lie_a_.value_or(MatrixLie{false, k_}), lb = lie_b_.value_or(MatrixLie{false, n_});
     if (is_half(dtype_)) {
       float *a = pack, *b = a + batch_ * m_ * k_;
-      const Role &a_rows = la.transposed ? sa.contract : sa.free,
-                 &a_cols = la.transposed ? sa.free : sa.contract;
-      const Role &b_rows = lb.transposed ? sb.free : sb.contract,
-                 &b_cols = lb.transposed ? sb.contract : sb.free;
+      const DimsOfRole &a_rows = la.transposed ? sa.contract : sa.free,
+                       &a_cols = la.transposed ? sa.free : sa.contract;
+      const DimsOfRole &b_rows = lb.transposed ? sb.free : sb.contract,
+                       &b_cols = lb.transposed ? sb.contract : sb.free;
       widened(args[0], sa.batch, a_rows, a_cols, a, threads);
       widened(args[1], sb.batch, b_rows, b_cols, b, threads);
       sa.batch = dense_batch(m_ * k_), sb.batch = dense_batch(k_ * n_);
@@ -80,8 +80,8 @@ class Contraction : public HostCall {
 
   // The product of f32 operands, block by block. `scratch`: where a thread keeps a block before it is rounded
   // to halves.
-  void blocks(void* const* args, const float* a, const Side& sa, Lie la, const float* b, const Side& sb,
-              Lie lb, float* scratch, int threads) const {
+  void blocks(void* const* args, const float* a, const OperandSide& sa, MatrixLie la, const float* b,
+              const OperandSide& sb, MatrixLie lb, float* scratch, int threads) const {
     bool half = is_half(dtype_);
     float* c = half ? nullptr : static_cast<float*>(args[bias_ ? 3 : 2]);
     const float* bias = bias_ && !half ? static_cast<const float*>(args[2]) : nullptr;
@@ -133,8 +133,8 @@ class Contraction : public HostCall {
     }
   }
   // [batch, rows, cols] as dense f32.
-  void widened(const void* from, const Role& batch, const Role& rows, const Role& cols, float* to,
-               int threads) const {
+  void widened(const void* from, const DimsOfRole& batch, const DimsOfRole& rows, const DimsOfRole& cols,
+               float* to, int threads) const {
     const uint16_t* halves = static_cast<const uint16_t*>(from);
     int64_t nr = rows.count(), nc = cols.count();
     bool dense = nc == 1 || cols.stride() == std::optional<int64_t>(1);
@@ -149,9 +149,9 @@ class Contraction : public HostCall {
     }
   }
   int64_t chunk_k(bool transposed) const { return transposed && k_ >= 1024 ? 256 : std::max<int64_t>(k_, 1); }
-  Role dense_batch(int64_t stride) const { return {{batch_}, {stride}}; }
-  const float* packed(const float* from, const Role& batch, const Role& rows, const Role& cols,
-                      float* to) const {
+  DimsOfRole dense_batch(int64_t stride) const { return {{batch_}, {stride}}; }
+  const float* packed(const float* from, const DimsOfRole& batch, const DimsOfRole& rows,
+                      const DimsOfRole& cols, float* to) const {
     int64_t nr = rows.count(), nc = cols.count();
     for (int64_t i = 0; i < batch_; ++i)
       for (int64_t r = 0; r < nr; ++r) {
@@ -180,12 +180,12 @@ class Contraction : public HostCall {
         }
   }
 
-  Side a_, b_;
+  OperandSide a_, b_;
   bool bias_;
   DType dtype_;
   int64_t m_, n_, k_, batch_, step_, blocks_;
   bool along_m_;
-  std::optional<Lie> lie_a_, lie_b_;
+  std::optional<MatrixLie> lie_a_, lie_b_;
 };
 }  // namespace
 
@@ -194,10 +194,12 @@ std::unique_ptr<LibraryCall> make_contraction(const Node& node, const std::vecto
   LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
   const bool linear = node.op == ops::linear, bias = linear && in.size() > 2;
   const int64_t last = static_cast<int64_t>(in[0].shape.size()) - 1;
-  const Side a = linear ? side_of(in[0], {}, {last})
-                        : side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
-             b = linear ? side_of(in[1], {}, {1})
-                        : side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract"));
+  const OperandSide a = linear
+                            ? side_of(in[0], {}, {last})
+                            : side_of(in[0], node.attrs.list("lhs_batch"), node.attrs.list("lhs_contract")),
+                    b = linear
+                            ? side_of(in[1], {}, {1})
+                            : side_of(in[1], node.attrs.list("rhs_batch"), node.attrs.list("rhs_contract"));
   if (in[0].dtype == DType::bf16)
     if (auto own = make_bf16_product(a, b, bias)) return own;
   return std::make_unique<Contraction>(a, b, bias, in[0].dtype);

@@ -5,12 +5,12 @@
 
 namespace lockstep::compiler {
 
-int64_t Role::count() const {
+int64_t DimsOfRole::count() const {
   int64_t n = 1;
   for (int64_t s : sizes) n *= s;
   return n;
 }
-std::optional<int64_t> Role::stride() const {
+std::optional<int64_t> DimsOfRole::stride() const {
   std::optional<int64_t> inner;
   int64_t span = 0;
   for (size_t i = sizes.size(); i-- > 0;) {
@@ -24,16 +24,16 @@ std::optional<int64_t> Role::stride() const {
   }
   return inner ? *inner : 1;
 }
-int64_t Role::offset(int64_t flat) const {
+int64_t DimsOfRole::offset(int64_t flat) const {
   int64_t at = 0;
   for (size_t i = sizes.size(); i-- > 0;) at += flat % sizes[i] * strides[i], flat /= sizes[i];
   return at;
 }
 
-Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
-             const std::vector<int64_t>& contract) {
-  Side side;
-  auto add = [&](Role& role, int64_t dim) {
+OperandSide side_of(const Operand& operand, const std::vector<int64_t>& batch,
+                    const std::vector<int64_t>& contract) {
+  OperandSide side;
+  auto add = [&](DimsOfRole& role, int64_t dim) {
     role.sizes.push_back(operand.shape[dim]);
     role.strides.push_back(operand.strides[dim]);
   };
@@ -46,16 +46,16 @@ Side side_of(const Operand& operand, const std::vector<int64_t>& batch,
   return side;
 }
 
-std::optional<Lie> lie_of(const Role& rows, const Role& cols) {
+std::optional<MatrixLie> lie_of(const DimsOfRole& rows, const DimsOfRole& cols) {
   auto r = rows.stride(), c = cols.stride();
   if (!r || !c) return std::nullopt;
   if (*c == 1 || cols.count() == 1) {
     if (*r >= std::max<int64_t>(1, cols.count()) || rows.count() == 1)
-      return Lie{false, std::max({*r, cols.count(), int64_t{1}})};
+      return MatrixLie{false, std::max({*r, cols.count(), int64_t{1}})};
   }
   if (*r == 1 || rows.count() == 1) {
     if (*c >= std::max<int64_t>(1, rows.count()) || cols.count() == 1)
-      return Lie{true, std::max({*c, rows.count(), int64_t{1}})};
+      return MatrixLie{true, std::max({*c, rows.count(), int64_t{1}})};
   }
   return std::nullopt;
 }

@@ -10,24 +10,25 @@
 namespace lockstep::compiler {
 
 // Dims (size, stride) of one role.
-struct Role {
+struct DimsOfRole {
   std::vector<int64_t> sizes, strides;
   int64_t count() const;
   // The stride when the dims nest into one; nullopt otherwise.
   std::optional<int64_t> stride() const;
   int64_t offset(int64_t flat) const;  // of the flat index
 };
-struct Side {
-  Role batch, free, contract;
+struct OperandSide {
+  DimsOfRole batch, free, contract;
 };
-Side side_of(const Operand& operand, const std::vector<int64_t>& batch, const std::vector<int64_t>& contract);
+OperandSide side_of(const Operand& operand, const std::vector<int64_t>& batch,
+                    const std::vector<int64_t>& contract);
 
 // How a matrix [rows, cols] lies for a product: {transposed, leading dim}, if one of its dims is dense.
-struct Lie {
+struct MatrixLie {
   bool transposed;
   int64_t ld;
 };
-std::optional<Lie> lie_of(const Role& rows, const Role& cols);
+std::optional<MatrixLie> lie_of(const DimsOfRole& rows, const DimsOfRole& cols);
 
 // Fixed blocks along the longer side of m x n, a function of the shape alone, each for one thread.
 struct ProductBlocks {
@@ -38,6 +39,6 @@ ProductBlocks product_blocks(int64_t batch, int64_t m, int64_t n, int64_t k, dou
 
 // The product of bf16 operands on the processor's own instructions for it: sums in f32, rounded once, after
 // the bias. Null where the processor has none, or the product is too small to gain.
-std::unique_ptr<LibraryCall> make_bf16_product(const Side& a, const Side& b, bool bias);
+std::unique_ptr<LibraryCall> make_bf16_product(const OperandSide& a, const OperandSide& b, bool bias);
 
 }  // namespace lockstep::compiler

@@ -15,20 +15,20 @@ using dnnl::memory;
 
 // A matrix of a batch: dense rows or columns, or packed so before the product.
 struct Matrix {
-  Role batch, rows, cols;
-  Lie lie;
+  DimsOfRole batch, rows, cols;
+  MatrixLie lie;
   bool packed;
   int64_t elements() const { return rows.count() * cols.count(); }
   memory::dims strides() const { return lie.transposed ? memory::dims{1, lie.ld} : memory::dims{lie.ld, 1}; }
 };
-Matrix matrix_of(const Role& batch, const Role& rows, const Role& cols) {
+Matrix matrix_of(const DimsOfRole& batch, const DimsOfRole& rows, const DimsOfRole& cols) {
   const auto lie = lie_of(rows, cols);
-  return {batch, rows, cols, lie.value_or(Lie{false, std::max<int64_t>(1, cols.count())}), !lie};
+  return {batch, rows, cols, lie.value_or(MatrixLie{false, std::max<int64_t>(1, cols.count())}), !lie};
 }
 
 class Bf16Product : public HostCall {
  public:
-  Bf16Product(const Side& a, const Side& b, bool bias)
+  Bf16Product(const OperandSide& a, const OperandSide& b, bool bias)
       : a_(matrix_of(a.batch, a.free, a.contract)), b_(matrix_of(b.batch, b.contract, b.free)), bias_(bias) {
     m_ = a.free.count(), n_ = b.free.count(), k_ = a.contract.count(), batch_ = a.batch.count();
     blocks_ = product_blocks(batch_, m_, n_, k_, 32e6);
@@ -103,7 +103,7 @@ class Bf16Product : public HostCall {
 
   static void* place(const Matrix& matrix, const uint16_t* from, int64_t batch, int64_t row, int64_t col) {
     const int64_t start = matrix.packed ? batch * matrix.elements() : matrix.batch.offset(batch);
-    const Lie& lie = matrix.lie;
+    const MatrixLie& lie = matrix.lie;
     return const_cast<uint16_t*>(from) + start + (lie.transposed ? row + col * lie.ld : row * lie.ld + col);
   }
   const uint16_t* packed(const Matrix& matrix, const uint16_t* from, uint16_t* to, int threads) const {
@@ -134,7 +134,7 @@ class Bf16Product : public HostCall {
 };
 }  // namespace
 
-std::unique_ptr<LibraryCall> make_bf16_product(const Side& a, const Side& b, bool bias) {
+std::unique_ptr<LibraryCall> make_bf16_product(const OperandSide& a, const OperandSide& b, bool bias) {
   constexpr double kLeast = 1 << 18;  // below it a primitive costs more than it gains
   const double m = static_cast<double>(a.free.count()), n = static_cast<double>(b.free.count()),
                k = static_cast<double>(a.contract.count());

@@ -1,0 +1,124 @@
+// One training step of any registered family for its task, on random samples: compile time, milliseconds,
+// samples per second, peak memory. One line of JSON. bench/peers/models.py runs it beside PyTorch.
+//
+//   bench-models KIND OPTIONS BATCH [fp32|bf16] [STEPS] [DEVICE]
+//   bench-models resnet '{"layers": 18, "size": 96, "classes": 1000}' 16 bf16
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "core/base/error.h"
+#include "core/base/philox.h"
+#include "core/optim/adamw.h"
+#include "core/tasks/task.h"
+#include "launcher/machine/run_device.h"
+
+namespace lockstep {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Uniform numbers in [0, 1), and integers below the field's bound.
+void draw(const models::Field& field, int64_t sample, uint64_t stream, void* to) {
+  for (int64_t i = 0; i < numel(field.shape); ++i) {
+    const uint32_t bits = philox::bits(1, stream, static_cast<uint64_t>(sample), static_cast<uint64_t>(i));
+    if (field.dtype == DType::f32)
+      static_cast<float*>(to)[i] = static_cast<float>(philox::uniform(bits));
+    else
+      static_cast<int32_t*>(to)[i] =
+          static_cast<int32_t>(bits % static_cast<uint32_t>(std::max<int64_t>(2, field.below)));
+  }
+}
+
+void bench(const std::string& kind, const Json& options, int64_t batch, const std::string& precision,
+           int steps) {
+  compiler::CompileOptions how;
+  how.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (const char* threads = std::getenv("OMP_NUM_THREADS")) how.threads = std::atoi(threads);
+  how.precision = precision;
+  State state(solo_mesh(), 1);
+  if (precision == "bf16") state.compute_dtype(DType::bf16);
+  const models::Model model = models::build(state.root(), kind, options);
+  const tasks::Task& task = tasks::task(models::family(kind).task);
+  const std::vector<models::Field> sample = task.fields(model, Json::object());
+  AdamW adamw(state / "optim", {.lr = 1e-4, .weight_decay = 0.01});
+  std::vector<compiler::BatchField> fields;
+  for (const auto& field : sample) {
+    Shape shape = field.shape;
+    shape.insert(shape.begin(), batch);
+    fields.push_back({field.name, field.dtype, shape});
+  }
+  const double began = now();
+  compiler::Step step = compile(
+      state, fields, {batch, batch, 0},
+      [&](const std::vector<Tensor>& values) {
+        const auto objectives = task.objectives(model, tasks::Batch(sample, values), Json::object());
+        adamw.update(grad(objectives[0].loss, state.parameters()));
+        return objectives[0].loss;
+      },
+      how);
+  const double compiled = now() - began;
+  state.materialize();
+  // The samples are drawn once: a step reads a copy.
+  std::vector<std::vector<char>> drawn;
+  for (size_t f = 0; f < sample.size(); ++f) {
+    const size_t bytes = static_cast<size_t>(numel(sample[f].shape)) * size_of(sample[f].dtype);
+    auto& rows = drawn.emplace_back(static_cast<size_t>(batch) * bytes);
+    for (int64_t i = 0; i < batch; ++i) draw(sample[f], i, f, rows.data() + static_cast<size_t>(i) * bytes);
+  }
+  auto fill = [&](int64_t, int64_t, const std::vector<void*>& to) {
+    for (size_t f = 0; f < drawn.size(); ++f)
+      std::copy(drawn[f].begin(), drawn[f].end(), static_cast<char*>(to[f]));
+  };
+  std::vector<double> seconds;
+  double loss = 0;
+  for (int i = 0; i < steps + 2; ++i) {
+    const double start = now();
+    loss = step({i + 1, fill});
+    if (i >= 2) seconds.push_back(now() - start);
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  struct rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  int64_t parameters = 0;
+  for (const auto& parameter : state.parameters()) parameters += numel(parameter.shape());
+  std::printf("%s\n", Json({{"kind", kind},
+                            {"precision", precision},
+                            {"batch", batch},
+                            {"parameters", parameters},
+                            {"compile_s", compiled},
+                            {"ms", median * 1e3},
+                            {"ms_min", seconds.front() * 1e3},
+                            {"samples_per_s", static_cast<double>(batch) / median},
+                            {"peak_mb", static_cast<double>(used.ru_maxrss) / 1024},
+                            {"arena_mb", static_cast<double>(step.arena_bytes()) / 1048576},
+                            {"loss", loss}})
+                          .dump()
+                          .c_str());
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  using namespace lockstep;
+  try {
+    if (argc < 4) throw UserError("bench-models KIND OPTIONS BATCH [fp32|bf16] [STEPS] [DEVICE]");
+    compiler::set_default_target(launcher::run_target(argc > 6 ? argv[6] : "cpu", 0, 1));
+    bench(argv[1], Json::parse(argv[2]), std::atoll(argv[3]), argc > 4 ? argv[4] : "fp32",
+          argc > 5 ? std::atoi(argv[5]) : 5);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
+    return error.exit_code();
+  }
+  return 0;
+}
