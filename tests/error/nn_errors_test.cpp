@@ -325,7 +325,7 @@ TEST(GradErrors, NothingToDifferentiate) {
   expect_words(refusal([&] { grad(Loss{}, state.parameters()); }),
                {"[grad] " + here(__LINE__ - 1), "no sum or no count", "cross_entropy"});
   expect_words(refusal([&] { grad(loss, std::vector<Parameter>{}); }),
-               {"[grad] " + here(__LINE__), "there are no parameters"});
+               {"[grad] " + here(__LINE__ - 1), "there are no parameters"});
   expect_words(refusal([&] { global_norm({}); }), {"[global_norm] " + here(__LINE__), "no gradients"});
   expect_words(refusal([&] { clip_scale(loss.sum, 0); }),
                {"[clip_scale] " + here(__LINE__ - 1), "largest norm is 0", "above 0"});
