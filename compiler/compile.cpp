@@ -77,7 +77,13 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
       with_data_dim(mesh), [&state](const std::string& fqn) { return state.layout(fqn); }, options,
       [&state](const std::string& fqn, const std::string& dim) { return state.row_of(fqn, dim); }};
   context.gradients_travel_as_they_are = plan.order == LaneOrder::interleaved && options.invariant;
-  Graph traced = trace(batch, function, state.policy());
+  const bool scaled = state.compute_dtype() == DType::f16;
+  Graph traced = trace(
+      batch,
+      [&](const std::vector<Tensor>& fields) {
+        return scaled ? with_loss_scale(state.loss_scale(), fields, function) : function(fields);
+      },
+      state.policy());
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   const auto rows = step_passes();

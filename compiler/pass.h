@@ -59,7 +59,7 @@ struct CompileOptions {
   int64_t memory_budget = kRecomputeNothing;
   bool sequence_parallel =
       true;  // on tp: what lies between sharded weights is cut along the tokens, not whole on each rank
-  std::string precision = "fp32";  // fp32, tf32, bf16: of compute; named in the numerics certificate
+  std::string precision = "fp32";  // fp32, tf32, bf16, fp16: of compute; named in the numerics certificate
 };
 
 struct PassContext {

@@ -150,11 +150,13 @@ Graph differentiate(Graph graph, const PassContext&) {
       std::vector<std::pair<DType, Shape>> types;
       for (ValueId v : node.outputs) types.emplace_back(graph[v].dtype, graph[v].shape);
       auto made = builder->graph.append(node.op, inputs, node.attrs, types, node.at);
+      builder->graph.nodes.back().body = node.body;
       for (size_t i = 0; i < made.size(); ++i) map[node.outputs[i]] = made[i];
       continue;
     }
     AtLine line(node.at);
-    const std::vector<ValueId> roots(inputs.begin() + 2, inputs.end());
+    const bool scaled = node.op == ops::grad && node.attrs.flag("scaled");
+    const std::vector<ValueId> roots(inputs.begin() + (scaled ? 3 : 2), inputs.end());
     auto whole = [&](const std::vector<Tensor>& gradients, size_t i) {
       return gradients[i].defined() ? gradients[i] : full_like(Tensor(builder, roots[i]), 0);
     };
@@ -165,10 +167,17 @@ Graph differentiate(Graph graph, const PassContext&) {
     }
     Tensor sum(builder, inputs[0]), count(builder, inputs[1]);
     Tensor total = sum_counts(count);
-    Tensor seed = 1.0 / convert(total, sum.dtype());
+    Tensor seed = 1.0 / convert(total, sum.dtype()), unscale;
+    if (scaled) {  // a power of two: both products are exact
+      const Tensor scale(builder, inputs[2]);
+      seed = seed * scale, unscale = 1.0 / scale;
+    }
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
-    for (size_t i = 0; i < roots.size(); ++i)
-      map[node.outputs[i]] = apply1(ops::sum_lanes, {whole(gradients, i)}).id();
+    for (size_t i = 0; i < roots.size(); ++i) {
+      Tensor mine = whole(gradients, i);
+      if (scaled) mine = mine * broadcast_to(unscale, mine.shape());
+      map[node.outputs[i]] = apply1(ops::sum_lanes, {mine}).id();
+    }
   }
   for (const auto& output : graph.outputs)
     builder->graph.add_output(output.kind, output.name, map[output.value]);

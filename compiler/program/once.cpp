@@ -172,10 +172,10 @@ void StepBuilder::update(NodeId n, const Node& node) {
   }
   if (auto found = rounded_.find(state_output(node.outputs[0])); found != rounded_.end())
     tensor.copy = at_[found->second], tensor.copy_dtype = whole_[found->second].dtype;
-  if (meets_pending(tensor)) flush_updates();
+  if (meets_pending(tensor) || is_always_made(node)) flush_updates();
   for (const Span& span : tensor.inputs) read_.insert(span.region);
   for (const Span& span : tensor.outputs) written_.insert(span.region);
-  if (updates_.gates.empty())
+  if (updates_.gates.empty() && !is_always_made(node))
     for (size_t k = 0; k < gates_.size(); ++k) {
       LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],
                ", which decides whether it is made");
@@ -183,6 +183,7 @@ void StepBuilder::update(NodeId n, const Node& node) {
       updates_.limits.push_back(limits_[k + 1 == gates_.size() ? 1 : 0]);
     }
   updates_.tensors.push_back(std::move(tensor));
+  if (is_always_made(node)) flush_updates();
 }
 
 void StepBuilder::lane_sum(const Node& node) {

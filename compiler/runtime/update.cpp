@@ -18,7 +18,7 @@ namespace {
 // By the reference evaluator, at once.
 void evaluate_update(const UpdateCall& call) {
   const Graph& graph = *call.graph;
-  if (call.node->op != ops::convert) {
+  if (call.node->op != ops::convert && !is_always_made(*call.node)) {
     const std::vector<ValueId> gates = update_gates(graph);
     for (size_t k = 0; k < gates.size(); ++k) {
       const double gate = get_double(graph[gates[k]].dtype, call.gates.at(2 * k), 0);
@@ -49,7 +49,8 @@ Graph body_of(const Graph& graph, const Node& node, std::optional<DType> copy) {
   const DType dtype = graph[node.inputs[0]].dtype;
   if (node.op == ops::convert) return convert_body(dtype, graph[node.outputs[0]].dtype);
   std::vector<DType> gates;
-  for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
+  if (!is_always_made(node))
+    for (ValueId v : update_gates(graph)) gates.push_back(graph[v].dtype);
   Graph body = gated_body(node.body ? *node.body : multi_tensor_body(node.op, node.attrs, dtype),
                           replaced_inputs(node), gates);
   if (!copy) return body;

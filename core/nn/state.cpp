@@ -2,7 +2,9 @@
 #include "core/nn/state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <tuple>
 
 #include "core/base/error.h"
 
@@ -60,13 +62,35 @@ DType computed_in(const Spec& spec, DType compute) {
 }  // namespace
 
 void State::compute_dtype(DType dtype, Here at) {
-  if (dtype != DType::f32 && dtype != DType::bf16)
-    throw UserError(
-        str("[state] ", line_of(at).text(), ": layers cannot compute in ", lockstep::name(dtype),
-            "; choose f32 or bf16",
-            dtype == DType::f16 ? " (f16 has no room for small gradients without a loss scale)" : ""));
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16)
+    throw UserError(str("[state] ", line_of(at).text(), ": layers cannot compute in ", lockstep::name(dtype),
+                        "; choose f32, bf16 or f16"));
+  if (dtype == DType::f16 && !index_.count(kLossScale)) {
+    const Scope scale = root() / "loss_scale";
+    scale.buffer("scale", DType::f32, {1}, init::constant(loss_scale_.first), at);
+    scale.buffer("good_steps", DType::f32, {1}, init::zeros(), at);
+  }
   compute_ = dtype;
   for (Spec& spec : specs_) spec.compute = computed_in(spec, compute_);
+}
+
+void State::loss_scale(LossScale how, Here at) {
+  auto fail = [&](const std::string& what) {
+    throw UserError(str("[loss_scale] ", line_of(at).text(), ": ", what));
+  };
+  if (index_.count(kLossScale))
+    fail(str("\"", kLossScale, "\" is recorded already; choose it before compute_dtype(DType::f16)"));
+  for (auto [name, value, least, most] :
+       {std::tuple("first", how.first, 0x1p-60, 0x1p60), std::tuple("growth", how.growth, 1.0, 0x1p16),
+        std::tuple("backoff", how.backoff, 0x1p-16, 0.5)}) {
+    int exponent = 0;
+    if (!(value >= least && value <= most) || std::frexp(value, &exponent) != 0.5)
+      fail(str(name, " is ", number_text(value), "; it must be a power of two, at least ", number_text(least),
+               " and at most ", number_text(most)));
+  }
+  if (how.interval < 1 || how.interval > (1 << 24))
+    fail(str("interval is ", how.interval, "; it must be between 1 and ", 1 << 24, " steps"));
+  loss_scale_ = how;
 }
 
 void State::zero(int level, Here at) {

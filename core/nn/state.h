@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/nn/loss_scale.h"
 #include "core/nn/placement_rule.h"
 #include "core/nn/scope.h"
 
@@ -26,13 +27,18 @@ class State {
   Scope operator/(std::string_view part) { return root() / part; }
   const LiveMesh& mesh() const { return mesh_; }
   uint64_t seed() const { return seed_; }
-  // What a model computes in: f32 (the start), or bf16, a policy as torch.autocast for all that is traced
-  // from now on, whenever it was recorded: contractions round their inputs, whatever dtype these have, sums,
-  // exponentials and losses are f32, and where dtypes meet the wider one stays (core/ops/precision.h: the
-  // table, and Precision for a part of a model). Parameters stay f32, and so do their gradients, moments and
-  // updates: a layer reads a rounded copy (Parameter::computed). UserError for another dtype.
+  // What a model computes in: f32 (the start), or bf16 or f16, a policy as torch.autocast for all that is
+  // traced from now on, whenever it was recorded: contractions round their inputs, whatever dtype these have,
+  // sums, exponentials and losses are f32, and where dtypes meet the wider one stays (core/ops/precision.h:
+  // the table, and Precision for a part of a model). Parameters stay f32, and so do their gradients, moments
+  // and updates: a layer reads a rounded copy (Parameter::computed). f16 records a loss scale. UserError for
+  // another dtype, and for f16 when the state is already materialised.
   void compute_dtype(DType dtype, Here at = Here::current());
   DType compute_dtype() const { return compute_; }
+  // The loss scale of f16, to be chosen before compute_dtype(DType::f16). UserError: it comes later, or is no
+  // power of two.
+  void loss_scale(LossScale how, Here at = Here::current());
+  const LossScale& loss_scale() const { return loss_scale_; }
   // The policy of what is traced: none in f32, which is typed strictly.
   std::optional<DType> policy() const {
     return compute_ == DType::f32 ? std::nullopt : std::optional<DType>(compute_);
@@ -95,6 +101,7 @@ class State {
   StatePolicy placed_by() const { return {compute_ != DType::f32, zero_}; }
   int zero_ = 3;
   DType compute_ = DType::f32;
+  LossScale loss_scale_;
   std::deque<Spec> specs_;
   std::unordered_map<std::string, size_t> index_;
   std::vector<PlacementRule> rules_, defaults_;

@@ -71,14 +71,18 @@ Types infer_redistribute(const InferContext& c) {
   for (const char* attr : {"mesh_dim", "from", "to"}) (void)c.attrs.word(attr);
   return {c.in[0]};
 }
-Types infer_grad(const InferContext& c) {  // sum, count, params... -> one gradient per param
-  expect_count(c, 2, size_t(-1));
+// sum, count, params... -> one gradient per param; scaled: behind the count the scale that they are computed
+// with
+Types infer_grad(const InferContext& c) {
+  const size_t first = c.attrs.flag("scaled") ? 3 : 2;
+  expect_count(c, first, size_t(-1));
   expect_float(c, 0);
   expect_rank(c, 0, 0, "the loss");
   if (!is_float(c.in[1].dtype)) expect_scalar(c, 1, DType::i64, "the count");
   expect_rank(c, 1, 0, "the count");
-  for (size_t i = 2; i < c.in.size(); ++i) expect_float(c, i);
-  return Types(c.in.begin() + 2, c.in.end());
+  if (first == 3) expect_scalar(c, 2, c.in[0].dtype, "the loss scale");
+  for (size_t i = first; i < c.in.size(); ++i) expect_float(c, i);
+  return Types(c.in.begin() + static_cast<std::ptrdiff_t>(first), c.in.end());
 }
 Types infer_vjp(const InferContext& c) {  // y, dy, x... -> one gradient per x
   expect_count(c, 3, size_t(-1));
@@ -209,6 +213,7 @@ std::span<const Op> lane_ops() {
        .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
       {.id = ops::grad,
        .kind = structural,
+       .attrs = {{"scaled", AttrType::flag, true}},
        .infer = infer_grad,
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},

@@ -17,6 +17,7 @@ struct Builder {
   Graph graph;
   std::string scope;
   std::optional<DType> precision = {};  // what contractions compute in: core/ops/precision.h; none: strict
+  std::string loss_scale = {};  // the state that gradients of parameters are scaled by meanwhile; "": none
   // State input of this name, added on first use.
   ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
   // Scalar input of this name (rank 0), added on first use.

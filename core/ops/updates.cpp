@@ -112,7 +112,7 @@ std::span<const Op> update_ops() {
       // Any arithmetic on elements: it has no samples, since a sample has no body.
       {.id = ops::update,
        .kind = kind,
-       .attrs = {{"replaces", AttrType::list}},
+       .attrs = {{"replaces", AttrType::list}, {"always", AttrType::flag, true}},
        .infer = infer_body_update,
        .split = split_body_update},
   };

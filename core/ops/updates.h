@@ -21,6 +21,10 @@ std::vector<int> replaced_inputs(const Node& node);
 // rank 0. Its body (Node::body) computes the outputs element by element from inputs in the same order, with
 // tensors of shape [kUpdateElements].
 
+// With the attribute "always" it is made in a step whose other updates are not, because its loss or a norm is
+// beyond its limit: counters of what happened.
+inline bool is_always_made(const Node& node) { return node.op == ops::update && node.attrs.flag("always"); }
+
 // A body over tensors of another number of elements: for the reference evaluator, which allocates them.
 Graph resized(const Graph& body, int64_t elements);
 

@@ -15,8 +15,14 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
   if (parameters.empty())
     fail("there are no parameters; construct the model before, and pass state.parameters()");
   std::vector<Tensor> inputs{loss.sum, loss.count};
+  const std::string& scaled_by = loss.sum.builder()->loss_scale;
+  if (!scaled_by.empty()) {
+    const auto& builder = loss.sum.builder();
+    const Tensor scale(builder, builder->state_input(scaled_by, DType::f32, {1}));
+    inputs.push_back(reshape(scale, {}, at));
+  }
   for (const Parameter& parameter : parameters) inputs.push_back(parameter(loss.sum));
-  return {parameters, apply(ops::grad, inputs, {}, at)};
+  return {parameters, apply(ops::grad, inputs, scaled_by.empty() ? Attrs{} : Attrs{{"scaled", true}}, at)};
 }
 
 }  // namespace lockstep

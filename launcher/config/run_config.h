@@ -130,9 +130,10 @@ struct TrainConfig {
       key(&precision, "train.precision", "fp32",
           "arithmetic of the model; bf16: weights, moments, statistics and sums stay fp32, gradients of "
           "weights leave "
-          "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; tf32: fp32 with "
-          "contractions in TF32, where the device has it",
-          one_of({"fp32", "tf32", "bf16"}));
+          "their matrix product in bf16 and are summed over micro-batches and ranks in fp32; fp16: the same "
+          "in fp16, with a loss scale that is part of the state: a step whose gradients overflow is passed "
+          "over; tf32: fp32 with contractions in TF32, where the device has it",
+          one_of({"fp32", "tf32", "bf16", "fp16"}));
   std::string numerics =
       key(&numerics, "train.numerics", "invariant",
           "invariant: same bits on any number of ranks; free: the communication library's own reductions",

@@ -20,8 +20,8 @@ struct LinkSpeed {
 
 struct Roofline {
   std::string name{};
-  std::map<std::string, double>
-      contraction{};  // per train.precision (fp32, tf32, bf16): FLOP/s that dense products reach
+  std::map<std::string, double> contraction{};  // per train.precision (fp32, tf32, bf16; fp16 is as bf16):
+                                                // FLOP/s that dense products reach
   std::map<std::string, double>
       attention{};               // the same for attention, forward and backward; empty: as contraction
   double memory = 0;             // bytes per second that kernels read and write

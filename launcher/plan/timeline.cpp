@@ -15,6 +15,7 @@ namespace {
 double rate_of(const std::map<std::string, double>& rates, const std::string& precision) {
   if (rates.empty()) return 0;
   if (auto found = rates.find(precision); found != rates.end()) return found->second;
+  if (precision == "fp16") return rate_of(rates, "bf16");
   if (auto found = rates.find("fp32"); found != rates.end()) return found->second;
   return rates.begin()->second;
 }

@@ -69,9 +69,12 @@ StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
       return std::isnan(x) ? std::string("nan") : number_text(x);
     };  // the sign of a NaN says nothing
     const bool first = in_a_row_ == 0;
-    return passing_over(config_.on_nonfinite,
-                        {Action::stop, true, first, false,
-                         str("the loss is ", text(loss), " and the gradient norm is ", text(norm))},
+    // In fp16 it is what the loss scale looks for, and the next step's is smaller.
+    const bool scaled = config_.precision == "fp16";
+    return passing_over(scaled ? "skip" : config_.on_nonfinite,
+                        {Action::stop, true, first && !scaled, false,
+                         str("the loss is ", text(loss), " and the gradient norm is ", text(norm),
+                             scaled ? ", and the loss scale is halved" : "")},
                         step);
   }
   Finding finding;

@@ -248,8 +248,8 @@ TEST(ConfigErrors, WhatReadsNoDataNeedsNoPaths) {
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}),
             "c.json: model.kind is \"gtp\"; choose gpt | llama; did you mean gpt?");
-  EXPECT_EQ(with({"--train.precision=fp16"}),
-            "c.json: train.precision is \"fp16\"; choose fp32 | tf32 | bf16; did you mean bf16?");
+  EXPECT_EQ(with({"--train.precision=float16"}),
+            "c.json: train.precision is \"float16\"; choose fp32 | tf32 | bf16 | fp16; did you mean fp16?");
   EXPECT_EQ(with({"--train.precision=tf32", "--train.device=cpu"}),
             "c.json: train.precision is \"tf32\", which the CPU does not have; choose fp32, which is more "
             "exact, or bf16, or run on a CUDA "

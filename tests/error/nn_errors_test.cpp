@@ -334,11 +334,30 @@ TEST(GradErrors, NothingToDifferentiate) {
 TEST(StateErrors, ComputeDtypes) {
   State state(solo_mesh(), 1);
   int line = __LINE__ + 1;
-  expect_words(refusal([&] { state.compute_dtype(DType::f16); }),
-               {here(line), "layers cannot compute in f16", "choose f32 or bf16", "without a loss scale"});
   expect_words(refusal([&] { state.compute_dtype(DType::i32); }),
-               {"layers cannot compute in i32; choose f32 or bf16"});
+               {here(line), "layers cannot compute in i32; choose f32, bf16 or f16"});
   EXPECT_EQ(state.compute_dtype(), DType::f32);
+}
+
+TEST(StateErrors, LossScales) {
+  State state(solo_mesh(), 1);
+  expect_words(refusal([&] { state.loss_scale({.first = 1000}); }),
+               {"[loss_scale] " + here(__LINE__ - 1), "first is 1000; it must be a power of two"});
+  expect_words(refusal([&] { state.loss_scale({.growth = 0.5}); }),
+               {"growth is 0.5; it must be a power of two, at least 1 and at most 65536"});
+  expect_words(refusal([&] { state.loss_scale({.backoff = 1}); }),
+               {"backoff is 1; it must be a power of two", "at most 0.5"});
+  expect_words(refusal([&] { state.loss_scale({.interval = 0}); }),
+               {"interval is 0; it must be between 1 and 16777216 steps"});
+  state.compute_dtype(DType::f16);
+  expect_words(refusal([&] { state.loss_scale({.interval = 9}); }),
+               {"\"loss_scale.scale\" is recorded already; choose it before compute_dtype(DType::f16)"});
+  State late(solo_mesh(), 1);
+  late.root().parameter("w", {2}, init::ones());
+  late.materialize();
+  expect_words(refusal([&] { late.compute_dtype(DType::f16); }),
+               {"\"loss_scale.scale\" at " + here(__LINE__ - 1), "the state is already materialised"});
+  EXPECT_EQ(late.compute_dtype(), DType::f32);
 }
 
 TEST(StateErrors, AScalarIsSetOnce) {

@@ -1,5 +1,7 @@
 // train.precision on the real trainrun: checkpoints of bf16 runs, the loss curve beside fp32, generated text,
 // what the CPU refuses.
+#include <cmath>
+
 #include "checkpoint/checkpoint.h"
 #include "core/types/half.h"
 #include "tests/support/real_run.h"
@@ -45,6 +47,32 @@ TEST_F(PrecisionRuns, CheckpointsHoldF32MastersAndResumeWithTheSameBits) {
   auto other = trainrun({"--nproc", "2", "c.json", "--train.steps=62"});
   EXPECT_EQ(other.code, kExitOk) << other.output;
   EXPECT_HAS(other.output, "bits may change");
+}
+
+// The loss scale is state: saved, resumed on other ranks, with the bits of a run that was not interrupted.
+TEST_F(PrecisionRuns, Fp16CarriesItsLossScale) {
+  write_tiny();
+  const std::vector<std::string> fp16{"c.json", "--train.precision=fp16"};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), fp16.begin(), fp16.end());
+    return more;
+  };
+  train(with({"--nproc", "1", "--name=alone", "--train.steps=24"}));
+  auto killed =
+      trainrun(with({"--nproc", "3", "--train.steps=24"}), {{"LOCKSTEP_FAULT", "kill:rank=1,step=22"}});
+  EXPECT_EQ(killed.code, kExitPeer) << killed.output;
+  Array scale = checkpoint::read_tensor("runs/run/ckpt/step-20", "loss_scale.scale"),
+        good = checkpoint::read_tensor("runs/run/ckpt/step-20", "loss_scale.good_steps");
+  EXPECT_EQ(scale.dtype, DType::f32);
+  int exponent = 0;
+  EXPECT_EQ(std::frexp(*scale.data.as<float>(), &exponent), 0.5) << *scale.data.as<float>();
+  EXPECT_GT(*good.data.as<float>(), 0);
+  EXPECT_LE(*good.data.as<float>(), 20);
+  auto resumed = trainrun(with({"--nproc", "2", "--train.steps=24"}));
+  ASSERT_EQ(resumed.code, kExitOk) << resumed.output;
+  expect_same_run("alone", "run");
+  auto text = trainrun({"generate", "runs/run", "--prompt=The ", "--tokens=4", "--temperature=0"});
+  EXPECT_EQ(text.code, kExitOk) << text.output;
 }
 
 TEST_F(PrecisionRuns, Tf32IsRefusedOnTheCpu) {

@@ -149,13 +149,13 @@ struct Lstm {
   Loss loss(const Batch& b) const {
     Tensor x = words(b[0]), h = full(x, {kMicro, 16}, 0, DType::f32), c = h;
     std::vector<Tensor> all;
-    for (int64_t t = 0; t < 6; ++t) {
+    for (int64_t t = 0; t < 3; ++t) {
       auto parts = chunk(gates(concat({select(x, 1, t), h}, 1)), 4, 1);
       c = sigmoid(parts[1]) * c + sigmoid(parts[0]) * tanh(parts[2]);
       h = sigmoid(parts[3]) * tanh(c);
       all.push_back(h);
     }
-    return cross_entropy(head(stack(all, 1)), b[1]);
+    return cross_entropy(head(stack(all, 1)), slice(b[1], 1, 0, 3));
   }
   Embedding words;
   Linear gates, head;
@@ -230,6 +230,20 @@ struct Unet {
   Parameter slope;
 };
 
+// A penalty on the gradient of inputs, differentiated again, and a gradient by hand.
+struct Critic {
+  explicit Critic(State& s) : in(s / "in", 8, 16), out(s / "out", 16, 1) {}
+  Loss loss(const Batch& b) const {
+    const CustomGradient steps = custom_gradient(
+        [](const Batch& x) { return Computed{{round(x[0] * 8.0) / 8.0}}; },
+        [](const Batch&, const Batch& dy) { return Batch{cumsum(dy[0], 0) - cumsum(dy[0], 0) + dy[0]}; });
+    Tensor y = out(steps({tanh(in(b[0]))})[0]), smooth = out(tanh(in(b[0])));
+    Tensor slope = norm(grad(sum(smooth), {b[0]})[0], 2, {1}) - 1.0;
+    return mean_loss(square(squeeze(y, -1) - select(b[1], 1, 0)) + square(slope));
+  }
+  Linear in, out;
+};
+
 struct Case {
   const char* name;
   std::vector<BatchField> fields;
@@ -250,6 +264,7 @@ const Case kCases[] = {
     {"experts", {kRows, kWanted}, made<Experts>, 1e-2, 2},
     {"dlrm", {kRows, kIds}, made<Dlrm>},
     {"unet", {kImages}, made<Unet>, 1e-2, 4},
+    {"critic", {kRows, kWanted}, made<Critic>},
 };
 
 struct Arrangement {
@@ -333,6 +348,21 @@ TEST_P(Policy, OneLineTrainsInBf16WithEqualBitsOnAnyRanks) {
     EXPECT_EQ(half.losses, many.losses) << way.name;
     EXPECT_EQ(half.hash, many.hash) << way.name;
   }
+}
+
+class F16 : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(Models, F16, testing::Values(kCases[0], kCases[1], kCases[3], kCases[9]),
+                         [](const auto& given) { return std::string(given.param.name); });
+
+// The same line with f16: a loss scale comes with it, and is the same on all ranks.
+TEST_P(F16, OneLineTrainsWithALossScale) {
+  const Result full = train(GetParam(), DType::f32, {{1}, {"dp_replicate"}}),
+               half = train(GetParam(), DType::f16, {{1}, {"dp_replicate"}});
+  EXPECT_NE(half.losses, full.losses) << "nothing was rounded";
+  EXPECT_NEAR(half.losses.back(), full.losses.back(), GetParam().tolerance * std::fabs(full.losses.back()));
+  const Result many = train(GetParam(), DType::f16, {{3}, {"dp_shard"}});
+  EXPECT_EQ(half.losses, many.losses);
+  EXPECT_EQ(half.hash, many.hash);
 }
 
 // Not only the layers': products by hand, of weights and inputs that are f32, too. What is kept between

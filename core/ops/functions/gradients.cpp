@@ -23,6 +23,7 @@ std::vector<Tensor> grad(Tensor y, const std::vector<Tensor>& inputs, Tensor dy,
   if (!is_float(y.dtype()))
     refuse("grad", {y}, at,
            str("y is ", y.text(), ": integers have no gradient; convert what it is made of?"));
+  if (has_policy(y) && is_float(dy.dtype())) dy = convert(dy, y.dtype(), at);
   if (dy.dtype() != y.dtype() || dy.shape() != y.shape())
     refuse("grad", {y}, at, str("dy is ", dy.text(), ", y is ", y.text(), "; they have one type"));
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -68,7 +69,7 @@ std::vector<Tensor> CustomGradient::operator()(const std::vector<Tensor>& inputs
                  "; outputs are floats, and integers that backward needs are saved"));
     stand_ins.push_back(full_like(out, 0, at));
   }
-  const std::vector<Tensor> gradients = backward_(made.saved, stand_ins);
+  std::vector<Tensor> gradients = backward_(made.saved, stand_ins);
   if (gradients.size() != inputs.size())
     refuse("custom_gradient", inputs, at,
            str("its backward function gives ", gradients.size(), " gradients for ", inputs.size(),
@@ -84,6 +85,8 @@ std::vector<Tensor> CustomGradient::operator()(const std::vector<Tensor>& inputs
       refuse("custom_gradient", inputs, at,
              str("its backward function gives a gradient for input ", i, ", which is ", inputs[i].text(),
                  "; give an empty Tensor for integers"));
+    if (has_policy(inputs[i]) && is_float(gradients[i].dtype()))
+      gradients[i] = convert(gradients[i], inputs[i].dtype(), at);
     if (gradients[i].dtype() != inputs[i].dtype() || gradients[i].shape() != inputs[i].shape())
       refuse("custom_gradient", inputs, at,
              str("its backward function gives ", gradients[i].text(), " for input ", i, ", which is ",

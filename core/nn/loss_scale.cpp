@@ -1,0 +1,69 @@
+// The scale's name for grad(), and its update behind the step.
+#include "core/nn/loss_scale.h"
+
+#include "core/ops/updates.h"
+
+namespace lockstep {
+
+namespace {
+// Beyond these the scale stays: its reciprocal and what is divided by it are still exact.
+constexpr double kSmallest = 0x1p-60, kLargest = 0x1p60;
+
+// 1 when all gradients of the step are finite, else 0: f32 []. Empty without gradients.
+Tensor all_finite(const std::shared_ptr<Builder>& builder) {
+  Tensor out;
+  for (size_t n = 0; n < builder->graph.nodes.size(); ++n) {
+    const Node node = builder->graph.nodes[n];  // a copy: the vector grows
+    if (node.op != ops::grad || !node.attrs.flag("scaled")) continue;
+    std::vector<Tensor> gradients;
+    for (ValueId v : node.outputs) gradients.emplace_back(builder, v);
+    AtLine line(node.at);
+    Tensor finite = convert(isfinite(apply1(ops::global_norm, gradients)), DType::f32);
+    out = out.defined() ? out * finite : finite;
+  }
+  return out;
+}
+
+// scale, good steps, finite -> the next two.
+Graph next_scale(const LossScale& how) {
+  auto builder = std::make_shared<Builder>();
+  auto input = [&](InputKind kind, const char* name, const Shape& shape) {
+    return Tensor(builder, builder->graph.add_input(kind, name, DType::f32, shape));
+  };
+  const Shape many{kUpdateElements};
+  Tensor scale = input(InputKind::value, "state0", many), good = input(InputKind::value, "state1", many);
+  Tensor finite = broadcast_to(input(InputKind::scalar, "scalar2", {}), many) > 0.5;
+  Tensor next = good + 1.0, full_run = next >= static_cast<double>(how.interval);
+  Tensor larger = clamp(scale * how.growth, kSmallest, kLargest);
+  Tensor smaller = clamp(scale * how.backoff, kSmallest, kLargest);
+  Tensor none = full_like(good, 0);
+  Tensor made[] = {where(finite, where(full_run, larger, scale), smaller),
+                   where(finite, where(full_run, none, next), none)};
+  for (const Tensor& value : made) builder->graph.add_output(OutputKind::value, "out", value.id());
+  return std::move(builder->graph);
+}
+}  // namespace
+
+Loss with_loss_scale(const LossScale& how, const std::vector<Tensor>& batch,
+                     const std::function<Loss(const std::vector<Tensor>& batch)>& step) {
+  const auto builder = batch.at(0).builder();
+  builder->loss_scale = kLossScale;
+  Loss loss = step(batch);
+  const Tensor finite = all_finite(builder);
+  if (!finite.defined()) return loss;
+  Graph& graph = builder->graph;
+  std::vector<ValueId> inputs;
+  for (const char* fqn : {kLossScale, kGoodSteps})
+    inputs.push_back(builder->state_input(fqn, DType::f32, {1}));
+  inputs.push_back(finite.id());
+  const std::vector<std::pair<DType, Shape>> types(2, {DType::f32, {1}});
+  const auto made =
+      graph.append(ops::update, inputs, {{"replaces", std::vector<int64_t>{0, 1}}, {"always", true}}, types,
+                   graph.nodes.back().at);
+  graph.nodes.back().body = std::make_shared<Graph>(next_scale(how));
+  graph.add_output(OutputKind::state, kLossScale, made[0]);
+  graph.add_output(OutputKind::state, kGoodSteps, made[1]);
+  return loss;
+}
+
+}  // namespace lockstep
