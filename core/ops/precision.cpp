@@ -13,6 +13,7 @@ namespace {
 struct Row {
   std::string_view name;  // of an op, or of a function of several
   Computes how;
+  size_t inputs = static_cast<size_t>(-1);  // so many from the first; others stay as they are
 };
 constexpr Row kTable[] = {
     // Products, whose operands the policy rounds; sums inside of them are f32.
@@ -24,7 +25,7 @@ constexpr Row kTable[] = {
     {"embedding", Computes::policy},
     {"linear", Computes::policy},
     {"matmul", Computes::policy},
-    {"sdpa", Computes::policy},
+    {"sdpa", Computes::policy, 3},  // a bias is added to scores in f32
     {"tensordot", Computes::policy},
     // What overflows, or loses digits, in 16 bits.
     {"acos", Computes::wide},
@@ -93,18 +94,20 @@ DType wanted(Computes how, DType policy, const std::vector<Tensor>& inputs, size
   }
   return given;
 }
-}  // namespace
 
-Computes computes(std::string_view name) {
-  static const std::map<std::string_view, Computes> by_name = [] {
-    std::map<std::string_view, Computes> out;
-    for (const Row& row : kTable) out.emplace(row.name, row.how);
+Row row_of(std::string_view name) {
+  static const std::map<std::string_view, Row> by_name = [] {
+    std::map<std::string_view, Row> out;
+    for (const Row& row : kTable) out.emplace(row.name, row);
     return out;
   }();
   if (const auto found = by_name.find(name); found != by_name.end()) return found->second;
   const Op* op = find_op(intern(name));
-  return op && op->kind == OpKind::pointwise ? Computes::widest : Computes::as_given;
+  return {name, op && op->kind == OpKind::pointwise ? Computes::widest : Computes::as_given};
 }
+}  // namespace
+
+Computes computes(std::string_view name) { return row_of(name).how; }
 
 std::string_view word(Computes how) {
   switch (how) {
@@ -130,11 +133,11 @@ std::vector<Tensor> under_policy(std::string_view name, std::vector<Tensor> inpu
   const auto builder = first->builder();
   for (const Tensor& x : inputs)
     if (x.defined() && (x.builder() != builder || x.dtype() == DType::f64)) return inputs;
-  const Computes how = computes(name);
+  const Row row = row_of(name);
   const std::vector<Tensor> given = inputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (size_t i = 0; i < std::min(inputs.size(), row.inputs); ++i) {
     if (!given[i].defined() || !follows(given[i].dtype())) continue;
-    const DType to = wanted(how, *builder->precision, given, i);
+    const DType to = wanted(row.how, *builder->precision, given, i);
     if (to != given[i].dtype())
       inputs[i] = {builder, builder->graph.append(ops::convert, {given[i].id()}, {{"dtype", to}},
                                                   {{to, given[i].shape()}}, at)[0]};

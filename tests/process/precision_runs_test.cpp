@@ -71,7 +71,7 @@ TEST_F(PrecisionRuns, Fp16CarriesItsLossScale) {
   auto resumed = trainrun(with({"--nproc", "2", "--train.steps=24"}));
   ASSERT_EQ(resumed.code, kExitOk) << resumed.output;
   expect_same_run("alone", "run");
-  auto text = trainrun({"generate", "runs/run", "--prompt=The ", "--tokens=4", "--temperature=0"});
+  auto text = trainrun({"generate", "runs/run", "--prompt=0 ", "--tokens=4", "--temperature=0"});
   EXPECT_EQ(text.code, kExitOk) << text.output;
 }
 

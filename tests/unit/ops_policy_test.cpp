@@ -53,6 +53,11 @@ const std::vector<Row> kRows{
     {"sdpa", H,
      [](auto& t) { return sdpa(t(F, {1, 2, 1, 4}), t(H, {1, 2, 1, 4}), t(F, {1, 2, 1, 4}), true); },
      "dtypes differ"},
+    {"sdpa with a bias", H,
+     [](auto& t) {
+       return sdpa(t(F, {1, 2, 1, 4}), t(F, {1, 2, 1, 4}), t(H, {1, 2, 1, 4}), {.bias = t(H, {2, 2})});
+     },
+     "needs the dtype of q f32[1,2,1,4]"},
     {"embedding", H, [](auto& t) { return embedding(t(F, {5, 4}), t(I, {2})); }},
     {"take", F, [](auto& t) { return take(t(F, {5, 4}), t(I, {2})); }},
     {"softmax", F, [](auto& t) { return softmax(t(H, {2, 4})); }},
