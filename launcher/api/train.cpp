@@ -43,6 +43,9 @@ launcher::MetricsRow row_of(int64_t step, const StepResult& result) {
 }
 }  // namespace
 
+// Steps in a row that a loss scale may need to become small enough.
+constexpr int64_t kScaled = 10;
+
 std::string train(Session& session, State& state, const SampleData& data, const StepFunction& function,
                   const TrainOptions& options) {
   const std::string folder = options.run + "/ckpt";
@@ -79,10 +82,12 @@ std::string train(Session& session, State& state, const SampleData& data, const 
                                 std::as_const(state).arrays(), mesh, static_cast<int>(options.keep));
   };
   bool stopped = false;
+  int64_t passed_over = 0;  // steps in a row
   while (done < options.steps && !stopped) {
     const StepResult result = step.run(input_of(data, options, done, session.stop_requested()));
     const auto loss = static_cast<float>(result.metrics.at("loss"));
-    if (!result.applied)
+    passed_over = result.applied ? 0 : passed_over + 1;
+    if (passed_over > (state.compute_dtype() == DType::f16 ? kScaled : 0))
       throw UserError(
           str("step ", done + 1, ": the loss is ", number_text(loss),
               ", or its gradient is not finite; the update was not made, and the last checkpoint is "

@@ -34,7 +34,8 @@ DType dtype_of_precision(const std::string& precision) {
   if (precision == "fp32" || precision == "tf32") return DType::f32;
   if (precision == "bf16") return DType::bf16;
   if (precision == "fp16") return DType::f16;
-  throw UserError(str("train.precision is \"", shortened(precision, 120), "\"; choose fp32 | tf32 | bf16 | fp16"));
+  throw UserError(
+      str("train.precision is \"", shortened(precision, 120), "\"; choose fp32 | tf32 | bf16 | fp16"));
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
