@@ -42,7 +42,7 @@ Graph prepare_model(const Graph& graph, const PassContext& context, int mesh_dim
       Tensor y = apply1(ops::linear, {in[0], in[1]});
       out = {y + in[2]};
     } else {
-      out = apply_at(node.op, in, node.attrs, node.at, builder);
+      out = apply_again(node, in, builder);
       if (node.op == ops::cross_entropy) {
         // The count belongs to the data alone: of whole targets, once.
         Tensor targets = in[1],
@@ -73,6 +73,7 @@ void check_model_placements(const Graph& graph, const PassContext& context, int 
     std::vector<Placement> in;
     std::set<int> groups;
     for (ValueId v : node.inputs) in.push_back(is[v]), groups.insert(in.back().groups);
+    for (ValueId v : node.outputs) groups.insert(graph[v].layout.on(mesh_dim).groups);
     auto fail = [&](const std::string& what) {
       throw UserError(str("[", node.op, "] ", node.at.text(), ": ", what));
     };

@@ -77,6 +77,7 @@ class Localizer {
     std::vector<Tensor> in;
     for (ValueId v : node.inputs) in.push_back(map_[v]);
     auto out = apply_at(node.op, in, local_attrs(node), node.at, made_);
+    made_->graph.nodes.back().body = node.body;
     for (size_t i = 0; i < out.size(); ++i) {
       LS_CHECK(out[i].shape() == local_shape(node.outputs[i]), node.op, " at ", node.at.text(),
                " on one rank makes ", out[i].text(), ", its part is ", local_shape(node.outputs[i]));

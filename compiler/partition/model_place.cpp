@@ -162,6 +162,7 @@ class ModelPlacer {
     std::vector<std::pair<DType, Shape>> types;
     for (ValueId v : node.outputs) types.emplace_back(old_[v].dtype, old_[v].shape);
     auto made = made_.append(node.op, inputs, node.attrs, types, node.at);
+    made_.nodes.back().body = node.body;
     for (size_t i = 0; i < made.size(); ++i) made_[made[i]].layout.set(dim_, places[i]);
     return made;
   }

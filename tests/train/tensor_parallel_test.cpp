@@ -88,20 +88,22 @@ TEST(TensorParallelMesh, EagerIsNative) {
   EXPECT_EQ(eager.hash, native.hash);
 }
 
-TEST(TensorParallelMesh, FreeNumericsAndBf16StayWithinTolerance) {
+TEST(TensorParallelMesh, FreeNumericsAndHalvesStayWithinTolerance) {
   for (const char* model : {"gpt", "llama"}) {
     TinyRun run = small(model);
     TinyResult one = train_tiny(run);
     run.options.invariant = false;
     expect_close(train_tiny(on(run, {2, 2}, {"dp_replicate", "tp"})), one, 2e-5);
-    TinyRun half = small(model);
-    half.compute = DType::bf16;
-    half.options.precision = "bf16";
-    TinyResult two = train_tiny(on(half, {2}, {"tp"})),
-               four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
-    expect_close(two, train_tiny(half), 2e-2);
-    EXPECT_EQ(four.losses, two.losses) << model;
-    EXPECT_EQ(four.hash, two.hash) << model;
+    for (DType compute : {DType::bf16, DType::f16}) {
+      TinyRun half = small(model);
+      half.compute = compute;
+      half.options.precision = compute == DType::bf16 ? "bf16" : "fp16";
+      TinyResult two = train_tiny(on(half, {2}, {"tp"})),
+                 four = train_tiny(on(half, {2, 2}, {"dp_replicate", "tp"}));
+      expect_close(two, train_tiny(half), 2e-2);
+      EXPECT_EQ(four.losses, two.losses) << model;
+      EXPECT_EQ(four.hash, two.hash) << model;
+    }
   }
 }
 
