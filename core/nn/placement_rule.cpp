@@ -47,6 +47,13 @@ const PlacementRule* rule_for(const std::string& fqn, std::string_view dim,
   }
   return found;
 }
+// The rule of a moment's parameter, unless it splits into groups what the moment has one of: statistics of
+// all rows or columns.
+const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule) {
+  if (!rule || rule->place.kind != Placement::Kind::shard || rule->place.groups < 2) return rule;
+  const auto dim = static_cast<size_t>(rule->place.dim);
+  return dim < moment.shape.size() && moment.shape[dim] % rule->place.groups ? nullptr : rule;
+}
 
 Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {
   if (!is_data_dim(dim) || spec.role == Role::buffer) return Replicate();
@@ -79,7 +86,7 @@ Layout layout_for(const Spec& spec, const std::vector<PlacementRule>& rules,
     const PlacementRule* rule = nullptr;
     for (const auto* list : {&rules, &defaults}) {
       if (!rule) rule = rule_for(spec.fqn, dim, *list);
-      if (!rule && spec.role == Role::moment) rule = rule_for(spec.of, dim, *list);
+      if (!rule && spec.role == Role::moment) rule = of_parameter(spec, rule_for(spec.of, dim, *list));
     }
     if (spec.shape.empty()) continue;
     if (rule) check_fit(spec, *rule);

@@ -43,7 +43,10 @@ Result run(const Make& make, const Mesh& words = {{1}, {"dp_replicate"}}, double
     state.zero(zero);
     Parameter weight = state.root().parameter("weight", shape, init::zeros());
     Parameter bias = state.root().parameter("bias", {3}, init::zeros());
-    if (split) state.place({{"tp", "weight", Shard(1)}});
+    if (split)
+      state.place({{"tp", "weight", Shard(1)}});
+    else
+      state.place_by_default({{"tp", "weight", Shard(0, static_cast<int>(shape[0]))}});  // no tp here
     Made optimizer = make(state);
     std::unique_ptr<WeightAverage> mean;
     if (average >= 0) mean = std::make_unique<WeightAverage>(state / "ema", average);
