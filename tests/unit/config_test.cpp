@@ -132,8 +132,9 @@ TEST(Config, TableHasEachKeyOnceWithHelp) {
   std::set<size_t> offsets;
   for (const auto& key : config_keys()) {
     EXPECT_TRUE(paths.insert(key.path).second) << key.path;
-    if (key.kinds.empty())  // options lie in a section's map
+    if (key.kinds.empty()) {  // options lie in a section's map
       EXPECT_TRUE(offsets.insert(key.offset).second) << key.path << " shares a field with another key";
+    }
     EXPECT_FALSE(key.help.empty()) << key.path;
   }
   EXPECT_EQ(find_key("optim.schedule.kind")->rule.choices.size(), 6u);
