@@ -247,7 +247,9 @@ TEST(ConfigErrors, WhatReadsNoDataNeedsNoPaths) {
 
 TEST(ConfigErrors, Choices) {
   EXPECT_EQ(with({"--model.kind=gtp"}),
-            "c.json: model.kind is \"gtp\"; choose gpt | llama; did you mean gpt?");
+            "c.json: model.kind is \"gtp\"; choose gpt | llama | qwen | gemma | "
+            "mistral | bert | t5 | lstm | vit | resnet | convnext | unet | mixer | dlrm | vae | dcgan; did "
+            "you mean gpt?");
   EXPECT_EQ(with({"--train.precision=float16"}),
             "c.json: train.precision is \"float16\"; choose fp32 | tf32 | bf16 | fp16; did you mean fp16?");
   EXPECT_EQ(with({"--train.precision=tf32", "--train.device=cpu"}),
@@ -289,8 +291,8 @@ TEST(ConfigErrors, BetweenKeys) {
             "c.json: model.width / model.heads is 33, odd; rotary embedding turns pairs, so a head has an "
             "even width");
   EXPECT_EQ(with({"--model.kv_heads=2"}),
-            "c.json: model.kv_heads is 2, but it belongs to model.kind llama and model.kind is gpt; leave it "
-            "out, or choose llama");
+            "c.json: model.kv_heads is 2, but it belongs to model.kind llama or qwen or gemma or mistral and "
+            "model.kind is gpt; leave it out, or choose llama or qwen or gemma or mistral");
   EXPECT_EQ(with({"--optim.momentum=0.9"}),
             "c.json: optim.momentum is 0.9, but it belongs to optim.kind sgd or rmsprop and optim.kind is "
             "adamw; leave it out, or choose sgd or rmsprop");
