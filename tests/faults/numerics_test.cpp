@@ -63,7 +63,7 @@ TEST_F(FaultRun, Row33TheFirstBadValueIsNamed) {
     EXPECT_EQ(result.code, 2) << result.output;
     const std::string line =
         line_with(result.output, "the first value that is not finite: in micro-batch 0 (rank 0), ");
-    EXPECT_HAS(line, "models.cpp:");
+    EXPECT_HAS(line, "gpt.cpp:");
     EXPECT_HAS(line, "step 2: ");
     said.insert(line.substr(line.find("step 2: the loss")));
   }
@@ -71,7 +71,7 @@ TEST_F(FaultRun, Row33TheFirstBadValueIsNamed) {
   row({.fault = "lr 1e30: the forward pass of step 2 overflows",
        .seen = "step 2: the loss is nan and the gradient norm is nan; the first value that is not finite: in "
                "micro-batch 0 (rank 0), mul "
-               "at models.cpp:63 (blocks.0.norm1) gives inf",
+               "at gpt.cpp:31 (blocks.0.norm1) gives inf",
        .code = "2",
        .detected = "the same step, before its update",
        .recovered = "same command with another lr",
