@@ -221,7 +221,7 @@ std::vector<HostTensor> evaluate_node(const Graph& graph, const Node& node,
   if (node.op == ops::update)  // all its tensors have one size
     return evaluate(resized(*node.body, numel(inputs.at(0).shape)), inputs);
   LS_CHECK(node.op != ops::grad, "[grad] ", node.at.text(), ": differentiate first, then evaluate");
-  if (const auto& own = op_row(node.op).own) return evaluate_own(*own, graph, node, inputs);
+  if (const Op* row = find_op(node.op); row && row->own) return evaluate_own(*row->own, graph, node, inputs);
   auto found = reference::formulas().find(node.op);
   LS_CHECK(found != reference::formulas().end(), "[", node.op, "] ", node.at.text(),
            ": the reference evaluator runs one rank and has no formula for this op");

@@ -135,8 +135,8 @@ TEST(OwnSteps, IntegerMetricsOfWeights) {
   EXPECT_EQ(with(DType::f32), "accepted");
   std::string words = with(DType::i64);
   EXPECT_EQ(words.find("[sum_lanes] own_refusals_test.cpp:"), 0u) << words;
-  EXPECT_NE(words.find(": the sum over micro-batches of i64[] reads the state \"tok.weight\", and integers "
-                       "are summed before the step computes with its weights"),
+  EXPECT_NE(words.find(": the sum over micro-batches of i64[] reads the state \"tok.weight\", which the "
+                       "step replaces, and integers are summed before the step computes with its weights"),
             std::string::npos)
       << words;
   EXPECT_NE(words.find("a metric that depends on weights is summed as f32: convert it first"),
