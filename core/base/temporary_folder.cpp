@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 
 namespace {
 constexpr size_t kRandomLetters = 6;  // that mkdtemp puts in
-constexpr int kTries = 8;
+constexpr int kTries = 64;
 
 Descriptor open_folder(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 // A lock that can be had on a folder of ours means that its process has gone. A folder that is just being
-// made is locked only a moment later: its maker sees that it is gone, and makes another.
+// made is locked only a moment later: its maker sees that it is gone or going, and makes another.
 void remove_left(const std::string& temporary, const std::string& start) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(temporary, failed)) {
@@ -58,9 +58,12 @@ TemporaryFolder::TemporaryFolder(const std::string& kind) {
     path_ = str(temporary, "/", start, std::string(kRandomLetters, 'X'));
     if (!::mkdtemp(path_.data())) refuse(str(std::strerror(errno), "; set TMPDIR to a folder with space"));
     folder_ = open_folder(path_);
+    if (!folder_ && errno == ENOENT) continue;  // another process has removed it
     if (!folder_) refuse(std::strerror(errno));
-    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK)
-      return;  // no locks here: it is not taken for left
+    if (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) continue;  // another process is removing it
+      return;                              // no locks here: it is not taken for left
+    }
     if (std::error_code gone; fs::is_directory(path_, gone)) return;
   }
   refuse("another process removes each that is made; set TMPDIR to another folder");

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <future>
+
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/temporary_folder.h"
@@ -138,6 +140,29 @@ TEST(temporary_folder, of_a_killed_process_goes_with_the_next) {
                     " is writable for every user",
                 "set TMPDIR to a folder of your own"});
   chmod(temporary.c_str(), 0700);
+}
+
+// Each maker looks for what was left while the others stand between making a folder and locking it.
+TEST(temporary_folder, of_many_makers_at_once_stays_with_its_maker) {
+  ScratchFolder folder;
+  const std::string seen = in_own_process({{"TMPDIR", folder.path("")}}, [] {
+    constexpr int kMakers = 4, kFolders = 200;
+    std::vector<std::future<int>> makers;
+    for (int i = 0; i < kMakers; ++i)
+      makers.push_back(std::async(std::launch::async, [] {
+        int kept = 0;
+        for (int j = 0; j < kFolders; ++j) {
+          TemporaryFolder made("kernels");
+          kept += std::ofstream(made.path() + "/unit0.cpp").is_open();
+        }
+        return kept;
+      }));
+    int kept = 0;
+    for (auto& maker : makers) kept += maker.get();
+    return str(kept);
+  });
+  EXPECT_EQ(seen, "800");
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path("")));
 }
 
 TEST(trusted_path, opens_what_is_ours) {
