@@ -4,6 +4,7 @@
 #include "compiler/autodiff/autodiff.h"
 #include "compiler/codegen/target.h"
 #include "compiler/lower/decompose.h"
+#include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
@@ -31,8 +32,8 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   builder->graph.add_output(OutputKind::value, "result", result.id());
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
-  graph_ = simplify(decompose(simplify(differentiate(std::move(builder->graph), context), context), context),
-                    context);
+  const Graph whole = differentiate(round_rows(std::move(builder->graph), context), context);
+  graph_ = simplify(decompose(simplify(whole, context), context), context);
   if (options.backend == Backend::reference) {
     executable_ = std::make_unique<Executable>(graph_, nullptr, options);
     return;

@@ -9,6 +9,7 @@
 #include "compiler/lower/decompose.h"
 #include "compiler/lower/join.h"
 #include "compiler/lower/outline_updates.h"
+#include "compiler/lower/round_rows.h"
 #include "compiler/lower/simplify.h"
 #include "compiler/own_pass.h"
 #include "compiler/partition/data.h"
@@ -36,6 +37,8 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
 }
 
 const PassRow kStepPasses[] = {
+    {"round_rows", round_rows, true, Typed::no, "lower",
+     "before differentiation, so that the gradient of a large table is summed as it is, too"},
     {"differentiate", differentiate, false, Typed::lanes, "autodiff",
      "first: composites are whole, so that their hand-written gradients apply"},
     {"simplify", simplify, true, Typed::lanes, "simplify",
