@@ -1,6 +1,9 @@
 // One training step of any registered family for its task, on random samples: compile time, milliseconds,
 // samples per second, peak memory. One line of JSON. bench/peers/models.py runs it beside PyTorch.
 //
+// CALLS=20 prints before it where the time goes: the calls that take longest, equal ones together, each
+// alone.
+//
 //   bench-models KIND OPTIONS BATCH [fp32|bf16] [STEPS] [DEVICE]
 //   bench-models resnet '{"layers": 18, "size": 96, "classes": 1000}' 16 bf16
 #include <sys/resource.h>
@@ -9,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -36,6 +40,35 @@ void draw(const models::Field& field, int64_t sample, uint64_t stream, void* to)
       static_cast<int32_t*>(to)[i] =
           static_cast<int32_t>(bits % static_cast<uint32_t>(std::max<int64_t>(2, field.below)));
   }
+}
+
+// The calls of equal text that take longest, and the kinds of instructions.
+void print_calls(compiler::Step& step, size_t most, const std::function<void()>& run) {
+  constexpr int kRuns = 2;
+  struct Sum {
+    double seconds = 0, flops = 0, bytes = 0;
+    int count = 0;
+  };
+  const auto before = step.call_times();
+  compiler::set_timing(true);
+  for (int i = 0; i < kRuns; ++i) run();
+  compiler::set_timing(false);
+  const auto after = step.call_times();
+  std::map<std::string, Sum> sums;
+  for (size_t c = 0; c < after.size(); ++c) {
+    Sum& sum = sums[after[c].family + " " + after[c].what];
+    sum.seconds += (after[c].seconds - before[c].seconds) / kRuns;
+    sum.flops += after[c].flops, sum.bytes += static_cast<double>(after[c].bytes), ++sum.count;
+  }
+  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  for (const auto& [kind, seconds] : step.instruction_seconds())
+    std::printf("%9.2f ms  %s\n", seconds / kRuns * 1e3, kind.c_str());
+  for (size_t i = 0; i < std::min(most, rows.size()); ++i)
+    std::printf("%9.2f ms in %4d  %8.1f GFLOP/s  %7.2f GB/s  %s\n", rows[i].second.seconds * 1e3,
+                rows[i].second.count, rows[i].second.flops / rows[i].second.seconds * 1e-9,
+                rows[i].second.bytes / rows[i].second.seconds * 1e-9, rows[i].first.c_str());
 }
 
 void bench(const std::string& kind, const Json& options, int64_t batch, const std::string& precision,
@@ -85,6 +118,8 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
     loss = step({i + 1, fill});
     if (i >= 2) seconds.push_back(now() - start);
   }
+  if (const char* most = std::getenv("CALLS"))
+    print_calls(step, static_cast<size_t>(std::atoi(most)), [&] { step({steps + 3, fill}); });
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   struct rusage used{};

@@ -34,8 +34,10 @@ KernelSource generate_kernel(const Graph& body) {
   if (codegen::own_node(body)) return own_kernel(body);
   const codegen::KernelBody made = codegen::kernel_body(body, "k_");
   KernelSource out;
-  out.name = made.name;
-  out.text = cpu::kernel_text(made.graph, made.plan, made.name);
+  out.name =
+      made.reads_parts() ? str("k_", hash_hex(cpu::kernel_text(made.graph, made.plan, ""))) : made.name;
+  out.begins = made.begins;
+  out.text = cpu::kernel_text(made.graph, made.plan, out.name);
   if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;
 }

@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/ir/graph.h"
 
 namespace lockstep::compiler {
 
-// A kernel over dense row-major buffers: args are the body's inputs in order, then its outputs. No bit
-// depends on `threads`.
+// A kernel over dense row-major buffers: args are the body's inputs in order, each from its begin
+// (KernelSource::begins) on, then its outputs. No bit depends on `threads`.
 using KernelFn = void (*)(void* const* args, int threads);
 
 // One launch updates many tensors of one dtype. `table` has, per tensor, the pointers of the per-element
@@ -21,11 +22,14 @@ using MultiTensorFn = void (*)(void* const* table, const int64_t* numels, const 
                                int64_t tensors, void* const* scalars, int threads);
 
 struct KernelSource {
-  std::string name;  // "k_" and a hash of the normalised body: equal structure, equal name
+  std::string name;  // "k_" and a hash of the normalised body, or of the text: equal structure, equal name
   std::string text;  // extern "C" functions; the prelude that they need is added per translation unit
   bool multi_tensor = false;
   std::string launch;    // launch sizes, where the target needs them (CUDA)
   size_t workspace = 0;  // bytes of device memory that a run needs beside its arguments
+  // Elements by which each input's argument lies behind its first one, where it reads parts; else none.
+  // Bodies that differ in these alone share a kernel: equal steps of an unrolled recurrence, equal columns.
+  std::vector<int64_t> begins;
 };
 
 // Source of a body of primitives: pointwise, creation, random, reduce, view, take. Reductions must agree on

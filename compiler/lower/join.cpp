@@ -1,4 +1,5 @@
-// Finds trees of adds over pads that tile one dim, and makes them concats.
+// Finds trees of adds over pads that tile one dim, and makes them concats. Stacks many along the first dim,
+// where each lies in one piece.
 #include "compiler/lower/join.h"
 
 #include <algorithm>
@@ -58,25 +59,57 @@ class Joiner {
   const Graph& graph_;
   PerValue<std::vector<NodeId>> users_;
 };
+
+constexpr size_t kMany = 8;
+
+// A stack of many along an inner dim, as one along the first, permuted: each can then be made where it lies.
+std::optional<ValueId> stacked_in_front(Graph& made, ValueId concat) {
+  const Node node = made.producer(concat);
+  const Shape whole = made[concat].shape;
+  const auto dim = node.attrs.integer("dim");
+  if (node.inputs.size() < kMany || static_cast<size_t>(whole[dim]) != node.inputs.size() ||
+      std::all_of(whole.begin(), whole.begin() + dim, [](int64_t size) { return size == 1; }))
+    return {};
+  auto in_front = [&](Shape shape) {
+    std::rotate(shape.begin(), shape.begin() + dim, shape.begin() + dim + 1);
+    return shape;
+  };
+  auto append = [&](OpId op, std::vector<ValueId> inputs, Attrs attrs, const Shape& shape) {
+    return made.append(op, std::move(inputs), std::move(attrs), {{made[concat].dtype, shape}}, node.at)[0];
+  };
+  std::vector<ValueId> parts;
+  for (ValueId part : node.inputs) {
+    const Shape shape = in_front(made[part].shape);
+    parts.push_back(append(ops::reshape, {part}, {{"shape", shape}}, shape));
+  }
+  const ValueId stacked = append(ops::concat, parts, {{"dim", int64_t{0}}}, in_front(whole));
+  std::vector<int64_t> order(whole.size());
+  for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(d);
+  order.erase(order.begin());
+  order.insert(order.begin() + dim, 0);
+  return append(ops::permute, {stacked}, {{"order", order}}, whole);
+}
 }  // namespace
 
 Graph join_pads(Graph graph, const PassContext&) {
   Joiner joiner(graph);
   Rewriter rewriter(graph);
+  Graph& made = rewriter.graph();
   for (const Node& node : graph.nodes) {
-    auto tiled = joiner.tiling(node);
-    if (!tiled) {
+    const ValueId value = node.outputs.empty() ? kNoValue : node.outputs[0];
+    if (auto tiled = joiner.tiling(node)) {
+      std::vector<ValueId> inputs;
+      for (const auto& part : tiled->second) inputs.push_back(rewriter.at(part.value));
+      const ValueId joined =
+          made.append(ops::concat, inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}},
+                      {{graph[value].dtype, graph[value].shape}}, node.at)[0];
+      made[joined].layout = graph[value].layout;
+      rewriter.map(value, joined);
+    } else {
       rewriter.copy(node);
-      continue;
+      if (node.op != ops::concat) continue;
     }
-    std::vector<ValueId> inputs;
-    for (const auto& part : tiled->second) inputs.push_back(rewriter.at(part.value));
-    const Value& out = graph[node.outputs[0]];
-    auto made =
-        rewriter.graph().append(ops::concat, inputs, {{"dim", Attr(static_cast<int64_t>(tiled->first))}},
-                                {{out.dtype, out.shape}}, node.at);
-    rewriter.graph()[made[0]].layout = out.layout;
-    rewriter.map(node.outputs[0], made[0]);
+    if (auto stacked = stacked_in_front(made, rewriter.at(value))) rewriter.map(value, *stacked);
   }
   return prune(rewriter.finish());
 }

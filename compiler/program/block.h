@@ -34,6 +34,7 @@ struct BlockCall {
   std::shared_ptr<LibraryCall> library;
   std::vector<BlockPlace> args;  // inputs, then outputs
   size_t inputs = 0;
+  std::vector<int64_t> begins;  // bytes by which a kernel's argument lies behind the input; empty: none
   size_t workspace_bytes = 0;
   BlockPlace workspace;
   NodeId node;       // of the graph

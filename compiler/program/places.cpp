@@ -1,4 +1,4 @@
-// Places, first of views, then of the parts of concats.
+// Places, first of the parts of concats, then of views.
 #include "compiler/program/places.h"
 
 #include "compiler/schedule/strides.h"
@@ -23,6 +23,21 @@ void move_to(const Graph& graph, PerValue<Place>& places, ValueId v, const Place
 PerValue<Place> places_of(const Graph& graph) {
   PerValue<Place> places(graph.values.size());
   for (ValueId v : graph.value_ids()) places[v] = {v, 0, row_major_strides(graph[v].shape)};
+  // The last concat first: its parts may be concats.
+  for (NodeId n : graph.node_ids().backward()) {
+    const Node& node = graph.node(n);
+    if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
+    const Place whole = places[node.outputs[0]];
+    const size_t dim = node.attrs.integer("dim");
+    int64_t at = 0;
+    for (ValueId part : node.inputs) {
+      move_to(graph, places, part,
+              {whole.root,
+               whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph[part].dtype)),
+               whole.strides});
+      at += graph[part].shape[dim];
+    }
+  }
   for (const Node& node : graph.nodes) {
     const bool reshape = is_reshape(node), slice = node.op == ops::slice && node.attrs.flag("alias");
     if (!reshape && !slice) continue;
@@ -40,21 +55,6 @@ PerValue<Place> places_of(const Graph& graph) {
       const auto& start = node.attrs.list("start");
       for (size_t d = 0; d < start.size(); ++d)
         out.offset += start[d] * in.strides[d] * static_cast<int64_t>(size_of(from.dtype));
-    }
-  }
-  // The last concat first: its parts may be concats.
-  for (NodeId n : graph.node_ids().backward()) {
-    const Node& node = graph.node(n);
-    if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
-    const Place whole = places[node.outputs[0]];
-    const size_t dim = node.attrs.integer("dim");
-    int64_t at = 0;
-    for (ValueId part : node.inputs) {
-      move_to(graph, places, part,
-              {whole.root,
-               whole.offset + at * whole.strides[dim] * static_cast<int64_t>(size_of(graph[part].dtype)),
-               whole.strides});
-      at += graph[part].shape[dim];
     }
   }
   return places;

@@ -143,6 +143,9 @@ void Planner::make_calls() {
       KernelSource source = target_.generate(*node.body);
       call.name = source.name;
       call.workspace_bytes = source.workspace;
+      call.begins = std::move(source.begins);
+      for (size_t i = 0; i < call.begins.size(); ++i)
+        call.begins[i] *= static_cast<int64_t>(size_of(graph()[node.inputs[i]].dtype));
       call.what = fused_text(*node.body);
       call.family = "kernel";
     } else if (is_start(node) || is_wait(node)) {

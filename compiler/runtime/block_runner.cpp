@@ -50,6 +50,8 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
   const BlockCall& call = block_.calls[c];
   args_.clear();
   for (const BlockPlace& slot : call.args) args_.push_back(at(slot, memory));
+  for (size_t i = 0; i < call.begins.size(); ++i)
+    args_[i] = static_cast<std::byte*>(args_[i]) + call.begins[i];
   const auto began = timing() ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   switch (call.kind) {
     case BlockCall::Kind::kernel:

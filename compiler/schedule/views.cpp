@@ -1,9 +1,13 @@
 // Marks slices and concats that stay views, and the stride arithmetic of reshapes.
 #include "compiler/schedule/views.h"
 
+#include <algorithm>
+#include <set>
+
 #include "compiler/codegen/target.h"
 #include "compiler/schedule/strides.h"
 #include "core/ir/walk.h"
+#include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
@@ -39,6 +43,9 @@ std::optional<std::vector<int64_t>> reshape_strides(const Shape& shape, const st
 }
 
 namespace {
+constexpr size_t kManyParts = 8;  // a kernel that reads a concat asks for each part at every element
+constexpr int64_t kAligned = 16;  // bytes: what library calls take dense operands to lie at
+
 class Marker {
  public:
   Marker(const Graph& graph, const Target& target) : graph_(graph), target_(target), users_(users_of(graph)) {
@@ -72,8 +79,39 @@ class Marker {
     return !strides.empty() && strides.back() == 1 &&
            target_.accepts_strides(node, node.inputs.size() + static_cast<size_t>(graph_[v].index));
   }
+  // Whether the parts of a concat can be made where they stand in the whole, each dense: whoever reads or
+  // writes them sees a dense value. A value lies in one whole only.
+  bool parts_lie_dense(const Node& concat) {
+    const Shape& whole = graph_[concat.outputs[0]].shape;
+    const auto dim = concat.attrs.integer("dim");
+    if (concat.inputs.size() < kManyParts ||
+        std::any_of(whole.begin(), whole.begin() + dim, [](int64_t size) { return size != 1; }))
+      return false;
+    std::set<ValueId> made;
+    for (ValueId part : concat.inputs) {
+      const ValueId from = maker_of(part);
+      if (from == kNoValue || moved_.count(from) || !made.insert(from).second) return false;
+    }
+    moved_.insert(made.begin(), made.end());
+    return true;
+  }
 
  private:
+  // The value that is made in the place of `part`, seen back through reshapes; none where it has a place.
+  ValueId maker_of(ValueId part) const {
+    const auto bytes = numel(graph_[part].shape) * static_cast<int64_t>(size_of(graph_[part].dtype));
+    auto by_library = [&](NodeId n) { return target_.is_library_op(graph_.node(n).op); };
+    for (ValueId v = part;; v = graph_.producer(v).inputs[0]) {
+      if (is_output(v) || !graph_[v].producer.valid()) return kNoValue;
+      const Node& node = graph_.producer(v);
+      const bool reshape = node.op == ops::reshape;
+      if (node.attrs.flag("alias") || op_row(node.op).kind == OpKind::collective) return kNoValue;
+      if (bytes % kAligned != 0 &&
+          (std::any_of(users_[v].begin(), users_[v].end(), by_library) || by_library(graph_[v].producer)))
+        return kNoValue;
+      if (!reshape) return v;
+    }
+  }
   bool is_output(ValueId v) const {
     for (ValueId output : outputs_)
       if (output == v) return true;
@@ -83,6 +121,7 @@ class Marker {
   const Target& target_;
   PerValue<std::vector<NodeId>> users_;
   std::vector<ValueId> outputs_;
+  std::set<ValueId> moved_;  // made inside of a whole
 };
 }  // namespace
 
@@ -102,7 +141,7 @@ Graph mark_views(Graph graph, const PassContext& context) {
         for (size_t k = 0; k < i; ++k) all = all && node.inputs[i] != node.inputs[k];
         all = all && marker.writer_takes(node.inputs[i], row_major_strides(graph[node.outputs[0]].shape));
       }
-      if (all) node.attrs.set("alias", true);
+      if (all || marker.parts_lie_dense(node)) node.attrs.set("alias", true);
     }
   }
   return graph;

@@ -1,5 +1,5 @@
 // Recurrent layers. FQNs, shapes and the order of gates are those of PyTorch. The graph holds one step per
-// token, so that compile time grows with the length.
+// token; equal steps share their kernels.
 #pragma once
 
 #include <string>
@@ -23,7 +23,8 @@ class Lstm {
   struct Layer {
     Parameter weight_ih, weight_hh, bias_ih, bias_hh;
   };
-  Tensor run(const Layer& layer, Tensor x, Here at) const;
+  Tensor run(const Layer& layer, Tensor x,
+             Here at) const;  // [tokens, sequences, in] -> [tokens, sequences, H]
   std::string path_;
   int64_t hidden_;
   std::vector<Layer> layers_;

@@ -71,10 +71,15 @@ class CudaKernels : public ::testing::Test {
     used_ = 0;
     std::vector<Place> places;
     std::vector<void*> args;
-    for (const auto& input : inputs) places.push_back(place(input)), args.push_back(places.back().at);
+    const std::vector<int64_t> begins = compiler::cuda::generate_kernel(body).begins;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      places.push_back(place(inputs[i]));
+      const size_t begin = begins.empty() ? 0 : begins[i] * size_of(inputs[i].dtype);
+      args.push_back(static_cast<std::byte*>(places.back().at) + begin);
+    }
     for (size_t o = 0; o < body.outputs.size(); ++o) {
       if (!over.empty() && over[o] >= 0) {
-        args.push_back(args[over[o]]);
+        args.push_back(places[over[o]].at);
         places.push_back(places[over[o]]);
         continue;
       }

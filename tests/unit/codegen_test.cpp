@@ -137,6 +137,39 @@ TEST(codegen, outputs_may_take_the_place_of_inputs_read_at_the_same_index) {
   EXPECT_FALSE(can_alias(turned, 0, 0));
 }
 
+// Bodies that read other parts of equal inputs share a kernel, whose arguments begin elsewhere: in whole
+// steps of 16 elements, so that vectors stay aligned. Another stride is another kernel.
+TEST(codegen, kernels_of_other_parts_are_one) {
+  auto body = [](int64_t rows, int64_t row) {
+    Graph out;
+    out.mesh = Mesh{{}, {}};
+    const ValueId x = out.add_input(InputKind::value, "x", DType::f32, {3, rows, 24});
+    const ValueId part =
+        out.append("slice", {x},
+                   {{"start", Shape{0, row, 4}}, {"limit", Shape{3, row + 1, 20}}, {"step", Shape{1, 1, 1}}},
+                   {{DType::f32, {3, 1, 16}}})[0];
+    out.add_output(OutputKind::value, "y", out.append("exp", {part}, {}, {{DType::f32, {3, 1, 16}}})[0]);
+    return out;
+  };
+  const KernelSource first = generate_kernel(body(9, 0)), third = generate_kernel(body(9, 2)),
+                     fourth = generate_kernel(body(9, 3));
+  EXPECT_EQ(first.name, third.name);
+  EXPECT_EQ(first.text, third.text);
+  EXPECT_EQ(first.begins, std::vector<int64_t>{0});
+  EXPECT_EQ(third.begins, std::vector<int64_t>{48});
+  EXPECT_EQ(fourth.begins, std::vector<int64_t>{64});  // element 76
+  EXPECT_NE(fourth.name, first.name);
+  EXPECT_NE(generate_kernel(body(8, 0)).name, first.name);
+  ScratchFolder cache;
+  KernelLibrary library = compile_kernels({first, fourth}, {.cache_dir = cache.path("")});
+  const std::vector<HostTensor> in{random_tensor(DType::f32, {3, 9, 24}, 1)};
+  for (int64_t row : {0, 2, 3, 8}) {
+    const Graph one = body(9, row);
+    expect_near(run_kernel(library, generate_kernel(one).name, one, in)[0], evaluate(one, in)[0],
+                str("row ", row));
+  }
+}
+
 // Equal bodies share a kernel, whatever their values and inputs are called; a body that no kernel holds says
 // why.
 TEST(codegen, kernels_are_named_by_structure) {

@@ -24,8 +24,11 @@ inline std::vector<compiler::HostTensor> run_kernel(const compiler::KernelLibrar
                                                     int threads = 1) {
   std::vector<compiler::HostTensor> outputs;
   std::vector<void*> args;
-  for (const auto& input : inputs)
-    args.push_back(const_cast<void*>(static_cast<const void*>(input.data.data())));
+  const std::vector<int64_t> begins = compiler::generate_kernel(body).begins;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const size_t begin = begins.empty() ? 0 : begins[i] * size_of(inputs[i].dtype);
+    args.push_back(const_cast<void*>(static_cast<const void*>(inputs[i].data.data() + begin)));
+  }
   for (const auto& output : body.outputs) {
     outputs.push_back(compiler::make_tensor(body[output.value].dtype, body[output.value].shape));
     args.push_back(outputs.back().data.data());

@@ -46,18 +46,28 @@ KernelSource own_kernel(const Graph& body) {
 KernelSource generate_kernel(const Graph& body) {
   if (codegen::own_node(body)) return own_kernel(body);
   const codegen::KernelBody made = codegen::kernel_body(body, "c_");
-  KernelSource out;
-  out.name = made.name;
-  KernelText kernel = kernel_text(made.graph, made.plan, made.name);
-  out.text = std::move(kernel.text);
-  out.workspace = kernel.workspace;
-  nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
-  for (const Function& function : kernel.functions)
-    launch["functions"].push_back({{"name", function.name},
-                                   {"grid", function.grid},
-                                   {"block", function.block},
-                                   {"shared", function.shared}});
-  out.launch = launch.dump();
+  auto written = [&](const std::string& name) {
+    KernelSource out;
+    out.name = name;
+    KernelText kernel = kernel_text(made.graph, made.plan, name);
+    out.text = std::move(kernel.text);
+    out.workspace = kernel.workspace;
+    out.begins = made.begins;
+    nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
+    for (const Function& function : kernel.functions)
+      launch["functions"].push_back({{"name", function.name},
+                                     {"grid", function.grid},
+                                     {"block", function.block},
+                                     {"shared", function.shared}});
+    out.launch = launch.dump();
+    return out;
+  };
+  std::string name = made.name;
+  if (made.reads_parts()) {
+    const KernelSource nameless = written("");
+    name = str("c_", hash_hex(nameless.text + nameless.launch));
+  }
+  KernelSource out = written(name);
   if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;
 }

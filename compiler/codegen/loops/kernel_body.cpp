@@ -2,6 +2,7 @@
 #include "compiler/codegen/loops/kernel_body.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "compiler/codegen/loops/plan_body.h"
 #include "core/base/error.h"
@@ -12,6 +13,30 @@
 namespace lockstep::compiler::codegen {
 
 namespace {
+constexpr int64_t kBeginStep = 16;  // elements: arguments stay aligned for vectors
+
+// The least element that a kernel reads of each input, in whole steps; its plan counts from there.
+std::vector<int64_t> move_begins(const Graph& graph, Plan& plan) {
+  const bool parts = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                                 [](const Node& node) { return node.op == ops::slice; });
+  if (!parts) return {};
+  std::vector<int64_t> begins(graph.inputs.size(), std::numeric_limits<int64_t>::max());
+  auto each_load = [&](auto&& visit) {
+    for (Item& item : plan.items)
+      if (item.kind == ItemKind::load) visit(item, *plan.indexer);
+    for (Item& item : plan.combine_items)
+      if (item.kind == ItemKind::load) visit(item, *plan.combine_indexer);
+  };
+  each_load([&](const Item& item, const Indexer& indexer) {
+    begins[item.input] = std::min(begins[item.input], indexer.low(item.index));
+  });
+  for (int64_t& begin : begins)
+    begin = begin == std::numeric_limits<int64_t>::max() ? 0 : begin / kBeginStep * kBeginStep;
+  each_load(
+      [&](Item& item, Indexer& indexer) { item.index = indexer.shift(item.index, -begins[item.input]); });
+  return begins;
+}
+
 void describe(KernelBody& out, std::string_view prefix) {
   out.graph.mesh = Mesh{{}, {}};
   for (auto& value : out.graph.values) value.layout = {};
@@ -31,18 +56,19 @@ Given given(const Graph& body, const GraphInput& input) {
 }  // namespace
 
 KernelBody kernel_body(const Graph& body, std::string_view prefix) {
-  KernelBody out{prune(body), {}, {}, {}};
+  KernelBody out{prune(body), {}, {}, {}, {}};
   for (auto& input : out.graph.inputs) input.kind = InputKind::value;
   for (auto& output : out.graph.outputs) output.kind = OutputKind::value;
   describe(out, prefix);
   PlanResult made = plan_body(out.graph);
   LS_CHECK(made.plan, "no kernel for this body (", made.reason, "):\n", out.described);
   out.plan = std::move(*made.plan);
+  out.begins = move_begins(out.graph, out.plan);
   return out;
 }
 
 TensorBody tensor_body(const Graph& body, std::string_view prefix) {
-  TensorBody out{{prune(body), {}, {}, {}}, {}};
+  TensorBody out{{prune(body), {}, {}, {}, {}}, {}};
   for (const auto& input : out.graph.inputs) {
     const Given how = given(out.graph, input);
     out.inputs.push_back({how, out.count(how)});

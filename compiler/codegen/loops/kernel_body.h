@@ -15,6 +15,11 @@ struct KernelBody {
   std::string described;  // its text
   std::string name;       // `prefix` and a hash of the text: equal structure, equal name
   Plan plan;              // of `graph`
+  // Where it reads parts of its inputs: the elements by which an input's argument lies behind its first one.
+  // Kernels that differ in these alone have one text, so that the name follows from the text, not from the
+  // body.
+  std::vector<int64_t> begins;
+  bool reads_parts() const { return !begins.empty(); }
 };
 // InternalError naming the reason where no kernel holds the body.
 KernelBody kernel_body(const Graph& body, std::string_view prefix);
