@@ -86,6 +86,7 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
       state.policy());
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
+  plan.ids = id_bounds(traced);
   const auto rows = step_passes();
   const size_t again =
       std::find_if(rows.begin(), rows.end(),

@@ -30,6 +30,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   Tensor result = function(inputs);
   shape_ = result.shape();
   builder->graph.add_output(OutputKind::value, "result", result.id());
+  ids_ = id_bounds(builder->graph);
   PassContext context{state.mesh().words, [&state](const std::string& fqn) { return state.layout(fqn); },
                       options};
   const Graph whole = differentiate(round_rows(std::move(builder->graph), context), context);
@@ -52,6 +53,9 @@ const void* Forward::run(const std::vector<void*>& batch) {
   for (const auto& input : graph_.inputs) {
     LS_CHECK(input.kind == InputKind::batch || input.kind == InputKind::state, "a forward function reads ",
              input.name);
+    for (const IdBound& bound : ids_)
+      if (input.kind == InputKind::batch && bound.field == input.name)
+        check_ids(bound, graph_[input.value].dtype, graph_[input.value].shape, batch.at(next), 0);
     if (input.kind == InputKind::state) {
       inputs.push_back(state_.array(input.name).on(device));
     } else if (device.addressable()) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "compiler/program/id_bounds.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/trace/trace.h"
 #include "core/nn/state.h"
@@ -18,13 +19,15 @@ class Forward {
           const std::function<Tensor(const std::vector<Tensor>&)>& function, const CompileOptions& options,
           Here at = Here::current());
   ~Forward();
-  // One pointer per batch field; the result is dense, of result_shape(), valid until the next run.
+  // One pointer per batch field; the result is dense, of result_shape(), valid until the next run. UserError
+  // for an id outside what the function reads by it.
   const void* run(const std::vector<void*>& batch);
   const Shape& result_shape() const { return shape_; }
 
  private:
   State& state_;
   Graph graph_;
+  std::vector<IdBound> ids_;
   Shape shape_;
   std::shared_ptr<const KernelSet> kernels_;
   const Target& target_;

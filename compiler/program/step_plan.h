@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/pass.h"
+#include "compiler/program/id_bounds.h"
 #include "compiler/reduce/lanes.h"
 #include "compiler/schedule/gathers.h"
 #include "compiler/schedule/phases.h"
@@ -43,6 +44,7 @@ struct StepPlan {
   std::shared_ptr<const KernelSet> kernels;  // null for the reference backend
   CompileOptions options;
   std::vector<FieldType> fields;
+  std::vector<IdBound> ids;   // what the step asks of its fields' whole numbers
   int64_t micro_batches = 1;  // per step, over all ranks
   int64_t lanes = 1;
   LaneOrder order = LaneOrder::contiguous;

@@ -19,6 +19,7 @@ class StepInputs {
   StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMesh& mesh, Device& device,
              const StepProgram& program, const Executor& memory);
   // Enqueues the copies of a step's scalars, vote and batch; fills the batch unless fill_next() has.
+  // UserError for an id of the batch outside what the step's functions read by it (program/id_bounds.h);
   // InternalError for a scalar that the program reads and `scalars` lacks.
   void send(const StepInput& input, uint64_t seed, const StepScalars& scalars, Stream& stream);
   // Reads the next step's batch while a device works on this one; nothing where the host addresses the

@@ -116,13 +116,20 @@ Loss mean_loss(Tensor values, Tensor weights, Here at) {
   return {sum(where(w == 0, nothing(v), v * w)), sum(counts)};  // what weighs nothing may be infinite
 }
 
-Loss cross_entropy(Tensor logits, Tensor targets, Here at) {
-  auto out = apply(ops::cross_entropy, {logits, targets}, {{"ignore_index", kIgnoreIndex}}, at);
+namespace {
+Loss plain_cross_entropy(Tensor logits, Tensor targets, int64_t ignore_index, Here at) {
+  auto out = apply(ops::cross_entropy, {logits, targets}, {{"ignore_index", ignore_index}}, at);
   return {out[0], out[1]};
+}
+}  // namespace
+Loss cross_entropy(Tensor logits, Tensor targets, Here at) {
+  return plain_cross_entropy(logits, targets, kIgnoreIndex, at);
 }
 Loss cross_entropy(Tensor logits, Tensor targets, const CrossEntropyOptions& options, Here at) {
   need_targets("cross_entropy", logits, targets, options, at);
   need_smoothing("cross_entropy", logits, options, at);
+  if (!options.weight.defined() && options.smoothing == 0 && options.z_loss == 0)
+    return plain_cross_entropy(logits, targets, options.ignore_index, at);
   InFunction line(logits, at);
   Rows rows = rows_of(logits, targets, options);
   Tensor lse = logsumexp(rows.x, {-1});
