@@ -1,7 +1,7 @@
-// Attention of bf16 heads on the processor's products of bf16. A key head is packed once; blocks of query rows
-// meet it in chunks of keys, so scores of one block and chunk exist at a time. Products sum in f32; the softmax
-// is f32 and runs over the chunks; its probabilities and the gradients of scores are rounded to bf16 where a
-// product reads them. The order of all sums follows from the shapes and the masks.
+// Attention of bf16 heads on the processor's products of bf16. A key head is packed once; blocks of query
+// rows meet it in chunks of keys, so scores of one block and chunk exist at a time. Products sum in f32; the
+// softmax is f32 and runs over the chunks; its probabilities and the gradients of scores are rounded to bf16
+// where a product reads them. The order of all sums follows from the shapes and the masks.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -60,14 +60,15 @@ class Bf16Attention : public AttentionCall {
     return f;
   }
   struct Backward {
-    uint16_t *k_deep, *k, *v;           // right sides: keys deep; head_dim deep
+    uint16_t *k_deep, *k, *v;  // right sides: keys deep; head_dim deep
     uint16_t *q, *grad, *q_right, *grad_right, *p, *ds, *p_turned, *ds_turned;
     float *s, *dp, *dq, *dk, *dv;
   };
   Backward backward_room(Room& room) const {
     Backward f;
     for (uint16_t** one : {&f.k_deep, &f.k, &f.v}) *one = room.take<uint16_t>(deep_ * wide_);
-    for (uint16_t** one : {&f.q, &f.grad, &f.q_right, &f.grad_right}) *one = room.take<uint16_t>(kRows * wide_);
+    for (uint16_t** one : {&f.q, &f.grad, &f.q_right, &f.grad_right})
+      *one = room.take<uint16_t>(kRows * wide_);
     for (uint16_t** one : {&f.p, &f.ds}) *one = room.take<uint16_t>(kRows * apart_);
     for (uint16_t** one : {&f.p_turned, &f.ds_turned}) *one = room.take<uint16_t>(chunk_ * kRows);
     f.s = room.take<float>(kRows * apart_), f.dp = room.take<float>(kRows * apart_);
@@ -85,7 +86,7 @@ class Bf16Attention : public AttentionCall {
   }
 
   panels::MatrixRows rows_of(const Heads& heads, void* base, int64_t b, int64_t h, int64_t from,
-                       int64_t count) const {
+                             int64_t count) const {
     return {reinterpret_cast<const uint16_t*>(heads.at(base, b, h, from)), heads.token, count, size_};
   }
   void write(const float* from, float by, const Heads& heads, void* base, int64_t b, int64_t h,
@@ -127,8 +128,7 @@ class Bf16Attention : public AttentionCall {
                        {f.k + right_offset(wide_, 0, from), wide_}, false, {f.s, apart_});
       for (int64_t i = i0; i < i1; ++i) {
         const int64_t r = i - i0;
-        const float factor =
-            softmax(args, f.s + r * apart_, f.p + r * apart_, b, h, i, chunk, &running[r]);
+        const float factor = softmax(args, f.s + r * apart_, f.p + r * apart_, b, h, i, chunk, &running[r]);
         if (from > block.from && factor != 1.0f) scale_row(f.o + r * wide_, wide_, factor);
       }
       panels::multiply(unit_, m, wide_, chunk.count(), {f.p, apart_},
@@ -176,8 +176,8 @@ class Bf16Attention : public AttentionCall {
     const int64_t rows = i1 - i0, m = filled(rows);
     const Keys block = block_panels(args, b, i0, i1);
     const panels::MatrixRows grad = rows_of(in_[0], args[0], b, h, i0, rows),
-                       q = rows_of(in_[1], args[1], b, h, i0, rows),
-                       o = rows_of(in_[4], args[4], b, h, i0, rows);
+                             q = rows_of(in_[1], args[1], b, h, i0, rows),
+                             o = rows_of(in_[4], args[4], b, h, i0, rows);
     panels::fill_left(grad, f.grad, wide_), panels::fill_right(grad, f.grad_right);
     panels::fill_left(q, f.q, wide_), panels::fill_right(q, f.q_right);
     float delta[kRows];

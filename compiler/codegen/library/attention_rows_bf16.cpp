@@ -1,6 +1,6 @@
 // Loops over one row of attention scores on AVX-512 bf16.
-#include "compiler/codegen/library/avx512.h"
 #include "compiler/codegen/library/attention_rows_bf16.h"
+#include "compiler/codegen/library/avx512.h"
 
 #if defined(__x86_64__)
 #include <limits>

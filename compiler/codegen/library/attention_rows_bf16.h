@@ -13,7 +13,8 @@ struct RunningSoftmax {
 // p = exp(scale * s - max) in bf16, max being that of all chunks so far; gives the factor for what was summed
 // before.
 float softmax_chunk(const float* s, int64_t count, float scale, uint16_t* p, RunningSoftmax* running);
-// p = exp(scale * s - lse), g = p * (dp - delta), ds = g * by; p and ds in bf16; dbias = g, unless it is null.
+// p = exp(scale * s - lse), g = p * (dp - delta), ds = g * by; p and ds in bf16; dbias = g, unless it is
+// null.
 struct BackwardRow {
   float scale, lse, delta, by;
 };

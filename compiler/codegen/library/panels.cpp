@@ -1,4 +1,5 @@
-// Products of packed bf16 panels: a block of 32 by 32 sums in four AMX tiles, or of 8 by 32 in AVX-512 registers.
+// Products of packed bf16 panels: a block of 32 by 32 sums in four AMX tiles, or of 8 by 32 in AVX-512
+// registers.
 #include "compiler/codegen/library/panels.h"
 
 #include "compiler/codegen/library/avx512.h"
