@@ -25,6 +25,7 @@
 #include "core/optim/adagrad.h"
 #include "core/optim/adamw.h"
 #include "core/optim/average.h"
+#include "core/optim/clip.h"
 #include "core/optim/lion.h"
 #include "core/optim/muon.h"
 #include "core/optim/plateau.h"

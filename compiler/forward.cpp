@@ -16,7 +16,7 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
                  const CompileOptions& options, Here at)
     : state_(state), target_(options.backend == Backend::reference ? cpu_target() : target_of(options)) {
   if (const Mesh& mesh = state.mesh().words; mesh.size() != 1)
-    throw UserError(str("[forward] ", SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(),
+    throw UserError(str("[forward] ", line_of(at).text(),
                         ": a Forward runs on one rank, and the state is on the mesh ", text(mesh),
                         "; load the checkpoint into a state of one rank, or compile() a step whose metric is "
                         "what you look for"));

@@ -10,6 +10,7 @@ packages=(
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums
   libsodium-dev                                                # the key and the seal of the kernel cache
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks
+  python3-dev python3-venv                                     # the Python package
   fortunes                                                     # the text of the quickstart
 )
 
@@ -41,6 +42,21 @@ UNPACK
 }
 fetch_cudnn_frontend
 
+# What binds the Python package and what its tests read, in an environment of its own.
+nanobind=3.1.0
+make_python() {
+  local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/packages/python
+  if [[ -e "$here/nanobind-$nanobind" ]]; then return 0; fi
+  local log; log=$(mktemp)
+  if python3 -m venv --clear "$here" >"$log" 2>&1 && "$here/bin/pip" install -q "nanobind==$nanobind" numpy >"$log" 2>&1; then
+    touch "$here/nanobind-$nanobind"
+    echo "install: nanobind $nanobind and numpy"
+  else
+    echo "install: nanobind $nanobind and numpy could not be fetched ($(tail -n 1 "$log")); the Python package is left out of the build" >&2
+  fi
+  rm -f "$log"
+}
+
 missing=()
 for package in "${packages[@]}"; do
   if [[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" != installed ]]; then
@@ -49,6 +65,7 @@ for package in "${packages[@]}"; do
 done
 if ((${#missing[@]} == 0)); then
   echo "install: all ${#packages[@]} packages are there"
+  make_python
   exit 0
 fi
 
@@ -63,3 +80,4 @@ fi
 echo "install: ${missing[*]}"
 "${as_root[@]}" apt-get update -q
 "${as_root[@]}" apt-get install -q -y --no-install-recommends "${missing[@]}"
+make_python

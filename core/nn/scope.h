@@ -34,7 +34,4 @@ class Scope {
   std::string path_;
 };
 
-// A line of the user's program, for messages.
-SourceLine line_of(Here at, std::string scope = {});
-
 }  // namespace lockstep

@@ -22,10 +22,6 @@ std::string_view name(Role role) {
   return "?";
 }
 
-SourceLine line_of(Here at, std::string scope) {
-  return {at.file_name(), static_cast<int>(at.line()), std::move(scope)};
-}
-
 Scope Scope::operator/(std::string_view part) const {
   auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';

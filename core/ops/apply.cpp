@@ -44,8 +44,7 @@ std::vector<Tensor> apply(OpId op, const std::vector<Tensor>& inputs, const Attr
   if (!builder)
     for (const Tensor& input : inputs)
       if (input.defined() && !builder) builder = input.builder();
-  SourceLine line =
-      builder ? source_line(*builder, at) : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+  SourceLine line = builder ? source_line(*builder, at) : line_of(at);
   auto refuse = [&](const std::string& what) {
     throw UserError(str("[", op, "] ", line.text(), ": ", what));
   };

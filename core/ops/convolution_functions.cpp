@@ -19,8 +19,7 @@ using List = std::vector<int64_t>;
 SourceLine checked_line(std::string_view op, const std::vector<std::pair<Tensor, std::string_view>>& given,
                         Here at) {
   for (const auto& [tensor, role] : given)
-    if (!tensor.defined())
-      refuse(op, {at.file_name(), static_cast<int>(at.line()), ""}, str("the ", role, " is an empty Tensor"));
+    if (!tensor.defined()) refuse(op, line_of(at), str("the ", role, " is an empty Tensor"));
   SourceLine line = source_line(*given[0].first.builder(), at);
   const Tensor& x = given[0].first;
   if (x.ndim() < 3 || x.ndim() > 5)

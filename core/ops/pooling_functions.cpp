@@ -17,8 +17,7 @@ using List = std::vector<int64_t>;
   throw UserError(str("[", op, "] ", line.text(), ": ", what));
 }
 SourceLine checked_line(std::string_view op, const Tensor& x, Here at) {
-  if (!x.defined())
-    refuse(op, {at.file_name(), static_cast<int>(at.line()), ""}, "the input is an empty Tensor");
+  if (!x.defined()) refuse(op, line_of(at), "the input is an empty Tensor");
   SourceLine line = source_line(*x.builder(), at);
   if (x.ndim() < 3 || x.ndim() > 5)
     refuse(op, line, str("input is ", x.text(), ", needs 3 to 5 dims: [N, C, 1 to 3 spatial dims]"));
@@ -126,8 +125,7 @@ Tensor unfold(Tensor x, List size, const PoolOptions& how, Here at) {
   return reshape(permute(cut, order), {x.size(0), x.size(1) * numel(w.sizes), -1});
 }
 Tensor fold(Tensor columns, List spatial, List size, const PoolOptions& how, Here at) {
-  if (!columns.defined())
-    refuse("fold", {at.file_name(), static_cast<int>(at.line()), ""}, "the input is an empty Tensor");
+  if (!columns.defined()) refuse("fold", line_of(at), "the input is an empty Tensor");
   const SourceLine line = source_line(*columns.builder(), at);
   if (spatial.empty() || spatial.size() > 3)
     refuse("fold", line, str("spatial sizes ", spatial, ": 1 to 3 dims"));

@@ -146,7 +146,7 @@ std::vector<Tensor> under_policy(std::string_view name, std::vector<Tensor> inpu
 }
 
 Precision::Precision(const Tensor& x, DType dtype, Here at) : builder_(x.builder()) {
-  auto line = [&] { return SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(); };
+  auto line = [&] { return line_of(at).text(); };
   if (!builder_) throw UserError(str("[precision] ", line(), ": the tensor is empty; pass one of the step"));
   if (!follows(dtype))
     throw UserError(str("[precision] ", line(), ": a policy of ", name(dtype), "; choose f32, bf16 or f16"));

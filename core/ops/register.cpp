@@ -86,8 +86,7 @@ std::string hash_of(const OpDefinition& d, OpId op) { return hash_hex(definition
 OpId register_op(OpDefinition definition, Here at) {
   const std::string name = definition.name;
   auto refuse = [&](const std::string& what) {
-    throw UserError(str("[register_op] \"", name, "\" at ",
-                        SourceLine{at.file_name(), static_cast<int>(at.line()), ""}.text(), ": ", what));
+    throw UserError(str("[register_op] \"", name, "\" at ", line_of(at).text(), ": ", what));
   };
   if (const std::string what = defect_of(definition); !what.empty()) refuse(what);
   const OpId op = intern(name);

@@ -2,11 +2,13 @@
 #include "core/ops/tensor.h"
 
 #include "core/base/error.h"
+#include "core/ops/caller_line.h"
 
 namespace lockstep {
 
 namespace {
 thread_local const SourceLine* living_line = nullptr;
+thread_local const SourceLine* calling_line = nullptr;
 }  // namespace
 
 ValueId Builder::state_input(const std::string& fqn, DType dtype, const Shape& shape) {
@@ -38,9 +40,17 @@ int64_t Tensor::size(int dim) const {
 AtLine::AtLine(const SourceLine& at) : before_(living_line) { living_line = &at; }
 AtLine::~AtLine() { living_line = before_; }
 
+CallerLine::CallerLine(SourceLine line) : line_(std::move(line)), before_(calling_line) {
+  calling_line = &line_;
+}
+CallerLine::~CallerLine() { calling_line = before_; }
+
+SourceLine line_of(Here at, std::string scope) {
+  if (calling_line) return {calling_line->file, calling_line->line, std::move(scope)};
+  return {at.file_name(), static_cast<int>(at.line()), std::move(scope)};
+}
 SourceLine source_line(const Builder& builder, Here at) {
-  if (living_line) return *living_line;
-  return {at.file_name(), static_cast<int>(at.line()), builder.scope};
+  return living_line ? *living_line : line_of(at, builder.scope);
 }
 
 }  // namespace lockstep

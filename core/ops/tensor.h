@@ -58,8 +58,10 @@ class AtLine {
   const SourceLine* before_;
 };
 
-// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else `at` with the
-// builder's scope.
+// A line of the user's program, for messages: `at`, or that of the living CallerLine (caller_line.h).
+SourceLine line_of(Here at, std::string scope = {});
+// The source line that a node of `builder` made at `at` takes: that of the living AtLine, else line_of with
+// the builder's scope.
 SourceLine source_line(const Builder& builder, Here at);
 
 // A Tensor and the line where it is written: what operators take first, so that their nodes and messages name

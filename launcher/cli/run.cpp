@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/python_program.h"
 #include "launcher/config/stored.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
@@ -105,13 +106,15 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (launch.min_nproc > launch.nproc)
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
-  if (is_program(arguments.target)) {
+  const bool python = is_python_program(arguments.target);
+  if (python || is_program(arguments.target)) {
     if (arguments.simulate)
       throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target,
                           " is a program, each of whose ranks is a process: use --nproc ",
                           arguments.simulate));
     run_dir = "runs/" + name_of_program(arguments);
-    launch.worker = {arguments.target};
+    launch.worker = python ? python_command(arguments.target, arguments.self)
+                           : std::vector<std::string>{arguments.target};
     launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
   } else {
     refuse_program_without_slash(arguments.target);

@@ -69,7 +69,9 @@ void redirect(const WorkerPlace& at) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
 }
 
-[[noreturn]] void leave(Failure failure) {
+}  // namespace
+
+void leave_worker(Failure failure, bool told) {
   std::fflush(nullptr);
   ErrorRecord& record = failure.record;
   int code = failure.exit_code;
@@ -80,7 +82,8 @@ void redirect(const WorkerPlace& at) {
                        .count();
   const bool recorded = g_place.supervised() && write_error_record(g_place.log_dir, record) != 0;
   if (g_place.supervised() && !recorded) write_fully(g_trainrun_fd, error_record_line(record));
-  if (!recorded && (!g_place.supervised() || g_trainrun_fd != STDERR_FILENO)) {
+  if (!recorded && !(told && !g_place.supervised()) &&
+      (!g_place.supervised() || g_trainrun_fd != STDERR_FILENO)) {
     std::string line = str(g_place.world_size > 1 ? str("[rank ", g_place.rank, "] ") : "", record.kind, ": ",
                            record.message, "\n");
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) code = code ? code : kExitInternal;
@@ -89,6 +92,7 @@ void redirect(const WorkerPlace& at) {
   _exit(code);
 }
 
+namespace {
 struct Fault {
   std::string kind;
   int64_t rank, step;
@@ -219,7 +223,7 @@ void leave_worker(std::exception_ptr failure) {
     } catch (...) { own = true; }
   if (own)
     known = {{.kind = kProgramError, .message = exception_text(failure) + where_thrown()}, kExitProgram};
-  leave(known);
+  leave_worker(std::move(known), false);
 }
 
 int worker_main(const std::function<int(const WorkerPlace&)>& body) {

@@ -47,6 +47,8 @@ struct Failure {
   int exit_code = 0;
 };
 Failure describe_failure(std::exception_ptr failure);
+// Leaves with a failure that another language describes; `told`: its message stands on stderr already.
+[[noreturn]] void leave_worker(Failure failure, bool told);
 
 // A file that cannot be reached is the user's to mend: "cannot create directory runs/x/ckpt: Not a
 // directory".

@@ -23,8 +23,8 @@ const Lines& front_headers() {
 }  // namespace
 
 const Lines& top_folders() {
-  static const Lines folders{"core",     "compiler", "distributed", "checkpoint",
-                             "launcher", "tests",    "bench",       "examples"};
+  static const Lines folders{"core",   "compiler", "distributed", "checkpoint", "launcher",
+                             "python", "tests",    "bench",       "examples"};
   return folders;
 }
 

@@ -10,9 +10,8 @@
 namespace lockstep::functions {
 
 void refuse(std::string_view name, const std::vector<Tensor>& inputs, Here at, const std::string& what) {
-  SourceLine line = !inputs.empty() && inputs[0].defined()
-                        ? source_line(*inputs[0].builder(), at)
-                        : SourceLine{at.file_name(), static_cast<int>(at.line()), ""};
+  SourceLine line =
+      !inputs.empty() && inputs[0].defined() ? source_line(*inputs[0].builder(), at) : line_of(at);
   throw UserError(str("[", name, "] ", line.text(), ": ", what));
 }
 void need(std::string_view name, const std::vector<Tensor>& inputs, Here at) {

@@ -1,0 +1,33 @@
+// Finds the interpreter of a program in Python.
+#include "launcher/cli/python_program.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/base/error.h"
+
+namespace lockstep::launcher::cli {
+
+namespace fs = std::filesystem;
+
+bool is_python_program(const std::string& path) {
+  std::error_code failed;
+  return path.ends_with(".py") && fs::is_regular_file(path, failed);
+}
+
+std::vector<std::string> python_command(const std::string& path, const std::string& self) {
+  std::vector<std::string> places = {fs::path(self).parent_path().string()};
+  if (const char* own = std::getenv("VIRTUAL_ENV")) places.push_back(std::string(own) + "/bin");
+  const char* path_variable = std::getenv("PATH");
+  for (const auto& folder : split(path_variable ? path_variable : "", ':'))
+    if (!folder.empty()) places.push_back(folder);
+  for (const auto& folder : places)
+    if (std::string found = folder + "/python3"; access(found.c_str(), X_OK) == 0) return {found, "-u", path};
+  throw UserError(str(
+      path,
+      " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH"));
+}
+
+}  // namespace lockstep::launcher::cli

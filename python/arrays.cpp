@@ -1,0 +1,116 @@
+// Arrays and the user's step function, the code.
+#include "python/arrays.h"
+
+#include <cstring>
+#include <tuple>
+
+namespace lockstep::python {
+
+DType dtype_of(const nb::dlpack::dtype& of) {
+  auto is = [&](nb::dlpack::dtype_code code, int bits) {
+    return of.code == static_cast<uint8_t>(code) && of.bits == bits && of.lanes == 1;
+  };
+  using Code = nb::dlpack::dtype_code;
+  for (auto [dtype, code, bits] : {std::tuple{DType::f32, Code::Float, 32},
+                                   {DType::f64, Code::Float, 64},
+                                   {DType::f16, Code::Float, 16},
+                                   {DType::bf16, Code::Bfloat, 16},
+                                   {DType::i32, Code::Int, 32},
+                                   {DType::i64, Code::Int, 64},
+                                   {DType::u8, Code::UInt, 8},
+                                   {DType::u16, Code::UInt, 16},
+                                   {DType::u32, Code::UInt, 32},
+                                   {DType::u64, Code::UInt, 64},
+                                   {DType::boolean, Code::Bool, 8}})
+    if (is(code, bits)) return dtype;
+  throw UserError(str("[data] an array has a dtype of ", of.bits, " bits that no tensor has"));
+}
+Shape shape_of(const HostArray& array) {
+  Shape out;
+  for (size_t d = 0; d < array.ndim(); ++d) out.push_back(static_cast<int64_t>(array.shape(d)));
+  return out;
+}
+
+// Copies elements from an array into a field of another dtype of the same kind: int64 to i32, float64 to f32.
+void copy_elements(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t count) {
+  if (from_dtype == to_dtype) {
+    std::memcpy(to, from, static_cast<size_t>(count) * size_of(to_dtype));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    if (is_float(to_dtype))
+      set_double(to_dtype, to, i, get_double(from_dtype, from, i));
+    else
+      set_int(to_dtype, to, i, get_int(from_dtype, from, i));
+}
+// UserError unless the array is `shape` behind dim 0 (or whole), of a dtype that the field takes.
+void check_array(const std::string& name, const HostArray& array, const Shape& want, DType want_dtype) {
+  const DType got = dtype_of(array.dtype());
+  const Shape shape = shape_of(array);
+  if (shape != want || is_float(got) != is_float(want_dtype))
+    throw UserError(str("[data] field \"", name, "\" is ", shape_text(got, shape), "; the step reads ",
+                        shape_text(want_dtype, want)));
+}
+
+HostArray host_array(nb::handle value) {
+  HostArray array;
+  if (nb::try_cast(value, array, false)) return array;
+  static nb::object* contiguous = new nb::object(nb::module_::import_("numpy").attr("ascontiguousarray"));
+  nb::object made = (*contiguous)(value);
+  // A scalar of Python becomes an array of one element and one dim.
+  if (nb::isinstance<nb::float_>(value) || nb::isinstance<nb::int_>(value))
+    made = made.attr("reshape")(nb::tuple());
+  return nb::cast<HostArray>(made);
+}
+
+const char* numpy_name(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "float32";
+    case DType::f64:
+      return "float64";
+    case DType::f16:
+      return "float16";
+    case DType::i32:
+      return "int32";
+    case DType::i64:
+      return "int64";
+    case DType::u8:
+      return "uint8";
+    case DType::u16:
+    case DType::bf16:
+      return "uint16";
+    case DType::u32:
+      return "uint32";
+    case DType::u64:
+      return "uint64";
+    case DType::boolean:
+      return "bool";
+  }
+  return "?";
+}
+
+FieldTypes field_types(nb::dict fields) {
+  FieldTypes out;
+  for (auto [name, value] : fields) {
+    nb::tuple type = nb::cast<nb::tuple>(value);
+    out.push_back({nb::cast<std::string>(name), nb::cast<DType>(type[0]), nb::cast<Ints>(type[1]).values});
+  }
+  return out;
+}
+
+// The user's step function, called with a micro-batch's tensors in order.
+compiler::StepFunction step_function(nb::callable function) {
+  return [function](const std::vector<Tensor>& batch) {
+    nb::gil_scoped_acquire python;
+    nb::list arguments;
+    for (const Tensor& x : batch) arguments.append(x);
+    nb::object loss = function(*arguments);
+    if (!nb::isinstance<Loss>(loss))
+      throw UserError(
+          str("the step function gave ", nb::cast<std::string>(nb::repr(loss)), "; it must return the Loss"));
+    return nb::cast<Loss>(loss);
+  };
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,33 @@
+// Arrays of NumPy, or of whoever speaks DLPack, as fields of a batch; the user's step function.
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include "python/binding.h"
+
+namespace lockstep::python {
+
+using HostArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+
+DType dtype_of(const nb::dlpack::dtype& of);  // UserError for one that no tensor has
+Shape shape_of(const HostArray& array);
+// Any value as a contiguous array: NumPy's asarray.
+HostArray host_array(nb::handle value);
+// UserError naming the field unless the array has the shape, and numbers of the field's kind.
+void check_array(const std::string& name, const HostArray& array, const Shape& shape, DType dtype);
+// Elements, converted within their kind: int64 to i32, float64 to f32.
+void copy_elements(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t count);
+// This rank's part of a tensor, copied; bf16 as the same numbers in float32.
+nb::object numpy_of(const Array& array);
+nb::object numpy_of(const void* data, DType dtype, const Shape& shape);
+// NumPy's name of a dtype; bf16 is shown by its bits, "uint16".
+const char* numpy_name(DType dtype);
+
+using FieldTypes = std::vector<models::Field>;
+// {"x": (f32, [20])}
+FieldTypes field_types(nb::dict fields);
+
+// A Python function of a micro-batch's tensors, in order, that returns the Loss.
+compiler::StepFunction step_function(nb::callable function);
+
+}  // namespace lockstep::python

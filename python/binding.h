@@ -1,0 +1,103 @@
+// What the binding's files share: the user's Python line, and conversions that are not nanobind's own.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "core/ops/caller_line.h"
+#include "lockstep.h"
+
+namespace lockstep::python {
+
+namespace nb = nanobind;
+
+// The innermost Python line that is not of the package: what nodes and messages name while it lives.
+SourceLine python_line();
+struct CallingLine : CallerLine {
+  CallingLine() : CallerLine(python_line()) {}
+};
+
+// A list of parameters, each of which keeps the Python object alive that owns their state.
+inline nb::list held_parameters(const std::vector<Parameter>& parameters, nb::handle owner) {
+  nb::list out;
+  for (const Parameter& parameter : parameters) {
+    nb::object made = nb::cast(parameter);
+    nb::keep_alive_obj(made, owner);
+    out.append(made);
+  }
+  return out;
+}
+
+// One number or several: what PyTorch takes for dims, sizes and shapes.
+struct Ints {
+  std::vector<int64_t> values;
+};
+
+// A word for a value of an enumeration: "reflect".
+template <class E>
+struct WordCaster {
+  explicit WordCaster(std::vector<std::pair<const char*, E>> known) : words(std::move(known)) {}
+  using Value = E;
+  template <class>
+  using Cast = E;
+  template <class>
+  static constexpr bool can_cast() {
+    return true;
+  }
+  bool from_python(nb::handle from, uint8_t, nb::detail::cleanup_list*) noexcept {
+    if (!PyUnicode_Check(from.ptr())) return false;
+    for (const auto& [word, of] : words)
+      if (PyUnicode_CompareWithASCIIString(from.ptr(), word) == 0) return value = of, true;
+    return false;
+  }
+  static nb::handle word_of(const std::vector<std::pair<const char*, E>>& known, E value) {
+    for (const auto& [word, of] : known)
+      if (of == value) return PyUnicode_FromString(word);
+    return {};
+  }
+  explicit operator E() { return value; }
+  std::vector<std::pair<const char*, E>> words;
+  E value{};
+};
+
+void bind_errors(nb::module_& m);
+nb::class_<Tensor> bind_values(nb::module_& m);
+void bind_options(nb::module_& m);
+void bind_functions_a(nb::module_& m, nb::class_<Tensor>& tensor);
+void bind_functions_b(nb::module_& m, nb::class_<Tensor>& tensor);
+void bind_functions_c(nb::module_& m, nb::class_<Tensor>& tensor);
+void bind_functions_d(nb::module_& m, nb::class_<Tensor>& tensor);
+void bind_layers(nb::module_& m);
+void bind_convolutions(nb::module_& m);
+void bind_optimizer(nb::module_& m);  // what all kinds share
+void bind_optimizers(nb::module_& m);
+void bind_models(nb::module_& m);
+void bind_session(nb::module_& m);
+void bind_steps(nb::module_& m);
+void bind_checkpoints(nb::module_& m);
+
+}  // namespace lockstep::python
+
+template <>
+struct nanobind::detail::type_caster<lockstep::python::Ints> {
+  NB_TYPE_CASTER(lockstep::python::Ints, const_name("int | Sequence[int]"))
+  bool from_python(handle from, uint8_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<int64_t> one;
+    if (one.from_python(from, flags, cleanup)) return value.values = {one.value}, true;
+    make_caster<std::vector<int64_t>> several;
+    if (!several.from_python(from, flags, cleanup)) return false;
+    value.values = std::move(several.value);
+    return true;
+  }
+  static handle from_cpp(const lockstep::python::Ints& ints, rv_policy policy,
+                         cleanup_list* cleanup) noexcept {
+    return make_caster<std::vector<int64_t>>::from_cpp(ints.values, policy, cleanup);
+  }
+};

@@ -1,0 +1,8 @@
+"""Lockstep: distributed training whose step is traced in Python and compiled, with the same bits on any number of ranks."""
+from . import _core
+from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their C++ headers declare them
+from ._core import init
+from .runs import load, metrics
+from .training import Session, arrays, train
+
+__version__ = _core.__version__

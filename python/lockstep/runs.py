@@ -1,0 +1,52 @@
+"""What a run wrote: its checkpoints as arrays, its metrics as columns."""
+import fnmatch
+import json
+import os
+
+from . import _core
+
+
+def _step_folder(run, step):
+    run = os.fspath(run)
+    if os.path.exists(os.path.join(run, "manifest.json")):
+        return run
+    folder = os.path.join(run, "ckpt") if os.path.isdir(os.path.join(run, "ckpt")) else run
+    found = _core._checkpoints(folder)
+    whole = [(number, path) for number, path, problem in found if not problem and step in (None, number)]
+    if not whole:
+        have = ", ".join(str(number) for number, _, _ in found) or "none"
+        wanted = "a checkpoint" if step is None else f"a checkpoint of step {step}"
+        raise _core.UserError(f"[load] {run} has no whole {wanted[2:]}; steps that are there: {have}")
+    return max(whole)[1]
+
+
+def load(run, step=None, names="*"):
+    """The tensors of a checkpoint as NumPy arrays by name: load("runs/quickstart")["token.weight"].
+
+    run: the folder of a run, of its checkpoints, or of one step; step: the newest if None; names: a glob, or several. Every byte that
+    is read is checked. bf16 comes as float32, the same numbers.
+    """
+    folder = _step_folder(run, step)
+    globs = [names] if isinstance(names, str) else list(names)
+    have = _core._tensors(folder)
+    chosen = [name for name in have if any(fnmatch.fnmatchcase(name, glob) for glob in globs)]
+    if not chosen:
+        raise _core.UserError(f"[load] {folder} has no tensor {' or '.join(globs)}; it has {', '.join(have[:8])}{', ...' if len(have) > 8 else ''}")
+    return {name: _core._read_tensor(folder, name) for name in chosen}
+
+
+def metrics(run):
+    """The rows of metrics.jsonl as columns, NumPy arrays of one length: NaN where a row has no number; other values as objects."""
+    import numpy
+
+    path = run if os.path.isfile(run) else os.path.join(run, "metrics.jsonl")
+    with open(path, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.endswith("\n")]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        numbers = all(value is None or isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+        whole = numbers and all(isinstance(value, int) for value in values)
+        out[name] = numpy.array(values if whole or not numbers else [float("nan") if v is None else v for v in values], dtype=None if numbers else object)
+    return out

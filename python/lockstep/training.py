@@ -1,0 +1,89 @@
+"""The session of a program, its data in memory, and the training loop."""
+import atexit
+import os
+import sys
+import traceback
+
+from . import _core
+
+
+class Session:
+    """A program's place among the ranks. Under trainrun it joins them; alone it is a mesh of one rank.
+
+    The mesh is [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say among `arguments` (sys.argv);
+    --train.device=WORD and --train.precision=WORD are read, too. What is left is in `arguments`. One per process. An exception that
+    nobody catches ends the rank with the exit code of its kind, and trainrun names it.
+    """
+
+    def __init__(self, arguments=None):
+        words = list(sys.argv) if arguments is None else [sys.argv[0], *arguments]
+        self._session = _core._open_session(words or ["python"])
+        self.mesh = self._session.mesh
+        self.rank = self._session.rank
+        self.local_ranks = self._session.local_ranks
+        self.arguments = self._session.arguments
+        self.precision = self._session.precision
+        self._before = sys.excepthook
+        sys.excepthook = _leave
+        atexit.register(self.close)
+
+    def argument(self, index, otherwise=None):
+        """Argument `index` behind the program's name, as the type of `otherwise`."""
+        if index >= len(self.arguments):
+            return otherwise
+        return self.arguments[index] if otherwise is None else type(otherwise)(self.arguments[index])
+
+    def report(self, step, **values):
+        """Prints the values on rank 0, and tells trainrun that the step is done."""
+        self._session.report(step, {name: float(value) for name, value in values.items()})
+
+    @property
+    def stop_requested(self):
+        """Whether SIGTERM or SIGINT came: agree with the other ranks (Step gives `stop`), save and leave."""
+        return self._session.stop_requested
+
+    def close(self):
+        """Leaves the ranks. Called at the end of the program."""
+        self._session = None
+        sys.excepthook = self._before
+
+
+def _leave(kind, error, trace):
+    """An exception that nobody caught: the traceback without the package's own frames, and the exit code of its kind."""
+    if kind is KeyboardInterrupt:
+        sys.__excepthook__(kind, error, trace)
+        return
+    here = os.path.dirname(__file__) + os.sep
+    frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(here)]
+    print("Traceback (most recent call last):", *(line.rstrip("\n") for line in traceback.format_list(frames)),
+          *(line.rstrip("\n") for line in traceback.format_exception_only(kind, error)), sep="\n", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ours = issubclass(kind, _core.Error)
+    name = kind.__name__ if kind.__module__ in ("builtins", "lockstep") else f"{kind.__module__}.{kind.__name__}"
+    where = f" (raised at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    _core._leave(name if ours else "ProgramError", str(error) if ours else f"{name}: {error}{where}", True)
+
+
+def arrays(shuffle=False, seed=0, **fields):
+    """Arrays in memory as data: arrays(x=images, label=labels); row i is sample i, and after the last one the first.
+
+    shuffle: each epoch in an order of its own, which follows from the seed; the same on any number of ranks.
+    """
+    return _core._arrays(fields, shuffle, seed)
+
+
+def train(session, state, data, step, *, run="runs/own", steps=100, global_batch=16, micro_batch=4, lanes=0, save_every=0, report_every=10,
+          keep=3):
+    """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
+
+    step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the state and returns the
+    Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The run goes on from the newest checkpoint of its folder,
+    on any number of ranks; it saves every `save_every` steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop.
+    """
+    if session._session is None:
+        raise _core.UserError("[train] the session is closed")
+    hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep)
+    if session.stop_requested and not os.environ.get("LOCKSTEP_LOG_DIR"):
+        raise KeyboardInterrupt
+    return hash_

@@ -1,0 +1,167 @@
+// Layers with a number of dims in their name, models of the registry, gradients of values and by hand.
+#include <python_words.h>  // made by generate.py
+
+#include "python/binding.h"
+
+namespace lockstep::python {
+
+namespace {
+// Keywords of Python as the options of a model.
+Json json_of(nb::handle value) {
+  nb::object text = nb::module_::import_("json").attr("dumps")(value);
+  return Json::parse(nb::cast<std::string>(text));
+}
+
+template <size_t Dims>
+void bind_convolution(nb::module_& m, const std::string& digit) {
+  nb::class_<ConvolutionOf<Dims>>(m, ("Conv" + digit + "d").c_str(),
+                                  "weight [out, in / groups, kernel...], bias [out]; [N, in, s...] -> [N, "
+                                  "out, o...]. One number stands for all dims. "
+                                  "padding_mode: what the padding holds, \"reflect\", \"replicate\", "
+                                  "\"circular\"; None: zeros. As PyTorch's.")
+      .def(
+          "__init__",
+          [](ConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
+             Ints padding, Ints dilation, int64_t groups, bool bias, std::optional<PadMode> mode,
+             std::optional<Init> init) {
+            CallingLine line;
+            new (self) ConvolutionOf<Dims>(at, in, out, kernel.values,
+                                           {stride.values, padding.values, dilation.values, groups, mode},
+                                           bias, init);
+          },
+          nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
+          nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::arg("bias") = true,
+          nb::arg("padding_mode") = nb::none(), nb::arg("weight_init") = nb::none(), nb::keep_alive<1, 2>())
+      .def(
+          "__call__",
+          [](const ConvolutionOf<Dims>& self, Tensor x) {
+            CallingLine line;
+            return self(x);
+          },
+          nb::arg("x"))
+      .def_prop_ro(
+          "weight", [](const ConvolutionOf<Dims>& self) { return self.weight; }, nb::keep_alive<0, 1>())
+      .def_prop_ro("bias", [](const ConvolutionOf<Dims>& self) { return self.bias; }, nb::keep_alive<0, 1>());
+  nb::class_<TransposedConvolutionOf<Dims>>(
+      m, ("ConvTranspose" + digit + "d").c_str(),
+      "weight [in, out / groups, kernel...], bias [out]; [N, in, s...] -> [N, out, o...]: the transpose of a "
+      "convolution. As PyTorch's.")
+      .def(
+          "__init__",
+          [](TransposedConvolutionOf<Dims>* self, Scope at, int64_t in, int64_t out, Ints kernel, Ints stride,
+             Ints padding, Ints output_padding, Ints dilation, int64_t groups, bool bias,
+             std::optional<Init> init) {
+            CallingLine line;
+            new (self) TransposedConvolutionOf<Dims>(
+                at, in, out, kernel.values,
+                {stride.values, padding.values, output_padding.values, dilation.values, groups}, bias, init);
+          },
+          nb::arg("at"), nb::arg("in_"), nb::arg("out"), nb::arg("kernel"), nb::arg("stride") = 1,
+          nb::arg("padding") = 0, nb::arg("output_padding") = 0, nb::arg("dilation") = 1,
+          nb::arg("groups") = 1, nb::arg("bias") = true, nb::arg("weight_init") = nb::none(),
+          nb::keep_alive<1, 2>())
+      .def(
+          "__call__",
+          [](const TransposedConvolutionOf<Dims>& self, Tensor x) {
+            CallingLine line;
+            return self(x);
+          },
+          nb::arg("x"))
+      .def_prop_ro(
+          "weight", [](const TransposedConvolutionOf<Dims>& self) { return self.weight; },
+          nb::keep_alive<0, 1>())
+      .def_prop_ro(
+          "bias", [](const TransposedConvolutionOf<Dims>& self) { return self.bias; },
+          nb::keep_alive<0, 1>());
+}
+
+std::vector<Tensor> list_of(nb::object given) {
+  if (nb::isinstance<Tensor>(given)) return {nb::cast<Tensor>(given)};
+  std::vector<Tensor> out;
+  for (nb::handle value : nb::iter(given))
+    out.push_back(value.is_none() ? Tensor() : nb::cast<Tensor>(value));
+  return out;
+}
+
+// forward(*inputs) -> outputs, or (outputs, saved); backward(saved, gradients) -> a gradient per input, or
+// None.
+std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward,
+                                  const std::vector<Tensor>& inputs) {
+  CallingLine line;
+  return custom_gradient(
+      [&](const std::vector<Tensor>& in) -> Computed {
+        nb::list arguments;
+        for (const Tensor& x : in) arguments.append(x);
+        nb::object made = forward(*arguments);
+        if (PyTuple_Check(made.ptr()) && nb::len(made) == 2 && !nb::isinstance<Tensor>(made[0]))
+          return {list_of(made[0]), list_of(made[1])};
+        return {list_of(made), {}};
+      },
+      [&](const std::vector<Tensor>& saved, const std::vector<Tensor>& gradients) {
+        return list_of(backward(saved, gradients));
+      })(inputs);
+}
+}  // namespace
+
+void bind_convolutions(nb::module_& m) {
+  bind_convolution<1>(m, "1");
+  bind_convolution<2>(m, "2");
+  bind_convolution<3>(m, "3");
+}
+
+void bind_models(nb::module_& m) {
+  m.def("custom_gradient", &with_gradient, nb::arg("forward"), nb::arg("backward"), nb::arg("inputs"),
+        "Outputs of forward(*inputs), whose gradient is backward(saved, gradients): a list with one gradient "
+        "per input, None for "
+        "none. forward gives its outputs, or (outputs, saved), lists both. As torch.autograd.Function.");
+  nb::class_<models::Model>(m, "Model",
+                            "A model of a family: what it reads, and a call that computes its output.")
+      .def_prop_ro(
+          "inputs",
+          [](const models::Model& self) {
+            nb::dict out;
+            for (const auto& field : self.inputs)
+              out[field.name.c_str()] = nb::make_tuple(field.dtype, nb::tuple(nb::cast(field.shape)));
+            return out;
+          },
+          "name: (dtype, shape of a sample)")
+      .def_prop_ro("parts",
+                   [](const models::Model& self) {
+                     std::vector<std::string> out;
+                     for (const auto& [name, part] : self.parts) out.push_back(name);
+                     return out;
+                   })
+      .def(
+          "__call__",
+          [](const models::Model& self, nb::args inputs) -> nb::object {
+            CallingLine line;
+            std::vector<Tensor> out = self.forward(list_of(inputs));
+            return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
+          },
+          "The output, or a list where there are several.")
+      .def(
+          "part",
+          [](const models::Model& self, const std::string& name, nb::args inputs) -> nb::object {
+            CallingLine line;
+            auto found = self.parts.find(name);
+            if (found == self.parts.end())
+              throw UserError(str("[model] ", python_line().text(), ": there is no part \"", name, "\""));
+            std::vector<Tensor> out = found->second(list_of(inputs));
+            return out.size() == 1 ? nb::cast(out[0]) : nb::cast(out);
+          },
+          nb::arg("name"), nb::arg("inputs"), "One network of a family of several: \"generator\".");
+  m.def(
+      "build",
+      [](Scope at, const std::string& kind, nb::kwargs options) {
+        CallingLine line;
+        models::Model out = models::build(at, kind, json_of(options));
+        at.state().place_by_default(out.placements);
+        return out;
+      },
+      nb::arg("at"), nb::arg("kind"), nb::arg("options"), nb::keep_alive<0, 1>(),
+      "The model of a family, with options as the keys of `model` in a config: build(state.root, \"gpt\", "
+      "vocab=256, width=64).");
+  m.def("families", &models::family_names, "The kinds that build() takes.");
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,24 @@
+// The extension module lockstep._core: what is registered, in the order in which types name one another.
+#include "launcher/version.h"
+#include "python/binding.h"
+
+NB_MODULE(_core, m) {
+  using namespace lockstep::python;
+  nanobind::set_leak_warnings(false);  // a step function of a module holds what holds it
+  m.doc() = "Lockstep: training steps that are traced in Python and compiled.";
+  bind_errors(m);
+  nanobind::class_<lockstep::Tensor> tensor = bind_values(m);
+  bind_options(m);
+  bind_functions_a(m, tensor);
+  bind_functions_b(m, tensor);
+  bind_functions_c(m, tensor);
+  bind_functions_d(m, tensor);
+  bind_layers(m);
+  bind_convolutions(m);
+  bind_optimizers(m);
+  bind_models(m);
+  bind_session(m);
+  bind_steps(m);
+  bind_checkpoints(m);
+  m.attr("__version__") = lockstep::launcher::kVersion;
+}

@@ -1,0 +1,251 @@
+// Session, State, data and the training loop.
+#include <signal.h>
+
+#include <cstring>
+
+#include "launcher/data/order.h"
+#include "launcher/supervise/contract.h"
+#include "launcher/supervise/worker_side.h"
+#include "python/arrays.h"
+
+namespace lockstep::python {
+
+namespace {
+// Ctrl-C asks the loop of train() to finish its step and save; elsewhere it is Python's KeyboardInterrupt.
+class StopBySignal {
+ public:
+  StopBySignal() { sigaction(SIGINT, &asked, &before_); }
+  ~StopBySignal() { sigaction(SIGINT, &before_, nullptr); }
+  static void learn() { sigaction(SIGINT, nullptr, &asked); }  // the handler that a Session has set
+
+ private:
+  inline static struct sigaction asked{};
+  struct sigaction before_{};
+};
+
+std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words = arguments;
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  struct sigaction python{};
+  sigaction(SIGINT, nullptr, &python);
+  auto out = std::make_unique<Session>(static_cast<int>(argv.size()), argv.data());
+  StopBySignal::learn();
+  if (!launcher::worker_place().supervised()) sigaction(SIGINT, &python, nullptr);
+  return out;
+}
+
+// Arrays in memory by field name, one sample a row.
+SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
+  struct Column {
+    HostArray array;
+    DType dtype;
+    size_t bytes;
+  };
+  auto columns = std::make_shared<std::vector<Column>>();
+  SampleData out;
+  int64_t rows = -1;
+  for (auto [name, value] : arrays) {
+    HostArray array = host_array(value);
+    Shape shape = shape_of(array);
+    const std::string field = nb::cast<std::string>(name);
+    if (shape.empty() || shape[0] == 0) throw UserError(str("[data] field \"", field, "\" has no rows"));
+    if (rows >= 0 && shape[0] != rows)
+      throw UserError(str("[data] field \"", field, "\" has ", shape[0], " rows, and \"", out.fields[0].name,
+                          "\" has ", rows));
+    rows = shape[0];
+    shape.erase(shape.begin());
+    const DType dtype = dtype_of(array.dtype());
+    out.fields.push_back({field, dtype, shape});
+    columns->push_back({array, dtype, static_cast<size_t>(numel(shape)) * size_of(dtype)});
+  }
+  if (rows < 0) throw UserError("[data] there are no fields: arrays(x=..., y=...)");
+  out.fill = [columns, rows, shuffle, seed](int64_t i, const std::vector<void*>& fields) {
+    const int64_t row = launcher::data::sequence_of(i, rows, shuffle, seed);
+    for (size_t f = 0; f < fields.size(); ++f)
+      std::memcpy(fields[f],
+                  static_cast<const std::byte*>((*columns)[f].array.data()) +
+                      static_cast<size_t>(row) * (*columns)[f].bytes,
+                  (*columns)[f].bytes);
+  };
+  return out;
+}
+
+// A Python function of the sample's number, which gives a dict, or values in the order of the fields.
+SampleData function_data(nb::dict types, nb::callable sample) {
+  SampleData out;
+  out.fields = field_types(types);
+  // Samples are read without the GIL, by any thread, and may outlive the call.
+  auto held = std::shared_ptr<nb::callable>(new nb::callable(sample), [](nb::callable* callable) {
+    nb::gil_scoped_acquire python;
+    delete callable;
+  });
+  out.fill = [held, fields = out.fields](int64_t i, const std::vector<void*>& to) {
+    nb::gil_scoped_acquire python;
+    nb::object made = (*held)(i);
+    if (!nb::isinstance<nb::dict>(made) && fields.size() == 1 && !nb::isinstance<nb::tuple>(made))
+      made = nb::make_tuple(made);
+    for (size_t f = 0; f < fields.size(); ++f) {
+      nb::object value =
+          nb::isinstance<nb::dict>(made) ? nb::object(made[fields[f].name.c_str()]) : nb::object(made[f]);
+      HostArray array = host_array(value);
+      check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);
+      copy_elements(array.data(), dtype_of(array.dtype()), to[f], fields[f].dtype, numel(fields[f].shape));
+    }
+  };
+  return out;
+}
+
+// Files of token ids: fields ids and targets, i32 [context].
+SampleData token_data(const std::string& path, int64_t context, int64_t vocab, const std::string& dtype,
+                      bool shuffle, uint64_t seed) {
+  auto data = std::make_shared<launcher::data::Dataset>(
+      launcher::data::DataOptions{.kind = "tokens",
+                                  .paths = {path},
+                                  .dtype = dtype,
+                                  .order = shuffle ? "shuffle" : "sequential",
+                                  .vocab = vocab,
+                                  .context = context,
+                                  .seed = seed});
+  SampleData out;
+  out.fields = {{"ids", DType::i32, {context}}, {"targets", DType::i32, {context}}};
+  out.fill = [data](int64_t i, const std::vector<void*>& to) {
+    data->fill(i, 1, 0, 1, static_cast<int32_t*>(to[0]), static_cast<int32_t*>(to[1]));
+  };
+  return out;
+}
+
+std::string run_training(Session& session, State& state, const SampleData& data, nb::callable function,
+                         const std::string& run, int64_t steps, int64_t global_batch, int64_t micro_batch,
+                         int64_t lanes, int64_t save_every, int64_t report_every, int64_t keep) {
+  const TrainOptions options{run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep};
+  compiler::StepFunction traced = step_function(function);
+  std::string hash;
+  {
+    StopBySignal asked;
+    nb::gil_scoped_release release;
+    hash = train(session, state, data, traced, options);
+  }
+  return hash;
+}
+
+void bind_state_of_session(nb::module_& m) {
+  nb::class_<State>(m, "State",
+                    "Everything that outlives a step: parameters, moments, buffers. Recorded first, "
+                    "allocated when a step runs.")
+      .def(
+          "__init__", [](State* self, const LiveMesh& mesh, uint64_t seed) { new (self) State(mesh, seed); },
+          nb::arg("mesh"), nb::arg("seed") = 0)
+      .def_prop_ro("root", &State::root, nb::keep_alive<0, 1>(), "The scope of the state itself.")
+      .def(
+          "__truediv__",
+          [](State& state, const std::string& part) {
+            CallingLine line;
+            return state / part;
+          },
+          nb::keep_alive<0, 1>())
+      .def(
+          "parameters",
+          [](nb::handle self) { return held_parameters(nb::cast<State&>(self).parameters(), self); },
+          nb::sig("def parameters(self) -> list[Parameter]"),
+          "Those that are trained, in the order of recording.")
+      .def(
+          "names",
+          [](const State& state) {
+            std::vector<std::string> out;
+            for (const Spec& spec : state.specs()) out.push_back(spec.fqn);
+            return out;
+          },
+          "Of all that it holds, in the order of recording.")
+      .def("find", &State::find_spec, nb::arg("name"), nb::keep_alive<0, 1>(),
+           "The parameter of this name; a false one where there is none.")
+      .def(
+          "compute_dtype",
+          [](State& state, DType dtype) {
+            CallingLine line;
+            state.compute_dtype(dtype);
+          },
+          nb::arg("dtype"),
+          "What contractions compute in: f32, bf16 or f16, as torch.autocast. Parameters stay f32.")
+      .def(
+          "zero",
+          [](State& state, int level) {
+            CallingLine line;
+            state.zero(level);
+          },
+          nb::arg("level"), "How much dp_shard splits: 1 and 2 moments, 3 parameters too.")
+      .def(
+          "place",
+          [](State& state, const std::vector<PlacementRule>& rules) {
+            CallingLine line;
+            state.place(rules);
+          },
+          nb::arg("rules"), "Where tensors lie on mesh dims that their names do not decide.")
+      .def(
+          "materialize",
+          [](State& state) {
+            nb::gil_scoped_release release;
+            state.materialize();
+          },
+          "Allocates this rank's part, with initial values. Calling it again starts over.")
+      .def(
+          "array", [](State& state, const std::string& name) { return numpy_of(state.array(name)); },
+          nb::arg("name"), "A copy of this rank's part as a NumPy array (bf16 as float32).")
+      .def(
+          "hash",
+          [](const State& state) {
+            nb::gil_scoped_release release;
+            return state_hash(state.arrays(), state.mesh());
+          },
+          "128 bits of all that it holds, on all ranks: the same text on every mesh. Collective.");
+}
+}  // namespace
+
+void bind_session(nb::module_& m) {
+  nb::class_<LiveMesh>(m, "LiveMesh", "The mesh of this run and this rank's groups.")
+      .def_prop_ro("shape", [](const LiveMesh& mesh) { return nb::tuple(nb::cast(mesh.words.shape)); })
+      .def_prop_ro("dim_names",
+                   [](const LiveMesh& mesh) { return nb::tuple(nb::cast(mesh.words.dim_names)); })
+      .def_ro("rank", &LiveMesh::rank)
+      .def("__repr__", [](const LiveMesh& mesh) { return text(mesh.words); });
+  nb::class_<Session>(m, "_Session")
+      .def_prop_ro("mesh", &Session::mesh, nb::rv_policy::copy)
+      .def_prop_ro("rank", &Session::rank)
+      .def_prop_ro("local_ranks", &Session::local_ranks)
+      .def_prop_ro("arguments", &Session::arguments)
+      .def_prop_ro("precision", &Session::precision)
+      .def("report", &Session::progress, nb::arg("step"), nb::arg("values"))
+      .def_prop_ro("stop_requested", &Session::stop_requested);
+  m.def(
+      "_open_session",
+      [](const std::vector<std::string>& arguments) { return open_session(arguments).release(); },
+      nb::rv_policy::take_ownership, nb::arg("arguments"));
+  m.def("_stop_requested", [] { return launcher::stop_requested(); });
+  bind_state_of_session(m);
+  nb::class_<SampleData>(m, "SampleData", "Samples by their number: fields by name, and what fills them.")
+      .def(
+          "__init__",
+          [](SampleData* self, nb::dict fields, nb::callable sample) {
+            new (self) SampleData(function_data(fields, sample));
+          },
+          nb::arg("fields"), nb::arg("sample"),
+          "fields: {\"x\": (f32, [20]), \"label\": (i32, [])}, a sample's dtypes and shapes; sample(i): its "
+          "values, a dict or a tuple. It is a "
+          "function of i alone, so that a resumed run and any number of ranks read the same.")
+      .def_prop_ro("fields", [](const SampleData& data) {
+        nb::dict out;
+        for (const auto& field : data.fields)
+          out[field.name.c_str()] = nb::make_tuple(field.dtype, nb::tuple(nb::cast(field.shape)));
+        return out;
+      });
+  m.def("_arrays", &array_data, nb::arg("arrays"), nb::arg("shuffle"), nb::arg("seed"));
+  m.def("tokens", &token_data, nb::arg("path"), nb::arg("context"), nb::arg("vocab") = 65536,
+        nb::arg("dtype") = "uint16", nb::arg("shuffle") = false, nb::arg("seed") = 0,
+        "A file of token ids as samples of `ids` and `targets`, i32 [context]: raw, or with the 1024-byte "
+        "header of magic 20240520.");
+  m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
+        nb::arg("run"), nb::arg("steps"), nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes"),
+        nb::arg("save_every"), nb::arg("report_every"), nb::arg("keep"));
+}
+
+}  // namespace lockstep::python

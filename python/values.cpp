@@ -1,0 +1,351 @@
+// What a model is written with: Tensor and its operators, the state and its parameters, initial values,
+// losses, schedules and the guards of a `with`.
+#include "python/binding.h"
+
+namespace lockstep::python {
+
+namespace {
+using TensorClass = nb::class_<Tensor>;
+
+nb::tuple shape_tuple(const Shape& shape) { return nb::tuple(nb::cast(shape)); }
+
+// x + y, x + 2 and 2 + x of one operator.
+template <class Operator>
+void bind_operator(TensorClass& tensor, const std::string& name, Operator of) {
+  tensor.def(("__" + name + "__").c_str(),
+             [of](const Tensor& a, const Tensor& b) {
+               CallingLine line;
+               return of(TensorAt(a), b);
+             },
+             nb::is_operator());
+  tensor.def(("__" + name + "__").c_str(),
+             [of](const Tensor& a, double b) {
+               CallingLine line;
+               return of(TensorAt(a), b);
+             },
+             nb::is_operator());
+}
+template <class Operator>
+void bind_reversed(TensorClass& tensor, const std::string& name, Operator of) {
+  tensor.def(("__r" + name + "__").c_str(),
+             [of](const Tensor& b, double a) {
+               CallingLine line;
+               return of(a, TensorAt(b));
+             },
+             nb::is_operator());
+}
+template <class Function>
+void bind_pair(TensorClass& tensor, const char* name, Function of) {
+  tensor.def(
+      name,
+      [of](const Tensor& a, const Tensor& b) {
+        CallingLine line;
+        return of(a, b);
+      },
+      nb::is_operator());
+}
+
+int64_t index_of(nb::handle index, const char* what) {
+  if (!PyIndex_Check(index.ptr()))
+    throw UserError(
+        str("[index] ", python_line().text(), ": ", what, " is ", nb::cast<std::string>(nb::repr(index)),
+            "; a tensor is indexed by numbers, slices, None and ...; choose elements by a tensor of ids "
+            "with index_select, take or gather"));
+  return nb::cast<int64_t>(nb::steal(PyNumber_Index(index.ptr())));
+}
+
+// x[1, :, None, ..., 2:-1:2] by select, slice and unsqueeze.
+Tensor item(Tensor x, nb::handle key) {
+  CallingLine line;
+  nb::tuple parts = PyTuple_Check(key.ptr()) ? nb::borrow<nb::tuple>(key) : nb::make_tuple(key);
+  int named = 0;
+  for (nb::handle part : parts) named += !part.is_none() && part.ptr() != Py_Ellipsis;
+  if (named > x.ndim())
+    throw UserError(str("[index] ", python_line().text(), ": ", named, " indices of ", x.text()));
+  int dim = 0;
+  for (nb::handle part : parts) {
+    if (part.is_none()) {
+      x = unsqueeze(x, dim++);
+    } else if (part.ptr() == Py_Ellipsis) {
+      dim = x.ndim();
+      bool behind = false;
+      for (nb::handle other : parts) {
+        if (behind && !other.is_none()) --dim;
+        behind = behind || other.ptr() == Py_Ellipsis;
+      }
+    } else if (PySlice_Check(part.ptr())) {
+      nb::object start = part.attr("start"), stop = part.attr("stop"), step = part.attr("step");
+      const int64_t from = start.is_none() ? 0 : index_of(start, "the start of a slice"),
+                    to = stop.is_none() ? x.size(dim) : index_of(stop, "the end of a slice"),
+                    by = step.is_none() ? 1 : index_of(step, "the step of a slice");
+      if (!start.is_none() || !stop.is_none() || !step.is_none()) x = slice(x, dim, from, to, by);
+      ++dim;
+    } else {
+      x = select(x, dim, index_of(part, "an index"));
+    }
+  }
+  return x;
+}
+
+void bind_arithmetic(TensorClass& t) {
+  bind_operator(t, "add", [](auto a, auto b) { return a + b; });
+  bind_operator(t, "sub", [](auto a, auto b) { return a - b; });
+  bind_operator(t, "mul", [](auto a, auto b) { return a * b; });
+  bind_operator(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_operator(t, "mod", [](auto a, auto b) { return a % b; });
+  bind_reversed(t, "add", [](auto a, auto b) { return a + b; });
+  bind_reversed(t, "sub", [](auto a, auto b) { return a - b; });
+  bind_reversed(t, "mul", [](auto a, auto b) { return a * b; });
+  bind_reversed(t, "truediv", [](auto a, auto b) { return a / b; });
+  bind_operator(t, "eq", [](auto a, auto b) { return a == b; });
+  bind_operator(t, "ne", [](auto a, auto b) { return a != b; });
+  bind_operator(t, "lt", [](auto a, auto b) { return a < b; });
+  bind_operator(t, "le", [](auto a, auto b) { return a <= b; });
+  bind_operator(t, "gt", [](auto a, auto b) { return a > b; });
+  bind_operator(t, "ge", [](auto a, auto b) { return a >= b; });
+  bind_pair(t, "__matmul__", [](const Tensor& a, const Tensor& b) { return matmul(a, b); });
+  bind_pair(t, "__floordiv__", [](const Tensor& a, const Tensor& b) { return floor_divide(a, b); });
+  bind_pair(t, "__and__", [](const Tensor& a, const Tensor& b) { return bitwise_and(a, b); });
+  bind_pair(t, "__or__", [](const Tensor& a, const Tensor& b) { return bitwise_or(a, b); });
+  bind_pair(t, "__xor__", [](const Tensor& a, const Tensor& b) { return bitwise_xor(a, b); });
+  bind_pair(t, "__pow__", [](const Tensor& a, const Tensor& b) { return pow(a, b); });
+  t.def(
+      "__pow__",
+      [](const Tensor& a, double b) {
+        CallingLine line;
+        return pow(a, b);
+      },
+      nb::is_operator());
+  t.def(
+      "__rpow__",
+      [](const Tensor& b, double a) {
+        CallingLine line;
+        return pow(a, b);
+      },
+      nb::is_operator());
+  t.def("__neg__", [](const Tensor& a) {
+    CallingLine line;
+    return -TensorAt(a);
+  });
+  t.def("__invert__", [](const Tensor& a) {
+    CallingLine line;
+    return bitwise_not(a);
+  });
+  t.def("__abs__", [](const Tensor& a) {
+    CallingLine line;
+    return lockstep::abs(a);
+  });
+}
+
+TensorClass bind_tensor(nb::module_& m) {
+  TensorClass t(m, "Tensor",
+                "A handle into the step that is traced: it has a shape and a dtype, and no values. Every "
+                "function of the "
+                "package whose first argument is a tensor x is a method, too.");
+  t.def_prop_ro("shape", [](const Tensor& x) { return shape_tuple(x.shape()); });
+  t.def_prop_ro("ndim", &Tensor::ndim);
+  t.def_prop_ro("dtype", &Tensor::dtype);
+  t.def("size", &Tensor::size, nb::arg("dim"), "Of a dim; below 0 from the end.");
+  t.def("__repr__", [](const Tensor& x) { return x.defined() ? "Tensor(" + x.text() + ")" : "Tensor()"; });
+  t.def("__getitem__", &item, nb::arg("key").none(),
+        "Numbers, slices, None and ...: as NumPy's basic indexing.");
+  t.def("__len__", [](const Tensor& x) { return x.size(0); });
+  t.def("__hash__", [](nb::handle x) { return reinterpret_cast<intptr_t>(x.ptr()) >> 4; });
+  t.def("__bool__", [](const Tensor& x) -> bool {
+    throw nb::type_error(str("a tensor, ", x.text(),
+                             ", is neither true nor false while a step is traced: its values are "
+                             "not known yet; choose with where(condition, a, b)")
+                             .c_str());
+  });
+  t.def(
+      "to",
+      [](const Tensor& x, DType dtype) {
+        CallingLine line;
+        return convert(x, dtype);
+      },
+      nb::arg("dtype"), "The same numbers as another dtype: convert().");
+  t.def(
+      "detach",
+      [](const Tensor& x) {
+        CallingLine line;
+        return stop_gradient(x);
+      },
+      "The same values, through which no gradient flows: stop_gradient().");
+  bind_arithmetic(t);
+  return t;
+}
+
+void bind_inits(nb::module_& m) {
+  nb::class_<Init>(m, "Init", "How a parameter starts: made by the functions of lockstep.init.");
+  nb::class_<LinearInit>(m, "LinearInit", "How the weight and the bias of a Linear start.")
+      .def(nb::init<Init, Init>(), nb::arg("weight"), nb::arg("bias").sig("init.zeros()") = Init())
+      .def(nb::init_implicit<Init>());
+  nb::class_<Schedule>(m, "Schedule",
+                       "A rate by the number of the update: a number, or one of the functions of schedules.")
+      .def(nb::init_implicit<double>(), nb::arg("lr"))
+      .def(
+          "__init__",
+          [](Schedule* self, double lr, std::function<double(int64_t)> factor, int64_t warmup) {
+            new (self) Schedule(lr, std::move(factor), warmup);
+          },
+          nb::arg("lr"), nb::arg("factor"), nb::arg("warmup") = 0,
+          "lr times what `factor` gives for update t, counted from 1; behind a warm-up.")
+      .def("at", &Schedule::at, nb::arg("step"), "The rate of update `step`, counted from 1.");
+}
+
+void bind_state(nb::module_& m) {
+  nb::class_<Parameter>(m, "Parameter", "A tensor that outlives the step: a weight, a moment, a buffer.")
+      .def_prop_ro("name", &Parameter::fqn)
+      .def_prop_ro("shape", [](const Parameter& p) { return shape_tuple(p.shape()); })
+      .def_prop_ro("dtype", &Parameter::dtype)
+      .def("__bool__", [](const Parameter& p) { return static_cast<bool>(p); })
+      .def("__repr__",
+           [](const Parameter& p) {
+             return p ? str("Parameter(", p.fqn(), " ", shape_text(p.dtype(), p.shape()), ")")
+                      : std::string("Parameter()");
+           })
+      .def(
+          "__call__",
+          [](const Parameter& p, const Tensor& beside) {
+            CallingLine line;
+            return p(beside);
+          },
+          nb::arg("beside"), "Its value at the start of the step, in the step that `beside` belongs to.")
+      .def(
+          "computed",
+          [](const Parameter& p, const Tensor& beside) {
+            CallingLine line;
+            return p.computed(beside);
+          },
+          nb::arg("beside"), "The same as a layer computes with it: rounded to the compute dtype.");
+  auto scope = nb::class_<Scope>(m, "Scope", "A path in the state: at / \"norm\" / 0.");
+  scope.def(
+      "__truediv__",
+      [](const Scope& at, const std::string& part) {
+        CallingLine line;
+        return at / part;
+      },
+      nb::keep_alive<0, 1>());
+  scope.def("__truediv__", [](const Scope& at, int64_t index) { return at / index; }, nb::keep_alive<0, 1>());
+  scope.def_prop_ro("path", &Scope::path);
+  scope.def("__repr__", [](const Scope& at) { return "Scope(" + at.path() + ")"; });
+  auto record = [&](const char* name, Parameter (Scope::*how)(std::string_view, Shape, Init, Here) const,
+                    const char* doc) {
+    scope.def(
+        name,
+        [how](const Scope& at, const std::string& part, Ints shape, Init init) {
+          CallingLine line;
+          return (at.*how)(part, shape.values, std::move(init), Here::current());
+        },
+        nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
+        nb::keep_alive<0, 1>(), doc);
+  };
+  record("parameter", &Scope::parameter, "Records a weight of this shape, f32, which is trained.");
+  record("frozen", &Scope::frozen, "Records a weight that is not trained.");
+  scope.def(
+      "buffer",
+      [](const Scope& at, const std::string& part, Ints shape, Init init, DType dtype) {
+        CallingLine line;
+        return at.buffer(part, dtype, shape.values, std::move(init));
+      },
+      nb::arg("name"), nb::arg("shape"), nb::arg("init").sig("init.zeros()") = Init(),
+      nb::arg("dtype").sig("f32") = DType::f32, nb::keep_alive<0, 1>(),
+      "Records anything else that a step keeps.");
+  nb::class_<PlacementRule>(m, "PlacementRule", "Where tensors lie on a mesh dim.")
+      .def(
+          "__init__",
+          [](PlacementRule* self, std::string dim, std::string params, const std::string& place) {
+            new (self) PlacementRule{std::move(dim), std::move(params), parse_placement(place)};
+          },
+          nb::arg("dim"), nb::arg("params"), nb::arg("place"),
+          "dim: \"tp\"; params: a glob of names, \"blocks.*.up.weight\"; place: \"shard(0)\", "
+          "\"replicate\".");
+}
+
+void bind_losses(nb::module_& m) {
+  nb::class_<Loss>(m, "Loss",
+                   "A sum and a count: divided once, after both are summed over all micro-batches and ranks.")
+      .def(
+          "__init__", [](Loss* self, Tensor sum, Tensor count) { new (self) Loss{sum, count}; },
+          nb::arg("sum"), nb::arg("count"))
+      .def_ro("sum", &Loss::sum)
+      .def_ro("count", &Loss::count);
+  nb::class_<Gradients>(m, "Gradients",
+                        "A gradient for each of some parameters, summed over all micro-batches.")
+      .def(
+          "__init__",
+          [](Gradients* self, const std::vector<Parameter>& parameters, const std::vector<Tensor>& values) {
+            new (self) Gradients{parameters, values};
+          },
+          nb::arg("parameters"), nb::arg("values"), nb::keep_alive<1, 2>())
+      .def_prop_ro(
+          "parameters",
+          [](nb::handle self) { return held_parameters(nb::cast<Gradients&>(self).parameters, self); })
+      .def_ro("values", &Gradients::values);
+}
+
+// Python's `with` over a C++ guard.
+template <class Guard>
+struct Within {
+  std::function<std::shared_ptr<Guard>()> make;
+  std::vector<std::shared_ptr<Guard>> living;
+};
+template <class Guard>
+nb::class_<Within<Guard>> bind_guard(nb::module_& m, const char* name, const char* doc) {
+  using W = Within<Guard>;
+  return nb::class_<W>(m, name, doc)
+      .def("__enter__", [](W& w) { w.living.push_back(w.make()); })
+      .def("__exit__", [](W& w, nb::args) { w.living.pop_back(); });
+}
+}  // namespace
+
+void bind_optimizer(nb::module_& m) {
+  nb::class_<Optimizer>(m, "Optimizer", "What all kinds of optimizer share.")
+      .def(
+          "update",
+          [](Optimizer& self, const Gradients& gradients) {
+            CallingLine line;
+            self.update(gradients);
+          },
+          nb::arg("gradients"),
+          "Writes the update of each parameter, and the metric grad_norm. Called in the step function.")
+      .def(
+          "follow", [](Optimizer& self, const Plateau& plateau) { self.follow(plateau); }, nb::arg("plateau"),
+          "Every rate times the plateau's factor from now on.")
+      .def("scalars", &Optimizer::scalars, nb::arg("step"),
+           "The numbers of update `step`, counted from 1: its rate.")
+      .def_prop_ro("path", &Optimizer::path);
+}
+
+nb::class_<Tensor> bind_values(nb::module_& m) {
+  nb::enum_<DType> dtypes(m, "DType", "The type of an element.");
+  for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16, DType::i32, DType::i64, DType::u8,
+                      DType::u16, DType::u32, DType::u64, DType::boolean})
+    dtypes.value(dtype == DType::boolean ? "boolean" : std::string(name(dtype)).c_str(), dtype);
+  dtypes.export_values();
+  TensorClass tensor = bind_tensor(m);
+  bind_inits(m);
+  bind_state(m);
+  bind_losses(m);
+  bind_guard<Evaluation>(m, "Evaluation",
+                         "While it lives (`with`), what is traced is for evaluation: Dropout does nothing.")
+      .def("__init__", [](Within<Evaluation>* self) {
+        new (self) Within<Evaluation>{[] { return std::make_shared<Evaluation>(); }, {}};
+      });
+  bind_guard<Precision>(m, "Precision",
+                        "While it lives (`with`), contractions compute in this dtype, as torch.autocast: of "
+                        "the step that x belongs to.")
+      .def(
+          "__init__",
+          [](Within<Precision>* self, Tensor x, DType dtype) {
+            new (self) Within<Precision>{[x, dtype] {
+                                           CallingLine line;
+                                           return std::make_shared<Precision>(x, dtype);
+                                         },
+                                         {}};
+          },
+          nb::arg("x"), nb::arg("dtype"));
+  return tensor;
+}
+
+}  // namespace lockstep::python

@@ -1,0 +1,116 @@
+"""Functions, layers and losses by their Python arguments, beside NumPy: names, defaults, keywords, several results."""
+import unittest
+
+import lockstep as ls
+import numpy as np
+
+from tracing_test import A, B, computed, session
+
+IDS = np.array([[3, 0, 2, 2], [1, 1, 4, 0], [2, 3, 3, 1]], np.int32)
+
+
+def softmax(x, axis):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+class Functions(unittest.TestCase):
+    def same(self, function, want, *arrays, rtol=2e-5):
+        np.testing.assert_allclose(computed(function, *arrays), want, rtol=rtol, atol=1e-6)
+
+    def test_shapes(self):
+        self.same(lambda x, y: ls.concat([x, y], dim=1), np.concatenate([A, B], 1), A, B)
+        self.same(lambda x, y: ls.stack([x, y]), np.stack([A, B]), A, B)
+        self.same(lambda x: ls.permute(x, [2, 0, 1]), A.transpose(2, 0, 1), A)
+        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], 3), np.pad(A, [(0, 1), (1, 0), (2, 0)], constant_values=3), A)
+        self.same(lambda x: ls.pad(x, [0, 1, 2], [1, 0, 0], "reflect"), np.pad(A, [(0, 1), (1, 0), (2, 0)], mode="reflect"), A)
+        self.same(lambda x: ls.split(x, 2, [2, 3])[1], A[..., 2:], A)
+        self.same(lambda x: ls.roll(x, shift=2, dim=-1), np.roll(A, 2, -1), A)
+        self.same(lambda x: x.unsqueeze(1).squeeze(1).flatten(1), A.reshape(3, 20), A)
+        self.same(lambda x: ls.flip(x, 1), A[:, ::-1], A)  # one dim as a number
+
+    def test_reductions_and_order(self):
+        self.same(lambda x: x.sum([0, 2], keep=True), A.sum((0, 2), keepdims=True), A)
+        self.same(lambda x: x.mean(), A.mean(), A)
+        self.same(lambda x: ls.var(x, -1, correction=0), A.var(-1), A)
+        self.same(lambda x: ls.norm(x, 2, [1]), np.linalg.norm(A, axis=1), A)
+        self.same(lambda x: ls.softmax(x, 1), softmax(A, 1), A)
+        self.same(lambda x: ls.cumsum(x, 1), A.cumsum(1), A)
+        self.same(lambda x: ls.argmax(x, 1), A.argmax(1), A)
+
+        def top(x):
+            values, indices = ls.topk(x, 2)
+            self.assertEqual(indices.dtype, ls.i32)
+            return values
+
+        self.same(top, np.sort(A, -1)[..., ::-1][..., :2], A)
+        self.same(lambda x: ls.sort(x, descending=True).values, np.sort(A, -1)[..., ::-1], A)
+
+    def test_choices(self):
+        self.same(lambda x, y: ls.where(x > y, x, y), np.maximum(A, B), A, B)
+        self.same(lambda x: ls.clamp(x, lo=-0.5, hi=0.5), A.clip(-0.5, 0.5), A)
+        self.same(lambda i: ls.one_hot(i, 5).to(ls.f32), np.eye(5, dtype=np.float32)[IDS], IDS)
+        table = A.reshape(12, 5)[:5]
+        self.same(lambda t, i: ls.embedding(t, i), table[IDS], table, IDS)
+        self.same(lambda t, i: ls.embedding_bag(t, i, mode="sum"), table[IDS].sum(1), table, IDS)
+        self.same(lambda x: ls.tril(x), np.tril(A), A)
+
+    def test_contractions(self):
+        self.same(lambda x, y: ls.einsum("bij,bkj->bik", [x, y]), np.einsum("bij,bkj->bik", A, B), A, B)
+        weight = B.reshape(12, 5)
+        self.same(lambda x, w: ls.linear(x, w), A @ weight.T, A, weight)
+        self.same(lambda x, w, b: ls.linear(x, w, bias=b), A @ weight.T + weight[:, 0], A, weight, weight[:, 0].copy())
+        x = A.reshape(1, 3, 4, 5)
+        kernel = B[:2, :3, :3].reshape(1, 2, 3, 3)[:, :1].repeat(3, 1)
+        want = np.zeros((1, 1, 2, 3), np.float32)
+        for i in range(2):
+            for j in range(3):
+                want[0, 0, i, j] = (x[0, :, i:i + 3, j:j + 3] * kernel[0]).sum()
+        self.same(lambda x, w: ls.convolution(x, w), want, x, kernel)
+        self.same(lambda x: ls.max_pool(x, 2), x[:, :, :, :4].reshape(1, 3, 2, 2, 2, 2).max((3, 5)), x)
+        q = A.reshape(1, 4, 3, 5)
+        scores = np.einsum("bthd,bshd->bhts", q, q) / 5**0.5
+        self.same(lambda q: ls.sdpa(q, q, q, causal=False), np.einsum("bhts,bshd->bthd", softmax(scores, -1), q), q)
+        seen = np.tril(np.ones((4, 4), bool))
+        causal = np.einsum("bhts,bshd->bthd", softmax(np.where(seen, scores, -np.inf), -1), q)
+        self.same(lambda q: ls.sdpa(q, q, q, causal=True), causal, q)
+        self.same(lambda q, m: ls.sdpa(q, q, q, causal=False, mask=m), causal, q, seen)
+        with self.assertRaisesRegex(TypeError, "causal"):  # C++ and PyTorch differ: it is said
+            computed(lambda q: ls.sdpa(q, q, q), q)
+
+    def test_losses(self):
+        flat, targets = A.reshape(12, 5), IDS.reshape(12)
+        log = np.log(softmax(flat, -1))
+
+        def mean(loss):
+            return loss.sum / loss.count.to(ls.f32)
+
+        self.same(lambda x, t: mean(ls.cross_entropy(x, t)), -log[np.arange(12), targets].mean(), flat, targets)
+        smooth = -(0.9 * log[np.arange(12), targets] + 0.1 * log.mean(-1)).mean()
+        self.same(lambda x, t: mean(ls.cross_entropy(x, t, smoothing=0.1)), smooth, flat, targets)
+        self.same(lambda x, y: mean(ls.mse_loss(x, y)), ((A - B) ** 2).mean(), A, B)
+        self.same(lambda x, y: mean(ls.huber_loss(x, y, delta=0.5)), np.where(abs(A - B) < 0.5, (A - B) ** 2 / 2, 0.5 * (abs(A - B) - 0.25)).mean(), A, B)
+
+    def test_layers(self):
+        state = ls.State(session.mesh, seed=2)
+        layers = [ls.Linear(state / "a", 5, 8), ls.LayerNorm(state / "b", 8), ls.Linear(state / "c", 8, 5, bias=False, start=ls.init.eye())]
+        conv = ls.Conv2d(state / "d", 3, 6, 3, padding=1, groups=3, bias=False)
+        attention = ls.Attention(state / "e", 5, 5, causal=False, dropout=0.5)
+        state.materialize()
+
+        def function(x):
+            with ls.Evaluation():
+                y = layers[2](ls.gelu(layers[1](layers[0](x))))
+                return attention(y) + conv(x.unsqueeze(0))[0, :3, :, :] * 0
+
+        self.assertEqual(ls.forward(state, {"x": (ls.f32, A.shape)}, function)(A).shape, A.shape)
+        np.testing.assert_array_equal(state.array("c.weight"), np.eye(5, 8))
+
+    def test_schedules(self):
+        self.assertEqual(ls.warmup_cosine(1.0, 10, 100).at(5), 0.5)
+        self.assertEqual(ls.Schedule(2.0, lambda step: 1 / step).at(4), 0.5)
+        self.assertEqual(ls.warmup_stable_decay(1, 0, steps=100, decay=10).at(100), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,120 @@
+"""Tensors, state and compiled functions of the package: what they compute, beside NumPy."""
+import inspect
+import unittest
+
+import lockstep as ls
+import numpy as np
+
+session = ls.Session([])
+
+
+def computed(function, *arrays):
+    """What a traced function gives for these arrays."""
+    types = {np.dtype(np.float32): ls.f32, np.dtype(np.int32): ls.i32, np.dtype(bool): ls.boolean}
+    state = ls.State(session.mesh)
+    state.materialize()
+    fields = {f"x{i}": (types[a.dtype], a.shape) for i, a in enumerate(arrays)}
+    return ls.forward(state, fields, function)(*arrays)
+
+
+rng = np.random.default_rng(7)
+A = rng.standard_normal((3, 4, 5)).astype(np.float32)
+B = rng.standard_normal((3, 4, 5)).astype(np.float32)
+
+
+class Tensors(unittest.TestCase):
+    def test_operators(self):
+        for operator in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a + 2 - b * 3,
+                         lambda a, b: 2 / a - b / 4, lambda a, b: -a, lambda a, b: abs(a) ** 2, lambda a, b: 1 - a, lambda a, b: a % 2):
+            np.testing.assert_allclose(computed(operator, A, B), operator(A, B), rtol=2e-6)
+        for operator in (lambda a, b: a < b, lambda a, b: a >= 0, lambda a, b: a == b, lambda a, b: (a > 0) & (b > 0), lambda a, b: ~(a > 0),
+                         lambda a, b: (a > 0) | (b > 0), lambda a, b: (a > 0) ^ (b > 0)):
+            np.testing.assert_array_equal(computed(operator, A, B), operator(A, B))
+        np.testing.assert_allclose(computed(lambda a, b: a @ b.transpose(1, 2), A, B), A @ B.transpose(0, 2, 1), rtol=1e-5)
+
+    def test_indices(self):
+        for index in (lambda a: a[1], lambda a: a[-1], lambda a: a[:, 2], lambda a: a[..., 1], lambda a: a[1, :, 2:4], lambda a: a[None],
+                      lambda a: a[:, None, 1:], lambda a: a[..., None], lambda a: a[::2, 1:-1], lambda a: a[0, ..., -2:], lambda a: a[:, :, ::3]):
+            np.testing.assert_array_equal(computed(index, A), index(A))
+
+    def test_shape_and_repr(self):
+        def function(x):
+            self.assertEqual((x.shape, x.ndim, x.size(-1), len(x), x.dtype), ((3, 4, 5), 3, 5, 3, ls.f32))
+            self.assertEqual(repr(x), "Tensor(f32[3,4,5])")
+            return x.to(ls.i32)
+
+        np.testing.assert_array_equal(computed(function, A), A.astype(np.int32))
+
+    def test_functions_are_methods(self):
+        np.testing.assert_array_equal(computed(lambda x: x.relu().reshape([12, 5]).sum([1]), A), computed(lambda x: ls.sum(ls.reshape(ls.relu(x), [12, 5]), 1), A))
+
+    def test_bf16_comes_as_float32(self):
+        got = computed(lambda x: x.to(ls.bf16), A)
+        self.assertEqual(got.dtype, np.float32)
+        np.testing.assert_allclose(got, A, rtol=2**-8)
+
+    def test_gradient_of_ones_own(self):
+        def function(x):
+            y, = ls.custom_gradient(lambda x: [x * 2], lambda saved, gradients: [gradients[0] * 10], [x])
+            return ls.grad(y.sum(), [x])[0]
+
+        np.testing.assert_array_equal(computed(function, A), np.full_like(A, 10))
+
+    def test_precision_guard(self):
+        def function(x):
+            with ls.Precision(x, ls.bf16):
+                return x[0] @ x[1].transpose(0, 1)
+
+        got, exact = computed(function, A), A[0] @ A[1].T
+        self.assertGreater(np.abs(got - exact).max(), 1e-5)
+        np.testing.assert_allclose(got, exact, atol=0.1)
+
+
+class States(unittest.TestCase):
+    def test_parameters(self):
+        state = ls.State(session.mesh, seed=3)
+        layer = ls.Linear(state / "mlp" / 0, 4, 2)
+        state.root.buffer("count", [1], dtype=ls.i32)
+        table = state.root.frozen("table", [5, 2], ls.init.normal(1))
+        self.assertEqual([p.name for p in state.parameters()], ["mlp.0.weight", "mlp.0.bias"])
+        self.assertEqual(state.names(), ["mlp.0.weight", "mlp.0.bias", "count", "table"])
+        self.assertEqual((layer.weight.shape, layer.weight.dtype, repr(layer.bias)), ((2, 4), ls.f32, "Parameter(mlp.0.bias f32[2])"))
+        self.assertTrue(table and not state.find("nothing"))
+        state.materialize()
+        self.assertEqual(state.array("table").shape, (5, 2))
+        self.assertTrue(state.array("table").any())
+
+    def test_outlives_its_name(self):  # layers hold what they were made in
+        layer = ls.Linear(ls.State(session.mesh).root / "a", 4, 2)
+        self.assertEqual(layer.weight.name, "a.weight")
+
+    def test_model_of_the_registry(self):
+        state = ls.State(session.mesh, seed=1)
+        model = ls.build(state.root, "mixer", size=16, patch=8, width=16, depth=1, classes=3)
+        self.assertEqual(model.inputs, {"images": (ls.f32, (3, 16, 16))})
+        state.materialize()
+        logits = ls.forward(state, {"images": (ls.f32, [2, 3, 16, 16])}, lambda x: model(x))(np.zeros((2, 3, 16, 16), np.float32))
+        self.assertEqual(logits.shape, (2, 3))
+        self.assertIn("gpt", ls.families())
+
+
+class Package(unittest.TestCase):
+    def test_says_what_it_has(self):
+        names = [name for name in dir(ls) if not name.startswith("_")]
+        self.assertGreater(len(names), 320)
+        for name in names:
+            value = getattr(ls, name)
+            if inspect.isclass(value) or "nb_func" in type(value).__name__:
+                self.assertTrue(value.__doc__, name)
+
+    def test_stubs(self):
+        with open(ls._core.__file__.split(".cpython")[0] + ".pyi", encoding="utf-8") as file:
+            stubs = file.read()
+        for words in ("def softmax(x: Tensor", "class AdamW(Optimizer)", "def compile(state: State", "mode: Literal["):
+            self.assertIn(words, stubs)
+        self.assertNotIn("lockstep::", stubs)
+        compile(stubs, "_core.pyi", "exec")
+
+
+if __name__ == "__main__":
+    unittest.main()

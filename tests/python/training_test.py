@@ -1,0 +1,113 @@
+"""Training in Python: one hash on any ranks, mesh and resume; loops, data and what a run wrote."""
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import lockstep as ls
+import numpy as np
+
+from programs import EXAMPLES, Programs
+
+CLASSIFIER = """
+session = ls.Session()
+state = ls.State(session.mesh, seed=1)
+up, down = ls.Linear(state / "up", 20, 32), ls.Linear(state / "down", 32, 4)
+adamw = ls.AdamW(state / "optim", lr=ls.warmup_cosine(1e-2, 5, 40))
+rng = np.random.default_rng(1)
+x = rng.random((256, 20)).astype(np.float32) - 0.5
+label = x.reshape(256, 4, 5).sum(2).argmax(1)
+def step(x, label):
+    logits = down(ls.relu(up(x)))
+    loss = ls.cross_entropy(logits, label.to(ls.i32))
+    adamw.update(ls.grad(loss, state.parameters()))
+    return loss
+run, steps = session.argument(0, "runs/a"), session.argument(1, 40)
+"""
+TRAIN = "ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step, run=run, steps=steps, save_every=10)\n"
+
+
+class Training(Programs):
+    def test_one_hash_on_all_meshes_and_after_a_resume(self):
+        program = self.write("classifier.py", CLASSIFIER + TRAIN)
+        want = self.state_of(self.alone(program, "runs/a"))
+        for nproc, mesh in ((2, "[dp_replicate]"), (3, "[dp_replicate]"), (2, "[dp_shard]")):
+            self.assertEqual(self.state_of(self.ranks(nproc, program, f"runs/{nproc}{mesh[4]}", f"--mesh.dim_names={mesh}")), want)
+        self.ranks(2, program, "runs/r", 17)
+        self.assertEqual(self.state_of(self.ranks(3, program, "runs/r", 40)), want)
+        tensors = ls.load(self.path("runs/r"))
+        self.assertEqual(sorted(tensors)[:2], ["down.bias", "down.weight"])
+        self.assertEqual(tensors["up.weight"].shape, (32, 20))
+        np.testing.assert_array_equal(ls.load(self.path("runs/a"), names="up.*")["up.weight"], tensors["up.weight"])
+        columns = ls.metrics(self.path("runs/a"))
+        self.assertEqual(columns["step"].tolist(), [1, 10, 20, 30, 40])
+        self.assertLess(columns["loss"][-1], columns["loss"][0])
+
+    def test_bf16(self):
+        program = self.write("classifier.py", CLASSIFIER + TRAIN)
+        want = self.state_of(self.alone(program, "runs/a", "--train.precision=bf16"))
+        self.assertEqual(self.state_of(self.ranks(2, program, "runs/b", "--train.precision=bf16")), want)
+
+    def test_loop_of_ones_own_is_the_same_run(self):
+        loop = """
+compiled = ls.compile(state, {"x": (ls.f32, [20]), "label": (ls.i64, [])}, step, global_batch=16, micro_batch=4)
+checkpoint = ls.Checkpoint(run, every=10)
+compiled.done = checkpoint.resume(state)
+while compiled.done < steps:
+    at = np.arange(16) + compiled.done * 16
+    result = compiled(x[at % 256], label=label[at % 256])
+    session.report(compiled.done, loss=result["loss"])
+    checkpoint.save(compiled.done, state)
+print(f"step {compiled.done}: state {state.hash()}")
+"""
+        loop_program = self.write("loop.py", CLASSIFIER + loop)
+        plain = self.write("plain.py", CLASSIFIER + TRAIN.replace(", shuffle=True, seed=3", ""))
+        want = self.state_of(self.alone(plain, "runs/a"))
+        self.assertEqual(self.state_of(self.alone(loop_program, "runs/b")), want)
+        self.ranks(2, loop_program, "runs/c", 25)
+        self.assertIn("state " + want, self.ranks(2, loop_program, "runs/c", 40))
+
+    def test_samples_of_a_function(self):
+        sampled = "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i32, [])}, lambda i: {'label': label[i % 256], 'x': x[i % 256]}), step, run=run, steps=steps)\n"
+        program = self.write("sampled.py", CLASSIFIER + sampled)
+        plain = self.write("plain.py", CLASSIFIER + TRAIN.replace(", shuffle=True, seed=3", ""))
+        self.assertEqual(self.state_of(self.ranks(2, program, "runs/a")), self.state_of(self.alone(plain, "runs/b")))
+
+    def test_interrupt_saves_and_is_told(self):
+        text = CLASSIFIER + "try:\n    " + TRAIN.replace("steps=steps", "steps=10**9") + "except KeyboardInterrupt:\n    print('interrupted')\n"
+        program = subprocess.Popen([sys.executable, self.write("long.py", text), "runs/a"], cwd=self.folder.name, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(program.kill)
+        line = program.stdout.readline()
+        self.assertTrue(line.startswith("step 1 "), line)
+        program.send_signal(signal.SIGINT)
+        rest = program.communicate(timeout=60)[0]
+        self.assertEqual(program.returncode, 0, rest)
+        self.assertTrue(rest.endswith("interrupted\n"), rest)
+        self.assertTrue(ls.load(self.path("runs/a")))
+
+    def test_interrupt_of_ones_own_loop(self):
+        program = subprocess.Popen([sys.executable, "-u", self.write("long.py", CLASSIFIER + "print('here')\nwhile True:\n    pass\n")], cwd=self.folder.name,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(program.kill)
+        self.assertEqual(program.stdout.readline(), "here\n")
+        program.send_signal(signal.SIGINT)
+        self.assertIn("KeyboardInterrupt", program.communicate(timeout=60)[1])
+
+    def test_a_lost_rank_comes_back(self):
+        program = self.write("classifier.py", CLASSIFIER + TRAIN)
+        want = self.state_of(self.alone(program, "runs/a"))
+        killing = self.write("killing.py", "import os, signal\n" + CLASSIFIER +
+                             "def fill(i):\n    if i == 25 * 16 and os.environ['LOCKSTEP_RESTART'] == '0':\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+                             "    return x[i % 256], label[i % 256]\n"
+                             "ls.train(session, state, ls.SampleData({'x': (ls.f32, [20]), 'label': (ls.i64, [])}, fill), step, run=run, steps=steps, save_every=10)\n")
+        plain = self.state_of(self.alone(self.write("plain.py", CLASSIFIER + TRAIN.replace(", shuffle=True, seed=3", "")), "runs/p"))
+        self.assertNotEqual(plain, want)
+        out = self.run_words([f"{os.environ['LOCKSTEP_BIN']}/trainrun", "--nproc", "2", "--max-restarts", "1", killing, "runs/k"])
+        self.assertIn("restart 1 of 1", out)
+        self.assertEqual(self.state_of(out), plain)
+
+
+if __name__ == "__main__":
+    unittest.main()
