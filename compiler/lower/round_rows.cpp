@@ -55,9 +55,10 @@ Graph round_rows(Graph graph, const PassContext&) {
     const Node& rounding = graph.producer(node.inputs[0]);
     const Value& rows = graph[node.outputs[0]];
     const ValueId table = rewriter.at(rounding.inputs[0]), ids = rewriter.at(node.inputs[1]);
-    const ValueId wide = made.append(node.op, {table, ids}, node.attrs, {{made[table].dtype, rows.shape}}, node.at)[0];
-    rewriter.map(node.outputs[0],
-                 made.append(ops::convert, {wide}, rounding.attrs, {{rows.dtype, rows.shape}}, rounding.at)[0]);
+    const ValueId wide =
+        made.append(node.op, {table, ids}, node.attrs, {{made[table].dtype, rows.shape}}, node.at)[0];
+    rewriter.map(node.outputs[0], made.append(ops::convert, {wide}, rounding.attrs,
+                                              {{rows.dtype, rows.shape}}, rounding.at)[0]);
   }
   return prune(rewriter.finish());
 }

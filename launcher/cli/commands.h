@@ -84,6 +84,8 @@ struct GraphArguments {
 int show_graph(const GraphArguments& arguments, std::ostream& out);
 // The reference of all config keys, Markdown.
 int show_reference(std::ostream& out);
+// The same as a JSON Schema.
+int show_schema(std::ostream& out);
 
 // What a word means: a config key or section, an op, an exit code, a kind of error, a LOCKSTEP_* variable, a
 // log topic. UserError with the nearest word.

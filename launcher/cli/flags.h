@@ -14,7 +14,7 @@ struct Flags {
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
-  bool reference = false, json = false, program = false, listing = false;
+  bool reference = false, schema = false, json = false, program = false, listing = false;
   int64_t rank = 0;  // of --program, --listing and --graph
 };
 

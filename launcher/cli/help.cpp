@@ -13,10 +13,10 @@ std::string help_text() {
   trainrun --nproc 4 --max-restarts 3 --min-nproc 2 config.json
                                                            goes on when a rank dies
   trainrun --simulate 8 config.json                        8 ranks as threads of one process: the same bits, without MPI
-  trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config
+  trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config; in Python: train.py
 
   trainrun plan --nproc 8 config.json                      memory and collectives, before any rank is started
-  trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference   all keys
+  trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference|--schema   all keys
   trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
@@ -25,7 +25,7 @@ std::string help_text() {
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
-                                     --grace SECONDS   --deadline SECONDS   --dry-run
+                                     --grace SECONDS   --deadline SECONDS   --dry-run          trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";

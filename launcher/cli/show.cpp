@@ -23,6 +23,11 @@ int show_reference(std::ostream& out) {
   return kExitOk;
 }
 
+int show_schema(std::ostream& out) {
+  out << config_schema();
+  return kExitOk;
+}
+
 namespace {
 void write_picture(const std::string& path, const std::string& text) {
   PlainFile file = create_plain(path);

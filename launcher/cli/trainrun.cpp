@@ -13,6 +13,7 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
+#include "launcher/cli/shell.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -24,11 +25,10 @@ namespace lockstep::launcher::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run",      "plan",   "show",   "explain", "ckpt",
-                                               "generate", "replay", "flight", "env",     "worker"};
+const std::vector<std::string> kSubcommands = {"run",    "plan",   "show", "explain",    "ckpt", "generate",
+                                               "replay", "flight", "env",  "completion", "man",  "worker"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
-    {"completion", "there is no completion of a shell's words"},
     {"train", "training is trainrun [run] CONFIG"},
     {"eval", "a run validates by itself: train.eval_every"},
     {"launch", "training is trainrun [run] CONFIG"},
@@ -96,6 +96,7 @@ class CommandLine {
     add_replay();
     add_flight();
     add_env();
+    add_shell();
     add_worker();
   }
 
@@ -169,6 +170,7 @@ class CommandLine {
     app->add_option("config", flags_.target)->type_name("CONFIG");
     app->add_flag("--reference", flags_.reference,
                   "every key with type, default, values and meaning, as Markdown");
+    app->add_flag("--schema", flags_.schema, "the same as a JSON Schema, for editors");
     auto* graph = app->add_option("--graph", flags_.graph,
                                   "writes a picture of a rank's step: what computes, what travels")
                       ->type_name("FILE.svg");
@@ -179,6 +181,7 @@ class CommandLine {
     app->callback([this, app] {
       act_ = [this, app] {
         if (flags_.reference) return show_reference(out_);
+        if (flags_.schema) return show_schema(out_);
         return flags_.graph.empty() ? show(config_of(flags_, *app, "show"), out_) : draw_config(*app);
       };
     });
@@ -267,6 +270,24 @@ class CommandLine {
   void add_env() {
     app_.add_subcommand("env", "versions, processor, LOCKSTEP_* variables, log topics")->callback([this] {
       act_ = [this] { return env(out_); };
+    });
+  }
+
+  void add_shell() {
+    auto* app = app_.add_subcommand("completion",
+                                    "a script that completes words: source <(trainrun completion bash)");
+    app->add_option("shell", flags_.word, "bash, zsh or fish")->required()->type_name("SHELL");
+    app->callback([this] {
+      act_ = [this] {
+        out_ << completion_script(app_, flags_.word);
+        return kExitOk;
+      };
+    });
+    app_.add_subcommand("man", "the manual page, for man: trainrun man | man -l -")->callback([this] {
+      act_ = [this] {
+        out_ << manual_page(app_);
+        return kExitOk;
+      };
     });
   }
 

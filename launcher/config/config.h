@@ -70,6 +70,8 @@ Json config_json(const RunConfig& config);
 std::string config_text(const RunConfig& config);  // indented, ends with a newline
 // The reference as Markdown: one table per section.
 std::string config_reference();
+// The same as a JSON Schema, which a config names for an editor: {"$schema": "lockstep.schema.json", ...}.
+std::string config_schema();
 
 // What train.device names. UserError listing the choices for another word (a program's argument is not
 // checked before).

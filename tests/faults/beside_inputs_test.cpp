@@ -142,7 +142,6 @@ TEST_F(HostileInput, Row54WordsOfTheNeighbours) {
   refused_text("{\n  \"name\": \"x\",\n  'model': {}\n}",
                "line 3, column 3: this is not JSON: invalid literal; expected string literal\n      'model': "
                "{}\n      ^");
-  refused({"completion"}, "there is no command \"completion\"");
   for (const char* word : {"dp_shard", "bucket", "certificate", "lane", "fsdp", "gpu"}) {
     const Result known = trainrun({"explain", word});
     EXPECT_EQ(known.code, kExitOk) << known.output;

@@ -55,6 +55,9 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "--install", BUILD, "--prefix", scratch_.path("there")}));
   EXPECT_TRUE(std::filesystem::exists("there/bin/trainrun"));
   EXPECT_TRUE(std::filesystem::exists("there/include/lockstep/lockstep.h"));
+  for (const char* file : {"share/man/man1/trainrun.1", "share/bash-completion/completions/trainrun",
+                           "share/lockstep/lockstep.schema.json", "lib/pkgconfig/lockstep.pc"})
+    EXPECT_TRUE(std::filesystem::exists(str("there/", file))) << file;
   write_project("find_package(Lockstep REQUIRED)");
   ASSERT_NO_FATAL_FAILURE(call({"cmake", "-S", "theirs", "-B", "made", "-G", "Ninja", C_COMPILER,
                                 CXX_COMPILER, "-DCMAKE_PREFIX_PATH=" + scratch_.path("there")}));
@@ -67,6 +70,22 @@ TEST_F(Outside, InstalledAndFoundAsAPackage) {
   ASSERT_NO_FATAL_FAILURE(
       call({cache, trainrun, "--nproc", "2", scratch_.path("made/theirs"), "--train.device=cpu"}));
   EXPECT_HAS(output_, alone);  // the same bits on two ranks
+}
+
+// Makefiles and other builds: one line with pkg-config.
+TEST_F(Outside, FoundByPkgConfig) {
+  if (std::system("pkg-config --version >out 2>&1") != 0) GTEST_SKIP() << "there is no pkg-config";
+  ASSERT_NO_FATAL_FAILURE(call({"cmake", "--install", BUILD, "--prefix", scratch_.path("there")}));
+  scratch_.write("least.cpp",
+                 std::string("#include <lockstep.h>\n#include <cstdio>\nint main(int argc, char** argv) {\n"
+                             "  lockstep::Session session(argc, argv);\n  "
+                             "std::puts(lockstep::text(session.mesh().words).c_str());\n}\n"));
+  const std::string found = str("PKG_CONFIG_PATH=", scratch_.path("there/lib/pkgconfig"));
+  ASSERT_NO_FATAL_FAILURE(call({found, "sh", "-c",
+                                "c++ -O1 least.cpp -o least $(pkg-config --cflags lockstep mpi-cxx) "
+                                "$(pkg-config --libs lockstep mpi-cxx)"}));
+  ASSERT_NO_FATAL_FAILURE(call({scratch_.path("least")}));
+  EXPECT_HAS(output_, "[dp_replicate=1]");
 }
 
 TEST_F(Outside, ASubdirectoryOfAnotherProject) {

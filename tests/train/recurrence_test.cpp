@@ -33,15 +33,15 @@ std::set<std::string> kernels(int64_t tokens, const std::function<Layer(const Sc
   State state(solo_mesh(), 1);
   const Layer layer = make(state.root());
   AdamW adamw(state / "optim", {});
-  const auto plan = compiler::plan_step(state, state.mesh().words, {{"x", DType::f32, {kMicro, tokens, kWidth}}},
-                              {kMicro, kMicro, 0},
-                              [&](const std::vector<Tensor>& batch) {
-                                Tensor y = layer(batch[0]);
-                                Loss loss{sum(y * y), full(y, {}, 1, DType::i64)};
-                                adamw.update(grad(loss, state.parameters()));
-                                return loss;
-                              },
-                              {});
+  const auto plan = compiler::plan_step(state, state.mesh().words,
+                                        {{"x", DType::f32, {kMicro, tokens, kWidth}}}, {kMicro, kMicro, 0},
+                                        [&](const std::vector<Tensor>& batch) {
+                                          Tensor y = layer(batch[0]);
+                                          Loss loss{sum(y * y), full(y, {}, 1, DType::i64)};
+                                          adamw.update(grad(loss, state.parameters()));
+                                          return loss;
+                                        },
+                                        {});
   std::set<std::string> names;
   for (const auto& source : compiler::kernels_of(plan.body, plan.options)) names.insert(source.name);
   return names;
@@ -57,8 +57,8 @@ TEST(Recurrence, MoreStepsNeedNoMoreKernels) {
 }
 
 TEST(Recurrence, HasTheSameBitsWhereNothingIsMadeInPlace) {
-  const tests::ModelRun run{
-      .kind = "lstm", .options = {{"vocab", 17}, {"context", 19}, {"width", 8}, {"hidden", 6}}};
+  const tests::ModelRun run{.kind = "lstm",
+                            .options = {{"vocab", 17}, {"context", 19}, {"width", 8}, {"hidden", 6}}};
   const auto native = train_model(run);
   tests::ModelRun eager = run;
   eager.backend = compiler::Backend::eager;

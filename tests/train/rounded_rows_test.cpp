@@ -17,8 +17,9 @@ using compiler::BatchField;
 using Batch = std::vector<Tensor>;
 
 constexpr int64_t kMicro = 2, kGlobal = 12, kWords = 250, kIds = 6, kWidth = 8;
-const std::vector<BatchField> kFields{
-    {"ids", DType::i32, {kMicro, kIds}}, {"rows", DType::f32, {kMicro, kWidth}}, {"wanted", DType::f32, {kMicro, 3}}};
+const std::vector<BatchField> kFields{{"ids", DType::i32, {kMicro, kIds}},
+                                      {"rows", DType::f32, {kMicro, kWidth}},
+                                      {"wanted", DType::f32, {kMicro, 3}}};
 
 // Read by a layer and by hand; `tied`: as the head, too, which wants the table rounded whole.
 struct Large {
@@ -63,13 +64,14 @@ Result train(DType compute, const Mesh& words, const std::vector<std::string>& w
     state.compute_dtype(compute);
     compiler::CompileOptions options;
     options.skip_passes = without;
-    compiler::Step step = compile(state, kFields, {kGlobal, kMicro, 0},
-                                  [&](const Batch& batch) {
-                                    Loss loss = model.loss(batch);
-                                    adamw.update(grad(loss, state.parameters()));
-                                    return loss;
-                                  },
-                                  options);
+    compiler::Step step = compile(
+        state, kFields, {kGlobal, kMicro, 0},
+        [&](const Batch& batch) {
+          Loss loss = model.loss(batch);
+          adamw.update(grad(loss, state.parameters()));
+          return loss;
+        },
+        options);
     state.materialize();
     std::vector<double> losses;
     for (int64_t i = 1; i <= 6; ++i) {
@@ -86,10 +88,12 @@ Result train(DType compute, const Mesh& words, const std::vector<std::string>& w
 
 TEST(RoundedRows, EqualBitsOnAnyRanks) {
   for (DType compute : {DType::bf16, DType::f16}) {
-    const Result one = train(compute, {{1}, {"dp_replicate"}}), full = train(DType::f32, {{1}, {"dp_replicate"}});
+    const Result one = train(compute, {{1}, {"dp_replicate"}}),
+                 full = train(DType::f32, {{1}, {"dp_replicate"}});
     EXPECT_NE(one.losses, full.losses) << "nothing was rounded";
     EXPECT_NEAR(one.losses.back(), full.losses.back(), 2e-2 * std::fabs(full.losses.back()));
-    for (const Mesh& mesh : {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}}) {
+    for (const Mesh& mesh :
+         {Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_replicate"}}, Mesh{{2}, {"dp_shard"}}}) {
       const Result many = train(compute, mesh);
       EXPECT_EQ(one.losses, many.losses) << text(mesh);
       EXPECT_EQ(one.hash, many.hash) << text(mesh);
@@ -113,13 +117,14 @@ int converts_of_the_table(DType compute, bool tied, const std::vector<std::strin
   state.compute_dtype(compute);
   compiler::CompileOptions options;
   options.skip_passes = without;
-  const compiler::StepPlan plan = compiler::plan_step(state, mesh.words, kFields, {kGlobal, kMicro, 0},
-                                                      [&](const Batch& batch) {
-                                                        Loss loss = model.loss(batch);
-                                                        adamw.update(grad(loss, state.parameters()));
-                                                        return loss;
-                                                      },
-                                                      options);
+  const compiler::StepPlan plan = compiler::plan_step(
+      state, mesh.words, kFields, {kGlobal, kMicro, 0},
+      [&](const Batch& batch) {
+        Loss loss = model.loss(batch);
+        adamw.update(grad(loss, state.parameters()));
+        return loss;
+      },
+      options);
   int count = 0;
   for (const Node& node : plan.phases.whole.nodes)
     count += node.op == ops::convert && plan.phases.whole[node.outputs[0]].shape == Shape{kWords, kWidth};
@@ -148,12 +153,11 @@ TEST(RoundedRows, ATableOfFewRowsStays) {
   const auto* table = reinterpret_cast<const float*>(state.array("words.weight").data.data());
   for (size_t i = 0; i < ids.size(); ++i)
     for (int64_t c = 0; c < kWidth; ++c)
-      EXPECT_EQ(get_double(DType::bf16, rows, static_cast<int64_t>(i) * kWidth + c),
-                [&] {
-                  uint16_t rounded = 0;
-                  set_double(DType::bf16, &rounded, 0, table[ids[i] * kWidth + c]);
-                  return get_double(DType::bf16, &rounded, 0);
-                }());
+      EXPECT_EQ(get_double(DType::bf16, rows, static_cast<int64_t>(i) * kWidth + c), [&] {
+        uint16_t rounded = 0;
+        set_double(DType::bf16, &rounded, 0, table[ids[i] * kWidth + c]);
+        return get_double(DType::bf16, &rounded, 0);
+      }());
 }
 
 }  // namespace
