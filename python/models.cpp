@@ -104,6 +104,8 @@ std::vector<Tensor> with_gradient(nb::callable forward, nb::callable backward,
 }  // namespace
 
 void bind_convolutions(nb::module_& m) {
+  for (const char* name : {"BatchNorm1d", "BatchNorm3d"})
+    m.attr(name) = m.attr("BatchNorm2d");  // of any number of dims
   bind_convolution<1>(m, "1");
   bind_convolution<2>(m, "2");
   bind_convolution<3>(m, "3");

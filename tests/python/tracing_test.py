@@ -1,5 +1,7 @@
 """Tensors, state and compiled functions of the package: what they compute, beside NumPy."""
 import inspect
+import os
+import re
 import unittest
 
 import lockstep as ls
@@ -106,6 +108,18 @@ class Package(unittest.TestCase):
             value = getattr(ls, name)
             if inspect.isclass(value) or "nb_func" in type(value).__name__:
                 self.assertTrue(value.__doc__, name)
+
+    def test_pages_name_what_exists(self):
+        root = os.path.dirname(os.environ["LOCKSTEP_EXAMPLES"])
+        for page in ("README.md", "docs/pytorch.md"):
+            with open(os.path.join(root, page), encoding="utf-8") as file:
+                names = re.findall(r"\bls((?:\.\w+)+)", file.read())
+            self.assertTrue(names, page)
+            for name in names:
+                value = ls
+                for part in name.split(".")[1:]:
+                    self.assertTrue(hasattr(value, part), f"{page}: ls{name}")
+                    value = getattr(value, part)
 
     def test_stubs(self):
         with open(ls._core.__file__.split(".cpython")[0] + ".pyi", encoding="utf-8") as file:
