@@ -44,7 +44,7 @@ void print_calls(const std::vector<CallTime>& calls, int steps, int rows) {
     if (!call.runs) continue;
     Row& row = by_name[{call.family, call.what}];
     row.seconds += call.seconds / steps;
-    row.flops += call.flops * static_cast<double>(call.runs) / steps;
+    if (call.family != "kernel") row.flops += call.flops * static_cast<double>(call.runs) / steps;
     row.bytes += static_cast<double>(call.bytes) * static_cast<double>(call.runs) / steps;
     row.calls += call.runs / steps;
     by_kind[call.family] += call.seconds / steps;

@@ -1,5 +1,7 @@
-// One training step of any registered family for its task, on random samples: compile time, milliseconds,
-// samples per second, peak memory. One line of JSON. bench/peers/models.py runs it beside PyTorch.
+// One training step of any registered family for its task, on random samples: compile time, milliseconds and
+// those that the roofline foretells, samples per second, peak memory. One line of JSON. bench/peers/models.py
+// runs it beside PyTorch. CALLS=20 prints before it where the time goes: the calls that take longest, equal
+// ones together, each alone, and what is foretold of them.
 //
 // CALLS=20 prints before it where the time goes: the calls that take longest, equal ones together, each
 // alone.
@@ -22,6 +24,7 @@
 #include "core/optim/adamw.h"
 #include "core/tasks/task.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/plan/predict.h"
 
 namespace lockstep {
 namespace {
@@ -43,22 +46,30 @@ void draw(const models::Field& field, int64_t sample, uint64_t stream, void* to)
 }
 
 // The calls of equal text that take longest, and the kinds of instructions.
-void print_calls(compiler::Step& step, size_t most, const std::function<void()>& run) {
-  constexpr int kRuns = 2;
+void print_calls(compiler::Step& step, const std::vector<double>& told, size_t most,
+                 const std::function<void()>& run) {
+  constexpr int kRuns = 4;
   struct Sum {
-    double seconds = 0, flops = 0, bytes = 0;
+    double seconds = 0, told = 0, flops = 0, bytes = 0;
     int count = 0;
   };
-  const auto before = step.call_times();
   compiler::set_timing(true);
-  for (int i = 0; i < kRuns; ++i) run();
+  auto after = step.call_times();
+  std::vector<double> least(after.size(), 1e9);
+  for (int i = 0; i < kRuns; ++i) {
+    const auto before = std::move(after);
+    run();
+    after = step.call_times();
+    for (size_t c = 0; c < after.size(); ++c)
+      least[c] = std::min(least[c], after[c].seconds - before[c].seconds);
+  }
   compiler::set_timing(false);
-  const auto after = step.call_times();
   std::map<std::string, Sum> sums;
   for (size_t c = 0; c < after.size(); ++c) {
     Sum& sum = sums[after[c].family + " " + after[c].what];
-    sum.seconds += (after[c].seconds - before[c].seconds) / kRuns;
-    sum.flops += after[c].flops, sum.bytes += static_cast<double>(after[c].bytes), ++sum.count;
+    sum.seconds += least[c];
+    sum.told += told[c], sum.flops += after[c].flops, sum.bytes += static_cast<double>(after[c].bytes),
+        ++sum.count;
   }
   std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
   std::sort(rows.begin(), rows.end(),
@@ -66,8 +77,9 @@ void print_calls(compiler::Step& step, size_t most, const std::function<void()>&
   for (const auto& [kind, seconds] : step.instruction_seconds())
     std::printf("%9.2f ms  %s\n", seconds / kRuns * 1e3, kind.c_str());
   for (size_t i = 0; i < std::min(most, rows.size()); ++i)
-    std::printf("%9.2f ms in %4d  %8.1f GFLOP/s  %7.2f GB/s  %s\n", rows[i].second.seconds * 1e3,
-                rows[i].second.count, rows[i].second.flops / rows[i].second.seconds * 1e-9,
+    std::printf("%9.2f ms, told %9.2f, in %4d  %8.1f GFLOP/s  %7.2f GB/s  %s\n", rows[i].second.seconds * 1e3,
+                rows[i].second.told * 1e3, rows[i].second.count,
+                rows[i].second.flops / rows[i].second.seconds * 1e-9,
                 rows[i].second.bytes / rows[i].second.seconds * 1e-9, rows[i].first.c_str());
 }
 
@@ -100,6 +112,13 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
       how);
   const double compiled = now() - began;
   state.materialize();
+  launcher::RunConfig config;
+  config.train.precision = precision;
+  const launcher::PaperStep paper(step.plan(), state.mesh());
+  const std::string known = launcher::roofline_of(compiler::target_of(how).device());
+  const launcher::Roofline roofline = launcher::roofline_of_rank(
+      launcher::roofline_named(known.empty() ? "cpu" : known), solo_mesh().words, paper);
+  const double told = launcher::predict(config, solo_mesh().words, paper, roofline).step_s;
   // The samples are drawn once: a step reads a copy.
   std::vector<std::vector<char>> drawn;
   for (size_t f = 0; f < sample.size(); ++f) {
@@ -119,7 +138,9 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
     if (i >= 2) seconds.push_back(now() - start);
   }
   if (const char* most = std::getenv("CALLS"))
-    print_calls(step, static_cast<size_t>(std::atoi(most)), [&] { step({steps + 3, fill}); });
+    print_calls(
+        step, launcher::call_seconds(step.program().blocks[compiler::kBodyBlock].calls, precision, roofline),
+        static_cast<size_t>(std::atoi(most)), [&] { step({steps + 3, fill}); });
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
   struct rusage used{};
@@ -132,6 +153,7 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
                             {"parameters", parameters},
                             {"compile_s", compiled},
                             {"ms", median * 1e3},
+                            {"told_ms", known.empty() ? 0 : told * 1e3},
                             {"ms_min", seconds.front() * 1e3},
                             {"samples_per_s", static_cast<double>(batch) / median},
                             {"peak_mb", static_cast<double>(used.ru_maxrss) / 1024},

@@ -26,6 +26,7 @@ KernelSource own_kernel(const Graph& body) {
                  "#pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)\n"
                  "  for (long item = 0; item < ",
                  text.items, "; ++item) ", text.call, "\n}\n");
+  out.flops = static_cast<double>(text.items);
   return out;
 }
 }  // namespace
@@ -37,6 +38,7 @@ KernelSource generate_kernel(const Graph& body) {
   out.name =
       made.reads_parts() ? str("k_", hash_hex(cpu::kernel_text(made.graph, made.plan, ""))) : made.name;
   out.begins = made.begins;
+  out.flops = made.flops();
   out.text = cpu::kernel_text(made.graph, made.plan, out.name);
   if (logs::enabled("source")) logs::topic("source", made.described + out.text);
   return out;

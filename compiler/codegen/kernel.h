@@ -30,6 +30,7 @@ struct KernelSource {
   // Elements by which each input's argument lies behind its first one, where it reads parts; else none.
   // Bodies that differ in these alone share a kernel: equal steps of an unrolled recurrence, equal columns.
   std::vector<int64_t> begins;
+  double flops = 0;  // operations on elements of a run, about: dear functions count as what they are made of
 };
 
 // Source of a body of primitives: pointwise, creation, random, reduce, view, take. Reductions must agree on

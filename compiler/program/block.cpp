@@ -1,6 +1,8 @@
 // A block in words and figures.
 #include "compiler/program/block.h"
 
+#include <algorithm>
+
 #include "compiler/codegen/library/library.h"
 #include "core/base/text.h"
 
@@ -8,7 +10,7 @@ namespace lockstep::compiler {
 
 double ProgramBlock::flops() const {
   double sum = 0;
-  for (const BlockCall& call : calls) sum += call.library ? call.flops : 0;
+  for (const BlockCall& call : calls) sum += call.library && call.family != "rows" ? call.flops : 0;
   return sum;
 }
 
@@ -36,6 +38,29 @@ std::string ProgramBlock::text() const {
     out += str(") @ ", node.at.text(), "\n");
   }
   return out;
+}
+
+namespace {
+int64_t elements_read(const Graph& body, ValueId value) {
+  const int64_t whole = numel(body[value].shape);
+  int64_t elements = 0;
+  for (const Node& node : body.nodes)
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i] != value) continue;
+      const bool part = node.op == ops::slice || (node.op == ops::take && i == 0);
+      const bool other_way = node.op == ops::permute || node.op == ops::reshape;
+      elements += part        ? numel(body[node.outputs[0]].shape)
+                  : other_way ? elements_read(body, node.outputs[0])
+                              : whole;
+    }
+  for (const auto& output : body.outputs) elements += output.value == value ? whole : 0;
+  return std::min(whole, elements);
+}
+}  // namespace
+
+int64_t bytes_read(const Graph& body, size_t input) {
+  const ValueId value = body.inputs[input].value;
+  return elements_read(body, value) * static_cast<int64_t>(size_of(body[value].dtype));
 }
 
 std::string fused_text(const Graph& body) {

@@ -71,7 +71,7 @@ struct ProgramBlock {
   int64_t floor = 0;                        // bytes that live values need at the fullest call
 
   int64_t arena_bytes() const { return micro_batches * own_bytes + shared_bytes; }
-  double flops() const;            // of the library calls of one run
+  double flops() const;            // of the contractions, convolutions and attention of one run
   std::string algorithms() const;  // kernels and library algorithms in order, for the certificate
   std::string text() const;        // a line per call
 };
@@ -79,6 +79,8 @@ struct ProgramBlock {
 // InternalError for a graph that is not lowered for the options' target.
 ProgramBlock plan_block(BlockSource source, const CompileOptions& options);
 
+// What a kernel reads of an input: all of it, or the parts and rows that it takes.
+int64_t bytes_read(const Graph& body, size_t input);
 // "add,tanh": the ops of a fused node that compute.
 std::string fused_text(const Graph& body);
 

@@ -143,6 +143,7 @@ void Planner::make_calls() {
       KernelSource source = target_.generate(*node.body);
       call.name = source.name;
       call.workspace_bytes = source.workspace;
+      call.flops = source.flops;
       call.begins = std::move(source.begins);
       for (size_t i = 0; i < call.begins.size(); ++i)
         call.begins[i] *= static_cast<int64_t>(size_of(graph()[node.inputs[i]].dtype));
@@ -161,7 +162,8 @@ void Planner::make_calls() {
     } else {
       make_library_call(node, call);
     }
-    for (ValueId v : node.inputs) call.bytes += bytes_of(graph()[v]);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      call.bytes += node.body ? bytes_read(*node.body, i) : bytes_of(graph()[node.inputs[i]]);
     for (ValueId v : node.outputs) call.bytes += bytes_of(graph()[v]);
     block_.calls.push_back(std::move(call));
   }

@@ -79,5 +79,7 @@ std::span<const Task* const> tasks();
 std::vector<std::string> task_names();
 const Task& task(std::string_view kind);  // UserError naming the kinds, and the nearest
 bool fits(const Task& task, const models::Family& family);
+// What the pace of training is told in: "tokens" where the loss counts tokens, else "samples".
+std::string_view pace_unit(const Task& task);
 
 }  // namespace lockstep::tasks

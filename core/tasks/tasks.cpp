@@ -27,6 +27,7 @@ const Task& task(std::string_view kind) {
                       "; kinds: ", join(task_names(), ", ")));
 }
 
+std::string_view pace_unit(const Task& task) { return task.unit == "token" ? "tokens" : "samples"; }
 bool fits(const Task& task, const models::Family& family) {
   return std::find(task.takes.begin(), task.takes.end(), family.output) != task.takes.end();
 }

@@ -93,6 +93,7 @@ const std::map<std::string, Effect>& effects() {
       {"resume.allow", Effect::none},
       {"log.every", Effect::none},
       {"log.hash_every", Effect::none},
+      {"log.norms_every", Effect::none},
       {"watch.deadline", Effect::none},
       {"watch.start_deadline", Effect::none},
       {"verify.collectives", Effect::none},

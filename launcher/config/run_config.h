@@ -308,6 +308,9 @@ struct LogConfig {
   int64_t every = key(&every, "log.every", 10, "steps between lines of metrics.jsonl", between(1, 1e12));
   int64_t hash_every = key(&hash_every, "log.hash_every", 0, "steps between state hashes; 0: at the end only",
                            between(0, 1e12));
+  int64_t norms_every =
+      key(&norms_every, "log.norms_every", 0,
+          "steps between norms of each parameter and of its gradient; 0: none", between(0, 1e12));
 };
 
 struct WatchConfig {

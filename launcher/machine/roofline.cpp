@@ -32,6 +32,7 @@ Roofline cpu() {
   return {.name = "cpu",
           .contraction = {{"fp32", 3.6e11}, {"bf16", 2.4e11}},
           .attention = {{"fp32", 1.5e11}, {"bf16", 1.2e11}},
+          .kernels = 6e10,
           .memory = 2e10,
           .launch = 5e-6,
           .inside = {2.0e9, 1e-4},
@@ -43,9 +44,9 @@ Roofline cpu() {
 
 using Errors = std::vector<std::string>;
 
-const std::vector<std::string> kKeys = {"name",           "contraction", "attention",  "memory",
-                                        "capacity",       "launch",      "inside",     "across",
-                                        "ranks_per_node", "cores",       "measured_on"};
+const std::vector<std::string> kKeys = {"name",   "contraction",    "attention", "kernels",
+                                        "memory", "capacity",       "launch",    "inside",
+                                        "across", "ranks_per_node", "cores",     "measured_on"};
 const std::vector<std::string> kPrecisions = {"fp32", "tf32", "bf16"};
 
 std::string unknown(const std::string& path, const std::string& key, const std::vector<std::string>& known) {
@@ -110,6 +111,7 @@ Roofline Roofline::for_rank(int64_t ranks, int64_t threads) const {
   Roofline out = *this;
   for (auto* table : {&out.contraction, &out.attention})
     for (auto& [precision, rate] : *table) rate *= share;
+  out.kernels *= share;
   out.memory *= share;
   out.cores = 0;
   return out;
@@ -134,6 +136,8 @@ Roofline parse_roofline(const std::string& text, const std::string& where) {
         rates(value, key, out.contraction, errors);
       else if (key == "attention")
         rates(value, key, out.attention, errors);
+      else if (key == "kernels")
+        number(value, key, true, out.kernels, errors);
       else if (key == "memory")
         number(value, key, false, out.memory, errors);
       else if (key == "capacity")

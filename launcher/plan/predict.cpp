@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/text.h"
+#include "core/tasks/task.h"
 
 namespace lockstep::launcher {
 
@@ -37,6 +38,11 @@ std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
 }
 }  // namespace
 
+std::pair<std::string, int64_t> units_of_step(const RunConfig& config) {
+  const std::string unit(tasks::pace_unit(tasks::task(task_kind(config))));
+  return {unit, config.batch.global * (unit == "tokens" ? config.model.integer("context", 1) : 1)};
+}
+
 Roofline roofline_of_rank(const Roofline& roofline, const Mesh& mesh, const PaperStep& step) {
   Roofline out = roofline;
   if (step.ranks_per_node) out.ranks_per_node = step.ranks_per_node;
@@ -62,8 +68,9 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
     (in_micro_batch(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;
   out.body_s /= static_cast<double>(std::max<int64_t>(1, out.micro_batches));
   out.step_s = timeline.end;
-  out.tokens_per_s =
-      static_cast<double>(config.batch.global * config.model.integer("context", 1)) / out.step_s;
+  const auto [unit, units] = units_of_step(config);
+  out.unit = unit;
+  out.units_per_s = static_cast<double>(units) / out.step_s;
   out.flops_per_s =
       body.flops() * static_cast<double>(plan.micro_batches) / static_cast<double>(step.ranks) / out.step_s;
   return out;

@@ -27,12 +27,15 @@ struct Prediction {
   double body_s = 0;  // one micro-batch, forward and backward, and its addition to the sums; on average
   double once_s = 0;  // counts, what is computed of weights alone, sums over lanes, update
   std::vector<TrafficRow> traffic;
-  double exposed_s = 0;     // of all collectives
-  double step_s = 0;        // micro_batches * body_s + once_s + exposed_s
-  double tokens_per_s = 0;  // of all ranks
-  double flops_per_s = 0;   // of contractions and attention, per rank, on average
+  double exposed_s = 0;         // of all collectives
+  double step_s = 0;            // micro_batches * body_s + once_s + exposed_s
+  std::string unit = "tokens";  // or "samples": see tasks::pace_unit
+  double units_per_s = 0;       // of all ranks
+  double flops_per_s = 0;       // of contractions and attention, per rank, on average
 };
 
+// {"tokens", of a step} or {"samples", ...}: see tasks::pace_unit.
+std::pair<std::string, int64_t> units_of_step(const RunConfig& config);
 // The roofline as a rank of the step has it.
 Roofline roofline_of_rank(const Roofline& roofline, const Mesh& mesh, const PaperStep& step);
 // The prediction for a planned step on a mesh. The traffic has a row for each kind of collective even where

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
@@ -120,7 +121,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = program.blocks[kBodyBlock].flops() *
               static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
-  out.tokens = config.batch.global * config.model.integer("context", 1);
+  std::tie(out.unit, out.units) = units_of_step(config);
 
   out.state = run.state.bytes_per_rank();
   out.arena = step.held.arena;
@@ -130,7 +131,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
                 count = program.blocks[kCountBlock].arena_bytes();
   for (const MemoryPart& part :
        {MemoryPart{"forward and backward", body}, MemoryPart{"made of weights once a step", seed},
-        MemoryPart{"token counts", count},
+        MemoryPart{out.unit == "tokens" ? "token counts" : "counts", count},
         MemoryPart{"between sums and update", out.arena - body - seed - count},
         MemoryPart{"partial sums of gradients", step.held.sums},
         MemoryPart{"sums, update and gathers", step.held.update}})

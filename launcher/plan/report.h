@@ -34,7 +34,8 @@ struct PlanReport {
   int64_t parameters = 0;
   int64_t state_bytes_once = 0;  // fp32, all ranks together
   double flops = 0;              // contractions and attention of a step, all ranks together
-  int64_t tokens = 0;
+  std::string unit = "tokens";   // or "samples"
+  int64_t units = 0;             // of a step
   std::vector<PlanTensors> tensors;
   std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is
                             // not there
@@ -97,12 +98,13 @@ std::string plan_text(const PlanReport& report);
 //         nearest {micro, ranks, mesh, bytes} | null, planned_without | null},
 //      host: this host, on the CPU, of so many of the ranks together:
 //        {ranks, exact, available, source, fits} | null}
-//   step {micro_batches, micro, lanes, data_ranks, tokens, flops, buckets, bucket_bytes, exchange | null,
+//   step {micro_batches, micro, lanes, data_ranks, tokens or samples, flops, buckets, bucket_bytes, exchange
+//   | null,
 //         weights_gathered | null}
 //   collectives [{dims, op, count, bytes, seconds, exposed}]; times are null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null
-//   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step, tokens_per_s,
-//               flops_per_s} | null
+//   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,
+//               tokens_per_s or samples_per_s, flops_per_s} | null
 //   no_prediction | null
 //   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);

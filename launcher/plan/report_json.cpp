@@ -62,7 +62,7 @@ Json step_json(const PlanReport& r) {
           {"micro", r.micro},
           {"lanes", r.lanes},
           {"data_ranks", r.data_ranks},
-          {"tokens", r.tokens},
+          {r.unit, r.units},
           {"flops", r.flops},
           {"buckets", r.buckets},
           {"bucket_bytes", r.bucket_bytes},
@@ -91,7 +91,7 @@ Json prediction_json(const Prediction& p) {
           {"once", p.once_s},
           {"exposed", p.exposed_s},
           {"step", p.step_s},
-          {"tokens_per_s", p.tokens_per_s},
+          {p.unit + "_per_s", p.units_per_s},
           {"flops_per_s", p.flops_per_s}};
 }
 }  // namespace

@@ -64,8 +64,8 @@ std::string prediction_table(const PlanReport& report) {
   out += row("micro-batches", str(p.micro_batches, " x ", seconds_text(p.body_s)));
   out += row("once a step", seconds_text(p.once_s));
   out += row("exposed communication", seconds_text(p.exposed_s));
-  out += row("together", str(seconds_text(p.step_s), ", ", formatted("%.4g", p.tokens_per_s), " tokens/s, ",
-                             formatted("%.4g", p.flops_per_s / 1e12), " TFLOP/s per rank"));
+  out += row("together", str(seconds_text(p.step_s), ", ", formatted("%.4g", p.units_per_s), " ", p.unit,
+                             "/s, ", formatted("%.4g", p.flops_per_s / 1e12), " TFLOP/s per rank"));
   if (p.beyond_node)
     out += "  measured on one node only: how these ranks cross nodes is assumed, not measured\n";
   return out;
@@ -118,8 +118,10 @@ std::string plan_text(const PlanReport& r) {
                  "workspaces are the device's bound\n");
   }
   out += "step\n";
-  out += row("micro-batches", str(r.micro_batches, " of ", r.micro, " sequences, in ", r.lanes, " lanes")) +
-         row("tokens", str(r.tokens));
+  out +=
+      row("micro-batches", str(r.micro_batches, " of ", r.micro,
+                               r.unit == "tokens" ? " sequences, in " : " samples, in ", r.lanes, " lanes")) +
+      row(r.unit, str(r.units));
   out += row("contractions", formatted("%.4g", r.flops / 1e9) + " Gflop, all ranks together");
   if (r.buckets)
     out += row("buckets", str(r.buckets, " of about ", bytes_text(static_cast<double>(r.bucket_bytes))));

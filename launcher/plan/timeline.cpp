@@ -159,8 +159,10 @@ std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std:
   std::vector<double> out;
   for (const BlockCall& call : calls) {
     const bool computes = call.kind != BlockCall::Kind::start && call.kind != BlockCall::Kind::wait;
-    const double rate = call.family == "attention" ? attention : products;
-    out.push_back(computes ? std::max(call.flops / rate, static_cast<double>(call.bytes) / roofline.memory) +
+    const bool product = call.family != "kernel" && call.family != "rows";
+    const double rate = !product ? roofline.kernels : call.family == "attention" ? attention : products;
+    const double computing = rate > 0 ? call.flops / rate : 0;
+    out.push_back(computes ? std::max(computing, static_cast<double>(call.bytes) / roofline.memory) +
                                  roofline.launch
                            : 0);
   }

@@ -32,11 +32,12 @@ std::string time_text(double seconds) {
   return out;
 }
 
-std::string progress_text(int64_t step, int64_t steps, double loss, double tokens_per_s, double eta_s) {
+std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
+                          std::string_view unit) {
   char number[32];
   std::snprintf(number, sizeof number, "%.3f", loss);
   std::string out = str("step ", step, "/", steps, "  loss ", number);
-  if (tokens_per_s > 0) out += str("  ", rate_text(tokens_per_s), " tok/s");
+  if (rate > 0) out += str("  ", rate_text(rate), " ", unit == "tokens" ? "tok" : unit, "/s");
   if (eta_s >= 0) out += str("  ETA ", time_text(eta_s));
   return out;
 }
@@ -49,8 +50,8 @@ ProgressOutput progress_output(int fd, int columns) {
           }};
 }
 
-ProgressLine::ProgressLine(ProgressOutput output, int64_t steps, int64_t every)
-    : output_(std::move(output)), steps_(steps), every_(every) {}
+ProgressLine::ProgressLine(ProgressOutput output, int64_t steps, int64_t every, std::string_view unit)
+    : output_(std::move(output)), steps_(steps), every_(every), unit_(unit) {}
 ProgressLine::ProgressLine(int fd, int columns, int64_t steps, int64_t every)
     : ProgressLine(progress_output(fd, columns), steps, every) {}
 
@@ -58,18 +59,18 @@ ProgressLine::~ProgressLine() {
   if (shown_) output_.live(last_text_ + "\033[K\n");  // the last state stays on the screen
 }
 
-void ProgressLine::update(int64_t step, double loss, int64_t tokens) {
+void ProgressLine::update(int64_t step, double loss, int64_t units) {
   auto now = Clock::now();
   if (started_) {
     double seconds = std::max(1e-9, std::chrono::duration<double>(now - last_update_).count());
     double weight = step_s_ == 0 ? 1 : 0.1;
     step_s_ += weight * (seconds - step_s_);
-    rate_ = static_cast<double>(tokens) / step_s_;
+    rate_ = static_cast<double>(units) / step_s_;
   }
   started_ = true;
   last_update_ = now;
   std::string text = progress_text(step, steps_, loss, rate_,
-                                   step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1);
+                                   step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1, unit_);
   last_text_ = text;
   if (output_.columns > 0) {
     if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;

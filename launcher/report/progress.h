@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace lockstep::launcher {
 
-// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23". A rate or a time that is not known yet (<= 0, < 0) is
-// left out.
-std::string progress_text(int64_t step, int64_t steps, double loss, double tokens_per_s, double eta_s);
+// "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23"; of another unit than tokens "12.3k samples/s". A rate or
+// a time that is not known yet (<= 0, < 0) is left out.
+std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
+                          std::string_view unit = "tokens");
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
 std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 
@@ -28,20 +30,21 @@ class ProgressLine {
  public:
   // On a terminal the line is rewritten at most every 100 ms. Elsewhere there is a line at step `every`, 2
   // `every`, ... and the last.
-  ProgressLine(ProgressOutput output, int64_t steps, int64_t every);
+  ProgressLine(ProgressOutput output, int64_t steps, int64_t every, std::string_view unit = "tokens");
   ProgressLine(int fd, int columns, int64_t steps, int64_t every);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
-  // Step `step` (from 1) is done; `tokens` is what all ranks together read in it.
-  void update(int64_t step, double loss, int64_t tokens);
-  // Tokens per second of the recent steps, 0 before the second update.
-  double tokens_per_s() const { return rate_; }
+  // Step `step` (from 1) is done; `units` is what all ranks together read in it.
+  void update(int64_t step, double loss, int64_t units);
+  // Units per second of the recent steps, 0 before the second update.
+  double rate() const { return rate_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   ProgressOutput output_;
   int64_t steps_, every_;
+  std::string unit_;
   bool started_ = false, shown_ = false;
   Clock::time_point last_update_, last_shown_;
   std::string last_text_;

@@ -6,6 +6,8 @@
 
 #include "core/base/error.h"
 #include "core/nn/layers.h"
+#include "core/nn/metric.h"
+#include "core/optim/clip.h"
 #include "core/optim/kinds.h"
 #include "launcher/trainer/paper_step.h"
 
@@ -193,6 +195,10 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
     all.values.insert(all.values.end(), own.values.begin(), own.values.end());
   }
   optimizer_->update(all);
+  if (config_.log.norms_every > 0)
+    for (size_t i = 0; i < all.values.size(); ++i)
+      metric(str(kGradientNorm, all.parameters[i].fqn()),
+             global_norm({{all.parameters[i]}, {all.values[i]}}));
   if (plateau_) plateau_->observe(objectives[0].loss);
   return objectives[0].loss;
 }

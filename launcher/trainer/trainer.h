@@ -14,6 +14,9 @@
 
 namespace lockstep::launcher {
 
+// What metrics of the norm of one parameter's gradient begin with; its FQN follows.
+inline constexpr std::string_view kGradientNorm = "grad_norm.";
+
 // The model and optimizer of a config, recorded in a state.
 class Trainer {
  public:

@@ -31,7 +31,8 @@ class Replay : Training {
             " from ", out.from.empty() ? std::string("the initial weights") : out.from, " on the mesh ",
             text(live_.words)));
     std::optional<ProgressLine> progress;
-    if (rank() == 0 && hooks_.progress.columns > 0) progress.emplace(hooks_.progress, task_.step, task_.step);
+    if (rank() == 0 && hooks_.progress.columns > 0)
+      progress.emplace(hooks_.progress, task_.step, task_.step, pace_unit());
     for (int64_t i = done + 1; i <= task_.step; ++i) {
       hooks_.report_step(i);
       compiler::StepInput fed = input(i, i < task_.step, hooks_.stop_requested());
@@ -45,7 +46,7 @@ class Replay : Training {
         load(out);
         guard_.went_back(done, i);
       }
-      if (progress) progress->update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
+      if (progress) progress->update(i, loss, read_in(result));
       if (i < task_.step) {
         if (result.votes > 0) return end(kExitStopped);
         continue;

@@ -25,6 +25,7 @@
 #include "launcher/worker/resume_changes.h"
 #include "launcher/worker/saving.h"
 #include "launcher/worker/training.h"
+#include "launcher/worker/weight_norms.h"
 #include "launcher/worker/worker.h"
 
 namespace lockstep::launcher {
@@ -76,7 +77,7 @@ class Run : Training {
       return end(kExitOk);
     }
     if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_, step.plan(), target_.device());
-    ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every);
+    ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, pace_unit());
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       hooks_.report_step(i);
       double began = now();
@@ -101,7 +102,7 @@ class Run : Training {
         if (auto line = foretold_->measured(seconds, result.exposed))
           logs::info(str("step ", i, ": ", *line));
       report(i, last, seconds, result, step, evaluation.get());
-      if (rank() == 0) progress.update(i, loss, static_cast<int64_t>(result.metrics.at("tokens")));
+      if (rank() == 0) progress.update(i, loss, read_in(result));
       if (last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0))
         save(i, last, step, fed);
       if (result.votes > 0 && i < config_.train.steps) {
@@ -257,8 +258,14 @@ class Run : Training {
   static void add_metrics(MetricsRow& row, const std::string& prefix,
                           const std::map<std::string, double>& values) {
     for (const auto& [name, value] : values)
-      if (name != "loss" && name != "grad_norm" && name != "tokens")
+      if (name != "loss" && name != "grad_norm" && name != "tokens" && !name.starts_with(kGradientNorm))
         row.add(prefix + name, static_cast<float>(value));
+  }
+  // Of each parameter after the step, and of its gradient. Collective.
+  void add_norms(MetricsRow& row, const std::map<std::string, double>& values) {
+    for (const auto& [name, value] : values)
+      if (name.starts_with(kGradientNorm)) row.add(name, static_cast<float>(value));
+    for (const auto& [fqn, norm] : weight_norms(state_)) row.add("weight_norm." + fqn, norm);
   }
 
   void report(int64_t i, bool last, double seconds, const StepResult& result, const Step& step,
@@ -266,19 +273,21 @@ class Run : Training {
     const auto& values = result.metrics;
     bool hash = last || (config_.log.hash_every > 0 && i % config_.log.hash_every == 0);
     bool eval = evaluation && (last || (config_.train.eval_every > 0 && i % config_.train.eval_every == 0));
-    const bool passed = guard_.passed_over() > told_passed_;
-    if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval || passed)) return;
+    const bool passed = guard_.passed_over() > told_passed_,
+               norms = config_.log.norms_every > 0 && i % config_.log.norms_every == 0;
+    if (!(i == 1 || last || i % config_.log.every == 0 || hash || eval || passed || norms)) return;
     MetricsRow row(i);
     row.add("loss", static_cast<float>(values.at("loss")));
     if (auto found = values.find("grad_norm"); found != values.end())
       row.add("grad_norm", static_cast<float>(found->second));
     add_metrics(row, "", values);
+    if (norms) add_norms(row, values);
     row.add("lr", state_.scalars(i).at("optim.lr"));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
     for (const auto& [dim, waited] : result.exposed)
       row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
     report_work(row);
-    row.add("tokens_per_s", static_cast<float>(values.at("tokens") / seconds));
+    row.add(str(pace_unit(), "_per_s"), static_cast<float>(static_cast<double>(read_in(result)) / seconds));
     if (foretold_ && foretold_->median_s() > 0) {  // the first row after it was measured
       if (foretold_->predicted_s() > 0)
         row.add("predicted_step_ms", static_cast<float>(foretold_->predicted_s() * 1e3));

@@ -117,6 +117,9 @@ std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int
   return evaluation.run({i, fill}).metrics;
 }
 
+int64_t Training::read_in(const compiler::StepResult& step) const {
+  return pace_unit() == "tokens" ? static_cast<int64_t>(step.metrics.at("tokens")) : config_.batch.global;
+}
 std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }
 
 }  // namespace lockstep::launcher

@@ -52,6 +52,9 @@ class Training {
   std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i);
   // Of the whole state, equal on any layout. Collective.
   std::string hash_state();
+  // What a step read, in pace_unit().
+  int64_t read_in(const compiler::StepResult& step) const;
+  std::string_view pace_unit() const { return tasks::pace_unit(trainer_.task()); }
 
   const RunConfig& config_;
   const WorkerPlace at_;

@@ -109,8 +109,8 @@ TEST(Roofline, FilesAreRefusedWithAllThatIsWrong) {
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "memroy": 2})"),
             "r.json: unknown key memroy; did you mean memory?");
   EXPECT_EQ(refusal("{" + rest + R"(, "memory": 1, "zzzzzzzzzz": 2})"),
-            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, memory, capacity, "
-            "launch, inside, across, ranks_per_node, "
+            "r.json: unknown key zzzzzzzzzz; the keys are name, contraction, attention, kernels, memory, "
+            "capacity, launch, inside, across, ranks_per_node, "
             "cores, measured_on");
   EXPECT_EQ(
       refusal(
@@ -183,7 +183,7 @@ TEST(PlanWords, UsesOfNeighbouringRankCounts) {
 PlanReport by_hand() {
   PlanReport r;
   r.name = "toy", r.ranks = 16, r.mesh = {{2, 8}, {"dp_shard", "tp"}};
-  r.parameters = 5000, r.state_bytes_once = 60000, r.flops = 2.5e9, r.tokens = 4096;
+  r.parameters = 5000, r.state_bytes_once = 60000, r.flops = 2.5e9, r.units = 4096;
   r.tensors = {{"token.weight", "weights", "f32[64,32]", "dp_shard: Shard(0)", 1, 4096},
                {"blocks.*.attn.qkv.weight", "weights", "f32[96,32]",
                 "tp: Shard(0,groups=3), dp_shard: Shard(0)", 80, 768},
@@ -207,7 +207,7 @@ PlanReport by_hand() {
                               {"tp", "all_reduce", 8, 1024, 0.002, 0.002}},
                   .exposed_s = 0.003,
                   .step_s = 0.105,
-                  .tokens_per_s = 39009.5,
+                  .units_per_s = 39009.5,
                   .flops_per_s = 1.5e9};
   r.predicted = true;
   r.certificate = "abc";

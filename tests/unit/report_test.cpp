@@ -154,6 +154,8 @@ TEST(Metrics, WhatIsNoPlainFileIsRefusedAtOnce) {
 
 TEST(Progress, Text) {
   EXPECT_EQ(progress_text(120, 600, 2.4131, 12345, 83), "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23");
+  EXPECT_EQ(progress_text(120, 600, 2.4131, 12345, 83, "samples"),
+            "step 120/600  loss 2.413  12.3k samples/s  ETA 1:23");
   EXPECT_EQ(progress_text(1, 600, 5.5, 0, -1), "step 1/600  loss 5.500");
   EXPECT_EQ(rate_text(999.4), "999");
   EXPECT_EQ(rate_text(999.6), "1.0k");
@@ -186,7 +188,7 @@ TEST(Progress, PlainLinesAtEveryAndTheLast) {
   EXPECT_NE(text.find("step 3/7  loss 1.500"), std::string::npos);
   EXPECT_NE(text.find("step 6/7"), std::string::npos);
   EXPECT_NE(text.find("step 7/7"), std::string::npos);
-  EXPECT_GT(line.tokens_per_s(), 0);
+  EXPECT_GT(line.rate(), 0);
 }
 
 }  // namespace

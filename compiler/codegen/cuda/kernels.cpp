@@ -33,6 +33,7 @@ KernelSource own_kernel(const Graph& body) {
                  "void* workspace) {\n", text.arguments,
                  "  const long item = (long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (item < ",
                  text.items, ") ", text.call, "\n}\n");
+  out.flops = static_cast<double>(text.items);
   nlohmann::json launch{{"functions", nlohmann::json::array()},
                         {"aligned", std::vector<int>(pointers.size(), 1)}};
   if (text.items > 0)
@@ -53,6 +54,7 @@ KernelSource generate_kernel(const Graph& body) {
     out.text = std::move(kernel.text);
     out.workspace = kernel.workspace;
     out.begins = made.begins;
+    out.flops = made.flops();
     nlohmann::json launch{{"functions", nlohmann::json::array()}, {"aligned", kernel.aligned}};
     for (const Function& function : kernel.functions)
       launch["functions"].push_back({{"name", function.name},

@@ -46,6 +46,7 @@ class RowSums : public LibraryCall {
   }
 
   size_t workspace(int) const override { return at_[7]; }
+  double flops() const override { return static_cast<double>(count_ * width_); }
   std::string algorithm() const override { return text_; }
 
   void enqueue(void* const* args, void* workspace, Stream& stream, int) const override {

@@ -26,6 +26,7 @@ class RowSums : public HostCall {
     return str(is_half(dtype_) ? str(name(dtype_), " ") : "", "row sums in order, ", count_, " into ", rows_,
                "x", width_);
   }
+  double flops() const override { return static_cast<double>(count_ * width_); }
   void run(void* const* args, void* workspace, int threads) const override {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     for (int64_t i = 0; i < count_; ++i)

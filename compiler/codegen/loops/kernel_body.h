@@ -20,6 +20,7 @@ struct KernelBody {
   // body.
   std::vector<int64_t> begins;
   bool reads_parts() const { return !begins.empty(); }
+  double flops() const { return plan.work * Indexer::kLanes; }
 };
 // InternalError naming the reason where no kernel holds the body.
 KernelBody kernel_body(const Graph& body, std::string_view prefix);
