@@ -12,7 +12,7 @@
 #include <map>
 #include <thread>
 
-#include <oneapi/dnnl/dnnl.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include "compiler/compile.h"
 #include "compiler/memory_budget.h"
@@ -58,8 +58,36 @@ double copy_rate(int threads) {
   return 2.0 * kBytes / best;
 }
 
-// Seconds of oneDNN's own product of this shape, all threads, random inputs.
-double product_seconds(int64_t m, int64_t n, int64_t k, int threads) {
+// Seconds of oneDNN's own product of this shape, all threads, random inputs. Of bf16: its operands lie as
+// oneDNN likes them best.
+double bf16_product_seconds(int64_t m, int64_t n, int64_t k) {
+  using dnnl::memory;
+  dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  constexpr auto type = memory::data_type::bf16;
+  auto any = [&](int64_t rows, int64_t cols) {
+    return memory::desc({rows, cols}, type, memory::format_tag::any);
+  };
+  const dnnl::matmul::primitive_desc chosen(dnnl::matmul::desc(any(m, k), any(k, n), any(m, n)), engine);
+  memory a(chosen.src_desc(), engine), b(chosen.weights_desc(), engine), c(chosen.dst_desc(), engine);
+  for (memory* one : {&a, &b})
+    for (size_t i = 0; i < one->get_desc().get_size() / 2; ++i)
+      static_cast<uint16_t*>(one->get_data_handle())[i] =
+          static_cast<uint16_t>(0x3f00 + (philox::bits(1, 1, 0, i) & 0x807f));
+  const dnnl::matmul matmul(chosen);
+  double best = 1e9;
+  for (int i = 0; i < 12; ++i)
+    best = std::min(best, median(1, [&] {
+                      matmul.execute(stream, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, c}});
+                      stream.wait();
+                    }));
+  return best;
+}
+double product_seconds(int64_t m, int64_t n, int64_t k, int threads, bool halves) {
+  if (halves) {
+    omp_set_num_threads(threads);
+    return bf16_product_seconds(m, n, k);
+  }
   std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)),
       c(static_cast<size_t>(m * n));
   for (size_t i = 0; i < a.size(); ++i) a[i] = philox::uniform(philox::bits(1, 1, 0, i)) - 0.5f;
@@ -113,40 +141,54 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget, bool 
   auto run = [&] { step.run({++i, fill}); };
   for (int warm = 0; warm < 2; ++warm) run();
   double seconds = median(c.steps, run);
+  // Of each call the least of several steps: what else runs on the machine only adds.
   set_timing(true);
-  auto before = step.call_times();
-  int64_t timed = std::max(2, c.steps / 3);
-  for (int64_t r = 0; r < timed; ++r) run();
+  const int64_t timed = std::max(2, c.steps / 3);
+  std::vector<CallTime> calls, before = step.call_times();
+  std::map<std::string, double> instructions, instructions_before = step.instruction_seconds();
+  for (int64_t r = 0; r < timed; ++r) {
+    run();
+    const std::vector<CallTime> after = step.call_times();
+    if (calls.empty()) {
+      calls = after;
+      for (CallTime& call : calls) call.seconds = 1e9;
+    }
+    for (size_t n = 0; n < after.size(); ++n)
+      calls[n].seconds = std::min(calls[n].seconds, after[n].seconds - before[n].seconds);
+    before = after;
+    for (const auto& [kind, sum] : step.instruction_seconds()) {
+      const double spent = sum - instructions_before[kind];
+      auto [at, fresh] = instructions.try_emplace(kind, spent);
+      if (!fresh) at->second = std::min(at->second, spent);
+      instructions_before[kind] = sum;
+    }
+  }
   set_timing(false);
-  auto calls = step.call_times();
 
   // The floor, and where the time went.
-  double products = 0, products_s = 0, bytes = 0;
+  double products = 0, attention_flops = 0, products_s = 0, bytes = 0, rate = 0;
   std::map<std::string, double> share;
   std::map<std::string, double> floor_of;
   int64_t bodies = step.lane_plan().micro_batches;
-  for (size_t n = 0; n < calls.size(); ++n) {
-    double spent = (calls[n].seconds - before[n].seconds) / static_cast<double>(timed);
-    share[calls[n].family] += spent;
+  for (const CallTime& call : calls) {
+    share[call.family] += call.seconds;
+    const size_t at = call.what.find("m=");
     long long m = 0, cols = 0, k = 0, batch = 1;
-    if (calls[n].family == "contraction" &&
-        std::sscanf(calls[n].what.c_str(), "sgemm m=%lld n=%lld k=%lld batch=%lld", &m, &cols, &k, &batch) ==
-            4) {
+    if (call.family == "contraction" && at != std::string::npos &&
+        std::sscanf(call.what.c_str() + at, "m=%lld n=%lld k=%lld batch=%lld", &m, &cols, &k, &batch) == 4) {
       std::string key = str(m, "x", cols, "x", k);
-      if (!floor_of.count(key)) floor_of[key] = product_seconds(m, cols, k, threads);
+      if (!floor_of.count(key)) floor_of[key] = product_seconds(m, cols, k, threads, halves);
       products += floor_of[key] * static_cast<double>(batch * bodies);
-      products_s += spent;
-    } else if (calls[n].family == "attention") {
-      // Products of one head, at the rate of a product of its shape.
-      int64_t t = c.model.context, d = c.model.width / c.model.heads;
-      if (!floor_of.count("attention"))
-        floor_of["attention"] = 2.0 * static_cast<double>(t * t * d) / product_seconds(t, t, d, 1) * threads;
-      products += calls[n].flops / floor_of["attention"] * static_cast<double>(bodies);
-      products_s += spent;
+      rate = std::max(rate, call.flops / static_cast<double>(batch) / floor_of[key]);
+      products_s += call.seconds;
+    } else if (call.family == "attention") {
+      attention_flops += call.flops * static_cast<double>(bodies);
+      products_s += call.seconds;
     } else {
-      bytes += static_cast<double>(calls[n].bytes) * static_cast<double>(bodies);
+      bytes += static_cast<double>(call.bytes) * static_cast<double>(bodies);
     }
   }
+  products += attention_flops / rate;  // at the rate of the fastest product
   int64_t parameters = 0;
   for (const auto& spec : state.specs())
     if (spec.role == Role::parameter) parameters += numel(spec.shape);
@@ -160,8 +202,8 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget, bool 
               static_cast<long long>(c.model.context), static_cast<long long>(bodies),
               bodies == 1 ? "" : "es", threads);
   std::printf("  step            %8.1f ms   %.0f tokens/s\n", seconds * 1e3, tokens / seconds);
-  for (const auto& [kind, spent] : step.instruction_seconds())
-    std::printf("    %-14s%8.1f ms\n", kind.c_str(), spent / static_cast<double>(timed) * 1e3);
+  for (const auto& [kind, spent] : instructions)
+    std::printf("    %-14s%8.1f ms\n", kind.c_str(), spent * 1e3);
   std::printf("  contractions    %8.1f ms   %.0f %% of the step (attention included)\n", products_s * 1e3,
               100 * products_s / seconds);
   for (const auto& [kind, spent] : share) std::printf("    %-12s  %8.1f ms\n", kind.c_str(), spent * 1e3);
@@ -175,7 +217,7 @@ void bench(const Case& c, int threads, double copy, int64_t memory_budget, bool 
   if (std::getenv("LOCKSTEP_BENCH_CALLS")) {
     std::vector<std::pair<double, std::string>> rows;
     for (size_t n = 0; n < calls.size(); ++n) {
-      double spent = (calls[n].seconds - before[n].seconds) / static_cast<double>(timed);
+      double spent = calls[n].seconds;
       rows.emplace_back(
           spent, str(calls[n].family, " ", calls[n].what, "  ",
                      number_text(static_cast<float>(static_cast<double>(calls[n].bytes) / 1e6)), " MB  ",
@@ -199,8 +241,7 @@ int main(int argc, char** argv) {
     int steps = argc > 1 ? std::atoi(argv[1]) : 9;
     // A second argument is compile.memory_budget: none, full, or bytes; a third one train.precision.
     int64_t budget = parse_memory_budget(argc > 2 ? argv[2] : "none");
-    const bool halves =
-        argc > 3 && std::string(argv[3]) == "bf16";  // without a floor: that of products is fp32's
+    const bool halves = argc > 3 && std::string(argv[3]) == "bf16";
     double copy = copy_rate(threads);
     bench({"quickstart (4 layers, 128 wide)",
            {.vocab = 256, .context = 128, .width = 128, .depth = 4, .heads = 4},
