@@ -21,7 +21,7 @@
 #include "compiler/compile.h"
 #include "core/base/error.h"
 #include "core/base/philox.h"
-#include "core/optim/adamw.h"
+#include "core/optim/sparse_adam.h"
 #include "core/tasks/task.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/plan/predict.h"
@@ -83,6 +83,15 @@ void print_calls(compiler::Step& step, const std::vector<double>& told, size_t m
                 rows[i].second.bytes / rows[i].second.seconds * 1e-9, rows[i].first.c_str());
 }
 
+// AdamW, and where there are sparse tables, SparseAdam for them.
+std::unique_ptr<Optimizer> optimizer_of(State& state) {
+  const AdamWOptions dense{.lr = 1e-4, .weight_decay = 0.01};
+  for (const auto& parameter : state.parameters())
+    if (parameter.spec().sparse)
+      return std::make_unique<SparseAdam>(state / "optim", SparseAdamOptions{.lr = 1e-4}, dense);
+  return std::make_unique<AdamW>(state / "optim", dense);
+}
+
 void bench(const std::string& kind, const Json& options, int64_t batch, const std::string& precision,
            int steps) {
   compiler::CompileOptions how;
@@ -94,7 +103,7 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
   const models::Model model = models::build(state.root(), kind, options);
   const tasks::Task& task = tasks::task(models::family(kind).task);
   const std::vector<models::Field> sample = task.fields(model, Json::object());
-  AdamW adamw(state / "optim", {.lr = 1e-4, .weight_decay = 0.01});
+  const auto optimizer = optimizer_of(state);
   std::vector<compiler::BatchField> fields;
   for (const auto& field : sample) {
     Shape shape = field.shape;
@@ -106,7 +115,7 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
       state, fields, {batch, batch, 0},
       [&](const std::vector<Tensor>& values) {
         const auto objectives = task.objectives(model, tasks::Batch(sample, values), Json::object());
-        adamw.update(grad(objectives[0].loss, state.parameters()));
+        optimizer->update(grad(objectives[0].loss, state.parameters()));
         return objectives[0].loss;
       },
       how);

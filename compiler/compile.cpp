@@ -43,6 +43,24 @@ StepPlan lowered(StepPlan plan, const Graph& whole, const std::string& streamed_
   return plan;
 }
 
+// What cannot have sparse tables.
+void check_sparse(const Graph& traced, const Mesh& mesh, const CompileOptions& options) {
+  for (const Node& node : traced.nodes) {
+    if (node.op != ops::lane_rows) continue;
+    const std::string table =
+        str("[sparse] ", node.at.text(), ": \"", node.attrs.word("of"), "\" is a sparse table, ");
+    if (mesh.size("tp") > 1)
+      throw UserError(
+          str(table, "and the mesh splits models over tp (", mesh.size("tp"),
+              " ranks); sparse tables work on the data dims (dp_replicate, dp_shard): leave tp out, or "
+              "make the table dense"));
+    if (options.backend != Backend::reference && !target_of(options).sums_rows())
+      throw UserError(str(table, "whose rows are summed and replaced on the CPU alone, and the step runs on ",
+                          target_of(options).device().describe(),
+                          "; make the table dense, or train on the CPU"));
+  }
+}
+
 // A mesh of model dims alone has one data rank.
 Mesh with_data_dim(Mesh mesh) {
   for (const auto& dim : mesh.dim_names)
@@ -83,7 +101,8 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
       [&](const std::vector<Tensor>& fields) {
         return scaled ? with_loss_scale(state.loss_scale(), fields, function) : function(fields);
       },
-      state.policy());
+      state.policy(), plan.micro_batches);
+  check_sparse(traced, mesh, options);
   if (logs::enabled("trace")) logs::topic("trace", print(traced));
   verify(traced, "trace");
   plan.ids = id_bounds(traced);

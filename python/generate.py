@@ -19,8 +19,8 @@ FUNCTIONS = {
 }
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
 OPTIMIZERS = ["core/optim/" + name for name in ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h", "adamw.h", "sgd.h", "lion.h", "adagrad.h",
-                                                "rmsprop.h", "adafactor.h", "muon.h")]
-BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads", "adamw_group", "InLayer", "Evaluation",
+                                                "rmsprop.h", "adafactor.h", "muon.h", "sparse_adam.h", "rowwise_adagrad.h")]
+BY_HAND = {"NumberAt", "Computed", "CustomGradient", "custom_gradient", "gradients_of_ones_own", "check_heads", "adagrad_group", "adamw_group", "InLayer", "Evaluation",
            "Schedule", "Init", "LinearInit", "Convolution", "TransposedConvolution", "Gradients", "Loss", "fill", "misfit"}
 # sdpa(q, k, v) is causal in C++ and not in PyTorch: in Python it is said.
 WITHOUT_DEFAULT = {("sdpa", "causal")}

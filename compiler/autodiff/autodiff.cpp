@@ -173,10 +173,11 @@ Graph differentiate(Graph graph, const PassContext&) {
       seed = seed * scale, unscale = 1.0 / scale;
     }
     auto gradients = vjp_graph(builder, inputs[0], seed, roots);
+    const size_t of_rows = node.attrs.has("rows") ? static_cast<size_t>(node.attrs.integer("rows")) : 0;
     for (size_t i = 0; i < roots.size(); ++i) {
       Tensor mine = whole(gradients, i);
       if (scaled) mine = mine * broadcast_to(unscale, mine.shape());
-      map[node.outputs[i]] = apply1(ops::sum_lanes, {mine}).id();
+      map[node.outputs[i]] = i + of_rows < roots.size() ? apply1(ops::sum_lanes, {mine}).id() : mine.id();
     }
   }
   for (const auto& output : graph.outputs)

@@ -89,6 +89,7 @@ class CpuTarget : public Target {
                                                  const TargetOptions&) const override {
     return compiler::make_library_call(node, in, out);
   }
+  bool sums_rows() const override { return true; }
   std::unique_ptr<Reductions> make_reductions(const TargetOptions& options) const override {
     return make_cpu_reductions(options.threads);
   }

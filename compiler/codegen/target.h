@@ -95,6 +95,36 @@ class Reductions {
   // *norm = float(sqrt(the sum that the words hold)), rounded once to double and once to float.
   virtual void norm_of_limbs(const int64_t* words, float* norm, Stream& stream) = 0;
 
+  // Rows of equal ids are added in the order in which they stand. The distinct ids, ascending, come first,
+  // with their sums and the squares of these in f64; the last of them fills up the rest, with squares of 0.
+  // UserError for an id outside of [0, table_rows). Only where Target::sums_rows().
+  struct Rows {
+    const int32_t* ids = nullptr;  // [count]
+    const float* rows = nullptr;   // [count, width]
+    int64_t count = 0, width = 0, table_rows = 0;
+    int32_t* out_ids = nullptr;
+    float* out_rows = nullptr;
+    double* squares = nullptr;  // [count]
+  };
+  virtual void sum_rows(const Rows&, Stream&) { throw InternalError("this device sums no rows of tables"); }
+  // Row ids[i] of the table becomes rows[i], unless a gate is beyond its limit, or no number. Equal ids stand
+  // side by side.
+  struct Placed {
+    float* table = nullptr;
+    const int32_t* ids = nullptr;
+    const float* rows = nullptr;
+    int64_t count = 0, width = 0;
+    struct Gate {
+      const void* value = nullptr;
+      DType dtype = DType::f32;
+      const float* limit = nullptr;
+    };
+    std::vector<Gate> gates;
+  };
+  virtual void put_rows(const Placed&, Stream&) {
+    throw InternalError("this device puts no rows into tables");
+  }
+
   struct Copy {
     void* to = nullptr;
     const void* from = nullptr;
@@ -140,6 +170,7 @@ class Target {
   virtual std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
                                                          const std::vector<Operand>& out,
                                                          const TargetOptions& options) const = 0;
+  virtual bool sums_rows() const { return false; }  // whether its Reductions have sum_rows and put_rows
   virtual std::unique_ptr<Reductions> make_reductions(
       const TargetOptions& options) const = 0;  // with scratch of its own: one per step
   virtual std::string library_version()

@@ -136,6 +136,8 @@ class Partitioner {
 
   void rewrite(const Node& node) {
     if (node.op == ops::sum_lanes) return sum_lanes(node);
+    if (node.op == ops::lane_rows) return lane_rows(node);
+    if (node.op == ops::put_rows) return put_rows(node);
     if (node.op == ops::global_norm) return global_norm(node);
     // A rounded copy of rows is rows: what is gathered is the smaller copy.
     const bool smaller =
@@ -199,6 +201,33 @@ class Partitioner {
     auto sums = emit(ops::lane_sum, {mine}, on_data(), node.at);
     f.level[rows()] = sums[0].id();
     f.row_squares = sums[1].id();
+  }
+
+  // Rows of all micro-batches, on every rank, which adds those of one id; each rank counts the squares of its
+  // part of them.
+  void lane_rows(const Node& node) {
+    Attrs gather = on_data(), sum = on_data();
+    gather.set("of", node.attrs.word("of"));
+    sum.set("rows", node.attrs.integer("rows"));
+    const Tensor ids = tensor(whole(node.inputs[0], node.at));
+    Tensor rows = tensor(whole(node.inputs[1], node.at));
+    if (!of_data_[node.inputs[1]]) rows = of_micro_batch(rows, node.at);
+    const Tensor handle = emit(ops::lane_gather_start, {ids, rows}, gather, node.at)[0];
+    const Value &all_ids = old_[node.outputs[0]], &all_rows = old_[node.outputs[1]];
+    const std::string types =
+        str(shape_text(all_ids.dtype, all_ids.shape), ";", shape_text(all_rows.dtype, all_rows.shape));
+    const auto made =
+        emit(ops::sum_rows, emit(ops::wait, {handle}, {{"types", Attr(types)}}, node.at), sum, node.at);
+    forms(node.outputs[0]).level[0] = made[0].id();
+    forms(node.outputs[1]).level[0] = made[1].id();
+    forms(node.outputs[1]).row_squares = emit(ops::local_rows, {made[2]}, on_data(), node.at)[0].id();
+  }
+  // Every rank holds the whole table, and replaces the same rows of it.
+  void put_rows(const Node& node) {
+    LS_CHECK(forms(node.inputs[0]).level[0] != kNoValue, "a sparse table lies split");
+    std::vector<Tensor> inputs;
+    for (ValueId v : node.inputs) inputs.push_back(tensor(whole(v, node.at)));
+    forms(node.outputs[0]).level[0] = apply_again(node, inputs, made_)[0].id();
   }
 
   // A value that no data reaches (a constant count, the gradient of a parameter that the loss reads alone)

@@ -109,7 +109,7 @@ class Placer {
     const OpKind kind = op_row(node.op).kind;
     if (kind != OpKind::lanes && kind != OpKind::collective) return by_rule(reader);
     if (node.op == ops::wait) return reader.all(reader.in[0]);
-    if (node.op == ops::sum_lanes) {
+    if (node.op == ops::sum_lanes || node.op == ops::lane_rows) {
       if (!partitioned_) return reader.all(Replicate());
       fail(node, "a sum over micro-batches was left in the program");
     }
@@ -139,6 +139,14 @@ class Placer {
     if (node.op == ops::lane_sum) {
       want(reader, 0, PerLane(0), "the sum over lanes needs every lane of its rows; exchange first");
       return reader.all(Shard(0));
+    }
+    if (node.op == ops::lane_gather_start) {
+      want(reader, 1, PerLane(), "what is gathered of all micro-batches still belongs to one");
+      return reader.all(Replicate());
+    }
+    if (node.op == ops::sum_rows) {
+      want_all(reader, Replicate(), "rows of one id are added from all micro-batches; gather them first");
+      return reader.all(Replicate());
     }
     if (node.op == ops::lane_count) {
       want(reader, 0, PerLane(), "a count is summed over the micro-batches of this rank");

@@ -69,6 +69,16 @@ struct Finder {
     for (const Span& span : update.gates) read(span);
     for (const Span& span : update.limits) read(span);
   }
+  void operator()(const SumRows& sum) {
+    read(sum.ids), read(sum.rows);
+    write(sum.out_ids), write(sum.out_rows), write(sum.squares);
+  }
+  void operator()(const PutRows& put) {
+    read(put.ids), read(put.rows), read(put.table);
+    for (const Span& span : put.gates) read(span);
+    for (const Span& span : put.limits) read(span);
+    write(put.table);
+  }
   void operator()(const SumSquares& sum) {
     for (const Span& span : sum.addends) read(span);
     write(sum.words);

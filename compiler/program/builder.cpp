@@ -44,6 +44,7 @@ StepProgram StepBuilder::build() {
   declare_inputs();
   for (NodeId n : plan_.phases.head) prepare_head(whole_.node(n));
   make_buckets();
+  make_rows();
   for (const auto& step : plan_.phases.tail)
     if (step.node.valid()) prepare(whole_.node(step.node));
   gates_ = update_gates(whole_);

@@ -57,6 +57,7 @@ class StepBuilder {
   bool in_place(const Node& node, ValueId v) const;
   void prepare(const Node& node);
   void make_buckets();
+  void make_rows();
 
   void round_weights();
   void head();
@@ -75,6 +76,7 @@ class StepBuilder {
   // Calls up to `end`; where a bucket's gradients are ready, they are added.
   void advance(Turn& turn, int end);
   void add(const Turn& turn, size_t g);
+  void add_rows(const Turn& turn, size_t r);
 
   void bodies();
   bool by_layer() const { return plan_.options.gather == GatherWhen::layers && !inspects_; }
@@ -94,7 +96,12 @@ class StepBuilder {
   void local_rows(const Node& node);
   bool meets_pending(const UpdateTensors::Tensor& tensor) const;
   void update(NodeId n, const Node& node);
+  void gates_of(const Node& node, std::vector<Span>& gates, std::vector<Span>& limits);
   void lane_sum(const Node& node);
+  void start_rows(const Node& node);
+  void wait_for_rows(const Node& node);
+  void sum_rows(const Node& node);
+  void put_rows(const Node& node);
   void norm_limbs(const Node& node);
   bool counted_elsewhere(const Node& norm, size_t input) const;
   void sum_in_place(const Node& node);
@@ -117,6 +124,16 @@ class StepBuilder {
   SumTurns turns_;
   int64_t slots_ = 0;
   std::vector<std::unique_ptr<BucketSum>> buckets_;
+  // Rows of a sparse table: those of this rank's micro-batches, one behind another, and of all ranks'. On one
+  // data rank there is `all` alone.
+  struct Rows {
+    Span send, receive;
+    Span ids, rows;                   // of all micro-batches, in their order
+    int64_t count = 0, elements = 0;  // of a micro-batch: ids, elements of rows
+    int flight = -1;
+  };
+  std::vector<Rows> rows_;  // as Phases::rows
+  size_t rows_of(ValueId handle) const;
   struct Field {
     Span all;
     int64_t bytes = 0, stride = 0;  // of a micro-batch

@@ -51,6 +51,8 @@ HeldBytes held_bytes(const StepProgram& program) {
 }
 
 int64_t touched_bytes(const StepProgram& program, const Instr& instr) {
+  if (const auto* put = std::get_if<PutRows>(&instr.what))  // of the table, these rows
+    return put->ids.bytes + 2 * put->rows.bytes;
   const Access access = access_of(program, instr);
   int64_t bytes = 0;
   for (const auto* spans : {&access.reads, &access.writes})

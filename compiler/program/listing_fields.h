@@ -12,9 +12,10 @@ namespace lockstep::compiler::listing_detail {
 template <class T, class Of>
 concept Is = std::same_as<std::remove_const_t<T>, Of>;
 
-inline constexpr std::array<std::string_view, 13> kInstrWords{
-    "run",        "start",  "wait",        "accumulate",    "sum_trees",      "copy",       "zero",
-    "add_counts", "update", "sum_squares", "norm_of_words", "checksum_spans", "show_output"};
+inline constexpr std::array<std::string_view, 15> kInstrWords{
+    "run",           "start",          "wait",        "accumulate", "sum_trees",
+    "copy",          "zero",           "add_counts",  "update",     "sum_squares",
+    "norm_of_words", "checksum_spans", "show_output", "sum_rows",   "put_rows"};
 inline constexpr std::array<std::string_view, 5> kCallWords{"kernel", "library", "evaluate", "start", "wait"};
 inline constexpr std::array<Region::Kind, 7> kRegionKinds{
     Region::Kind::state,   Region::Kind::input,   Region::Kind::arena, Region::Kind::value,
@@ -52,6 +53,13 @@ void fields(auto& f, Is<UpdateTensors::Tensor> auto& x) {
 void fields(auto& f, Is<UpdateTensors> auto& x) {
   f("tensors", x.tensors)("gates", x.gates)("limits", x.limits);
 }
+void fields(auto& f, Is<SumRows> auto& x) {
+  f("ids", x.ids)("rows", x.rows)("width", x.width)("of", x.table_rows)("to", x.out_ids)("", x.out_rows)(
+      "squares", x.squares);
+}
+void fields(auto& f, Is<PutRows> auto& x) {
+  f("", x.table)("ids", x.ids)("rows", x.rows)("width", x.width)("gates", x.gates)("limits", x.limits);
+}
 void fields(auto& f, Is<SumSquares> auto& x) { f("addends", x.addends)("words", x.words); }
 void fields(auto& f, Is<NormOfWords> auto& x) { f("words", x.words)("norm", x.norm); }
 void fields(auto& f, Is<ChecksumSpans> auto& x) { f("parts", x.parts)("sums", x.sums)("wanted", x.wanted); }
@@ -82,8 +90,8 @@ void fields(auto& f, Is<ProgramBlock> auto& x) {
 // Besides its lists.
 void fields(auto& f, Is<StepProgram> auto& x) {
   f("rank", x.rank)("mesh", x.mesh)("micro_batches", x.micro_batches)("lanes", x.lanes)("flights", x.flights)(
-      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)("replicas",
-                                                                                              x.replicas);
+      "votes", x.votes)("block_names", x.block_names)("metrics", x.metrics)("gates", x.gates)("put", x.put)(
+      "replicas", x.replicas);
 }
 
 }  // namespace lockstep::compiler::listing_detail

@@ -51,6 +51,8 @@ void StepBuilder::prepare(const Node& node) {
     for (ValueId v : node.outputs)
       if (!in_place(node, v)) own(v, str(what, v), 1);
   }
+  if (node.op == ops::sum_rows)
+    for (ValueId v : node.outputs) own(v, str("rows %", v));
   if (op_row(node.op).kind == OpKind::update) {
     const std::vector<int> replaced = replaced_inputs(node);
     for (size_t o = 0; o < node.outputs.size(); ++o)
@@ -84,6 +86,8 @@ void StepBuilder::name_outputs() {
   for (const auto& output : whole_.outputs)
     if (output.kind == OutputKind::metric)
       program_.metrics.push_back({output.name, at_[output.value], whole_[output.value].dtype});
+  for (const Node& node : whole_.nodes)
+    if (node.op == ops::put_rows) program_.put.push_back(at_[node.inputs[0]]);
   for (ValueId gate : gates_) program_.gates.push_back({"", at_[gate], whole_[gate].dtype});
 }
 
@@ -130,8 +134,14 @@ void StepBuilder::node(NodeId n) {
   if (node.op != ops::lane_sum && node.op != ops::local_rows) flush_sums();
   if (node.op == ops::local_rows)
     local_rows(node);
+  else if (node.op == ops::put_rows)
+    put_rows(node);
   else if (op_row(node.op).kind == OpKind::update)
     update(n, node);
+  else if (node.op == ops::lane_gather_start)
+    start_rows(node);
+  else if (node.op == ops::sum_rows)
+    sum_rows(node);
   else if (node.op == ops::lane_sum)
     lane_sum(node);
   else if (node.op == ops::norm_limbs)
@@ -175,15 +185,18 @@ void StepBuilder::update(NodeId n, const Node& node) {
   if (meets_pending(tensor) || is_always_made(node)) flush_updates();
   for (const Span& span : tensor.inputs) read_.insert(span.region);
   for (const Span& span : tensor.outputs) written_.insert(span.region);
-  if (updates_.gates.empty() && !is_always_made(node))
-    for (size_t k = 0; k < gates_.size(); ++k) {
-      LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],
-               ", which decides whether it is made");
-      updates_.gates.push_back(at_[gates_[k]]);
-      updates_.limits.push_back(limits_[k + 1 == gates_.size() ? 1 : 0]);
-    }
+  if (updates_.gates.empty() && !is_always_made(node)) gates_of(node, updates_.gates, updates_.limits);
   updates_.tensors.push_back(std::move(tensor));
   if (is_always_made(node)) flush_updates();
+}
+
+void StepBuilder::gates_of(const Node& node, std::vector<Span>& gates, std::vector<Span>& limits) {
+  for (size_t k = 0; k < gates_.size(); ++k) {
+    LS_CHECK(at_[gates_[k]].there(), "an update at ", node.at.text(), " comes before %", gates_[k],
+             ", which decides whether it is made");
+    gates.push_back(at_[gates_[k]]);
+    limits.push_back(limits_[k + 1 == gates_.size() ? 1 : 0]);
+  }
 }
 
 void StepBuilder::lane_sum(const Node& node) {
@@ -252,6 +265,7 @@ void StepBuilder::wait(const Node& node) {
   if (auto found = exchange_of_.find(handle); found != exchange_of_.end())
     return buckets_[found->second]->wait();
   const Node& from = whole_.producer(handle);
+  if (from.op == ops::lane_gather_start) return wait_for_rows(node);
   if (from.op == ops::all_reduce_start) {
     if (auto flight = flights_.find(handle); flight != flights_.end()) writer_.wait(flight->second, node.at);
     at_[node.outputs[0]] = at_[from.inputs[0]];

@@ -30,6 +30,7 @@ void StepBuilder::add(const Turn& turn, size_t g) {
           ShowOutput{output, output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena)});
     return;
   }
+  if (g >= buckets_.size()) return add_rows(turn, g - buckets_.size());
   std::vector<Span> gradients;
   if (micro_batch(turn.slot) >= 0)
     for (int output : plan_.phases.buckets[g])

@@ -92,6 +92,14 @@ struct Writer {
                first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
                update.gates.empty() ? "" : ", unless the loss or a norm is beyond its limit");
   }
+  std::string operator()(const SumRows& sum) const {
+    return str("add rows of equal ids of ", at(sum.rows), ", ", sum.ids.bytes / 4, " ids below ",
+               sum.table_rows, ", into ", at(sum.out_rows), " and ", at(sum.out_ids));
+  }
+  std::string operator()(const PutRows& put) const {
+    return str("replace up to ", put.ids.bytes / 4, " rows of ", at(put.table), " by ", at(put.rows),
+               ", unless the loss or a norm is beyond its limit");
+  }
   std::string operator()(const SumSquares& sum) const {
     return str("add up the squares of ", counted(sum.addends.size(), "tensor"),
                " exactly, as integers, into ", at(sum.words));

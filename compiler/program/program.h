@@ -129,6 +129,22 @@ struct UpdateTensors {
   bool operator==(const UpdateTensors&) const = default;
 };
 
+// Rows of equal ids, added in the order in which they stand: the distinct ids, ascending, with their sums and
+// the sums of their squares in f64; the last of them fills up the rest, with squares of 0.
+struct SumRows {
+  Span ids, rows;
+  int64_t width = 0, table_rows = 0;
+  Span out_ids, out_rows, squares;
+  bool operator==(const SumRows&) const = default;
+};
+// Rows of a table replaced, where ids are as SumRows leaves them; beyond a gate's limit none is.
+struct PutRows {
+  Span table, ids, rows;
+  int64_t width = 0;
+  std::vector<Span> gates, limits;  // as those of UpdateTensors
+  bool operator==(const PutRows&) const = default;
+};
+
 // words = the exact sum of the doubles, as integers that ranks can add; norm = the root of such words.
 struct SumSquares {
   std::vector<Span> addends;
@@ -155,7 +171,7 @@ struct ShowOutput {
 
 struct Instr {
   std::variant<RunBlock, StartCollective, Wait, Accumulate, SumTrees, CopySpans, ZeroSpan, AddCounts,
-               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput>
+               UpdateTensors, SumSquares, NormOfWords, ChecksumSpans, ShowOutput, SumRows, PutRows>
       what;
   int micro_batch = -1;  // of the step, over all ranks; -1: once
   int stage = 0;         // of a pipeline
@@ -180,6 +196,7 @@ struct StepProgram {
   std::vector<Instr> instrs;   // each step
   int flights = 0;
   std::vector<StepOutput> metrics, gates;
+  std::vector<Span> put;          // sparse tables and their moments: a step replaces rows of each
   Span votes;                     // two i64, summed over the ranks: of stopping, and the word about replicas
   std::vector<Replica> replicas;  // in the order of ChecksumSpans::parts
   int64_t rank = 0;

@@ -20,9 +20,10 @@ StepBlocks plan_blocks(const StepPlan& plan) {
   StepBlocks out;
   out.count = plan_block({plan.count, {}}, plan.options);
   out.seed = plan_block({plan.seed, {}}, plan.options);
+  std::vector<std::vector<int>> groups = plan.phases.buckets;
+  for (const auto& rows : plan.phases.rows) groups.push_back({rows.ids, rows.rows});
   out.body = plan_block(
-      {plan.body, plan.phases.buckets, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1},
-      plan.options);
+      {plan.body, groups, streamed, gather_options(plan.options), layers ? lanes.slots(0) : 1}, plan.options);
   for (const Graph& graph : plan.fragments) out.fragments.push_back(plan_block({graph, {}}, plan.options));
   return out;
 }

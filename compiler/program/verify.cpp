@@ -54,6 +54,10 @@ class Walk {
     for (size_t r = 0; r < program_.regions.size(); ++r)
       if (program_.regions[r].kind == Region::Kind::result)
         refuse_none(bytes_, program_.whole(static_cast<int>(r)), "writes a part of ");
+    for (const Span& table : program_.put)
+      if (!is_updated(table))
+        throw InternalError(str("step program of rank ", program_.rank, ": nothing replaces rows of ",
+                                program_.regions[table.region].name));
     // What the caller of the step reads.
     for (const auto& metric : program_.metrics)
       if (metric.at.there()) touch(metric.at);
@@ -146,19 +150,27 @@ class Walk {
   }
   void operator()(const UpdateTensors& update) {
     for (const auto& tensor : update.tensors) {
+      if (tensor.count == 0) continue;  // a rank that has no rows of it
       for (const Span& span : tensor.inputs) look(span);
       for (const Span& span : tensor.outputs) {
         if (!span.there() || span.bytes == 0) continue;
         write(span, ByteState::plain);
         if (program_.regions[span.region].kind != Region::Kind::state) continue;
-        updated_.each(span, [&](ByteState state) {
-          if (state == ByteState::plain) fail(str("updates ", program_.regions[span.region].name, " twice"));
-          return ByteState::plain;
-        });
+        update_once(span);
       }
       write(tensor.copy, ByteState::plain);
     }
     for (const Span& span : update.gates) look(span);
+  }
+  void operator()(const SumRows& sum) {
+    look(sum.ids), look(sum.rows);
+    for (const Span& span : {sum.out_ids, sum.out_rows, sum.squares}) write(span, ByteState::plain);
+  }
+  void operator()(const PutRows& put) {
+    for (const Span& span : {put.ids, put.rows, put.table}) look(span);
+    for (const Span& span : put.gates) look(span);
+    write(put.table, ByteState::plain);
+    update_once(put.table);
   }
   void operator()(const SumSquares& sum) {
     for (const Span& span : sum.addends) look(span);
@@ -271,6 +283,12 @@ class Walk {
     bytes_.each(span, [&](ByteState state) {
       if (is_unread(state)) fail(str("writes ", stretch(span), " of which nothing read what it held"));
       return as;
+    });
+  }
+  void update_once(const Span& state) {
+    updated_.each(state, [&](ByteState before) {
+      if (before == ByteState::plain) fail(str("updates ", program_.regions[state.region].name, " twice"));
+      return ByteState::plain;
     });
   }
   bool is_updated(const Span& span) {

@@ -1,5 +1,6 @@
 // Formulas of the optimizers, of norm and clip, and of the lanes when there is one micro-batch and one rank.
 #include <cmath>
+#include <map>
 
 #include "compiler/reference/array.h"
 
@@ -67,9 +68,42 @@ std::vector<DenseArray> lane_sum(const Call& call) {
   return {sum, squares};
 }
 
+// sum_rows(ids, rows) -> (ids, rows, squares), and lane_rows of one micro-batch: rows by id, those of one id
+// added; the last fills up the rest.
+std::vector<DenseArray> sum_rows(const Call& call) {
+  const DenseArray &ids = call.in[0], &rows = call.in[1];
+  const int64_t width = rows.dim(1);
+  std::map<int64_t, std::vector<int64_t>> places;
+  for (int64_t k = 0; k < ids.size(); ++k) places[ids.i[k]].push_back(k);
+  DenseArray out_ids = ids, out_rows = rows, squares = make(DType::f64, ids.shape);
+  auto at = places.begin();
+  for (int64_t k = 0; k < ids.size(); ++k, at != places.end() ? ++at : at) {
+    const auto& [id, from] = at == places.end() ? *places.rbegin() : *at;
+    out_ids.i[k] = id;
+    for (int64_t c = 0; c < width; ++c) {
+      double sum = 0;
+      for (int64_t place : from) sum += rows.f[place * width + c];
+      out_rows.f[k * width + c] = sum;
+      if (at != places.end()) squares.f[k] += sum * sum;
+    }
+  }
+  if (call.node.op == ops::lane_rows) return {out_ids, out_rows};
+  return {out_ids, out_rows, squares};
+}
+
+// put_rows(table, ids, rows) -> table
+std::vector<DenseArray> put_rows(const Call& call) {
+  DenseArray table = call.in[0];
+  const int64_t width = table.dim(1);
+  for (int64_t k = 0; k < call.in[1].size(); ++k)
+    for (int64_t c = 0; c < width; ++c) table.f[call.in[1].i[k] * width + c] = call.in[2].f[k * width + c];
+  return {table};
+}
+
 const FormulaRow kRows[] = {
     {"adamw", adamw},        {"sgd", sgd},           {"global_norm", global_norm}, {"clip_scale", clip_scale},
     {"sum_lanes", identity}, {"lane_sum", lane_sum}, {"lane_count", identity},     {"local_rows", identity},
+    {"lane_rows", sum_rows}, {"sum_rows", sum_rows}, {"put_rows", put_rows},
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 std::string_view kind_of(const Instr& instr) {
   static constexpr std::string_view names[] = {"run",  "start",     "wait",       "accumulate", "sum trees",
                                                "copy", "zero",      "add counts", "update",     "sum squares",
-                                               "norm", "checksums", "show"};
+                                               "norm", "checksums", "show",       "sum rows",   "put rows"};
   return names[instr.what.index()];
 }
 }  // namespace
@@ -189,6 +189,30 @@ Executor::Action Executor::bind(const UpdateTensors& update) {
     }
   }
   return bind_updates(calls, parts_.kernels, parts_.options);
+}
+
+Executor::Action Executor::bind(const SumRows& sum) {
+  const Reductions::Rows rows{.ids = as<const int32_t>(sum.ids),
+                              .rows = as<const float>(sum.rows),
+                              .count = sum.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
+                              .width = sum.width,
+                              .table_rows = sum.table_rows,
+                              .out_ids = as<int32_t>(sum.out_ids),
+                              .out_rows = as<float>(sum.out_rows),
+                              .squares = as<double>(sum.squares)};
+  return [this, rows](Stream& stream) { parts_.reductions.sum_rows(rows, stream); };
+}
+Executor::Action Executor::bind(const PutRows& put) {
+  Reductions::Placed placed{.table = as<float>(put.table),
+                            .ids = as<const int32_t>(put.ids),
+                            .rows = as<const float>(put.rows),
+                            .count = put.ids.bytes / static_cast<int64_t>(sizeof(int32_t)),
+                            .width = put.width,
+                            .gates = {}};
+  const std::vector<ValueId> gates = update_gates(parts_.whole);
+  for (size_t k = 0; k < put.gates.size(); ++k)
+    placed.gates.push_back({at(put.gates[k]), parts_.whole[gates[k]].dtype, as<const float>(put.limits[k])});
+  return [this, placed](Stream& stream) { parts_.reductions.put_rows(placed, stream); };
 }
 
 Executor::Action Executor::bind(const SumSquares& sum) {

@@ -62,6 +62,8 @@ class Executor {
   Action bind(const ZeroSpan& zero);
   Action bind(const AddCounts& add);
   Action bind(const UpdateTensors& update);
+  Action bind(const SumRows& sum);
+  Action bind(const PutRows& put);
   Action bind(const SumSquares& sum);
   Action bind(const NormOfWords& norm);
   Action bind(const ChecksumSpans& checked);

@@ -137,7 +137,7 @@ std::vector<KernelSource> update_kernels(const Phases& phases, const CompileOpti
   for (NodeId n : phases.head)
     if (const Node& node = phases.whole.node(n); node.op == ops::convert) add(node, std::nullopt);
   for (const Node& node : phases.whole.nodes)
-    if (op_row(node.op).kind == OpKind::update) {
+    if (op_row(node.op).kind == OpKind::update && node.op != ops::put_rows) {
       std::optional<DType> copy;
       for (const auto& output : phases.whole.outputs)
         if (output.kind == OutputKind::state && output.value == node.outputs[0])

@@ -33,7 +33,8 @@ class Bucketer {
     }
     std::vector<ValueId> of_tail;
     for (const Node& node : old_.nodes)
-      if (node.op == ops::lane_exchange_start || op_row(node.op).kind == OpKind::update)
+      if (node.op == ops::lane_exchange_start || node.op == ops::lane_gather_start ||
+          op_row(node.op).kind == OpKind::update)
         of_tail.push_back(node.outputs[0]);
     tail_ = depends_on(old_, of_tail);
     stages_ = gather_stages();

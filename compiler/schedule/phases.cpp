@@ -191,6 +191,10 @@ class PhaseCutter {
         add_bucket(n);
         exchanged.push_back(node.outputs[0]);
       }
+      if (node.op == ops::lane_gather_start) {
+        out_.rows.push_back({n, body_output(node.inputs[0]), body_output(node.inputs[1])});
+        exchanged.push_back(node.outputs[0]);
+      }
       if (op_row(node.op).kind == OpKind::update)
         exchanged.insert(exchanged.end(), node.outputs.begin(), node.outputs.end());
     }
@@ -199,11 +203,13 @@ class PhaseCutter {
   void add_bucket(NodeId exchange) {
     out_.exchanges.push_back(exchange);
     out_.buckets.emplace_back();
-    for (ValueId v : whole_.node(exchange).inputs) {
-      auto found = std::find(gradients_.begin(), gradients_.end(), v);
-      out_.buckets.back().push_back(static_cast<int>(found - gradients_.begin()));
-      if (found == gradients_.end()) gradients_.push_back(v);
-    }
+    for (ValueId v : whole_.node(exchange).inputs) out_.buckets.back().push_back(body_output(v));
+  }
+  int body_output(ValueId v) {
+    const auto found = std::find(gradients_.begin(), gradients_.end(), v);
+    const auto at = static_cast<int>(found - gradients_.begin());
+    if (found == gradients_.end()) gradients_.push_back(v);
+    return at;
   }
 
   void find_counts() {

@@ -30,6 +30,13 @@ struct Phases {
   Phase body;   // per micro-batch: forward and backward; the same on every data mesh
   std::vector<std::vector<int>> buckets;  // per exchange, in order: the body outputs that it carries
   std::vector<NodeId> exchanges;          // per bucket: its lane_exchange_start in `whole`
+  // Rows of sparse tables, which are gathered of all micro-batches: their lane_gather_start in `whole`, and
+  // the body outputs that it takes.
+  struct Rows {
+    NodeId gather;
+    int ids = 0, rows = 0;
+  };
+  std::vector<Rows> rows;
   std::vector<NodeId> head;  // before the body: weights that lie as rows, rounded (convert) and gathered
                              // (start, wait), in order
   // Gathers that are not in the head: each body gathers these weights for itself, and frees them. Input of

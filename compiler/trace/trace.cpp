@@ -1,14 +1,44 @@
 // Trace: batch inputs, the user's function, the loss metric.
 #include "compiler/trace/trace.h"
 
+#include <set>
+
 #include "core/base/error.h"
 #include "core/ops/apply.h"
 
 namespace lockstep::compiler {
 
-Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, std::optional<DType> policy) {
+namespace {
+// Of a sparse table rows are taken, and rows are replaced; what was replaced is read in the next step.
+void check_sparse_tables(const Builder& builder) {
+  const Graph& graph = builder.graph;
+  std::set<ValueId> replaced;
+  auto refuse = [&](const Node& node, ValueId table, const char* what) {
+    std::string name;
+    for (const auto& input : graph.inputs)
+      if (input.value == table) name = input.name;
+    throw UserError(
+        str("[", node.op, "] ", node.at.text(), ": ", what, " the sparse table \"", name,
+            "\", of which a step takes rows by embedding(), embedding_bag() or take() alone; make the "
+            "table dense, or leave this reader out"));
+  };
+  for (const Node& node : graph.nodes) {
+    const bool by_rows = node.op == ops::embedding || node.op == ops::take || node.op == ops::put_rows;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId v = node.inputs[i];
+      if (replaced.count(v)) refuse(node, graph.producer(v).inputs[0], "reads the new values of");
+      if (builder.sparse.count(v) && !(by_rows && i == 0)) refuse(node, v, "reads the whole of");
+    }
+    if (node.op == ops::put_rows) replaced.insert(node.outputs[0]);
+  }
+}
+}  // namespace
+
+Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, std::optional<DType> policy,
+            int64_t micro_batches) {
   auto builder = std::make_shared<Builder>();
   builder->precision = policy;
+  builder->micro_batches = micro_batches;
   std::vector<Tensor> inputs;
   for (const auto& field : batch) {
     LS_CHECK(!field.shape.empty(), "batch field ", field.name, " has no dim of sequences");
@@ -28,6 +58,7 @@ Graph trace(const std::vector<BatchField>& batch, const StepFunction& function, 
       throw UserError(str("metric \"", name, "\" is the step's own; give yours another name"));
   builder->graph.add_output(OutputKind::metric, "loss", (sum / convert(count, sum.dtype())).id());
   builder->graph.add_output(OutputKind::metric, "tokens", count.id());
+  check_sparse_tables(*builder);
   return std::move(builder->graph);
 }
 

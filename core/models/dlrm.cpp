@@ -29,6 +29,9 @@ struct DlrmOptions {
       key(&bottom, "bottom", {64, 32}, "features inside the MLP of the numbers", between(1, 0x1p20));
   std::vector<int64_t> top =
       key(&top, "top", {64, 32}, "features inside the MLP of the products", between(1, 0x1p20));
+  bool sparse = key(&sparse, "sparse", false,
+                    "gradients and updates of the rows that a step takes of a table alone; optim.kind is "
+                    "sparse_adam, rowwise_adagrad, adagrad or sgd");
 };
 
 class Mlp {
@@ -69,7 +72,7 @@ class Dlrm {
     for (size_t t = 0; t < o.rows.size(); ++t) {
       const double bound = 1 / std::sqrt(static_cast<double>(o.rows[t]));
       tables_.emplace_back(at / "emb_l" / static_cast<int64_t>(t), o.rows[t], o.width,
-                           init::uniform(-bound, bound));
+                           EmbeddingOptions{init::uniform(-bound, bound), o.sparse});
     }
   }
   Tensor operator()(Tensor dense, Tensor categories) const {

@@ -38,6 +38,10 @@ Tensor Linear::operator()(Tensor x, Here at) const {
 
 Embedding::Embedding(Scope at, int64_t rows, int64_t width, Init weight_init, Here line)
     : weight(at.parameter("weight", {rows, width}, weight_init, line)), path_(at.path()) {}
+Embedding::Embedding(Scope at, int64_t rows, int64_t width, const EmbeddingOptions& options, Here line)
+    : weight(options.sparse ? at.sparse("weight", {rows, width}, options.weight, line)
+                            : at.parameter("weight", {rows, width}, options.weight, line)),
+      path_(at.path()) {}
 Tensor Embedding::operator()(Tensor ids, Here at) const {
   InLayer layer(ids, path_, at);
   return embedding(weight.computed(ids, at), ids, at);

@@ -62,9 +62,15 @@ class Linear {
   std::string path_;
 };
 
+struct EmbeddingOptions {
+  Init weight = init::normal(kInitStd);
+  bool sparse = false;  // gradients and updates of the rows that a step takes alone: Scope::sparse
+};
 // weight [rows, width].
 class Embedding {
  public:
+  Embedding(Scope at, int64_t rows, int64_t width, const EmbeddingOptions& options,
+            Here line = Here::current());
   Embedding(Scope at, int64_t rows, int64_t width, Init weight_init = init::normal(kInitStd),
             Here line = Here::current());
   Tensor operator()(Tensor ids, Here at = Here::current()) const;  // i32 [...] -> [..., width]

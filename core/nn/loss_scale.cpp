@@ -1,6 +1,7 @@
 // The scale's name for grad(), and its update behind the step.
 #include "core/nn/loss_scale.h"
 
+#include "core/ir/walk.h"
 #include "core/ops/updates.h"
 
 namespace lockstep {
@@ -9,14 +10,26 @@ namespace {
 // Beyond these the scale stays: its reciprocal and what is divided by it are still exact.
 constexpr double kSmallest = 0x1p-60, kLargest = 0x1p60;
 
+// The summed rows of sparse tables, which the last outputs of a `grad` node are made into.
+std::vector<Tensor> rows_of(const std::shared_ptr<Builder>& builder, const Node& grad) {
+  const PerValue<bool> made = depends_on(builder->graph, grad.outputs);
+  std::vector<Tensor> out;
+  for (const Node& node : builder->graph.nodes)
+    if (node.op == ops::lane_rows && made[node.inputs[1]]) out.emplace_back(builder, node.outputs[1]);
+  return out;
+}
+
 // 1 when all gradients of the step are finite, else 0: f32 []. Empty without gradients.
 Tensor all_finite(const std::shared_ptr<Builder>& builder) {
   Tensor out;
   for (size_t n = 0; n < builder->graph.nodes.size(); ++n) {
     const Node node = builder->graph.nodes[n];  // a copy: the vector grows
     if (node.op != ops::grad || !node.attrs.flag("scaled")) continue;
+    const auto of_rows = node.attrs.has("rows") ? static_cast<size_t>(node.attrs.integer("rows")) : 0;
     std::vector<Tensor> gradients;
-    for (ValueId v : node.outputs) gradients.emplace_back(builder, v);
+    for (size_t o = 0; o + of_rows < node.outputs.size(); ++o)
+      gradients.emplace_back(builder, node.outputs[o]);
+    for (const Tensor& rows : rows_of(builder, node)) gradients.push_back(rows);
     AtLine line(node.at);
     Tensor finite = convert(isfinite(apply1(ops::global_norm, gradients)), DType::f32);
     out = out.defined() ? out * finite : finite;

@@ -26,6 +26,9 @@ struct Spec {
   std::string of;              // moment: the FQN of its parameter
   SourceLine at;               // the user's line that recorded it
   DType compute = DType::f32;  // what layers read it as: State::compute_dtype for a parameter, else `dtype`
+  // A table [rows, width] of which a step takes rows by ids, or a moment of one: its gradient is of these
+  // rows alone, and so is its update. It lies whole on every rank.
+  bool sparse = false;
 };
 
 // A handle of a spec of a State, which must outlive it. Parameters, moments and buffers alike.
@@ -40,12 +43,15 @@ class Parameter {
   DType dtype() const { return spec_->dtype; }
   // The value at the start of the step, in the graph that `beside` belongs to: global shape.
   Tensor operator()(const Tensor& beside) const {
-    return {beside.builder(), beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape)};
+    const ValueId v = beside.builder()->state_input(spec_->fqn, spec_->dtype, spec_->shape);
+    if (spec_->sparse) beside.builder()->sparse.insert(v);
+    return {beside.builder(), v};
   }
   // The same value as a layer computes with it: rounded to the compute dtype by a convert node (none where
   // that is the dtype itself), or as a Precision that lives says. Its gradient comes back through the node,
-  // in the parameter's own dtype.
+  // in the parameter's own dtype. A sparse table is given as it is: embedding() rounds what it takes of it.
   Tensor computed(const Tensor& beside, Here at = Here::current()) const {
+    if (spec_->sparse) return (*this)(beside);
     const bool weight = spec_->role == Role::parameter && spec_->dtype == DType::f32;
     return convert((*this)(beside),
                    weight ? beside.builder()->precision.value_or(spec_->compute) : spec_->compute, at);

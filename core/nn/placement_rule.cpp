@@ -56,7 +56,7 @@ const PlacementRule* of_parameter(const Spec& moment, const PlacementRule* rule)
 }
 
 Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& policy) {
-  if (!is_data_dim(dim) || spec.role == Role::buffer) return Replicate();
+  if (!is_data_dim(dim) || spec.role == Role::buffer || spec.sparse) return Replicate();
   if (spec.role == Role::moment || policy.masters) return Shard(0);
   return dim == "dp_shard" && policy.zero == 3 ? Shard(0) : Replicate();
 }
@@ -66,6 +66,11 @@ Placement by_name(const Spec& spec, std::string_view dim, const StatePolicy& pol
 void check_fit(const Spec& spec, const PlacementRule& rule) {
   const Placement& place = rule.place;
   if (place.kind != Placement::Kind::shard) return;
+  if (spec.sparse)
+    throw UserError(
+        str("[place] ", text(rule), ": \"", spec.fqn,
+            "\" is sparse, and a sparse table lies whole on every rank; leave the rule out, or make "
+            "the table dense"));
   int dims = static_cast<int>(spec.shape.size());
   if (place.dim < 0 || place.dim >= dims)
     throw UserError(str("[place] ", text(rule), ": \"", spec.fqn, "\" is ",

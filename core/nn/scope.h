@@ -24,6 +24,9 @@ class Scope {
   Parameter parameter(std::string_view name, Shape shape, Init init, Here at = Here::current()) const;
   Parameter frozen(std::string_view name, Shape shape, Init init,
                    Here at = Here::current()) const;  // a parameter that is not trained
+  // A trained table [rows, width] with sparse gradients: a step reads rows of it by embedding(),
+  // embedding_bag() or take() alone, and replaces these rows alone. UserError: it has not two dims.
+  Parameter sparse(std::string_view name, Shape shape, Init init, Here at = Here::current()) const;
   Parameter buffer(std::string_view name, DType dtype, Shape shape, Init init,
                    Here at = Here::current()) const;
   // `path.FQN.name` with the shape and dtype of the parameter FQN, placed with it, zeros at the start.

@@ -42,6 +42,15 @@ Parameter Scope::frozen(std::string_view name, Shape shape, Init init, Here at) 
   return state_->record(
       {(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, false, "", line_of(at)});
 }
+Parameter Scope::sparse(std::string_view name, Shape shape, Init init, Here at) const {
+  const std::string fqn = (*this / name).path();
+  if (shape.size() != 2)
+    throw UserError(str("state \"", fqn, "\" at ", line_of(at).text(), " is sparse and ",
+                        shape_text(DType::f32, shape), "; a sparse table is [rows, width]"));
+  Spec spec{fqn, DType::f32, std::move(shape), init, Role::parameter, true, "", line_of(at)};
+  spec.sparse = true;
+  return state_->record(std::move(spec));
+}
 Parameter Scope::buffer(std::string_view name, DType dtype, Shape shape, Init init, Here at) const {
   return state_->record(
       {(*this / name).path(), dtype, std::move(shape), init, Role::buffer, false, "", line_of(at)});

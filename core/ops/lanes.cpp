@@ -23,6 +23,31 @@ Types infer_lane_sum(const InferContext& c) {  // x -> its sum over all lanes, i
   const DType sum = c.in[0].dtype == DType::bf16 ? DType::f32 : c.in[0].dtype;
   return {{sum, c.in[0].shape}, {DType::f64, {c.in[0].shape.empty() ? 1 : c.in[0].shape[0]}}};
 }
+// ids i32 [n], rows f32 [n, width] of a micro-batch -> those of all micro-batches, rows of one id summed: see
+// core/ops/functions/lanes.h
+void expect_rows(const InferContext& c) {
+  expect_count(c, 2);
+  expect_dtype(c, 0, DType::i32, "the ids");
+  expect_rank(c, 0, 1, "the ids");
+  expect_dtype(c, 1, DType::f32, "the rows");
+  expect_rank(c, 1, 2, "the rows");
+  if (c.in[0].shape[0] != c.in[1].shape[0]) c.fail(str("ids are ", in_text(c, 0), ", rows ", in_text(c, 1)));
+}
+Types infer_lane_rows(const InferContext& c) {
+  expect_rows(c);
+  (void)c.attrs.integer("rows");
+  const int64_t count = c.in[0].shape[0] * c.attrs.integer("micro_batches");
+  return {{DType::i32, {count}}, {DType::f32, {count, c.in[1].shape[1]}}};
+}
+Types infer_sum_rows(const InferContext& c) {
+  expect_rows(c);
+  (void)c.attrs.integer("rows");
+  return {c.in[0], c.in[1], {DType::f64, c.in[0].shape}};
+}
+Types infer_gather_rows(const InferContext& c) {
+  expect_rows(c);
+  return {kHandle};
+}
 Types infer_lane_count(const InferContext& c) {
   expect_count(c, 1);
   expect_scalar(c, 0, DType::i64, "the count");
@@ -72,9 +97,11 @@ Types infer_redistribute(const InferContext& c) {
   return {c.in[0]};
 }
 // sum, count, params... -> one gradient per param; scaled: behind the count the scale that they are computed
-// with
+// with; rows: so many of the last are no parameters but values of a micro-batch, whose gradients are not
+// summed
 Types infer_grad(const InferContext& c) {
   const size_t first = c.attrs.flag("scaled") ? 3 : 2;
+  if (c.attrs.has("rows")) (void)c.attrs.integer("rows");
   expect_count(c, first, size_t(-1));
   expect_float(c, 0);
   expect_rank(c, 0, 0, "the loss");
@@ -117,6 +144,19 @@ std::span<const Op> lane_ops() {
        .split = unsplit,
        .samples = {floats({f32({3, 5})}), floats({f32({7})}), floats({f32({})}),
                    floats({{DType::bf16, {3, 5}}})}},
+      {.id = ops::lane_rows,
+       .kind = lanes,
+       .attrs = {{"of", AttrType::word}, {"rows", AttrType::integer}, {"micro_batches", AttrType::integer}},
+       .infer = infer_lane_rows,
+       .split = unsplit,
+       .samples = {integers({i32({3}), f32({3, 5})},
+                            {{"of", Attr(std::string("table"))}, {"rows", 4}, {"micro_batches", 1}})}},
+      {.id = ops::sum_rows,
+       .kind = lanes,
+       .attrs = {{"rows", AttrType::integer}, {"mesh_dim", AttrType::word, true}},
+       .infer = infer_sum_rows,
+       .split = unsplit,
+       .samples = {integers({i32({3}), f32({3, 5})}, {{"rows", 4}})}},
       {.id = ops::lane_count,
        .kind = lanes,
        .attrs = {{"mesh_dim", AttrType::word, true}},
@@ -152,6 +192,14 @@ std::span<const Op> lane_ops() {
        .samples = {floats({f32({3, 5}), f32({7})}, bucket)},
        .half = CollectiveHalf::start,
        .verb = "lane_exchange"},
+      {.id = ops::lane_gather_start,
+       .kind = collective,
+       .attrs = {{"of", AttrType::word}, {"mesh_dim", AttrType::word, true}},
+       .infer = infer_gather_rows,
+       .split = unsplit,
+       .samples = {integers({i32({3}), f32({3, 5})}, {{"of", Attr(std::string("table"))}})},
+       .half = CollectiveHalf::start,
+       .verb = "lane_gather"},
       {.id = ops::all_reduce_start,
        .kind = collective,
        .attrs = {{"op", AttrType::word}, {"mesh_dim", AttrType::word, true}},
@@ -213,7 +261,7 @@ std::span<const Op> lane_ops() {
        .samples = {floats({f32({4, 5})}, {{"mesh_dim", "tp"}, {"from", "Shard(0)"}, {"to", "Replicate"}})}},
       {.id = ops::grad,
        .kind = structural,
-       .attrs = {{"scaled", AttrType::flag, true}},
+       .attrs = {{"scaled", AttrType::flag, true}, {"rows", AttrType::integer, true}},
        .infer = infer_grad,
        .split = unsplit,
        .samples = {floats({f32({}), i64({}), f32({3, 5}), f32({7})})}},

@@ -136,7 +136,7 @@ std::vector<Tensor> under_policy(std::string_view name, std::vector<Tensor> inpu
   const Row row = row_of(name);
   const std::vector<Tensor> given = inputs;
   for (size_t i = 0; i < std::min(inputs.size(), row.inputs); ++i) {
-    if (!given[i].defined() || !follows(given[i].dtype())) continue;
+    if (!given[i].defined() || !follows(given[i].dtype()) || builder->sparse.count(given[i].id())) continue;
     const DType to = wanted(row.how, *builder->precision, given, i);
     if (to != given[i].dtype())
       inputs[i] = {builder, builder->graph.append(ops::convert, {given[i].id()}, {{"dtype", to}},

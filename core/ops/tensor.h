@@ -4,6 +4,7 @@
 #include <concepts>
 #include <memory>
 #include <optional>
+#include <set>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -17,7 +18,9 @@ struct Builder {
   Graph graph;
   std::string scope;
   std::optional<DType> precision = {};  // what contractions compute in: core/ops/precision.h; none: strict
-  std::string loss_scale = {};  // the state that gradients of parameters are scaled by meanwhile; "": none
+  std::string loss_scale = {};    // the state that gradients of parameters are scaled by meanwhile; "": none
+  int64_t micro_batches = 0;      // of a step, over all ranks; 0: of something else than a step
+  std::set<ValueId> sparse = {};  // state inputs of which rows alone are read and replaced (Spec::sparse)
   // State input of this name, added on first use.
   ValueId state_input(const std::string& fqn, DType dtype, const Shape& shape);
   // Scalar input of this name (rank 0), added on first use.

@@ -76,6 +76,34 @@ std::string split_body_update(const InferContext& c) {
   return join_rule(in, out);
 }
 
+// table [rows, width], ids [n], rows [n, width] -> the table with these rows. Equal ids stand side by side,
+// and their rows are equal.
+Types infer_put_rows(const InferContext& c) {
+  expect_count(c, 3);
+  expect_rank(c, 0, 2, "the table");
+  if (c.in[0].dtype != DType::f32 && c.in[0].dtype != DType::f64)
+    c.fail(str("the table is ", in_text(c, 0), ", needs f32: masters are not rounded"));
+  expect_dtype(c, 1, DType::i32, "the ids");
+  expect_rank(c, 1, 1, "the ids");
+  const TypedShape rows{c.in[0].dtype, {c.in[1].shape[0], c.in[0].shape[1]}};
+  if (c.in[2] != rows) c.fail(str("rows are ", in_text(c, 2), ", need ", text(rows)));
+  return {c.in[0]};
+}
+std::vector<Tensor> put_rows_expand(const ExpandContext& c) {
+  const Tensor table = c.in[0], ids = c.in[1];
+  const int64_t n = ids.size(0), rows = table.size(0);
+  Tensor first = full(ids, {n}, 1, DType::f32);  // of rows with one id
+  if (n > 1)
+    first = concat(
+        {slice(first, 0, 0, 1), convert(slice(ids, 0, 1, n) != slice(ids, 0, 0, n - 1), DType::f32)}, 0);
+  const Tensor sums = index_add(
+      ids, where(broadcast_dims(first, c.in[2].shape(), {0}) > 0, c.in[2], full_like(c.in[2], 0)), rows);
+  return {where(broadcast_dims(index_add(ids, first, rows), table.shape(), {0}) > 0, sums, table)};
+}
+Sample put_rows_sample(int64_t rows, int64_t width) {
+  return integers({f32({rows, width}), i32({1}), f32({1, width})});
+}
+
 Sample adamw_sample(Shape shape, double weight_decay) {
   Types in(4, f32(std::move(shape)));
   in.insert(in.end(), 4, f32({}));
@@ -109,6 +137,12 @@ std::span<const Op> update_ops() {
        .split = split_sgd,
        .expand = sgd_expand,
        .samples = {sgd_sample({3, 5}, 0.9, 0.1), sgd_sample({17}, 0, 0), sgd_sample({2, 1, 7}, 0.9, 0)}},
+      {.id = ops::put_rows,
+       .kind = kind,
+       .infer = infer_put_rows,
+       .split = unsplit,
+       .expand = put_rows_expand,
+       .samples = {put_rows_sample(4, 5), put_rows_sample(17, 1)}},
       // Any arithmetic on elements: it has no samples, since a sample has no body.
       {.id = ops::update,
        .kind = kind,

@@ -13,11 +13,23 @@ std::vector<Tensor> adagrad(const AdagradOptions& options, const RuleInput& of) 
   const Tensor s = of.moments[0] + g * g;
   return {of.p - of.scalar("lr") * (g / (sqrt(s) + options.eps)), s};
 }
+void by_rows(const AdagradOptions& options, RuleGroup& group) {
+  if (options.weight_decay == 0)
+    group.rows = group.step;
+  else
+    group.all_rows = "the weight decay of adagrad changes every row of a table in each step";
+}
 }  // namespace
 
 Adagrad::Adagrad(Scope at, AdagradOptions options, std::vector<AdagradOptions> groups, Here line)
     : RuleOptimizer(at,
-                    rule_of("adagrad", {"sum"}, std::move(options), std::move(groups), line, check, adagrad),
+                    rule_of("adagrad", {"sum"}, std::move(options), std::move(groups), line, check, adagrad,
+                            only_lr, by_rows),
                     line) {}
+
+RuleGroup adagrad_group(const AdagradOptions& options, const OptionChecks& checks) {
+  check(options, checks), checks.clip(options.clip);
+  return rule_group(options, like_parameter({"sum"}), adagrad);
+}
 
 }  // namespace lockstep

@@ -22,4 +22,7 @@ class Adagrad : public RuleOptimizer {
                    Here line = Here::current());
 };
 
+// The group of these options, for optimizers that have another rule for some tensors.
+RuleGroup adagrad_group(const AdagradOptions& options, const OptionChecks& checks);
+
 }  // namespace lockstep

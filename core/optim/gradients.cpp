@@ -1,10 +1,51 @@
 // The `grad` node.
 #include "core/optim/gradients.h"
 
+#include <algorithm>
+#include <map>
+
 #include "core/base/error.h"
 #include "core/nn/scope.h"
 
 namespace lockstep {
+
+namespace {
+// Rows of a sparse table that the loss is made of, in the order in which they are taken.
+struct Taken {
+  std::vector<Tensor> ids, rows;
+};
+Taken taken_of(const Parameter& table, const Tensor& loss) {
+  const auto& builder = loss.builder();
+  const ValueId whole = table(loss).id();
+  const Graph& graph = builder->graph;
+  PerValue<bool> needed(graph.values.size());
+  needed[loss.id()] = true;
+  for (NodeId n : graph.node_ids().backward()) {
+    const Node& node = graph.node(n);
+    if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return needed[v]; }))
+      for (ValueId v : node.inputs) needed[v] = true;
+  }
+  Taken out;
+  for (const Node& node : graph.nodes)
+    if ((node.op == ops::embedding || node.op == ops::take) && node.inputs[0] == whole &&
+        needed[node.outputs[0]])
+      out.ids.emplace_back(builder, node.inputs[1]), out.rows.emplace_back(builder, node.outputs[0]);
+  return out;
+}
+
+// Of all micro-batches, one row per id.
+std::vector<Tensor> sum_rows(const Parameter& table, const Taken& taken, const std::vector<Tensor>& gradients,
+                             Here at) {
+  std::vector<Tensor> ids, rows;
+  for (const Tensor& each : taken.ids) ids.push_back(reshape(each, {-1}, at));
+  for (const Tensor& each : gradients) rows.push_back(reshape(each, {-1, table.shape()[1]}, at));
+  return apply(ops::lane_rows, {concat(ids, 0, at), concat(rows, 0, at)},
+               {{"of", Attr(table.fqn())},
+                {"rows", table.shape()[0]},
+                {"micro_batches", ids[0].builder()->micro_batches}},
+               at);
+}
+}  // namespace
 
 Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here at) {
   auto fail = [&](const std::string& what) {
@@ -21,8 +62,45 @@ Gradients grad(const Loss& loss, const std::vector<Parameter>& parameters, Here 
     const Tensor scale(builder, builder->state_input(scaled_by, DType::f32, {1}));
     inputs.push_back(reshape(scale, {}, at));
   }
-  for (const Parameter& parameter : parameters) inputs.push_back(parameter(loss.sum));
-  return {parameters, apply(ops::grad, inputs, scaled_by.empty() ? Attrs{} : Attrs{{"scaled", true}}, at)};
+  const auto& builder = loss.sum.builder();
+  const size_t first = inputs.size();
+  std::map<size_t, Taken> taken;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].spec().sparse) {
+      inputs.push_back(parameters[i](loss.sum));
+      continue;
+    }
+    taken[i] = taken_of(parameters[i], loss.sum);
+    if (taken[i].rows.empty())
+      fail(str("the loss takes no rows of the sparse table \"", parameters[i].fqn(), "\" (",
+               parameters[i].spec().at.text(),
+               "); read it by embedding() or take(), or leave it out of the parameters"));
+    if (builder->micro_batches < 1)
+      fail(
+          str("\"", parameters[i].fqn(), "\" is sparse, and its gradient is known in a compiled step alone"));
+  }
+  int64_t rows = 0;
+  for (const auto& [i, of] : taken)
+    inputs.insert(inputs.end(), of.rows.begin(), of.rows.end()), rows += static_cast<int64_t>(of.rows.size());
+  Attrs attrs;
+  if (!scaled_by.empty()) attrs.set("scaled", true);
+  if (rows > 0) attrs.set("rows", rows);
+  std::vector<Tensor> made = apply(ops::grad, inputs, attrs, at);
+  Gradients out{parameters, {}, {}};
+  auto next = made.begin(), next_rows = made.end() - rows;
+  LS_CHECK(made.size() + first == inputs.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto found = taken.find(i);
+    if (found == taken.end()) {
+      out.values.push_back(*next++), out.ids.emplace_back();
+      continue;
+    }
+    const auto count = static_cast<std::ptrdiff_t>(found->second.rows.size());
+    const auto summed = sum_rows(parameters[i], found->second, {next_rows, next_rows + count}, at);
+    out.ids.push_back(summed[0]), out.values.push_back(summed[1]);
+    next_rows += count;
+  }
+  return out;
 }
 
 }  // namespace lockstep

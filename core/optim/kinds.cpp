@@ -11,7 +11,9 @@
 #include "core/optim/lion.h"
 #include "core/optim/muon.h"
 #include "core/optim/rmsprop.h"
+#include "core/optim/rowwise_adagrad.h"
 #include "core/optim/sgd.h"
+#include "core/optim/sparse_adam.h"
 
 namespace lockstep {
 
@@ -87,6 +89,15 @@ Made adafactor(Scope at, const Choice& c) {
                                                           .weight_decay = c.weight_decay,
                                                           .clip = c.clip});
 }
+Made sparse_adam(Scope at, const Choice& c) {
+  return std::make_unique<SparseAdam>(
+      at, SparseAdamOptions{.lr = c.lr, .betas = c.betas, .eps = c.eps, .clip = c.clip},
+      AdamWOptions{.lr = c.lr, .betas = c.betas, .eps = c.eps, .weight_decay = c.weight_decay});
+}
+Made rowwise_adagrad(Scope at, const Choice& c) {
+  return std::make_unique<RowwiseAdagrad>(
+      at, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
+}
 }  // namespace
 
 std::vector<std::string> no_hidden_matrices() {
@@ -101,6 +112,8 @@ std::span<const OptimizerKind> optimizer_kinds() {
       {"lion", {"betas"}, lion},
       {"rmsprop", {"alpha", "eps", "momentum"}, rmsprop},
       {"adagrad", {"eps"}, adagrad},
+      {"sparse_adam", {"betas", "eps"}, sparse_adam},
+      {"rowwise_adagrad", {"eps"}, rowwise_adagrad},
       {"muon",
        {"betas", "eps", "muon.lr", "muon.momentum", "muon.nesterov", "muon.iterations", "muon.rate",
         "muon.adamw"},

@@ -70,11 +70,51 @@ RuleOptimizer::RuleOptimizer(Scope at, Rule rule, Here line)
   state_->add_optimizer(path_, line_, [path = path_, groups = rule_.groups](int64_t step) {
     return named(path, groups, step);
   });
+  record_moments(at);
+}
+
+void RuleOptimizer::record_moments(const Scope& at) const {
   for (const RuleGroup& group : rule_.groups)
-    for (const Parameter& parameter : group.parameters)
-      for (const auto& [name, shape] : group.moments(parameter))
-        state_->record({str(at.path(), ".", parameter.fqn(), ".", name), parameter.dtype(), shape,
-                        init::zeros(), Role::moment, false, parameter.fqn(), line_});
+    for (const Parameter& parameter : group.parameters) {
+      const bool sparse = parameter.spec().sparse;
+      if (sparse && !group.rows)
+        throw UserError(
+            str("[", rule_.kind, "] ", line_.text(), ": \"", parameter.fqn(), "\" (",
+                parameter.spec().at.text(), ") is sparse, and ",
+                group.all_rows.empty() ? rule_.kind + " updates every row of a table in each step"
+                                       : group.all_rows,
+                "; take sparse_adam, rowwise_adagrad, adagrad without weight decay or sgd without "
+                "momentum and weight decay, or make the table dense"));
+      for (const auto& [name, shape] : group.moments_of(parameter)) {
+        Spec spec{str(at.path(), ".", parameter.fqn(), ".", name),
+                  parameter.dtype(),
+                  shape,
+                  init::zeros(),
+                  Role::moment,
+                  false,
+                  parameter.fqn(),
+                  line_};
+        spec.sparse = sparse;
+        state_->record(std::move(spec));
+      }
+    }
+}
+
+std::vector<Parameter> sparse_tables(const State& state, std::vector<Parameter> given, std::string_view kind,
+                                     Here line) {
+  const std::string here = str("[", kind, "] ", line_of(line).text(), ": ");
+  for (const Parameter& parameter : given)
+    if (!parameter.spec().sparse)
+      throw UserError(str(here, "\"", parameter.fqn(), "\" is dense, and ", kind,
+                          " updates sparse tables; record it as one, or leave it out"));
+  if (given.empty())
+    for (const Parameter& parameter : state.parameters())
+      if (parameter.spec().sparse) given.push_back(parameter);
+  if (given.empty())
+    throw UserError(str(here,
+                        "the state has no sparse table; make one sparse, and construct the optimizer "
+                        "after the model, or take an optimizer of dense tensors"));
+  return given;
 }
 
 std::map<std::string, double> RuleOptimizer::scalars(int64_t step) const {
@@ -93,10 +133,12 @@ void RuleOptimizer::update(const Gradients& gradients, Here at) {
   const Precision f32(scale, DType::f32);  // a policy is for the model
   for (const auto& [name, value] : named(path_, rule_.groups, 1)) lockstep::scalar(scale, name);
   for (size_t i = 0; i < gradients.values.size(); ++i)
-    step(gradients.parameters[i], gradients.values[i], scale, at);
+    step(gradients.parameters[i], gradients.values[i], gradients.is_sparse(i) ? gradients.ids[i] : Tensor(),
+         scale, at);
 }
 
-void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tensor& scale, Here at) const {
+void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
+                         Here at) const {
   const auto found = group_of_.find(parameter.fqn());
   if (found == group_of_.end() && rule_.rest)
     moment(parameter, rule_.groups[*rule_.rest].moments(parameter).at(0).name, g, at);  // refuses
@@ -105,17 +147,28 @@ void RuleOptimizer::step(const Parameter& parameter, const Tensor& g, const Tens
                         "\" is in no group of this optimizer (", line_.text(), ")"));
   const size_t index = found->second;
   const RuleGroup& group = rule_.groups[index];
-  RuleInput input{parameter, parameter(g), g, {}, scale, {}, at};
+  if (parameter.spec().sparse != ids.defined())
+    throw UserError(
+        str("[", rule_.kind, "] ", line_of(at).text(), ": \"", parameter.fqn(), "\" is ",
+            ids.defined() ? "dense, and its gradient has ids" : "sparse, and its gradient has no ids",
+            "; pass parameters, values and ids as grad() gives them"));
+  auto rows_of = [&](const Tensor& whole) { return ids.defined() ? take(whole, ids, at) : whole; };
+  auto with_rows = [&](const Tensor& whole, const Tensor& made) {
+    return ids.defined() ? apply1(ops::put_rows, {whole, ids, made}, {}, at) : made;
+  };
+  RuleInput input{parameter, rows_of(parameter(g)), g, {}, scale, {}, at};
   input.scalar = [&](const std::string& name) {
     const Tensor value = lockstep::scalar(g, scalar_name(path_, name, index));
     return plateau_ && name == "lr" ? value * plateau_->factor(g) : value;
   };
-  const auto moments = group.moments(parameter);
-  for (const auto& one : moments) input.moments.push_back(moment(parameter, one.name, g, at));
-  const std::vector<Tensor> made = group.step(input);
+  const auto moments = group.moments_of(parameter);
+  for (const auto& one : moments) input.moments.push_back(rows_of(moment(parameter, one.name, g, at)));
+  const std::vector<Tensor> made = (ids.defined() ? group.rows : group.step)(input);
   LS_CHECK(made.size() == moments.size() + 1, rule_.kind, " makes ", made.size(), " tensors");
-  replace(parameter, made[0], at);
-  for (size_t m = 0; m < moments.size(); ++m) replace(parameter, moments[m].name, made[m + 1], at);
+  replace(parameter, with_rows(parameter(g), made[0]), at);
+  for (size_t m = 0; m < moments.size(); ++m)
+    replace(parameter, moments[m].name, with_rows(moment(parameter, moments[m].name, g, at), made[m + 1]),
+            at);
 }
 
 }  // namespace lockstep

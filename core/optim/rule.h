@@ -54,6 +54,14 @@ struct RuleGroup {
   // The new parameter, then the new moments.
   std::function<std::vector<Tensor>(const RuleInput&)> step = {};
   bool whole = false;  // the rule reads whole tensors: update() refuses a mesh with tp
+  // Of a sparse table: the same for the rows of a step, [n, width], of the table and of moments [rows, ...].
+  // Without it such a table is refused, because of what `all_rows` says.
+  std::function<std::vector<Tensor>(const RuleInput&)> rows = {};
+  std::function<std::vector<Moment>(const Parameter&)> row_moments = {};  // empty: as `moments`
+  std::string all_rows = {};
+  std::vector<Moment> moments_of(const Parameter& parameter) const {
+    return parameter.spec().sparse && row_moments ? row_moments(parameter) : moments(parameter);
+  }
 };
 
 template <class Options>
@@ -73,6 +81,11 @@ RuleGroup rule_group(const Options& options,
           [options, scalars](int64_t at) { return scalars(options, at); },
           [options, step](const RuleInput& of) { return step(options, of); }};
 }
+
+// The sparse tables of an optimizer of such: those that are given, or all of the state. UserError: one is
+// dense, or there is none.
+std::vector<Parameter> sparse_tables(const State& state, std::vector<Parameter> given, std::string_view kind,
+                                     Here line);
 
 class RuleOptimizer : public Optimizer {
  public:
@@ -98,20 +111,25 @@ class RuleOptimizer : public Optimizer {
                       std::vector<Options> groups, Here line,
                       void (*check)(const Options&, const OptionChecks&),
                       std::vector<Tensor> (*step)(const Options&, const RuleInput&),
-                      State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>) {
+                      State::Scalars (*scalars)(const Options&, int64_t step) = only_lr<Options>,
+                      void (*by_rows)(const Options&, RuleGroup&) = nullptr) {
     groups.insert(groups.begin(), std::move(options));
     const OptionChecks checks(kind, line);
     Rule out{.kind = std::move(kind), .clip = groups[0].clip};
     for (const Options& group : groups) {
       check(group, checks), checks.clip(group.clip);
       out.groups.push_back(rule_group(group, like_parameter(moments), step, scalars));
+      if (by_rows) by_rows(group, out.groups.back());
     }
     if (groups[0].parameters.empty()) out.rest = 0;
     return out;
   }
 
  private:
-  void step(const Parameter& parameter, const Tensor& g, const Tensor& scale, Here at) const;
+  // `ids`: of a sparse table, else empty.
+  void step(const Parameter& parameter, const Tensor& g, const Tensor& ids, const Tensor& scale,
+            Here at) const;
+  void record_moments(const Scope& at) const;
   Rule rule_;
   std::optional<Plateau> plateau_;
   std::map<std::string, size_t> group_of_;  // by FQN

@@ -32,7 +32,8 @@ constexpr Row kRows[] = {
     {"max_grad_norm grad_clip clip_grad clip_grad_norm gradient_clip_val gradient_clipping max_norm",
      "did you mean optim.clip?"},
     {"optimizer optim_type",
-     "did you mean optim.kind (adamw, sgd, lion, rmsprop, adagrad, muon, adafactor)?"},
+     "did you mean optim.kind (adamw, sgd, lion, rmsprop, adagrad, sparse_adam, rowwise_adagrad, muon, "
+     "adafactor)?"},
     {"adam_beta1 adam_beta2 beta1 beta2", "did you mean optim.betas, as in [0.9,0.95]?"},
     {"adam_eps adam_epsilon", "did you mean optim.eps?"},
     {"wd decay", "did you mean optim.weight_decay?"},

@@ -193,6 +193,7 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
     Gradients own = grad(objective.loss, trained);
     all.parameters.insert(all.parameters.end(), own.parameters.begin(), own.parameters.end());
     all.values.insert(all.values.end(), own.values.begin(), own.values.end());
+    all.ids.insert(all.ids.end(), own.ids.begin(), own.ids.end());
   }
   optimizer_->update(all);
   if (config_.log.norms_every > 0)

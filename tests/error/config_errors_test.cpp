@@ -148,8 +148,8 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
       with({"--train.device=gpu"}),
       "c.json: train.device is \"gpu\"; choose auto | cpu | cuda | cuda:N | plugin:PATH; did you mean cuda?");
   EXPECT_EQ(with({"--optim.kind=adam"}),
-            "c.json: optim.kind is \"adam\"; choose adamw | sgd | lion | rmsprop | adagrad | muon | "
-            "adafactor; did you mean adamw?");
+            "c.json: optim.kind is \"adam\"; choose adamw | sgd | lion | rmsprop | adagrad | "
+            "sparse_adam | rowwise_adagrad | muon | adafactor; did you mean adamw?");
   EXPECT_EQ(with({"--mesh.dim_names=[ddp]"}),
             "c.json: mesh.dim_names: unknown dim \"ddp\"; nearest: dp_replicate; known: pp, dp_replicate, "
             "dp_shard, cp, tp");

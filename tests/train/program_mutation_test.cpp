@@ -201,14 +201,21 @@ class Symbols {
   std::map<std::string, Symbol> sent_;
 };
 
-std::vector<StepProgram> programs_of(const std::string& mesh, int64_t ranks, int64_t micro_batches,
-                                     const std::string& more = "") {
-  const RunConfig config = parse_config(
-      str(R"({"name": "small", "model": {"kind": "gpt", "vocab": 16, "context": 4, "width": 8, "depth": 1, "heads": 2},
-    "data": {"paths": ["a.txt"], "kind": "tokens"}, "train": {"device": "cpu")",
-          more, R"(}, "compile": {"bucket_bytes": 2000}, "batch": {"micro": 1, "global": )", micro_batches,
-          R"(}, "mesh": )", mesh, "}"),
-      "small.json");
+// Two sparse tables of a click model.
+constexpr const char* kSparse =
+    R"("model": {"kind": "dlrm", "dense": 3, "rows": [5, 7], "width": 4, "bottom": [4],
+    "top": [4], "sparse": true}, "data": {"paths": ["dense.npy"], "kind": "arrays"}, "optim": {"kind": "sparse_adam"})";
+constexpr const char* kGpt =
+    R"("model": {"kind": "gpt", "vocab": 16, "context": 4, "width": 8, "depth": 1, "heads": 2},
+    "data": {"paths": ["a.txt"], "kind": "tokens"})";
+
+std::vector<StepProgram> programs_of(const std::string& model, const std::string& mesh, int64_t ranks,
+                                     int64_t micro_batches, const std::string& more = "") {
+  const RunConfig config =
+      parse_config(str(R"({"name": "small", )", model, R"(, "train": {"device": "cpu")", more,
+                       R"(}, "compile": {"bucket_bytes": 2000}, "batch": {"micro": 1, "global": )",
+                       micro_batches, R"(}, "mesh": )", mesh, "}"),
+                   "small.json");
   const PaperRun run(config, ranks, cpu_target());
   std::vector<StepProgram> out;
   for (int64_t rank = 0; rank < ranks; ++rank) out.push_back(program_of(run.step, run.words, rank));
@@ -275,12 +282,17 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
            {"zero 3", {{2}, {"dp_shard"}}, 3, ""},
            {"hsdp", {{2, 2}, {"dp_replicate", "dp_shard"}}, 4, ""},
            {"tp", {{2}, {"tp"}}, 2, ""},
-           {"dp x tp", {{2, 2}, {"dp_replicate", "tp"}}, 2, ""}}) {
+           {"dp x tp", {{2, 2}, {"dp_replicate", "tp"}}, 2, ""},
+           {"sparse", {{1}, {"dp_replicate"}}, 2, ""},
+           {"sparse ddp", {{2}, {"dp_replicate"}}, 3, ""},
+           {"sparse zero 3", {{2}, {"dp_shard"}}, 3, ""}}) {
     SCOPED_TRACE(name);
     const std::string gather = name == "zero 3" ? R"(, "gather": "micro_batch")" : "";
     std::vector<std::string> dims;
     for (const auto& dim : mesh.dim_names) dims.push_back("\"" + dim + "\"");
-    Mutations all{mesh, programs_of(str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "),
+    const bool sparse = name.starts_with("sparse");
+    Mutations all{mesh, programs_of(sparse ? kSparse : kGpt,
+                                    str("{\"shape\": ", mesh.shape, ", \"dim_names\": [", join(dims, ", "),
                                         "]", gather, "}"),
                                     mesh.size(), micro_batches, more)};
     all.rank = all.programs.size() - 1;
@@ -294,6 +306,8 @@ TEST(ProgramMutations, AreRefusedOrHarmless) {
                             " is not under way: wait ",
                             " from before its update: copy ",
                             "updates token.weight twice: update ",
+                            "updates emb_l.0.weight twice: replace ",
+                            "nothing replaces rows of emb_l.1.weight",
                             " is still writing it: ",
                             " is under way: ",
                             " which nothing wrote: ",

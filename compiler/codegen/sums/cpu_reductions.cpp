@@ -8,6 +8,7 @@
 #include "compiler/codegen/sums/exact_norm.h"
 #include "compiler/codegen/sums/halves.h"
 #include "compiler/codegen/sums/lane_kernels.h"
+#include "compiler/codegen/sums/row_sums.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler {
@@ -116,6 +117,12 @@ class CpuReductions : public Reductions {
       std::memcpy(limbs.words, words, sizeof limbs.words);
       *norm = limbs.norm();
     });
+  }
+  void sum_rows(const Rows& rows, Stream& stream) override {
+    stream.run([this, rows] { row_sums_.sum(rows, threads_); });
+  }
+  void put_rows(const Placed& placed, Stream& stream) override {
+    stream.run([this, placed] { compiler::put_rows(placed, threads_); });
   }
   void copy(std::span<const Copy> copies, Stream& stream) override {
     stream.run([this, copies = std::vector<Copy>(copies.begin(), copies.end())] { copy_now(copies); });
@@ -296,6 +303,7 @@ class CpuReductions : public Reductions {
   int threads_;
   std::vector<float> scratch_;  // temporaries, per thread
   std::vector<double> piece_squares_;
+  RowSums row_sums_;
 };
 }  // namespace
 

@@ -49,7 +49,10 @@ Tensor take(Tensor table, Tensor ids, Here at) {
 }
 Tensor embedding(Tensor table, Tensor ids, Here at) {
   need("embedding", {table}, at);
-  return apply1(ops::embedding, {table, narrow("embedding", ids, at)}, {}, at);
+  Tensor rows = apply1(ops::embedding, {table, narrow("embedding", ids, at)}, {}, at);
+  const auto builder = table.builder();
+  return builder->sparse.count(table.id()) ? convert(rows, builder->precision.value_or(rows.dtype()), at)
+                                           : rows;
 }
 Tensor embedding(Tensor table, Tensor ids, int64_t padding, Here at) {
   Tensor rows = embedding(table, ids, at);

@@ -48,6 +48,33 @@ for name, (kind, options) in CASES.items():
             optimizer.step()
     out["cases"][name] = {"weight": weight.detach().flatten().tolist(), "bias": bias.detach().flatten().tolist()}
 
+# Sparse gradients of a table: six ids in each step, some of them again. Row-wise Adagrad is by hand.
+ROWS, WIDTH, IDS = 9, 4, 6
+SPARSE = {
+    "sparse_adam": (torch.optim.SparseAdam, dict(lr=0.02, betas=(0.8, 0.9), eps=1e-6)),
+    "sparse_adagrad": (torch.optim.Adagrad, dict(lr=0.1, eps=1e-6)),
+    "sparse_sgd": (torch.optim.SGD, dict(lr=0.05)),
+    "rowwise_adagrad": (None, dict(lr=0.1, eps=1e-6)),
+}
+out["sparse"] = {}
+for name, (kind, options) in SPARSE.items():
+    table = torch.nn.Embedding(ROWS, WIDTH, sparse=True, dtype=torch.float64)
+    table.weight.data.copy_(values((ROWS, WIDTH), 1))
+    optimizer = kind(table.parameters(), **options) if kind else None
+    sums = torch.zeros(ROWS, 1, dtype=torch.float64)
+    for step in range(1, STEPS + 1):
+        ids = torch.tensor([(i * i + 3 * step) % ROWS for i in range(IDS)])
+        table.zero_grad()
+        (table(ids) * values((IDS, WIDTH), 10 + step)).sum().backward()
+        if optimizer:
+            optimizer.step()
+            continue
+        gradient = table.weight.grad.coalesce()
+        rows, g = gradient.indices()[0], gradient.values()
+        sums[rows] += (g * g).mean(1, keepdim=True)
+        table.weight.data[rows] -= options["lr"] * g / (sums[rows].sqrt() + options["eps"])
+    out["sparse"][name] = table.weight.detach().flatten().tolist()
+
 parameter = torch.zeros(1, requires_grad=True)
 restarts = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(torch.optim.SGD([parameter], lr=1.0), T_0=3, T_mult=2, eta_min=0.1)
 out["restarts"] = []

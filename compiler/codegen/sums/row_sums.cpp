@@ -1,0 +1,83 @@
+// A stable sort by id, digit by digit; then each id's rows are added in the order in which they came.
+#include "compiler/codegen/sums/row_sums.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "compiler/codegen/sums/lane_kernels.h"
+#include "core/base/error.h"
+
+namespace lockstep::compiler {
+
+namespace {
+constexpr int kDigitBits = 11;
+constexpr int64_t kDigits = int64_t{1} << kDigitBits;
+constexpr int64_t kParallel = 1 << 15;  // elements from which threads are worth their start
+constexpr int64_t kBlock = 2048;        // squares are added in blocks of so many, as those of other gradients
+}  // namespace
+
+void RowSums::sort(const int32_t* ids, int64_t count, int64_t table_rows) {
+  sorted_.resize(static_cast<size_t>(count)), other_.resize(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    if (ids[i] < 0 || ids[i] >= table_rows)
+      throw UserError(
+          str("index ", ids[i], " at position ", i, " is outside the table of ", table_rows, " rows"));
+    sorted_[static_cast<size_t>(i)] = {ids[i], static_cast<int32_t>(i)};
+  }
+  for (int shift = 0; shift < 31 && (table_rows - 1) >> shift > 0; shift += kDigitBits) {
+    std::array<int64_t, kDigits + 1> at{};
+    auto digit = [shift](const Entry& entry) { return (entry.id >> shift) & (kDigits - 1); };
+    for (const Entry& entry : sorted_) ++at[static_cast<size_t>(digit(entry)) + 1];
+    for (size_t d = 0; d < kDigits; ++d) at[d + 1] += at[d];
+    for (const Entry& entry : sorted_)
+      other_[static_cast<size_t>(at[static_cast<size_t>(digit(entry))]++)] = entry;
+    sorted_.swap(other_);
+  }
+}
+
+void RowSums::sum(const Reductions::Rows& all, int threads) {
+  sort(all.ids, all.count, all.table_rows);
+  first_.clear();
+  for (int64_t i = 0; i < all.count; ++i)
+    if (i == 0 || sorted_[static_cast<size_t>(i)].id != sorted_[static_cast<size_t>(i - 1)].id)
+      first_.push_back(i);
+  const auto distinct = static_cast<int64_t>(first_.size()), width = all.width;
+  first_.push_back(all.count);
+  const LaneKernels& kernels = lane_kernels();
+  const auto bytes = static_cast<size_t>(width) * sizeof(float);
+#pragma omp parallel for num_threads(threads) \
+    schedule(static) if (threads > 1 && all.count * width > kParallel)
+  for (int64_t k = 0; k < distinct; ++k) {
+    float* out = all.out_rows + k * width;
+    const int64_t begin = first_[static_cast<size_t>(k)], end = first_[static_cast<size_t>(k) + 1];
+    std::memcpy(out, all.rows + sorted_[static_cast<size_t>(begin)].place * width, bytes);
+    for (int64_t i = begin + 1; i < end; ++i)
+      kernels.add(out, out, all.rows + sorted_[static_cast<size_t>(i)].place * width, width);
+    all.out_ids[k] = sorted_[static_cast<size_t>(begin)].id;
+    double squares = 0;
+    for (int64_t c = 0; c < width; c += kBlock)
+      squares += kernels.squares(out + c, std::min(kBlock, width - c));
+    all.squares[k] = squares;
+  }
+  for (int64_t k = distinct; k < all.count; ++k) {
+    all.out_ids[k] = all.out_ids[distinct - 1], all.squares[k] = 0;
+    std::memcpy(all.out_rows + k * width, all.out_rows + (distinct - 1) * width, bytes);
+  }
+}
+
+void put_rows(const Reductions::Placed& placed, int threads) {
+  for (const auto& gate : placed.gates)
+    if (!(std::abs(static_cast<float>(get_double(gate.dtype, gate.value, 0))) <= *gate.limit)) return;
+  const int64_t width = placed.width;
+  const int32_t* ids = placed.ids;
+#pragma omp parallel for num_threads(threads) \
+    schedule(static) if (threads > 1 && placed.count * width > kParallel)
+  for (int64_t k = 0; k < placed.count; ++k)
+    if (k == 0 || ids[k] != ids[k - 1])
+      std::memcpy(placed.table + ids[k] * width, placed.rows + k * width,
+                  static_cast<size_t>(width) * sizeof(float));
+}
+
+}  // namespace lockstep::compiler

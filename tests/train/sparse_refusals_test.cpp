@@ -1,0 +1,282 @@
+// What cannot have sparse tables says so: each refusal on its words. And a step whose rows are not gathered
+// does not compile.
+#include <gtest/gtest.h>
+
+#include "compiler/codegen/target.h"
+#include "compiler/compile.h"
+#include "compiler/partition/placements.h"
+#include "core/base/error.h"
+#include "core/ir/walk.h"
+#include "core/nn/layers.h"
+#include "core/optim/average.h"
+#include "core/optim/muon.h"
+#include "core/optim/rowwise_adagrad.h"
+#include "core/optim/sgd.h"
+#include "core/optim/sparse_adam.h"
+
+namespace lockstep {
+namespace {
+using namespace compiler;
+using Batch = std::vector<Tensor>;
+
+constexpr int64_t kRows = 7, kWidth = 4;
+const std::vector<BatchField> kFields{{"ids", DType::i32, {2, 3}}};
+
+template <class F>
+std::string refusal(F&& f) {
+  try {
+    f();
+  } catch (const UserError& error) { return error.what(); }
+  return "";
+}
+void expect_all(const std::string& said, std::initializer_list<const char*> words) {
+  for (const char* each : words) EXPECT_NE(said.find(each), std::string::npos) << each << "\nin: " << said;
+}
+
+LiveMesh live(const Mesh& words) {
+  LiveMesh out = solo_mesh();
+  out.words = words;
+  return out;
+}
+struct Setting {
+  explicit Setting(const Mesh& words = {{1}, {"dp_replicate"}})
+      : mesh(words),
+        state(live(words), 1),
+        table(state / "table", kRows, kWidth, EmbeddingOptions{.sparse = true}) {}
+  Loss loss(const Batch& b) const {
+    return {sum(square(table(b[0])), {0, 1, 2}), full(b[0], {}, 1, DType::i64)};
+  }
+  StepPlan plan(const StepFunction& function, const CompileOptions& options = {}) {
+    return plan_step(state, mesh, kFields, {4, 2, 0}, function, options);
+  }
+  StepFunction step(Optimizer& optimizer) {
+    return [&](const Batch& b) {
+      Loss made = loss(b);
+      optimizer.update(grad(made, state.parameters()));
+      return made;
+    };
+  }
+  Mesh mesh;
+  State state;
+  Embedding table;
+};
+
+TEST(SparseRefusals, AReaderOfTheWholeTableIsNamed) {
+  Setting s;
+  Sgd sgd(s.state / "optim");
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 Loss made = s.loss(b);
+                 made.sum += sum(square(s.table.logits(s.table(b[0]))));
+                 sgd.update(grad(made, s.state.parameters()));
+                 return made;
+               });
+             }),
+             {"[linear] ", "sparse_refusals_test.cpp:", "(table)",
+              "reads the whole of the sparse table \"table.weight\"",
+              "embedding(), embedding_bag() or take() alone", "make the table dense"});
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 Loss made = s.loss(b);
+                 made.sum += 0.1 * sum(square(s.table.weight(b[0])));
+                 sgd.update(grad(made, s.state.parameters()));
+                 return made;
+               });
+             }),
+             {"[mul] ", "reads the whole of the sparse table"});
+}
+
+TEST(SparseRefusals, AnAverageReadsTheWholeTable) {
+  Setting s;
+  Sgd sgd(s.state / "optim");
+  WeightAverage average(s.state / "ema", 0.9);
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 Loss made = s.loss(b);
+                 sgd.update(grad(made, s.state.parameters()));
+                 average.update(b[0]);
+                 return made;
+               });
+             }),
+             {"the new values of the sparse table \"table.weight\""});
+}
+
+TEST(SparseRefusals, OptimizersThatMoveEveryRowAreRefused) {
+  const char* way_out =
+      "take sparse_adam, rowwise_adagrad, adagrad without weight decay or sgd without momentum";
+  auto said = [](auto make) {
+    return refusal([&] {
+      Setting s;
+      make(s.state);
+    });
+  };
+  expect_all(said([](State& s) { AdamW(s / "optim"); }),
+             {"[adamw] sparse_refusals_test.cpp:", "\"table.weight\" (",
+              ") is sparse, and adamw updates every row", way_out});
+  expect_all(said([](State& s) { Muon(s / "optim"); }),
+             {"[muon] ", "is sparse, and muon updates every row", way_out});
+  expect_all(said([](State& s) { Sgd(s / "optim", {.momentum = 0.9}); }),
+             {"[sgd] ", "the momentum of sgd", way_out});
+  expect_all(said([](State& s) { Sgd(s / "optim", {.weight_decay = 0.1}); }),
+             {"[sgd] ", "the weight decay of sgd changes every row", way_out});
+  expect_all(said([](State& s) { Adagrad(s / "optim", {.weight_decay = 0.1}); }),
+             {"[adagrad] ", "the weight decay of adagrad changes every row", way_out});
+}
+
+TEST(SparseRefusals, OptimizersOfSparseTablesWantSome) {
+  State state(solo_mesh(), 1);
+  const Linear dense(state / "dense", 3, 3);
+  expect_all(refusal([&] { SparseAdam(state / "optim"); }),
+             {"[sparse_adam] sparse_refusals_test.cpp:", "the state has no sparse table", "make one sparse"});
+  expect_all(refusal([&] { RowwiseAdagrad(state / "optim"); }), {"[rowwise_adagrad] ", "no sparse table"});
+  expect_all(refusal([&] { SparseAdam(state / "optim", {.parameters = {dense.weight}}); }),
+             {"[sparse_adam] ", "\"dense.weight\" is dense, and sparse_adam updates sparse tables"});
+}
+
+TEST(SparseRefusals, TablesHaveTwoDimsAndLieWhole) {
+  State state(solo_mesh(), 1);
+  expect_all(refusal([&] { state.root().sparse("cube", {2, 3, 4}, init::zeros()); }),
+             {"\"cube\"", "is sparse and f32[2,3,4]; a sparse table is [rows, width]"});
+  Setting s;
+  expect_all(refusal([&] { s.state.place({{"dp_shard", "table.weight", Shard(0)}}); }),
+             {"[place] ", "\"table.weight\" is sparse, and a sparse table lies whole on every rank"});
+}
+
+TEST(SparseRefusals, ALossThatTakesNoRowsHasNoGradient) {
+  Setting s;
+  Sgd sgd(s.state / "optim");
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 const Loss made{sum(convert(b[0], DType::f32), {0, 1}), full(b[0], {}, 1, DType::i64)};
+                 sgd.update(grad(made, s.state.parameters()));
+                 return made;
+               });
+             }),
+             {"[grad] ", "the loss takes no rows of the sparse table \"table.weight\"",
+              "leave it out of the parameters"});
+}
+
+TEST(SparseRefusals, AGradientWithoutItsIdsIsRefused) {
+  Setting s;
+  Sgd sgd(s.state / "optim");
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 Loss made = s.loss(b);
+                 const Gradients all = grad(made, s.state.parameters());
+                 sgd.update({all.parameters, all.values});
+                 return made;
+               });
+             }),
+             {"[sgd] sparse_refusals_test.cpp:", "\"table.weight\" is sparse, and its gradient has no ids",
+              "as grad() gives them"});
+}
+
+TEST(SparseRefusals, TensorParallelismIsRefused) {
+  Setting s(Mesh{{2}, {"tp"}});
+  const Linear split(s.state / "split", kWidth, kWidth);
+  s.state.place({{"tp", "split.weight", Shard(0)}, {"tp", "split.bias", Shard(0)}});
+  Sgd sgd(s.state / "optim");
+  expect_all(refusal([&] {
+               s.plan([&](const Batch& b) {
+                 Loss made{sum(square(split(s.table(b[0]))), {0, 1, 2}), full(b[0], {}, 1, DType::i64)};
+                 sgd.update(grad(made, s.state.parameters()));
+                 return made;
+               });
+             }),
+             {"[sparse] sparse_refusals_test.cpp:", "\"table.weight\" is a sparse table", "over tp (2 ranks)",
+              "leave tp out"});
+}
+
+// The CPU without what sums rows.
+class OtherTarget : public Target {
+ public:
+  Device& device() const override { return cpu_target().device(); }
+  bool claims(OpId op) const override { return cpu_target().claims(op); }
+  bool is_library_op(OpId op) const override { return cpu_target().is_library_op(op); }
+  bool accepts_strides(const Node& node, size_t i) const override {
+    return cpu_target().accepts_strides(node, i);
+  }
+  KernelSource generate(const Graph& body) const override { return cpu_target().generate(body); }
+  KernelSource generate_multi_tensor(const Graph& body) const override {
+    return cpu_target().generate_multi_tensor(body);
+  }
+  std::shared_ptr<const KernelSet> compile(std::vector<KernelSource> sources,
+                                           const TargetOptions& how) const override {
+    return cpu_target().compile(std::move(sources), how);
+  }
+  std::shared_ptr<const KernelSet> load(const std::string& binary) const override {
+    return cpu_target().load(binary);
+  }
+  std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vector<Operand>& in,
+                                                 const std::vector<Operand>& out,
+                                                 const TargetOptions& how) const override {
+    return cpu_target().make_library_call(node, in, out, how);
+  }
+  std::unique_ptr<Reductions> make_reductions(const TargetOptions& how) const override {
+    return cpu_target().make_reductions(how);
+  }
+  std::string library_version() const override { return cpu_target().library_version(); }
+};
+TEST(SparseRefusals, ADeviceThatSumsNoRowsIsNamed) {
+  Setting s;
+  Sgd sgd(s.state / "optim");
+  const OtherTarget other;
+  CompileOptions options;
+  options.target = &other;
+  expect_all(
+      refusal([&] { s.plan(s.step(sgd), options); }),
+      {"[sparse] ", "on the CPU alone, and the step runs on ", "make the table dense, or train on the CPU"});
+}
+
+// The typed program without what gathers rows, or what takes this rank's part of their squares.
+Graph without(const Graph& graph, OpId op, bool twice) {
+  Rewriter rewriter(graph);
+  Graph& made = rewriter.graph();
+  auto types = [&](const Node& node) {
+    std::vector<std::pair<DType, Shape>> out;
+    for (ValueId v : node.outputs) out.emplace_back(graph[v].dtype, graph[v].shape);
+    return out;
+  };
+  for (const Node& node : graph.nodes) {
+    const bool waits = node.op == ops::wait && graph.producer(node.inputs[0]).op == op;
+    if (node.op == op && !twice && op == ops::lane_gather_start) continue;
+    if (node.op == op && op != ops::lane_gather_start) {
+      rewriter.map(node.outputs[0], rewriter.at(node.inputs[0]));
+      continue;
+    }
+    if (!waits) {
+      rewriter.copy(node);
+      continue;
+    }
+    const Node& start = graph.producer(node.inputs[0]);
+    if (!twice) {
+      for (size_t i = 0; i < 2; ++i) rewriter.map(node.outputs[i], rewriter.at(start.inputs[i]));
+      continue;
+    }
+    const auto first = rewriter.copy(node);
+    const auto handle = made.append(start.op, first, start.attrs, types(start), start.at);
+    const auto again = made.append(ops::wait, handle, node.attrs, types(node), node.at);
+    for (size_t i = 0; i < 2; ++i) rewriter.map(node.outputs[i], again[i]);
+  }
+  return rewriter.finish();
+}
+TEST(SparseRefusals, WrongCommunicationDoesNotCompile) {
+  Setting s(Mesh{{3}, {"dp_replicate"}});
+  Sgd sgd(s.state / "optim");
+  const StepPlan plan = s.plan(s.step(sgd));
+  PassContext context{
+      plan.phases.whole.mesh, [&](const std::string& fqn) { return s.state.layout(fqn); }, {}};
+  Graph whole = plan.phases.whole;
+  EXPECT_NO_THROW(place_values(whole, context));
+  auto said = [&](OpId op, bool twice) {
+    Graph mutant = without(plan.phases.whole, op, twice);
+    return refusal([&] { place_values(mutant, context); });
+  };
+  expect_all(said(ops::lane_gather_start, false),
+             {"[sum_rows] sparse_refusals_test.cpp:", "which is PerLane", "gather them first"});
+  expect_all(said(ops::lane_gather_start, true), {"[lane_gather_start] ", "still belongs to one"});
+  expect_all(said(ops::local_rows, false), {"[norm_limbs] ", "each row is counted once"});
+}
+
+}  // namespace
+}  // namespace lockstep
