@@ -53,7 +53,7 @@ Tensor prelu(Tensor x, Tensor slope, Here at) {
            str("slope is ", slope.text(), ", needs [1] or [", channels, "], the channels of ", x.text()));
   InFunction line(x, at);
   Tensor v = rules::wide(x), s = rules::wide(slope);
-  s = slope.size(0) == 1 ? broadcast_to(s, v.shape()) : broadcast_dims(s, v.shape(), {1});
+  s = slope.size(0) == 1 ? broadcast_to(reshape(s, {}), v.shape()) : broadcast_dims(s, v.shape(), {1});
   return convert(where(v > 0, v, v * s), x.dtype());
 }
 Tensor elu(Tensor x, double alpha, Here at) {
