@@ -95,9 +95,12 @@ Tensor erfinv(Tensor x, Here at) {
                                    0.00021858087, -0.00125372503, -0.00417768164, 0.246640727, 1.50140941});
     Tensor far = series(sqrt(w) - 3.0, {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844,
                                         0.00573950773, -0.0076224613, 0.00943887047, 1.00167406, 2.83297682});
+    // The series of erfinv around a guess that does not move with v: three derivatives of it are those of
+    // erfinv.
     Tensor y = where(w < 5, near, far) * t;
-    Tensor slope = exp(y * y) * 0.88622692545275801365, step = (v - erf(y)) * slope;
-    return where(abs(v) == 1, t * std::numeric_limits<double>::infinity(), y + step);
+    Tensor step = (v - erf(y)) * (exp(y * y) * 0.88622692545275801365);
+    Tensor curved = step * step * (y + step * ((4.0 * (y * y) + 1.0) * (1.0 / 3)));
+    return where(abs(v) == 1, t * std::numeric_limits<double>::infinity(), y + (step + curved));
   });
 }
 
