@@ -1,0 +1,78 @@
+// Corners of functions, and gradients of their gradients there, each by a small graph of its own.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "compiler/autodiff/autodiff.h"
+#include "compiler/reference/evaluate.h"
+#include "core/ops/functions.h"
+#include "tests/support/tolerance.h"
+#include "tests/sweep/backends.h"
+
+namespace lockstep::sweep {
+namespace {
+
+using compiler::HostTensor;
+using Tensors = std::vector<Tensor>;
+
+// The outputs of a function of these inputs: of native kernels, beside those of the reference.
+std::vector<HostTensor> outputs_of(const std::function<Tensors(const Tensors&)>& function,
+                                   const std::vector<HostTensor>& inputs) {
+  auto builder = std::make_shared<Builder>();
+  Tensors given;
+  for (const HostTensor& input : inputs)
+    given.emplace_back(builder, builder->graph.add_input(InputKind::value, str("in", given.size()),
+                                                         input.dtype, input.shape));
+  for (const Tensor& made : function(given)) builder->graph.add_output(OutputKind::value, "out", made.id());
+  const Graph graph =
+      compiler::differentiate(std::move(builder->graph), compiler::PassContext{Mesh{}, {}, {}});
+  const auto right = compiler::evaluate(graph, inputs);
+  const Backend native = compiled_backend("native", compiler::Backend::native, compiler::cpu_target());
+  native.prepare({graph});
+  const auto out = native.run(0, inputs);
+  for (size_t i = 0; i < out.size(); ++i)
+    EXPECT_EQ(testing::difference(out[i], right[i]), "") << "output " << i;
+  return out;
+}
+HostTensor floats(const Shape& shape, const std::vector<double>& values) {
+  return compiler::from_values(DType::f32, shape, values);
+}
+
+// One slope fits any shape.
+TEST(Corners, OneSlopeOfPreluFitsAScalar) {
+  const auto out = outputs_of(
+      [](const Tensors& x) {
+        const Tensor y = prelu(x[0], x[1]);
+        return Tensors{y, grad(y, {x[0]})[0], grad(y, {x[1]})[0]};
+      },
+      {floats({}, {-2}), floats({1}, {0.25})});
+  EXPECT_EQ(out[0].shape, Shape{});
+  EXPECT_EQ(out[0].at(0), -0.5);
+  EXPECT_EQ(out[1].at(0), 0.25);
+  EXPECT_EQ(out[2].shape, Shape{1});
+  EXPECT_EQ(out[2].at(0), -2);
+}
+
+// A gradient of a gradient is one of erfinv, not of the steps that compute it.
+TEST(Corners, ErfinvHasThreeDerivatives) {
+  const std::vector<double> at{-0.9, -0.5, 0, 0.25, 0.7};
+  const auto out = outputs_of(
+      [](const Tensors& x) {
+        Tensors made{erfinv(x[0])};
+        for (int order = 0; order < 3; ++order) made.push_back(grad(made.back(), {x[0]})[0]);
+        return made;
+      },
+      {floats({5}, at)});
+  for (int64_t i = 0; i < 5; ++i) {
+    // y = erfinv(x): y' = e^(y y) sqrt(pi) / 2, y'' = 2 y y'^2, y''' = (2 + 8 y y) y'^3.
+    const double y = out[0].at(i), slope = std::exp(y * y) * std::sqrt(std::acos(-1.0)) / 2;
+    EXPECT_NEAR(std::erf(y), at[static_cast<size_t>(i)], 1e-6);
+    EXPECT_NEAR(out[1].at(i), slope, 1e-5 * slope);
+    EXPECT_NEAR(out[2].at(i), 2 * y * slope * slope, 1e-5 * slope * slope);
+    EXPECT_NEAR(out[3].at(i), (2 + 8 * y * y) * std::pow(slope, 3), 1e-4 * std::pow(slope, 3));
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::sweep
