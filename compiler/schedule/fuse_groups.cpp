@@ -1,4 +1,4 @@
-// Groups: roles of nodes, candidates, legality, joining.
+// Groups: units, candidates, legality, joining.
 #include "compiler/schedule/fuse_groups.h"
 
 #include <algorithm>
@@ -6,43 +6,15 @@
 #include "compiler/codegen/kernel.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "core/ir/walk.h"
 #include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
 namespace {
-constexpr int kCheap = 10;  // vector instructions up to which a value is computed again rather than stored
-constexpr int kMostDepth = 10;  // cheap producers on top of each other
-// The same for an f32 value that comes from halves: to store and load it would move more bytes than to load
-// those again.
-constexpr int kCheapWidened = 64, kMostDepthWidened = 32;
-constexpr double kReadWidened = 1.25;  // bytes read, over those of the value
 constexpr double kLeastShared = 1024;  // bytes that siblings must share
 
 constexpr double kLaunch = 1000;     // work that a kernel's launch is worth
 constexpr double kBytesPerWork = 6;  // bytes that move in the time of one vector instruction
-
-bool is_reshape(const Node& node) {
-  return op_row(node.op).kind == OpKind::view && node.inputs.size() == 1 && node.attrs.has("shape") &&
-         !node.attrs.has("dims");
-}
-bool is_primitive(const Node& node) {
-  if (node.attrs.has("alias") || node.attrs.has("again"))
-    return false;  // views, and barriers of rematerialize: the planner aliases them
-  switch (op_row(node.op).kind) {
-    case OpKind::pointwise:
-    case OpKind::creation:
-    case OpKind::random:
-    case OpKind::reduce:
-    case OpKind::view:
-      return true;
-    case OpKind::index:
-      return !node.attrs.has("rows");
-    default:
-      return false;
-  }
-}
 }  // namespace
 
 FuseGroups::FuseGroups(const Graph& graph, const FuseOptions& options) : graph_(graph), options_(options) {
@@ -52,77 +24,6 @@ FuseGroups::FuseGroups(const Graph& graph, const FuseOptions& options) : graph_(
 
 double FuseGroups::bytes(ValueId value) const {
   return static_cast<double>(numel(graph_[value].shape)) * static_cast<double>(size_of(graph_[value].dtype));
-}
-
-void FuseGroups::find_sources(NodeId n) {
-  const Node& node = graph_.node(n);
-  for (ValueId output : node.outputs) {
-    if (roles_[n] != FuseRole::copied) {
-      sources_[output] = {output};
-      continue;
-    }
-    std::set<ValueId> all;
-    for (ValueId input : node.inputs) {
-      all.insert(sources_[input].begin(), sources_[input].end());
-      depth_[output] = std::max(depth_[output], depth_[input]);
-    }
-    if (op_row(node.op).kind == OpKind::pointwise) ++depth_[output];
-    sources_[output] = {all.begin(), all.end()};
-  }
-}
-
-// Reads no more bytes than it writes, and costs little to compute again.
-bool FuseGroups::cheap(const Node& node, ValueId value) const {
-  if (op_row(node.op).kind != OpKind::pointwise) return false;
-  std::set<ValueId> all;
-  int depth = 0;
-  for (ValueId input : node.inputs) {
-    all.insert(sources_[input].begin(), sources_[input].end());
-    depth = std::max(depth, depth_[input]);
-  }
-  double read = 0;
-  bool halves = false;
-  for (ValueId source : all) {
-    read += bytes(source);
-    halves = halves || size_of(graph_[source].dtype) == 2;
-  }
-  int cost = op_row(node.op).scalar.cost;
-  if (halves && graph_[value].dtype == DType::f32)
-    return depth < kMostDepthWidened && read <= kReadWidened * bytes(value) && cost <= kCheapWidened;
-  return depth < kMostDepth && read <= bytes(value) && cost <= kCheap;
-}
-
-void FuseGroups::find_roles() {
-  roles_.assign(graph_.nodes.size(), FuseRole::kept);
-  needed_ = needed_nodes(graph_);
-  buffered_.assign(graph_.values.size(), false);
-  sources_.resize(graph_.values.size());
-  depth_.assign(graph_.values.size(), 0);
-  for (const auto& output : graph_.outputs) buffered_[output.value] = true;
-  for (NodeId n : graph_.node_ids().backward()) {
-    const Node& node = graph_.node(n);
-    if (!needed_[n]) continue;
-    bool passes = is_primitive(node) && is_reshape(node) &&
-                  (buffered_[node.outputs[0]] || !options_.enabled);  // a buffer under another shape
-    if (!is_primitive(node) || passes)
-      for (ValueId input : node.inputs) buffered_[input] = true;
-  }
-  for (const auto& input : graph_.inputs) sources_[input.value] = {input.value};
-  for (NodeId n : graph_.node_ids()) {
-    const Node& node = graph_.node(n);
-    if (needed_[n] && is_primitive(node)) {
-      const ValueId value = node.outputs[0];
-      const OpKind kind = op_row(node.op).kind;
-      if (is_reshape(node) && (buffered_[value] || !options_.enabled))
-        roles_[n] = FuseRole::kept;
-      else if (!options_.enabled || buffered_[value])
-        roles_[n] = FuseRole::member;
-      else
-        roles_[n] = kind == OpKind::view || kind == OpKind::creation || cheap(node, value) ? FuseRole::copied
-                                                                                           : FuseRole::member;
-    }
-    find_sources(n);
-  }
 }
 
 std::set<ValueId> FuseGroups::reads_of(const std::vector<NodeId>& nodes) const {
@@ -298,7 +199,8 @@ bool FuseGroups::makes_cycle(int a, int b) const {
 void FuseGroups::measure(Unit& unit) const {
   if (unit.work >= 0) return;
   KernelCost cost = kernel_cost(*body_of({unit.nodes}).graph);
-  LS_CHECK(cost.fits, "a primitive of its own does not fit a kernel: ", graph_.node(unit.nodes[0]).op);
+  LS_CHECK(cost.fits, graph_.node(unit.nodes[0]).op, " ", graph_.node(unit.nodes[0]).at.text(),
+           ": a primitive of its own does not fit a kernel");
   unit.work = cost.work;
   unit.dear = cost.dear;
   unit.gathers = cost.gathers;

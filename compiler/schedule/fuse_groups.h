@@ -55,6 +55,9 @@ class FuseGroups {
     double bytes = 0;  // that need no longer move
   };
   void find_roles();
+  bool give_roles();
+  // Counts the items of an element; false when there were too many, and an input has a buffer from now on.
+  bool count_items(NodeId node);
   bool cheap(const Node& node, ValueId value) const;
   void find_sources(NodeId node);
   void make_units();
@@ -76,7 +79,8 @@ class FuseGroups {
   PerNode<bool> needed_;
   PerValue<bool> buffered_;  // must have a buffer: an output, or read by a kept node
   PerValue<std::vector<ValueId>> sources_;
-  PerValue<int> depth_;  // cheap producers on top of each other
+  PerValue<double> items_;  // loads and steps of one element, when its producer is copied
+  PerValue<int> depth_;     // cheap producers on top of each other
   std::vector<Unit> units_;
   PerNode<int> unit_of_;                   // -1: copied
   PerValue<std::set<int>> readers_;        // units that read it as a source

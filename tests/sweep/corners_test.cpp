@@ -74,5 +74,21 @@ TEST(Corners, ErfinvHasThreeDerivatives) {
   }
 }
 
+// Views of views of several inputs multiply the loads of one element: some are stored, so that a kernel holds
+// them.
+TEST(Corners, ViewsOfViewsOfSeveralInputs) {
+  const auto out = outputs_of(
+      [](const Tensors& x) {
+        Tensor y = x[0];
+        for (int i = 0; i < 8; ++i) y = concat({y, flip(y, {0}), y}, 0);
+        return Tensors{y * y, grad(y, {x[0]}, y)[0]};
+      },
+      {floats({2}, {2, 3})});
+  ASSERT_EQ(out[0].shape, Shape{13122});
+  EXPECT_EQ(out[0].at(0), 4);
+  EXPECT_EQ(out[0].at(2), 9);
+  EXPECT_EQ(compiler::to_doubles(out[1]), (std::vector<double>{13122, 19683}));
+}
+
 }  // namespace
 }  // namespace lockstep::sweep
