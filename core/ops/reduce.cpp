@@ -63,15 +63,34 @@ Tensor spread(const VjpContext& c, Tensor reduced) {
   return broadcast_dims(reduced, c.in[0].shape(), free_dims(c.in[0].shape().size(), c.attrs.list("dims")));
 }
 
+Shape at_dims(const Shape& shape, const std::vector<int64_t>& dims) {
+  Shape out;
+  for (int64_t d : dims) out.push_back(shape[static_cast<size_t>(d)]);
+  return out;
+}
+
 Grads sum_vjp(const VjpContext& c) { return {spread(c, c.grad[0])}; }
-Grads prod_vjp(const VjpContext& c) {  // product of the others: exact with zeros, too
-  Tensor x = c.in[0], none = full_like(x, 0), zero = equal(x, none);
-  auto dims = c.attrs.list("dims");
-  Tensor others = where(zero, full_like(x, 1), x), zeros = spread(c, sum(convert(zero, x.dtype()), dims));
-  Tensor product = spread(c, apply1(ops::prod, {others}, {{"dims", dims}})), dy = spread(c, c.grad[0]);
-  Tensor at_zero = where(equal(zeros, full_like(x, 1)), product, none),
-         elsewhere = where(equal(zeros, none), product / others, none);
-  return {dy * where(zero, at_zero, elsewhere)};
+// [..., n] -> [..., n]: the product of the elements before each.
+Tensor product_before(Tensor x) {
+  std::vector<int64_t> lo(x.shape().size(), 0), hi = lo;
+  lo.back() = 1;
+  return cumprod(pad(slice(x, -1, 0, x.size(-1) - 1), lo, hi, 1), -1);
+}
+// The product of the others: of those before and of those behind, so that a zero is an element like others
+// and the gradient has derivatives there, too.
+Grads prod_vjp(const VjpContext& c) {
+  const Shape shape = c.in[0].shape();
+  if (numel(shape) == 0) return {full_like(c.in[0], 0)};
+  const auto dims = c.attrs.list("dims");
+  std::vector<int64_t> order = free_dims(shape.size(), dims), back(shape.size());
+  Shape rows = at_dims(shape, order);
+  rows.push_back(-1);
+  order.insert(order.end(), dims.begin(), dims.end());
+  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  Tensor x = reshape(permute(wide(c.in[0]), order), rows);
+  Tensor before = product_before(x), behind = flip(product_before(flip(x, {-1})), {-1});
+  Tensor others = permute(reshape(before * behind, at_dims(shape, order)), back);
+  return {convert(wide(spread(c, c.grad[0])) * others, c.in[0].dtype())};
 }
 Grads extreme_vjp(const VjpContext& c) {  // equal shares among ties, as PyTorch's amax
   Tensor x = c.in[0], hit = equal(x, spread(c, c.out[0]));

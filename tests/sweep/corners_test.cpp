@@ -74,6 +74,21 @@ TEST(Corners, ErfinvHasThreeDerivatives) {
   }
 }
 
+// A gradient of prod has gradients along the zeros of its input.
+TEST(Corners, ProdHasAllDerivativesAtZeros) {
+  const std::vector<double> x{0, 2, 3, 0, 0, 5};  // rows of one zero and of two
+  const auto out = outputs_of(
+      [](const Tensors& in) {
+        const Tensor y = prod(in[0], {1}), first = grad(y, {in[0]})[0];
+        const Tensor second = grad(first, {in[0]}, in[1])[0];
+        return Tensors{y, first, second, grad(second, {in[0]}, in[1])[0]};
+      },
+      {floats({2, 3}, x), floats({2, 3}, {1, 2, 4, 1, 2, 4})});
+  const std::vector<std::vector<double>> right{
+      {0, 0}, {6, 0, 0, 0, 0, 0}, {14, 3, 2, 10, 5, 0}, {16, 8, 4, 16, 8, 4}};
+  for (size_t i = 0; i < right.size(); ++i) EXPECT_EQ(compiler::to_doubles(out[i]), right[i]) << i;
+}
+
 // Views of views of several inputs multiply the loads of one element: some are stored, so that a kernel holds
 // them.
 TEST(Corners, ViewsOfViewsOfSeveralInputs) {
