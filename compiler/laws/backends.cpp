@@ -43,11 +43,13 @@ Graph with_updates_expanded(const Graph& graph) {
 
 }  // namespace
 
-CompiledBackend compiled_backend(const std::string& name, Backend kind, const Target& target, int threads) {
+CompiledBackend compiled_backend(const std::string& name, Backend kind, const Target& target, int threads,
+                                 bool fusion) {
   auto state = std::make_shared<Compiled>();
   CompileOptions options;
   options.backend = kind;
   options.threads = threads;
+  options.fusion = fusion;
   options.target = &target;
   CompiledBackend backend;
   backend.name = name;

@@ -19,8 +19,8 @@ struct CompiledBackend {
 };
 
 // The compiler's kernels and library calls on a target's device.
-CompiledBackend compiled_backend(const std::string& name, Backend kind, const Target& target,
-                                 int threads = 2);
+CompiledBackend compiled_backend(const std::string& name, Backend kind, const Target& target, int threads = 2,
+                                 bool fusion = true);
 
 // Why the compiled backends of this version do not take a graph; "" when they do.
 std::string not_taken(const Graph& graph);
