@@ -1,6 +1,8 @@
 // What the binding's files share: the user's Python line, and conversions that are not nanobind's own.
 #pragma once
 
+#include <signal.h>
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
@@ -23,6 +25,21 @@ SourceLine python_line();
 struct CallingLine : CallerLine {
   CallingLine() : CallerLine(python_line()) {}
 };
+
+// While it lives, Ctrl-C interrupts another thread than this one, which computes (see SignalsApart);
+// afterwards raise_interrupt() raises what came meanwhile.
+class Computing {
+ public:
+  Computing();
+  ~Computing();
+  Computing(const Computing&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+inline void raise_interrupt() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
 
 // A list of parameters, each of which keeps the Python object alive that owns their state.
 inline nb::list held_parameters(const std::vector<Parameter>& parameters, nb::handle owner) {

@@ -209,7 +209,7 @@ def bind_class(types, c, out):
 def casters(types):
     out = []
     for e in types.enums.values():
-        words = " | ".join(f"Literal['{v}']" for v in e.values)
+        words = "typing.Literal[" + ", ".join(f"'{v}'" for v in e.values) + "]"
         rows = ", ".join(f'{{"{v}", {e.name}::{v}}}' for v in e.values)
         out.append(f'template <> struct nanobind::detail::type_caster<lockstep::{e.name}> : lockstep::python::WordCaster<lockstep::{e.name}> {{\n'
                    f'  static constexpr auto Name = const_name("{words}");\n'

@@ -11,6 +11,13 @@
 namespace lockstep::python {
 
 namespace {
+sigset_t interrupts() {
+  sigset_t out;
+  sigemptyset(&out);
+  sigaddset(&out, SIGINT);
+  return out;
+}
+
 // Ctrl-C asks the loop of train() to finish its step and save; elsewhere it is Python's KeyboardInterrupt.
 class StopBySignal {
  public:
@@ -21,6 +28,7 @@ class StopBySignal {
  private:
   inline static struct sigaction asked{};
   struct sigaction before_{};
+  Computing computing_;
 };
 
 std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments) {
@@ -31,7 +39,11 @@ std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments)
   sigaction(SIGINT, nullptr, &python);
   auto out = std::make_unique<Session>(static_cast<int>(argv.size()), argv.data());
   StopBySignal::learn();
-  if (!launcher::worker_place().supervised()) sigaction(SIGINT, &python, nullptr);
+  if (launcher::worker_place().supervised()) return out;
+  // Python looks for signals that its own thread heard; one that another thread heard may wait for long.
+  sigaction(SIGINT, &python, nullptr);
+  const sigset_t heard = interrupts();
+  pthread_sigmask(SIG_UNBLOCK, &heard, nullptr);
   return out;
 }
 
@@ -200,6 +212,12 @@ void bind_state_of_session(nb::module_& m) {
           "128 bits of all that it holds, on all ranks: the same text on every mesh. Collective.");
 }
 }  // namespace
+
+Computing::Computing() {
+  const sigset_t held = interrupts();
+  pthread_sigmask(SIG_BLOCK, &held, &before_);
+}
+Computing::~Computing() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
 void bind_session(nb::module_& m) {
   nb::class_<LiveMesh>(m, "LiveMesh", "The mesh of this run and this rank's groups.")

@@ -32,6 +32,7 @@ OwnStep compile_step(State& state, nb::dict fields, nb::callable function, int64
                                                             : "fp32";
   compiler::StepFunction traced = step_function(function);
   CallingLine line;
+  Computing elsewhere;
   nb::gil_scoped_release release;
   return {compiler::compile(state, batch, {global_batch, micro_batch, lanes}, traced, options), types,
           global_batch};
@@ -70,9 +71,11 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
   input.vote = launcher::stop_requested() ? 1 : 0;
   compiler::StepResult result;
   {
+    Computing elsewhere;
     nb::gil_scoped_release release;
     result = self.step.run(input);
   }
+  raise_interrupt();
   ++self.done;
   nb::dict out;
   for (const auto& [name, value] : result.metrics) out[name.c_str()] = value;
@@ -128,9 +131,11 @@ nb::object run_forward(OwnForward& self, nb::args arrays) {
   }
   const void* result = nullptr;
   {
+    Computing elsewhere;
     nb::gil_scoped_release release;
     result = self.forward.run(at);
   }
+  raise_interrupt();
   return numpy_of(result, self.dtype, self.forward.result_shape());
 }
 }  // namespace

@@ -178,8 +178,8 @@ TensorClass bind_tensor(nb::module_& m) {
 void bind_inits(nb::module_& m) {
   nb::class_<Init>(m, "Init", "How a parameter starts: made by the functions of lockstep.init.");
   nb::class_<LinearInit>(m, "LinearInit", "How the weight and the bias of a Linear start.")
-      .def(nb::init<Init, Init>(), nb::arg("weight"), nb::arg("bias").sig("init.zeros()") = Init())
-      .def(nb::init_implicit<Init>());
+      .def(nb::init<Init, Init>(), nb::arg("weight"), nb::arg("bias").sig("init.zeros()") = Init());
+  nb::implicitly_convertible<Init, LinearInit>();
   nb::class_<Schedule>(m, "Schedule",
                        "A rate by the number of the update: a number, or one of the functions of schedules.")
       .def(nb::init_implicit<double>(), nb::arg("lr"))

@@ -1,7 +1,7 @@
 """Lockstep: distributed training whose step is traced in Python and compiled, with the same bits on any number of ranks."""
 from . import _core
 from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their C++ headers declare them
-from ._core import init
+from . import init
 from .runs import load, metrics
 from .training import Session, arrays, train
 
