@@ -75,7 +75,8 @@ std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<
 LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*>& arrays,
                            const LiveMesh& mesh, Storage& storage = file_storage());
 
-// Fills the arrays from a safetensors file of any origin, by FQN. Collective. UserError listing every
+// Fills the arrays from safetensors of any origin, by FQN: a file, an index of several, or a folder with
+// either (TensorFiles). Collective. UserError listing every
 // missing, extra and mis-shaped tensor at once, or the first value that is NaN or infinite. Narrower floats
 // are widened exactly (bf16 in the file, f32 in the model).
 void load_safetensors(const std::string& file, const std::vector<Array*>& arrays, const LiveMesh& mesh,

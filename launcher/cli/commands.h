@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "launcher/config/config.h"
+#include "launcher/hf/export.h"
+#include "launcher/hf/import.h"
 #include "launcher/supervise/options.h"
 
 namespace lockstep::launcher::cli {
@@ -68,6 +70,12 @@ struct GenerateArguments {
   std::string device;  // "": the one of the checkpoint's config, which may not be a plugin
 };
 int generate(const GenerateArguments& arguments, std::ostream& out);
+
+// trainrun import-hf DIR|FILE --name=NAME [--a.b=VALUE ...]: runs/NAME of a model in Hugging Face's format.
+int import_hf(const hf::ImportRequest& request, std::ostream& out);
+// trainrun export-hf RUN OUT [--step=N] [--max-shard=BYTES] [--dtype=f32|bf16|f16]: a checkpoint in that
+// format. `max_shard`: as people write bytes; "" for 5GB.
+int export_hf(hf::ExportRequest request, const std::string& max_shard, std::ostream& out);
 
 // The resolved config, which reruns the run.
 int show(const RunConfig& config, std::ostream& out);

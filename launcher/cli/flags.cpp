@@ -106,6 +106,41 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
       "certificates promise equal bits.");
 }
 
+void add_import_flags(CLI::App& app, Flags& flags) {
+  hf::ImportRequest& request = flags.import_hf;
+  app.add_option("path", request.path,
+                 "the folder of a model (config.json, safetensors, tokenizer), or a file or index in it")
+      ->required()
+      ->type_name("DIR|FILE");
+  app.add_option("--accept", request.accept, "keys of config.json that are not known and change nothing")
+      ->allow_extra_args(false)
+      ->type_name("KEY");
+  app.add_option("--draw", request.choices.draw,
+                 "tensors that are missing and are drawn as for a new model, as in 'classifier.*'")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  app.add_option("--leave", request.choices.leave, "tensors that the model has not and that are left out")
+      ->allow_extra_args(false)
+      ->type_name("PATTERN");
+  app.footer(
+      "--name=NAME names the run. Any config key can be given (--model.context=512 --optim.lr=1e-5); the "
+      "optimizer is chosen here, since\nits state is in the checkpoint. Nothing is downloaded.");
+}
+
+void add_export_flags(CLI::App& app, Flags& flags) {
+  hf::ExportRequest& request = flags.export_hf;
+  app.add_option("run", request.run, "the run: runs/NAME, or NAME")->required()->type_name("RUN");
+  app.add_option("out", request.folder, "the folder that is written: a new one, or empty")
+      ->required()
+      ->type_name("OUT");
+  app.add_option("--step", request.step, "of the checkpoint; default: the newest")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  app.add_option("--max-shard,--max_shard", flags.max_shard, "bytes of tensors in a file; default 5GB")
+      ->type_name("BYTES");
+  app.add_option("--dtype", request.dtype, "f32, bf16 or f16; default f32")->type_name("DTYPE");
+}
+
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> out;
   for (const auto* option : app.get_options())

@@ -20,6 +20,8 @@ std::string help_text() {
   trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
+  trainrun import-hf DIR --name=mine                       a model of Hugging Face as runs/mine; to go on training
+  trainrun export-hf runs/mine OUT --dtype=bf16            a checkpoint as transformers reads it
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
   trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables

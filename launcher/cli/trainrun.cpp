@@ -25,8 +25,9 @@ namespace lockstep::launcher::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run",    "plan",   "show", "explain",    "ckpt", "generate",
-                                               "replay", "flight", "env",  "completion", "man",  "worker"};
+const std::vector<std::string> kSubcommands = {"run",       "plan",       "show",   "explain", "ckpt",
+                                               "generate",  "replay",     "flight", "env",     "import-hf",
+                                               "export-hf", "completion", "man",    "worker"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
@@ -94,6 +95,7 @@ class CommandLine {
     add_ckpt();
     add_generate();
     add_replay();
+    add_hf();
     add_flight();
     add_env();
     add_shell();
@@ -256,6 +258,18 @@ class CommandLine {
       flags_.replay.overrides = parse_overrides(app->remaining(), names_of(*app));
       act_ = [this] { return replay(flags_.replay, out_); };
     });
+  }
+
+  void add_hf() {
+    auto* in = app_.add_subcommand("import-hf", "a run of a model in Hugging Face's format")->allow_extras();
+    add_import_flags(*in, flags_);
+    in->callback([this, in] {
+      flags_.import_hf.overrides = parse_overrides(in->remaining(), names_of(*in));
+      act_ = [this] { return import_hf(flags_.import_hf, out_); };
+    });
+    auto* out = app_.add_subcommand("export-hf", "a checkpoint in Hugging Face's format");
+    add_export_flags(*out, flags_);
+    out->callback([this] { act_ = [this] { return export_hf(flags_.export_hf, flags_.max_shard, out_); }; });
   }
 
   void add_flight() {

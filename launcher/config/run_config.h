@@ -149,7 +149,9 @@ struct TrainConfig {
       key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
   std::string init_from =
       key(&init_from, "train.init_from", "",
-          "safetensors file with the initial weights; ignored when the run resumes from a checkpoint");
+          "initial weights: a safetensors file, an index of several, or a folder with either; where the "
+          "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
+          "FQNs; ignored when the run resumes from a checkpoint");
   std::string on_nonfinite =
       key(&on_nonfinite, "train.on_nonfinite", "stop",
           "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "

@@ -70,11 +70,12 @@ Json remembered(const data::Samples& data, const std::string& library) {
 
 void tell_changes(const checkpoint::LoadedInfo& loaded, const RunConfig& config, const data::Samples& data,
                   const std::string& certificate, bool speaks) {
-  const bool other = loaded.certificate != certificate;
+  const bool computed = !loaded.certificate.empty();  // else it was imported, and no step was made of it
+  const bool other = computed && loaded.certificate != certificate;
   const auto changes = config_changes(loaded.config, config, loaded.step, other);
   if (auto refused = other_model_error(changes, config, loaded.path); !refused.empty())
     throw UserError(refused);
-  if (!speaks) return;
+  if (!speaks || !computed) return;
   if (other)
     logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ",
                    loaded.certificate, ", this run has ", certificate,

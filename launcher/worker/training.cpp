@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/dry_run.h"
 #include "launcher/trainer/fingerprint.h"
@@ -85,7 +85,7 @@ void Training::start_state() {
   std::vector<Array*> parameters;
   for (const auto& spec : state_.specs())
     if (spec.role == Role::parameter) parameters.push_back(&state_.array(spec.fqn));
-  checkpoint::load_safetensors(config_.train.init_from, parameters, live_);
+  hf::load_initial(config_.train.init_from, config_, parameters, live_);
   logs::info(str("initial weights from ", config_.train.init_from));
 }
 

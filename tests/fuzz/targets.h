@@ -16,19 +16,17 @@ void safetensors(std::string_view bytes);    // a file, cut after its header
 void tokens(std::string_view bytes);         // a byte that chooses the kind, then a data file
 void cache_entry(std::string_view bytes);    // machine code under its checksum, as ranks send it
 void kernel_cache(std::string_view bytes);   // what is done to a file of the kernel cache, then its code
+void hf_config(std::string_view bytes);      // config.json of Hugging Face
 void flight_record(std::string_view bytes);  // the head of a worker's progress file
 
 struct Target {
   const char* name;  // of its folder below tests/fuzz/corpus, and of its program, fuzz_NAME
   void (*run)(std::string_view bytes);
 };
-inline constexpr Target kTargets[] = {{"config", config},
-                                      {"manifest", manifest},
-                                      {"safetensors", safetensors},
-                                      {"tokens", tokens},
-                                      {"cache_entry", cache_entry},
-                                      {"kernel_cache", kernel_cache},
-                                      {"flight_record", flight_record}};
+inline constexpr Target kTargets[] = {{"config", config},           {"manifest", manifest},
+                                      {"safetensors", safetensors}, {"tokens", tokens},
+                                      {"cache_entry", cache_entry}, {"kernel_cache", kernel_cache},
+                                      {"hf_config", hf_config},     {"flight_record", flight_record}};
 
 // Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one
 // that a person can be shown.

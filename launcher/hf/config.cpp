@@ -1,0 +1,308 @@
+// config.json read and written by the tables.
+#include "launcher/hf/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/base/error.h"
+#include "core/models/family.h"
+
+namespace lockstep::launcher::hf {
+
+namespace {
+bool is_option(const KeyRule& rule) {
+  return rule.role == KeyRole::option || rule.role == KeyRole::dropout || rule.role == KeyRole::context;
+}
+bool has(const HfFamily& family, Special special) {
+  return std::find(family.special.begin(), family.special.end(), special) != family.special.end();
+}
+// null, false, 0, "" and what is empty ask for nothing.
+bool is_off(const Json& value) {
+  return value.is_null() || value == false || value == 0 || value == "" ||
+         ((value.is_array() || value.is_object()) && value.empty());
+}
+std::string shown(const Json& value) { return shortened(printable(value.dump()), 120); }
+
+// A number without a fraction as an integer; false for all others, and for those beyond 2^53.
+bool make_whole(Json& value) {
+  if (!value.is_number()) return false;
+  const double number = value.get<double>();
+  if (!(std::abs(number) <= 0x1p53) || number != std::trunc(number)) return false;
+  value = static_cast<int64_t>(number);
+  return true;
+}
+
+// The default of an option of ours.
+Json fallback(const HfFamily& family, std::string_view name) {
+  for (const ConfigKey& key : models::family(family.kind).keys())
+    if (key.path == name) return key.fallback;
+  throw InternalError(str(family.kind, " has no option ", name));
+}
+Json or_zero(const HfFamily& family, const KeyRule& rule, const Json& value) {
+  return value.is_null() ? fallback(family, rule.ours).is_boolean() ? Json(false) : Json(0) : value;
+}
+
+// A config.json that is read: rules take keys out of `rest`, and what no rule took is unknown.
+class Reader {
+ public:
+  Reader(const Json& config, const HfFamily& family, const std::string& where)
+      : config_(config), rest_(config), family_(family), where_(where) {
+    out_.family = &family;
+    out_.options = Json::object();
+    if (!family.version.empty()) out_.options["version"] = family.version;
+  }
+
+  HfModel read(const std::vector<std::string>& accept) {
+    if (has(family_, Special::rope)) rope();
+    for (const KeyRule& rule : family_.keys) take(rule);
+    for (const KeyRule& rule : shared_keys()) rest_.erase(std::string(rule.theirs));
+    if (has(family_, Special::inner)) inner();
+    if (has(family_, Special::head_dim)) head_dim();
+    if (has(family_, Special::window)) window();
+    if (has(family_, Special::classes)) classes();
+    architecture();
+    for (const auto& [key, value] : rest_.items())
+      if (!is_off(value) && std::find(accept.begin(), accept.end(), key) == accept.end())
+        wrong_.push_back(str(shortened(printable(key), 80), " is ", shown(value),
+                             ", a key that trainrun does not know; if it changes nothing of what the model "
+                             "computes: --accept=",
+                             shortened(printable(key), 80)));
+    if (!wrong_.empty())
+      throw UserError(str(where_, " (", family_.model_type, ") cannot be computed as it says:\n  ",
+                          join(wrong_, "\n  ")));
+    return out_;
+  }
+
+ private:
+  Json taken(const std::string& key, const Json& absent = nullptr) {
+    Json value = rest_.contains(key) ? rest_[key] : absent;
+    rest_.erase(key);
+    return value;
+  }
+
+  void take(const KeyRule& rule) {
+    const std::string key(rule.theirs);
+    const bool there = rest_.contains(key);
+    if (!there && rule.absent.empty()) {
+      wrong_.push_back(str(key, " is missing; it says model.", rule.ours));
+      return;
+    }
+    const Json value = taken(key, there ? Json() : Json::parse(rule.absent));
+    switch (rule.role) {
+      case KeyRole::inert:
+        return;
+      case KeyRole::training:
+        if (!is_off(value))
+          out_.told.push_back(str(key, " is ", shown(value),
+                                  "; here training drops no attention "
+                                  "probabilities, which changes nothing of what the model computes"));
+        return;
+      case KeyRole::fixed:
+        return check_fixed(rule, value);
+      case KeyRole::option:
+      case KeyRole::dropout:
+      case KeyRole::context:
+        return take_option(rule, or_zero(family_, rule, value));
+    }
+  }
+
+  void check_fixed(const KeyRule& rule, const Json& value) {
+    const Json can = Json::parse(rule.can);
+    if (std::find(can.begin(), can.end(), value) != can.end()) return;
+    std::vector<std::string> words;
+    for (const auto& one : can) words.push_back(one.dump());
+    wrong_.push_back(str(rule.theirs, " is ", shown(value), "; trainrun's ", family_.kind, " computes ",
+                         join(words, " or "), " alone"));
+  }
+
+  void take_option(const KeyRule& rule, Json value) {
+    const std::string ours(rule.ours);
+    const Json typed = fallback(family_, ours);
+    const char* must = typed.is_boolean()          ? value.is_boolean() ? nullptr : "a truth value"
+                       : typed.is_number_integer() ? make_whole(value) ? nullptr : "a whole number"
+                       : value.is_number()         ? nullptr
+                                                   : "a number";
+    if (must) {
+      wrong_.push_back(
+          str(rule.theirs, " is ", shown(value), "; it must be ", must, ", which is model.", ours));
+      return;
+    }
+    if (!out_.options.contains(ours))
+      out_.options[ours] = value;
+    else if (out_.options[ours] != value)
+      out_.told.push_back(str(rule.theirs, " is ", shown(value), "; model.", ours, " is ",
+                              shown(out_.options[ours]), " everywhere, in training alone"));
+  }
+
+  // Today rope_parameters, before that rope_theta and rope_scaling.
+  void rope() {
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+      const Json value = taken(key);
+      if (is_off(value)) continue;
+      bool plain = value.is_object();
+      if (plain)
+        for (const auto& [name, part] : value.items()) {
+          if (name == "rope_theta")
+            rest_["rope_theta"] = part;
+          else if (name == "rope_type" || name == "type")
+            plain = plain && part == "default";
+          else if (name == "partial_rotary_factor")
+            plain = plain && part == 1;
+          else
+            plain = false;
+        }
+      if (!plain)
+        wrong_.push_back(str(key, " is ", shown(value),
+                             "; trainrun computes plain rotary positions "
+                             "(rope_type \"default\") alone; without it the model is another one beyond its "
+                             "first training length"));
+    }
+  }
+
+  void inner() {
+    const Json value = taken("n_inner"), width = out_.options.value("width", Json(0));
+    if (value.is_null() || (width.is_number_integer() && value == 4 * width.get<int64_t>())) return;
+    wrong_.push_back(str("n_inner is ", shown(value), " and n_embd is ", shown(width),
+                         "; trainrun's gpt has 4 times n_embd inside the MLP"));
+  }
+
+  void head_dim() {
+    const Json value = taken("head_dim"), width = out_.options.value("width", Json(0)),
+               heads = out_.options.value("heads", Json(0));
+    if (value.is_null() || !width.is_number_integer() || !heads.is_number_integer() || heads == 0) return;
+    if (value == width.get<int64_t>() / heads.get<int64_t>()) return;
+    wrong_.push_back(str("head_dim is ", shown(value), "; trainrun's ", family_.kind,
+                         " has hidden_size / num_attention_heads = ", width.dump(), " / ", heads.dump()));
+  }
+
+  void window() {
+    const Json used = taken("use_sliding_window"), types = taken("layer_types");
+    if (!is_off(used))
+      wrong_.push_back(str("use_sliding_window is ", shown(used), "; trainrun's ", family_.kind,
+                           " sees all tokens before, in every block; only mistral has a window"));
+    if (types.is_null()) return;
+    if (!types.is_array() ||
+        std::any_of(types.begin(), types.end(), [](const Json& type) { return type != "full_attention"; }))
+      wrong_.push_back(str("layer_types is ", shown(types), "; trainrun's ", family_.kind,
+                           " computes \"full_attention\" in every block"));
+  }
+
+  void classes() {
+    const Json labels = config_.value("id2label", Json());
+    const Json count = config_.value("num_labels", Json(2));
+    out_.options["classes"] = labels.is_object() ? Json(labels.size()) : count;
+  }
+
+  void architecture() {
+    const Json named = config_.value("architectures", Json());
+    if (!named.is_array() || named.empty()) return;
+    for (const auto& one : named) {
+      const std::string name = one.is_string() ? one.get<std::string>() : "";
+      if (name == family_.architecture ||
+          std::find(family_.also.begin(), family_.also.end(), name) != family_.also.end())
+        return;
+    }
+    wrong_.push_back(str("architectures is ", shown(named), "; trainrun's ", family_.kind, " is a ",
+                         family_.architecture));
+  }
+
+  const Json& config_;
+  Json rest_;
+  const HfFamily& family_;
+  const std::string& where_;
+  HfModel out_;
+  std::vector<std::string> wrong_;
+};
+
+// Puts a number of ours into a config.json.
+void put(Json& config, const KeyRule& rule, const Json& value) {
+  if (rule.theirs == "rope_theta") {
+    const bool today = config.contains("rope_parameters") && config["rope_parameters"].is_object();
+    if (today) config["rope_parameters"]["rope_theta"] = value;
+    if (!today || config.contains("rope_theta")) config["rope_theta"] = value;
+    return;
+  }
+  const bool none = value == 0 && value.is_number_integer() && rule.role == KeyRole::option;
+  config[std::string(rule.theirs)] = none ? Json() : value;
+}
+
+void put_classes(Json& config, int64_t classes) {
+  Json names = Json::object(), ids = Json::object();
+  for (int64_t i = 0; i < classes; ++i) names[str(i)] = str("LABEL_", i), ids[str("LABEL_", i)] = i;
+  config["id2label"] = names;
+  config["label2id"] = ids;
+}
+
+// Of a model that was not imported: what its family computes, said in full.
+Json first_config(const HfFamily& family) {
+  Json out = {{"architectures", Json::array({family.architecture})}, {"model_type", family.model_type}};
+  for (const KeyRule& rule : family.keys)
+    if (rule.role == KeyRole::fixed)
+      if (const Json value = Json::parse(rule.can)[0]; !value.is_null())
+        out[std::string(rule.theirs)] = value;
+  if (has(family, Special::rope)) out["rope_parameters"] = {{"rope_type", "default"}}, out["rope_theta"] = 0;
+  return out;
+}
+}  // namespace
+
+HfModel model_of(const Json& config, const std::string& where, const std::vector<std::string>& accept) {
+  if (!config.is_object() || !config.contains("model_type") || !config["model_type"].is_string())
+    throw UserError(str(where, " has no model_type, so it is no config.json of a model of Hugging Face"));
+  return Reader(config, family_of_type(config["model_type"].get<std::string>(), where), where).read(accept);
+}
+
+std::vector<std::string> differences(const HfModel& theirs, const Json& options, const std::string& where) {
+  std::vector<std::string> out;
+  for (const KeyRule& rule : theirs.family->keys) {
+    const std::string ours(rule.ours);
+    if (rule.role != KeyRole::option || !theirs.options.contains(ours)) continue;
+    const Json &there = theirs.options[ours], &here = options[ours];
+    const bool chosen = there == 0 && (ours == "kv_heads" || ours == "head_dim");
+    const Json meant = chosen ? ours == "kv_heads"
+                                    ? theirs.options["heads"]
+                                    : Json(theirs.options["width"].get<int64_t>() /
+                                           std::max<int64_t>(theirs.options["heads"].get<int64_t>(), 1))
+                              : there;
+    if (meant != here)
+      out.push_back(str(rule.theirs, " is ", meant.dump(), " in ", where, " and model.", ours, " is ",
+                        here.dump(), "; set --model.", ours, "=", meant.dump()));
+  }
+  return out;
+}
+
+Json complete(const HfFamily& family, const Json& options, int64_t hidden) {
+  Json out = Json::object();
+  for (const ConfigKey& key : models::family(family.kind).keys())
+    out[key.path] = options.contains(key.path) ? options[key.path] : key.fallback;
+  if (out.contains("kv_heads") && out["kv_heads"] == 0) out["kv_heads"] = out["heads"];
+  if (out.contains("head_dim") && out["head_dim"] == 0)
+    out["head_dim"] = out["width"].get<int64_t>() / std::max<int64_t>(out["heads"].get<int64_t>(), 1);
+  if (out.contains("hidden") && out["hidden"] == 0) out["hidden"] = hidden;
+  return out;
+}
+
+Json config_of(const HfFamily& family, const Json& options, const Json& carried, const std::string& dtype) {
+  const bool imported = carried.is_object() && carried.value("model_type", "") == family.model_type;
+  Json out = imported ? carried : first_config(family);
+  std::vector<std::string> every;  // what the import accepted is carried along
+  for (const auto& [key, value] : out.items()) every.push_back(key);
+  const Json known = imported ? complete(family, model_of(carried, "config.json", every).options,
+                                         options.value("hidden", int64_t{0}))
+                              : Json::object();
+  for (const KeyRule& rule : family.keys) {
+    if (!is_option(rule)) continue;
+    const Json& value = options[std::string(rule.ours)];
+    const bool said = imported && known.contains(std::string(rule.ours));
+    if (said && (known[std::string(rule.ours)] == value ||
+                 (rule.role == KeyRole::context && known[std::string(rule.ours)] >= value)))
+      continue;
+    put(out, rule, value);
+  }
+  if (has(family, Special::classes) && (!imported || known["classes"] != options["classes"]))
+    put_classes(out, options["classes"]);
+  out["architectures"] = Json::array({family.architecture});
+  out[out.contains("dtype") ? "dtype" : "torch_dtype"] = dtype;
+  return out;
+}
+
+}  // namespace lockstep::launcher::hf

@@ -1,0 +1,22 @@
+// A checkpoint of a run, written as transformers reads it.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+
+namespace lockstep::launcher::hf {
+
+struct ExportRequest {
+  std::string run;                   // runs/NAME, or NAME
+  std::string folder;                // where it is written; not there yet, or empty
+  int64_t step = -1;                 // of the checkpoint; -1: the newest
+  int64_t max_shard = 5000000000LL;  // bytes of tensors in a file; a larger tensor has a file of its own
+  std::string dtype = "f32";         // f32, bf16 or f16: rounded to nearest even
+};
+// Writes the tensors, an index where there are several files, config.json, generation_config.json, and the
+// tokenizer files that the run was imported with. UserError for a run without such a checkpoint, a model that
+// transformers has not, and a folder with files in it.
+void export_run(const ExportRequest& request, std::ostream& out);
+
+}  // namespace lockstep::launcher::hf

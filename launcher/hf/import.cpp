@@ -1,0 +1,152 @@
+// Hugging Face in: a run, or the initial weights of one.
+#include "launcher/hf/import.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <ostream>
+
+#include "checkpoint/checkpoint.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/base/private_file.h"
+#include "core/mesh/together.h"
+#include "core/models/family.h"
+#include "launcher/hf/config.h"
+#include "launcher/hf/folder.h"
+#include "launcher/supervise/run_folder.h"
+#include "launcher/trainer/trainer.h"
+
+namespace lockstep::launcher::hf {
+
+namespace {
+// A rotary model takes any context; the longest of today's would not fit beside its gradients.
+constexpr int64_t kContext = 2048;
+
+HfFolder folder_of(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(path, unknown))
+    throw UserError(str("no file or folder ", path,
+                        "; import-hf reads what is on this machine and downloads nothing: name the folder of "
+                        "a model, as `hf download` or save_pretrained leaves it"));
+  if (auto found = open_folder(path)) return *found;
+  throw UserError(str(path,
+                      ": no config.json with a model_type lies there, so that the model is not known; name "
+                      "the folder that transformers wrote (weights whose names are FQNs are read by "
+                      "train.init_from)"));
+}
+
+// The config of the run before overrides: a model, and what fine-tuning starts from.
+Json first_config(const HfModel& model, std::ostream& out) {
+  Json options = complete(*model.family, model.options, 0);
+  const bool rotary = std::any_of(model.family->keys.begin(), model.family->keys.end(),
+                                  [](const KeyRule& rule) { return rule.role == KeyRole::context; });
+  if (rotary && options["context"].is_number_integer() && options["context"] > kContext) {
+    out << "model.context is " << kContext << " of " << options["context"]
+        << " tokens: a sequence of training; --model.context=N takes another length\n";
+    options["context"] = kContext;
+  }
+  Json section = {{"kind", model.family->kind}};
+  section.update(options);
+  Json data = {{"kind", "arrays"}};
+  if (options.contains("vocab"))
+    data = {
+        {"kind", "tokens"},
+        {"dtype", options["vocab"].is_number_integer() && options["vocab"] > 65536 ? "uint32" : "uint16"}};
+  return {{"model", section}, {"data", data}, {"optim", {{"lr", 2e-5}, {"weight_decay", 0.01}}}};
+}
+
+// UserError where the config's model is another function of the weights than config.json says.
+void check_same(const HfModel& theirs, const RunConfig& config, const std::string& where, int64_t hidden) {
+  if (config.model.kind != theirs.family->kind)
+    throw UserError(str(where, " describes a ", theirs.family->model_type, ", which is model.kind ",
+                        theirs.family->kind, ", and model.kind is ", config.model.kind));
+  const Json ours = complete(*theirs.family, model_options(config), hidden);
+  std::vector<std::string> lines = differences(theirs, ours, where);
+  if (!theirs.family->version.empty() && ours["version"].get<std::string>() != theirs.family->version)
+    lines.push_back(str("model_type is \"", theirs.family->model_type, "\" in ", where,
+                        " and model.version is ", ours["version"].dump(),
+                        "; set --model.version=", theirs.family->version));
+  if (!lines.empty())
+    throw UserError(str("the model of the config is not that of the weights:\n  ", join(lines, "\n  ")));
+}
+
+int64_t hidden_of(const HfFamily& family, const std::vector<Array*>& parameters) {
+  for (const Array* array : parameters)
+    if (array->fqn == family.hidden) return array->shape[0];
+  return 0;
+}
+
+std::vector<Array*> parameters_of(State& state) {
+  std::vector<Array*> out;
+  for (const auto& spec : state.specs())
+    if (spec.role == Role::parameter) out.push_back(&state.array(spec.fqn));
+  return out;
+}
+
+void refuse_begun(const std::string& run) {
+  for (const auto& found : checkpoint::list_checkpoints(run + "/ckpt"))
+    throw UserError(
+        str(run, " has checkpoints already (", found.path, "); choose another --name, or remove the folder"));
+}
+
+RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const HfModel& model,
+                    std::ostream& out) {
+  const auto named = std::find_if(request.overrides.begin(), request.overrides.end(),
+                                  [](const Override& one) { return one.path == "name"; });
+  if (named == request.overrides.end())
+    throw UserError("import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
+  return parse_config(first_config(model, out).dump(), folder.config_path, request.overrides,
+                      DataPaths::may_be_empty);
+}
+}  // namespace
+
+void import_run(const ImportRequest& request, std::ostream& out) {
+  const HfFolder folder = folder_of(request.path);
+  const HfModel model = model_of(folder.config, folder.config_path, request.accept);
+  const RunConfig config = config_of(request, folder, model, out);
+  const std::string run = "runs/" + config.name;
+  refuse_begun(run);
+
+  RunConfig of_state = config;  // weights and moments are fp32 whatever a device can compute
+  if (of_state.train.precision == "tf32") of_state.train.precision = "fp32";
+  State state(solo_mesh(), static_cast<uint64_t>(config.train.seed));
+  Trainer trainer(of_state, 1, state);
+  state.materialize();
+  const std::vector<Array*> parameters = parameters_of(state);
+  check_same(model, config, folder.config_path, hidden_of(*model.family, parameters));
+  const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
+
+  const RunFolder held(run);
+  const std::string carried = carried_in(run);
+  make_private_folders(carried);  // that it failed is told by the write
+  write_whole(carried + "/config.json", folder.config.dump(2) + "\n");
+  carry_files(folder.folder, carried);
+  const auto saved = checkpoint::save_checkpoint(run + "/ckpt", {0, config_json(config), "", Json::object()},
+                                                 std::as_const(state).arrays(), state.mesh(), 1);
+  write_whole(run + "/config.json", config_text(config));
+
+  int64_t elements = 0;
+  for (const Array* array : parameters) elements += numel(array->shape);
+  for (const auto& lines : {model.told, told})
+    for (const auto& line : lines) out << line << "\n";
+  out << model.family->model_type << " of " << elements << " parameters -> " << saved.path << "\n"
+      << "trainrun " << run << "/config.json" << (config.data.paths.empty() ? " --data.paths=..." : "")
+      << " goes on from it\n";
+}
+
+void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
+                  const LiveMesh& mesh) {
+  const auto found = together(*mesh.world, [&]() -> std::pair<std::optional<HfFolder>, HfModel> {
+    std::error_code unknown;
+    auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;
+    if (!folder) return {};
+    HfModel model = model_of(folder->config, folder->config_path);
+    check_same(model, config, folder->config_path, hidden_of(*model.family, parameters));
+    return {folder, model};
+  });
+  if (!found.first) return checkpoint::load_safetensors(path, parameters, mesh);
+  for (const auto& line : load_weights(*found.second.family, found.first->tensors, parameters, mesh))
+    logs::info(line);
+}
+
+}  // namespace lockstep::launcher::hf

@@ -1,0 +1,301 @@
+// Every refusal of import-hf and export-hf, on its words.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/format/safetensors.h"
+#include "checkpoint/tensor_files.h"
+#include "core/base/error.h"
+#include "launcher/hf/config.h"
+#include "launcher/hf/export.h"
+#include "launcher/hf/folder.h"
+#include "launcher/hf/import.h"
+#include "launcher/hf/weights.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep {
+
+using namespace launcher;
+
+namespace {
+
+template <class Act>
+std::string refusal(Act act) {
+  try {
+    act();
+  } catch (const UserError& error) { return error.what(); }
+  return "accepted";
+}
+std::string kept(const std::string& name) { return LOCKSTEP_GOLDEN_HF "/" + name; }
+Json config_of(const std::string& name) { return hf::open_folder(kept(name))->config; }
+
+// The message for a kept config.json with other values.
+std::string with(const std::string& name, const Json& changes, const std::vector<std::string>& accept = {}) {
+  Json config = config_of(name);
+  config.update(changes);
+  return refusal([&] { hf::model_of(config, "m/config.json", accept); });
+}
+std::string lines(const std::string& name, const std::string& text) {
+  return "m/config.json (" + name + ") cannot be computed as it says:\n  " + text;
+}
+
+TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
+  EXPECT_EQ(with("gpt2", {{"activation_function", "relu"}}),
+            lines("gpt2",
+                  "activation_function is \"relu\"; trainrun's gpt computes \"gelu_new\" or "
+                  "\"gelu_pytorch_tanh\" alone"));
+  EXPECT_EQ(
+      with("gpt2", {{"n_inner", 100}}),
+      lines("gpt2", "n_inner is 100 and n_embd is 32; trainrun's gpt has 4 times n_embd inside the MLP"));
+  EXPECT_EQ(with("gpt2", {{"n_inner", 128}}), "accepted");
+  EXPECT_EQ(
+      with("llama", {{"rope_parameters", {{"rope_type", "llama3"}, {"factor", 8.0}}}}),
+      lines("llama",
+            "rope_parameters is {\"rope_type\":\"llama3\",\"factor\":8.0}; trainrun computes plain rotary "
+            "positions (rope_type \"default\") alone; without it the model is another one beyond its "
+            "first training length"));
+  EXPECT_NE(with("qwen2", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}})
+                .find("rope_scaling is {\"type\":\"yarn\",\"factor\":4.0}; trainrun computes plain"),
+            std::string::npos);
+  EXPECT_EQ(with("llama", {{"attention_bias", true}, {"tie_word_embeddings", true}}),
+            lines("llama",
+                  "attention_bias is true; trainrun's llama computes false or null alone\n  "
+                  "tie_word_embeddings is true; trainrun's llama computes false or null alone"));
+  EXPECT_EQ(
+      with("llama", {{"head_dim", 16}}),
+      lines("llama", "head_dim is 16; trainrun's llama has hidden_size / num_attention_heads = 32 / 4"));
+  EXPECT_EQ(with("qwen2", {{"use_sliding_window", true}}),
+            lines("qwen2",
+                  "use_sliding_window is true; trainrun's qwen sees all tokens before, in every block; only "
+                  "mistral has a window"));
+  EXPECT_EQ(with("qwen3", {{"layer_types", {"full_attention", "sliding_attention"}}}),
+            lines("qwen3",
+                  "layer_types is [\"full_attention\",\"sliding_attention\"]; trainrun's qwen computes "
+                  "\"full_attention\" in every block"));
+  EXPECT_EQ(with("vit", {{"qkv_bias", false}}),
+            lines("vit", "qkv_bias is false; trainrun's vit computes true alone"));
+}
+
+TEST(HuggingFaceErrors, ConfigsThatAreNotWhole) {
+  EXPECT_EQ(refusal([] { hf::model_of(Json::object(), "m/config.json"); }),
+            "m/config.json has no model_type, so it is no config.json of a model of Hugging Face");
+  EXPECT_EQ(
+      with("gemma", {{"model_type", "gemma2"}}),
+      "m/config.json: model_type is \"gemma2\"; trainrun reads gpt2, llama, qwen2, qwen3, mistral, gemma, "
+      "bert, vit");
+  EXPECT_EQ(with("bert", {{"architectures", {"BertForSequenceClassification"}}}),
+            lines("bert",
+                  "architectures is [\"BertForSequenceClassification\"]; trainrun's bert is a "
+                  "BertForMaskedLM"));
+  EXPECT_EQ(with("llama", {{"hidden_size", "32"}}),
+            lines("llama", "hidden_size is \"32\"; it must be a whole number, which is model.width"));
+  Json config = config_of("llama");
+  config.erase("vocab_size");
+  EXPECT_EQ(refusal([&] { hf::model_of(config, "m/config.json"); }),
+            lines("llama", "vocab_size is missing; it says model.vocab"));
+  const std::string unknown = lines("llama",
+                                    "quantization_config is {\"bits\":4}, a key that trainrun does not know; "
+                                    "if it changes nothing of what the model computes: "
+                                    "--accept=quantization_config");
+  EXPECT_EQ(with("llama", {{"quantization_config", {{"bits", 4}}}}), unknown);
+  EXPECT_EQ(with("llama", {{"quantization_config", {{"bits", 4}}}}, {"quantization_config"}), "accepted");
+  EXPECT_EQ(with("llama", {{"quantization_config", nullptr}}), "accepted");
+}
+
+// What changes training alone is said.
+TEST(HuggingFaceErrors, TrainingThatDiffersIsTold) {
+  Json config = config_of("gpt2");
+  config["embd_pdrop"] = 0.2;
+  const auto model = hf::model_of(config, "m/config.json");
+  EXPECT_EQ(model.options["dropout"], 0.1);
+  EXPECT_EQ(model.told,
+            (std::vector<std::string>{
+                "embd_pdrop is 0.2; model.dropout is 0.1 everywhere, in training alone",
+                "attn_pdrop is 0.1; here training drops no attention probabilities, which changes nothing of "
+                "what the model computes"}));
+}
+
+class HuggingFaceFolders : public testing::Test {
+ protected:
+  void SetUp() override {
+    previous_ = std::filesystem::current_path();
+    std::filesystem::current_path(scratch_.path(""));
+  }
+  void TearDown() override { std::filesystem::current_path(previous_); }
+
+  // A file of safetensors with f32 tensors of these shapes, all `value`.
+  std::string file(const std::string& name, const std::map<std::string, Shape>& shapes, float value = 0.5) {
+    std::vector<checkpoint::SafeTensor> tensors;
+    std::string data;
+    for (const auto& [tensor, shape] : shapes) {
+      tensors.push_back({.name = tensor, .dtype = DType::f32, .shape = shape});
+      const std::vector<float> values(numel(shape), value);
+      data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    }
+    return scratch_.write(name, checkpoint::make_safetensors_header(tensors, {}) + data);
+  }
+  std::string imported(const std::string& path, std::vector<Override> overrides = {{"name", "run"}},
+                       const hf::Choices& choices = {}) {
+    return refusal([&] { hf::import_run({path, std::move(overrides), {}, choices}, said_); });
+  }
+  std::string exported(const hf::ExportRequest& request) {
+    return refusal([&] { hf::export_run(request, said_); });
+  }
+  // The kept model under another name, to be changed.
+  void copy(const std::string& name) { std::filesystem::copy(kept(name), "m"); }
+
+  ScratchFolder scratch_;
+  std::filesystem::path previous_;
+  std::ostringstream said_;
+};
+
+TEST_F(HuggingFaceFolders, WhatIsNoModel) {
+  EXPECT_EQ(imported("gpt2"),
+            "no file or folder gpt2; import-hf reads what is on this machine and downloads nothing: name the "
+            "folder of a model, as `hf download` or save_pretrained leaves it");
+  std::filesystem::create_directory("m");
+  EXPECT_EQ(imported("m"),
+            "m: no config.json with a model_type lies there, so that the model is not known; name the folder "
+            "that transformers wrote (weights whose names are FQNs are read by train.init_from)");
+  scratch_.write("m/config.json", std::string("{"));
+  EXPECT_EQ(imported("m"), "m/config.json is no JSON");
+  scratch_.write("m/config.json", config_of("gpt2").dump());
+  EXPECT_EQ(imported("m"),
+            "m has neither model.safetensors nor model.safetensors.index.json; name the file or the folder "
+            "that holds the weights");
+  scratch_.write("m/pytorch_model.bin", std::string("pickle"));
+  EXPECT_EQ(
+      imported("m"),
+      "m has neither model.safetensors nor model.safetensors.index.json; its pytorch_model.bin is a "
+      "pickle, which runs what its author wrote and is not read: load it with transformers and write it "
+      "with save_pretrained, which writes safetensors");
+  EXPECT_EQ(imported(kept("gpt2"), {}),
+            "import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
+  EXPECT_FALSE(std::filesystem::exists("runs"));
+}
+
+TEST_F(HuggingFaceFolders, TensorsThatDoNotFit) {
+  const std::map<std::string, Shape> wrong = {
+      {"transformer.wte.weight", {37, 32}}, {"transformer.wpe.weight", {8, 32}}, {"score.weight", {2, 32}}};
+  scratch_.write("m/config.json", config_of("gpt2").dump());
+  file("m/model.safetensors", wrong);
+  const std::string text = imported("m");
+  for (const char* part :
+       {"m/model.safetensors does not fit the model: 26 missing, 1 extra, 1 of another shape or dtype\n",
+        "  missing: transformer.h.0.attn.c_attn.weight f32[32,96]", "  extra: score.weight f32[2,32]",
+        "  differs: transformer.wpe.weight is f32[8,32] in m/model.safetensors and f32[16,32] in the model\n",
+        "\nimport-hf takes --draw=PATTERN for missing tensors, which are then drawn as for a new model, and "
+        "--leave=PATTERN for extra ones"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nin " << text;
+  EXPECT_EQ(imported(kept("gpt2"), {{"name", "run"}, {"model.heads", "8"}}),
+            "the model of the config is not that of the weights:\n  n_head is 4 in " + kept("gpt2") +
+                "/config.json and model.heads is 8; set --model.heads=4");
+  EXPECT_FALSE(std::filesystem::exists("runs"));
+}
+
+// The ways out that the message names.
+TEST_F(HuggingFaceFolders, MissingTensorsAreDrawnAndExtraOnesLeft) {
+  copy("vit");
+  Json config = config_of("vit");
+  std::vector<checkpoint::SafeTensor> tensors;
+  std::string data;
+  const checkpoint::TensorFiles files("m");
+  for (const auto& type : files.types()) {
+    const std::string name = type.fqn.starts_with("classifier") ? "other." + type.fqn : type.fqn;
+    Array array = make_array(type.fqn, type.dtype, type.shape, Layout{}, Mesh{}, 0);
+    files.read(type.fqn, array);
+    tensors.push_back({.name = name, .dtype = type.dtype, .shape = type.shape});
+    data.append(reinterpret_cast<const char*>(array.data.data()), array.local_bytes());
+  }
+  scratch_.write("m/model.safetensors", checkpoint::make_safetensors_header(tensors, {}) + data);
+  EXPECT_NE(imported("m").find("2 missing, 2 extra, 0 of another"), std::string::npos);
+  EXPECT_EQ(imported("m", {{"name", "run"}}, {{"classifier.*"}, {"other.**"}}), "accepted");
+  EXPECT_NE(said_.str().find("2 tensors are not read (--leave): other.classifier."), std::string::npos)
+      << said_.str();
+  EXPECT_NE(said_.str().find("2 tensors are missing and drawn by train.seed: classifier.bias, ..."),
+            std::string::npos)
+      << said_.str();
+  const Array head = checkpoint::read_tensor("runs/run/ckpt/step-0", "heads.head.weight");
+  EXPECT_EQ(head.data.as<float>()[0], 0);
+}
+
+TEST_F(HuggingFaceFolders, TiedTensorsBuffersAndBareNames) {
+  // As GPT2Model's older files: no prefix, masks, and the head stored again.
+  auto write = [&](float head) {
+    const checkpoint::TensorFiles files(kept("gpt2"));
+    std::vector<checkpoint::SafeTensor> tensors;
+    std::string data;
+    auto add = [&](const std::string& name, const std::string& from, float scale) {
+      const checkpoint::SafeTensor& stored = *files.find(from);
+      Array array = make_array(name, DType::f32, stored.shape, Layout{}, Mesh{}, 0);
+      files.read(from, array);
+      for (int64_t i = 0; i < array.local_numel(); ++i) array.data.as<float>()[i] *= scale;
+      tensors.push_back({.name = name, .dtype = DType::f32, .shape = stored.shape});
+      data.append(reinterpret_cast<const char*>(array.data.data()), array.local_bytes());
+    };
+    for (const auto& type : files.types()) add(type.fqn.substr(12), type.fqn, 1);
+    add("lm_head.weight", "transformer.wte.weight", head);
+    add("h.0.attn.bias", "transformer.ln_f.bias", 1);
+    scratch_.write("m/config.json", config_of("gpt2").dump());
+    scratch_.write("m/model.safetensors", checkpoint::make_safetensors_header(tensors, {}) + data);
+  };
+  write(2);
+  EXPECT_EQ(imported("m"),
+            "m/model.safetensors: lm_head.weight and transformer.wte.weight have other values, but the model "
+            "has one tensor for both (tie_word_embeddings)");
+  write(1);
+  EXPECT_EQ(imported("m"), "accepted");
+  EXPECT_NE(said_.str().find("1 tensor is not read (a causal mask): transformer.h.0.attn.bias"),
+            std::string::npos)
+      << said_.str();
+  std::ostringstream ignored;
+  hf::import_run({kept("gpt2"), {{"name", "kept"}}, {}, {}}, ignored);
+  EXPECT_EQ(checkpoint::read_manifest("runs/run/ckpt/step-0").state_hash,
+            checkpoint::read_manifest("runs/kept/ckpt/step-0").state_hash);
+}
+
+TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
+  auto opened = [&] { return refusal([] { checkpoint::TensorFiles("m"); }); };
+  auto index = [&](const Json& map) {
+    scratch_.write("m/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+  };
+  file("m/a.safetensors", {{"x", {2}}, {"y", {2}}});
+  file("m/b.safetensors", {{"y", {2}}});
+  index({{"x", "a.safetensors"}, {"z", "a.safetensors"}});
+  EXPECT_EQ(opened(),
+            "m/model.safetensors.index.json: z is said to be in m/a.safetensors, which does not have it");
+  index({{"x", "a.safetensors"}, {"y", "b.safetensors"}});
+  EXPECT_EQ(opened(), "y is in m/a.safetensors and in m/b.safetensors; one of them is wrong");
+  index({{"x", "../a.safetensors"}});
+  EXPECT_EQ(opened(),
+            "m/model.safetensors.index.json: the file of x is \"../a.safetensors\"; it must be the name of a "
+            ".safetensors file beside the index");
+  index({{"x", "c.safetensors"}});
+  EXPECT_EQ(opened(), "cannot open m/c.safetensors: No such file or directory");
+  scratch_.write("m/model.safetensors.index.json", std::string("[]"));
+  EXPECT_EQ(opened(), "m/model.safetensors.index.json is no JSON object, so it is no index of tensors");
+}
+
+TEST_F(HuggingFaceFolders, Exports) {
+  EXPECT_EQ(exported({.run = "runs/none", .folder = "out"}),
+            "runs/none is no run: there is neither runs/none/ckpt nor runs/runs/none/ckpt; export-hf takes "
+            "runs/NAME");
+  ASSERT_EQ(imported(kept("bert")), "accepted");
+  EXPECT_EQ(exported({.run = "run", .folder = "out", .step = 7}),
+            "runs/run/ckpt has no checkpoint of step 7; it has steps 0");
+  EXPECT_EQ(exported({.run = "run", .folder = "out", .dtype = "int8"}),
+            "--dtype is \"int8\"; it must be f32, bf16 or f16");
+  scratch_.write("full/file", std::string("x"));
+  EXPECT_EQ(exported({.run = "run", .folder = "full"}),
+            "full is there already and is no empty folder; name another one");
+  EXPECT_EQ(imported(kept("bert")),
+            "runs/run has checkpoints already (runs/run/ckpt/step-0); choose another --name, or remove the "
+            "folder");
+  EXPECT_EQ(refusal([] { hf::family_of_kind("resnet", ""); }),
+            "model.kind is \"resnet\", which has no name in transformers; export-hf writes gpt, llama, qwen, "
+            "mistral, gemma, bert, vit");
+}
+
+}  // namespace
+}  // namespace lockstep
