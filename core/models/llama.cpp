@@ -14,24 +14,31 @@ DecoderSizes sizes(const LlamaOptions& o) {
 int64_t chosen_hidden(int64_t width) { return (8 * width + 3 * 64 - 1) / (3 * 64) * 64; }
 LlamaOptions checked(LlamaOptions o, Here line) {
   check_sizes("llama", line_of(line), sizes(o));
-  if (o.kv_heads < 0 || o.hidden < 0)
-    throw UserError(str("[llama] ", line_of(line).text(), ": kv_heads is ", o.kv_heads, " and hidden is ",
-                        o.hidden, "; they must be at least 0"));
+  if (o.kv_heads < 0 || o.hidden < 0 || o.head_dim < 0)
+    throw UserError(str("[llama] ", line_of(line).text(), ": kv_heads is ", o.kv_heads, ", hidden is ",
+                        o.hidden, " and head_dim is ", o.head_dim, "; they must be at least 0"));
   if (!(o.rope_theta > 0))
     throw UserError(str("[llama] ", line_of(line).text(), ": rope_theta is ", number_text(o.rope_theta),
                         "; it must be above 0"));
   if (!o.kv_heads) o.kv_heads = o.heads;
   if (!o.hidden) o.hidden = chosen_hidden(o.width);
-  check_heads("llama", line_of(line), o.width, o.heads, o.kv_heads, /*rotary=*/true);
+  check_heads("llama", line_of(line), o.head_dim ? o.head_dim * o.heads : o.width, o.heads, o.kv_heads,
+              /*rotary=*/true);
   return o;
 }
 std::vector<std::string> errors(const LlamaOptions& o) {
   std::vector<std::string> out;
-  add_multiple(out, "model.width", o.width, "model.heads", o.heads);
+  if (!o.head_dim) add_multiple(out, "model.width", o.width, "model.heads", o.heads);
   if (o.kv_heads > 0) add_multiple(out, "model.heads", o.heads, "model.kv_heads", o.kv_heads);
-  if (o.heads > 0 && o.width % o.heads == 0 && o.width / o.heads % 2)
-    out.push_back(str("model.width / model.heads is ", o.width / o.heads,
+  const bool even =
+      o.head_dim ? o.head_dim % 2 == 0 : o.heads < 1 || o.width % o.heads || o.width / o.heads % 2 == 0;
+  if (!even)
+    out.push_back(str(o.head_dim ? "model.head_dim" : "model.width / model.heads", " is ",
+                      o.head_dim ? o.head_dim : o.width / o.heads,
                       ", odd; rotary embedding turns pairs, so a head has an even width"));
+  if (o.rope_original > 0 && !(o.rope_low < o.rope_high))
+    out.push_back(str("model.rope_low is ", number_text(o.rope_low), " and model.rope_high is ",
+                      number_text(o.rope_high), "; the first must be below the second"));
   return out;
 }
 // Between the parts that tp splits, a rank has its share of the tokens.
@@ -45,11 +52,20 @@ std::vector<SplitSize> split_sizes(const LlamaOptions& o) {
   out.push_back({"model.context", o.context});
   return out;
 }
+LlamaAttentionOptions attention(const LlamaOptions& o) {
+  LlamaAttentionOptions out{.head_dim = o.head_dim, .out_init = residual_init(o.depth)};
+  out.rope.theta = o.rope_theta;
+  out.rope.factor = o.rope_factor;
+  out.rope.original = o.rope_original;
+  out.rope.low = o.rope_low;
+  out.rope.high = o.rope_high;
+  return out;
+}
 }  // namespace
 
 LlamaBlock::LlamaBlock(Scope at, const LlamaOptions& o)
     : norm1(at / "norm1", o.width, o.eps),
-      attn(at / "attn", o.width, o.heads, o.kv_heads, o.rope_theta, residual_init(o.depth)),
+      attn(at / "attn", o.width, o.heads, o.kv_heads, attention(o)),
       norm2(at / "norm2", o.width, o.eps),
       gate(at / "mlp" / "gate", o.width, o.hidden, false),
       up(at / "mlp" / "up", o.width, o.hidden, false),
@@ -69,13 +85,16 @@ Llama::Llama(Scope at, const LlamaOptions& options, Here line)
       token_(at / "token", options.vocab, options.width, init::normal(kInitStd), line),
       dropout_(at / "dropout", options.dropout, line),
       blocks_(at / "blocks", options.depth, options_),
-      norm_(at / "norm", options.width, options.eps, line),
-      head_(at / "head", options.width, options.vocab, false, init::normal(kInitStd), line) {}
+      norm_(at / "norm", options.width, options.eps, line) {
+  if (!options.tied)
+    head_.emplace_back(at / "head", options.width, options.vocab, false, init::normal(kInitStd), line);
+}
 
 Tensor Llama::operator()(Tensor ids, bool training, Here at) const {
   check_ids("llama", ids, options_.context, at);
   Evaluation evaluation(!training || Evaluation::active());
-  return head_(norm_(blocks_(dropout_(token_(ids)))));
+  Tensor x = norm_(blocks_(dropout_(token_(ids))));
+  return head_.empty() ? token_.logits(x) : head_[0](x);
 }
 
 std::vector<PlacementRule> Llama::placements() {

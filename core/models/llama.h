@@ -1,13 +1,14 @@
-// Llama: rotary positions, RMSNorm, SwiGLU, grouped keys and values, a head of its own. Touvron et al., 2023.
+// Llama: rotary positions, RMSNorm, SwiGLU, grouped keys and values. Touvron et al., 2023.
 //
-// Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, H heads of D = C / H, K =
+// Shapes: B sequences of a micro-batch, T tokens (at most `context`), C = width, H heads of D = head_dim, K =
 // kv_heads, F = hidden, V = vocab.
 //
 //   token.weight [V,C]
-//   blocks.I.norm1.weight [C]                 blocks.I.attn.{q,out}.weight [C,C]
-//   blocks.I.attn.{k,v}.weight [K D,C]        blocks.I.norm2.weight [C]
-//   blocks.I.mlp.{gate,up}.weight [F,C]       blocks.I.mlp.down.weight [C,F]
-//   norm.weight [C]                           head.weight [V,C]
+//   blocks.I.norm1.weight [C]                 blocks.I.attn.q.weight [H D,C]
+//   blocks.I.attn.{k,v}.weight [K D,C]        blocks.I.attn.out.weight [C,H D]
+//   blocks.I.norm2.weight [C]                 blocks.I.mlp.{gate,up}.weight [F,C]
+//   blocks.I.mlp.down.weight [C,F]            norm.weight [C]
+//   head.weight [V,C] (unless tied)
 //
 // Initialisation: normal 0.02; residual projections (attn.out, mlp.down) 0.02 / sqrt(2 depth); norms 1.
 #pragma once
@@ -31,10 +32,24 @@ struct LlamaOptions {
   int64_t kv_heads =
       key(&kv_heads, "kv_heads", 0, "heads of keys and values, a divisor of model.heads; 0 means model.heads",
           between(0, 0x1p20));
+  int64_t head_dim = key(&head_dim, "head_dim", 0, "features of a head; 0 means model.width / model.heads",
+                         between(0, 0x1p16));
   // 0: 8/3 of the width, rounded up to a multiple of 64.
   int64_t hidden =
       key(&hidden, "hidden", 0, "features inside the MLP; 0 chooses from the width", between(0, 0x1p24));
   double rope_theta = key(&rope_theta, "rope_theta", 10000.0, "base of the rotary embedding", above(0));
+  double rope_factor =
+      key(&rope_factor, "rope_factor", 1.0,
+          "rotary frequencies are divided by it, for contexts longer than the first", above(0));
+  int64_t rope_original =
+      key(&rope_original, "rope_original", 0,
+          "Llama 3.1: tokens of the first training; waves longer than model.rope_original / model.rope_low "
+          "are stretched by model.rope_factor, those shorter than model.rope_original / model.rope_high are "
+          "not; 0: all are",
+          between(0, 0x1p31 - 1));
+  double rope_low = key(&rope_low, "rope_low", 1.0, "with model.rope_original: see there", above(0));
+  double rope_high = key(&rope_high, "rope_high", 4.0, "with model.rope_original: see there", above(0));
+  bool tied = key(&tied, "tied", false, "the head is the token table");
   double eps = key(&eps, "eps", 1e-5, "epsilon of the norms", above(0));
   // After the embedding, attn.out and mlp.down; in training only.
   double dropout =
@@ -53,12 +68,11 @@ struct LlamaBlock {
   Dropout attn_dropout, mlp_dropout;
 };
 
-// A Llama: rotary positions, RMSNorm, SwiGLU, grouped keys and values, a head of its own. Touvron et al.,
-// 2023.
+// A Llama: rotary positions, RMSNorm, SwiGLU, grouped keys and values. Touvron et al., 2023.
 class Llama {
  public:
-  // UserError when an option is out of range, width is not a multiple of heads, heads not one of kv_heads, or
-  // the head dim is odd.
+  // UserError when an option is out of range, width is not a multiple of heads (without head_dim), heads not
+  // one of kv_heads, or the head dim is odd.
   Llama(Scope at, const LlamaOptions& options, Here line = Here::current());
   // ids i32 [B,T] -> logits [B,T,V]. UserError when ids has other dims or T is more than the context.
   Tensor operator()(Tensor ids, bool training = true, Here at = Here::current()) const;
@@ -70,7 +84,7 @@ class Llama {
   Dropout dropout_;
   Stack<LlamaBlock> blocks_;
   RmsNorm norm_;
-  Linear head_;
+  std::vector<Linear> head_;  // one, or none where it is tied
 };
 
 }  // namespace lockstep::models

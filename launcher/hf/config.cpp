@@ -42,6 +42,13 @@ Json or_zero(const HfFamily& family, const KeyRule& rule, const Json& value) {
   return value.is_null() ? fallback(family, rule.ours).is_boolean() ? Json(false) : Json(0) : value;
 }
 
+// Whether a part of rope_parameters has a row of its own.
+bool scales_rope(const HfFamily& family, std::string_view part) {
+  return part.starts_with("rope_parameters.") &&
+         std::any_of(family.keys.begin(), family.keys.end(),
+                     [&](const KeyRule& rule) { return rule.theirs == part; });
+}
+
 // A config.json that is read: rules take keys out of `rest`, and what no rule took is unknown.
 class Reader {
  public:
@@ -57,7 +64,6 @@ class Reader {
     for (const KeyRule& rule : family_.keys) take(rule);
     for (const KeyRule& rule : shared_keys()) rest_.erase(std::string(rule.theirs));
     if (has(family_, Special::inner)) inner();
-    if (has(family_, Special::head_dim)) head_dim();
     if (has(family_, Special::window)) window();
     if (has(family_, Special::classes)) classes();
     architecture();
@@ -134,28 +140,52 @@ class Reader {
                               shown(out_.options[ours]), " everywhere, in training alone"));
   }
 
-  // Today rope_parameters, before that rope_theta and rope_scaling.
+  // Today rope_parameters, before that rope_theta and rope_scaling. Parts become keys of their own.
   void rope() {
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
       const Json value = taken(key);
       if (is_off(value)) continue;
-      bool plain = value.is_object();
-      if (plain)
-        for (const auto& [name, part] : value.items()) {
-          if (name == "rope_theta")
-            rest_["rope_theta"] = part;
-          else if (name == "rope_type" || name == "type")
-            plain = plain && part == "default";
-          else if (name == "partial_rotary_factor")
-            plain = plain && part == 1;
-          else
-            plain = false;
-        }
-      if (!plain)
-        wrong_.push_back(str(key, " is ", shown(value),
-                             "; trainrun computes plain rotary positions "
-                             "(rope_type \"default\") alone; without it the model is another one beyond its "
-                             "first training length"));
+      const std::string type = rope_type(value);
+      std::vector<std::string> other;  // parts that mean something else
+      if (!value.is_object()) other.emplace_back(key);
+      if (value.is_object()) take_rope(value, other);
+      const bool scaled = scales_rope(family_, kRopeFactor) && (type == "linear" || type == "llama3");
+      if (other.empty() && (scaled || type == "default")) {
+        check_rope(key, type);
+        continue;
+      }
+      wrong_.push_back(str(key, " is ", shown(value), "; trainrun's ", family_.kind,
+                           " computes rotary positions of rope_type \"default\"",
+                           scales_rope(family_, kRopeFactor) ? ", \"linear\" and \"llama3\"" : "",
+                           " alone; without it the model is another one beyond its first training length"));
+    }
+  }
+  static std::string rope_type(const Json& value) {
+    for (const char* name : {"rope_type", "type"})
+      if (value.is_object() && value.contains(name))
+        return value[name].is_string() ? value[name].get<std::string>() : "";
+    return "default";
+  }
+  void take_rope(const Json& value, std::vector<std::string>& other) {
+    for (const auto& [name, part] : value.items()) {
+      const std::string row = "rope_parameters." + name;
+      if (name == "rope_theta")
+        rest_["rope_theta"] = part;
+      else if (scales_rope(family_, row))
+        rest_[row] = part;
+      else if (name != "rope_type" && name != "type" && (name != "partial_rotary_factor" || part != 1))
+        other.push_back(name);
+    }
+  }
+
+  // Parts that a type has no use for are dropped, those that it needs must be there.
+  void check_rope(const char* key, const std::string& type) {
+    for (const std::string_view part : {kRopeFactor, kRopeLow, kRopeHigh, kRopeOriginal}) {
+      const std::string name(part);
+      if (type != "llama3" && (part != kRopeFactor || type == "default"))
+        rest_.erase(name);
+      else if (!rest_.contains(name))
+        wrong_.push_back(str(key, " has rope_type \"", type, "\" and no ", name.substr(name.find('.') + 1)));
     }
   }
 
@@ -164,15 +194,6 @@ class Reader {
     if (value.is_null() || (width.is_number_integer() && value == 4 * width.get<int64_t>())) return;
     wrong_.push_back(str("n_inner is ", shown(value), " and n_embd is ", shown(width),
                          "; trainrun's gpt has 4 times n_embd inside the MLP"));
-  }
-
-  void head_dim() {
-    const Json value = taken("head_dim"), width = out_.options.value("width", Json(0)),
-               heads = out_.options.value("heads", Json(0));
-    if (value.is_null() || width == 0 || heads == 0) return;  // which is said already
-    if (value == width.get<int64_t>() / heads.get<int64_t>()) return;
-    wrong_.push_back(str("head_dim is ", shown(value), "; trainrun's ", family_.kind,
-                         " has hidden_size / num_attention_heads = ", width.dump(), " / ", heads.dump()));
   }
 
   void window() {
@@ -222,8 +243,26 @@ void put(Json& config, const KeyRule& rule, const Json& value) {
     if (!today || config.contains("rope_theta")) config["rope_theta"] = value;
     return;
   }
+  if (rule.theirs.starts_with("rope_parameters.")) return;  // put_rope
   const bool none = value == 0 && value.is_number_integer() && rule.role == KeyRole::option;
   config[std::string(rule.theirs)] = none ? Json() : value;
+}
+
+// Frequencies as today's transformers reads them, and as older ones do.
+void put_rope(Json& config, const Json& options) {
+  const bool llama3 = options["rope_original"] != 0, linear = !llama3 && options["rope_factor"] != 1;
+  Json rope = {{"rope_type", llama3 ? "llama3" : linear ? "linear" : "default"}};
+  if (llama3 || linear) rope["factor"] = options["rope_factor"];
+  if (llama3) {
+    rope["low_freq_factor"] = options["rope_low"];
+    rope["high_freq_factor"] = options["rope_high"];
+    rope["original_max_position_embeddings"] = options["rope_original"];
+  }
+  config.erase("rope_scaling");
+  if (llama3 || linear) config["rope_scaling"] = rope;
+  rope["rope_theta"] = options["rope_theta"];
+  config["rope_parameters"] = rope;
+  config["rope_theta"] = options["rope_theta"];
 }
 
 void put_classes(Json& config, int64_t classes) {
@@ -289,6 +328,7 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
   const Json known = imported ? complete(family, model_of(carried, "config.json", every).options,
                                          options.value("hidden", int64_t{0}))
                               : Json::object();
+  bool rope = false;  // its frequencies are others
   for (const KeyRule& rule : family.keys) {
     if (!is_option(rule)) continue;
     const Json& value = options[std::string(rule.ours)];
@@ -297,7 +337,9 @@ Json config_of(const HfFamily& family, const Json& options, const Json& carried,
                  (rule.role == KeyRole::context && known[std::string(rule.ours)] >= value)))
       continue;
     put(out, rule, value);
+    rope = rope || rule.theirs.starts_with("rope_parameters.");
   }
+  if (rope) put_rope(out, options);
   if (has(family, Special::classes) && (!imported || known["classes"] != options["classes"]))
     put_classes(out, options["classes"]);
   out["architectures"] = Json::array({family.architecture});

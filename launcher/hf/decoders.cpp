@@ -108,15 +108,21 @@ const HfFamily& llama() {
                 {"model.layers.{i}.mlp.down_proj.weight", "blocks.{i}.mlp.down.weight"},
                 {"model.norm.weight", "norm.weight"},
                 {"lm_head.weight", "head.weight"}},
+      .tied = {kTiedHead},
       .left_out = {kFrequencies},
       .keys = rotary_keys({{"num_key_value_heads", KeyRole::option, "kv_heads"},
+                           {"head_dim", KeyRole::option, "head_dim"},
                            {"rms_norm_eps", KeyRole::option, "eps", "1e-6"},
                            {"rope_theta", KeyRole::option, "rope_theta", "10000.0"},
+                           {kRopeFactor, KeyRole::option, "rope_factor", "1.0"},
+                           {kRopeLow, KeyRole::option, "rope_low", "1.0"},
+                           {kRopeHigh, KeyRole::option, "rope_high", "4.0"},
+                           {kRopeOriginal, KeyRole::option, "rope_original", "0"},
                            kSilu,
                            {"attention_bias", KeyRole::fixed, "", "false", kOff},
                            {"mlp_bias", KeyRole::fixed, "", "false", kOff},
-                           {"tie_word_embeddings", KeyRole::fixed, "", "false", kOff}}),
-      .special = {Special::rope, Special::head_dim}};
+                           {"tie_word_embeddings", KeyRole::option, "tied", "false"}}),
+      .special = {Special::rope}};
   return row;
 }
 

@@ -46,13 +46,18 @@ struct KeyRule {
   std::string_view ours = "", absent = "null", can = "";
 };
 
+// What rope_scaling and rope_parameters say of frequencies, of families that have options for them.
+inline constexpr std::string_view kRopeFactor = "rope_parameters.factor",
+                                  kRopeLow = "rope_parameters.low_freq_factor",
+                                  kRopeHigh = "rope_parameters.high_freq_factor",
+                                  kRopeOriginal = "rope_parameters.original_max_position_embeddings";
+
 // Keys that take more than a row.
 enum class Special {
-  rope,      // rope_theta, rope_scaling and rope_parameters
-  window,    // sliding windows of some layers: use_sliding_window, layer_types
-  inner,     // gpt2's n_inner
-  head_dim,  // a head_dim that must be width / heads
-  classes,   // the number of labels
+  rope,     // rope_theta, rope_scaling and rope_parameters
+  window,   // sliding windows of some layers: use_sliding_window, layer_types
+  inner,    // gpt2's n_inner
+  classes,  // the number of labels
 };
 
 struct HfFamily {

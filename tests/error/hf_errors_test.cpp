@@ -49,22 +49,27 @@ TEST(HuggingFaceErrors, ConfigsThatSayAnotherFunction) {
       with("gpt2", {{"n_inner", 100}}),
       lines("gpt2", "n_inner is 100 and n_embd is 32; trainrun's gpt has 4 times n_embd inside the MLP"));
   EXPECT_EQ(with("gpt2", {{"n_inner", 128}}), "accepted");
+  const std::string alone = " alone; without it the model is another one beyond its first training length";
   EXPECT_EQ(
-      with("llama", {{"rope_parameters", {{"rope_type", "llama3"}, {"factor", 8.0}}}}),
+      with("llama", {{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 8.0}}}}),
       lines("llama",
-            "rope_parameters is {\"rope_type\":\"llama3\",\"factor\":8.0}; trainrun computes plain rotary "
-            "positions (rope_type \"default\") alone; without it the model is another one beyond its "
-            "first training length"));
-  EXPECT_NE(with("qwen2", {{"rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}}})
-                .find("rope_scaling is {\"type\":\"yarn\",\"factor\":4.0}; trainrun computes plain"),
-            std::string::npos);
-  EXPECT_EQ(with("llama", {{"attention_bias", true}, {"tie_word_embeddings", true}}),
+            "rope_parameters is {\"rope_type\":\"yarn\",\"factor\":8.0}; trainrun's llama computes rotary "
+            "positions of rope_type \"default\", \"linear\" and \"llama3\"" +
+                alone));
+  EXPECT_EQ(with("qwen2", {{"rope_scaling", {{"type", "linear"}, {"factor", 4.0}}}}),
+            lines("qwen2",
+                  "rope_scaling is {\"type\":\"linear\",\"factor\":4.0}; trainrun's qwen computes rotary "
+                  "positions of rope_type \"default\"" +
+                      alone));
+  EXPECT_EQ(with("llama",
+                 {{"rope_parameters", {{"rope_type", "llama3"}, {"factor", 8.0}, {"low_freq_factor", 1}}}}),
+            lines("llama",
+                  "rope_parameters has rope_type \"llama3\" and no high_freq_factor\n  "
+                  "rope_parameters has rope_type \"llama3\" and no original_max_position_embeddings"));
+  EXPECT_EQ(with("llama", {{"attention_bias", true}, {"mlp_bias", true}}),
             lines("llama",
                   "attention_bias is true; trainrun's llama computes false or null alone\n  "
-                  "tie_word_embeddings is true; trainrun's llama computes false or null alone"));
-  EXPECT_EQ(
-      with("llama", {{"head_dim", 16}}),
-      lines("llama", "head_dim is 16; trainrun's llama has hidden_size / num_attention_heads = 32 / 4"));
+                  "mlp_bias is true; trainrun's llama computes false or null alone"));
   EXPECT_EQ(with("qwen2", {{"use_sliding_window", true}}),
             lines("qwen2",
                   "use_sliding_window is true; trainrun's qwen sees all tokens before, in every block; only "

@@ -214,6 +214,10 @@ TEST(ModelErrors, Options) {
   expect_words(refusal([&] { models::Llama(at, {.width = 12, .heads = 4}); }),
                {"head dim of 3, which is odd"});
   expect_words(refusal([&] { models::Llama(at, {.hidden = -1}); }), {"hidden is -1", "at least 0"});
+  expect_words(refusal([&] { models::Llama(at, {.head_dim = -2}); }), {"head_dim is -2", "at least 0"});
+  expect_words(refusal([&] { models::build(at, "llama", {{"head_dim", 5}}); }), {"model.head_dim is 5, odd"});
+  expect_words(refusal([&] { models::build(at, "llama", {{"rope_original", 8192}, {"rope_low", 4.0}}); }),
+               {"model.rope_low is 4 and model.rope_high is 4; the first must be below the second"});
   expect_words(refusal([&] { models::Llama(at, {.rope_theta = 0}); }), {"rope_theta is 0", "above 0"});
   expect_words(refusal([&] { models::build(at, "gpt2"); }),
                {"no model is called \"gpt2\"", "did you mean \"gpt\"?", "kinds: gpt, llama"});

@@ -83,8 +83,8 @@ class HuggingFace : public testing::TestWithParam<std::string> {
   std::filesystem::path previous_;
 };
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
-                         testing::Values("gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma", "bert",
-                                         "vit"),
+                         testing::Values("gpt2", "llama", "llama32", "linear", "qwen2", "qwen3", "mistral",
+                                         "gemma", "bert", "vit"),
                          [](const auto& given) { return given.param; });
 
 // What make.py gives to the models: ids, or images.
