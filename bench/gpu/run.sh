@@ -39,7 +39,7 @@ if [ "${FLOOR:-1}" = 1 ]; then
 fi
 for workload in ${workloads//,/ }; do
   config=$workload; [ "$ranks" = 1 ] || config=${workload}_${ranks}gpu
-  timeout 60 "$root/bin/trainrun" plan --nproc "$ranks" "$root/configs/$config.json" >>"$out/plan.txt" 2>&1 || echo "plan of $config: exit $?"
+  timeout 60 "$root/bin/trainrun" plan --long --nproc "$ranks" "$root/configs/$config.json" >>"$out/plan.txt" 2>&1 || echo "plan of $config: exit $?"
 done
 timeout $((${BUDGET:-420} + ${LIMIT:-150} + 30)) python3 "$root/measure.py" --root "$root" --out "$out" --workloads "$workloads" --ranks "$ranks" \
   --runs "${RUNS:-5}" --steps "${STEPS:-45}" --budget "${BUDGET:-420}" --limit "${LIMIT:-150}" --only "${ONLY:-both}" \

@@ -25,8 +25,8 @@ struct RunArguments {
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
-// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--json | --program | --listing,
-// [--rank R]] CONFIG.json
+// trainrun plan [--nproc N] [--memory BYTES] [--roofline h200|cpu|FILE.json] [--long | --json | --program |
+// --listing, [--rank R]] CONFIG.json
 // [--a.b=VALUE ...]: what N ranks would hold, send and take, without starting one. UserError, after
 // everything is printed, when a rank needs more than `memory`: it names the nearest mesh that fits.
 struct PlanArguments {
@@ -36,10 +36,11 @@ struct PlanArguments {
                        // one nothing is refused
   std::string roofline;  // of the predicted time; "": that of the device, or of the kind of device that the
                          // config names
-  bool json = false;     // one object (launcher/plan/report.h) instead of tables
-  bool program = false;  // the instructions of `rank`'s step instead of tables
+  bool json = false;     // one object (launcher/plan/report.h) instead of lines
+  bool program = false;  // the instructions of `rank`'s step instead of lines
   bool listing = false;  // the same with every number, as text that parses back (compiler/program/listing.h)
   int64_t rank = 0;
+  bool whole = false;  // --long: tables after the first screen
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
 

@@ -17,7 +17,7 @@ struct Flags {
   hf::ImportRequest import_hf;
   hf::ExportRequest export_hf;
   std::string max_shard;
-  bool reference = false, schema = false, json = false, program = false, listing = false;
+  bool reference = false, schema = false, json = false, whole = false, program = false, listing = false;
   int64_t rank = 0;  // of --program, --listing and --graph
 };
 

@@ -44,7 +44,7 @@ int plan(const PlanArguments& arguments, std::ostream& out) {
   if (!report.fits())
     report.nearest =
         nearest_config(config, arguments.nproc, found.target, sequences, bounds, report.available);
-  out << (arguments.json ? plan_json(report) : plan_text(report));
+  out << (arguments.json ? plan_json(report) : arguments.whole ? plan_text(report) : plan_screen(report));
   if (!report.fits())
     throw UserError(does_not_fit(config.name, config.batch.micro, arguments.nproc, report.needs,
                                  report.available, report.nearest));

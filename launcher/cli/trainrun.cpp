@@ -140,7 +140,10 @@ class CommandLine {
                     "that is refused")
         ->type_name("BYTES");
     add_roofline(*app, flags_);
-    app->add_flag("--json", flags_.json, "one JSON object instead of tables");
+    app->add_flag("--long", flags_.whole,
+                  "after the first screen tables: tensors and their placements, memory by region, "
+                  "collectives, certificate");
+    app->add_flag("--json", flags_.json, "all of it as one JSON object");
     app->add_flag("--program", flags_.program, "what a rank does in a step, instruction by instruction");
     app->add_flag("--listing", flags_.listing,
                   "the same with every number, as text that parses back; to compare steps with diff");
@@ -156,7 +159,8 @@ class CommandLine {
                             flags_.json,
                             flags_.program,
                             flags_.listing,
-                            flags_.rank};
+                            flags_.rank,
+                            flags_.whole};
     check(arguments.config, arguments.nproc);
     return plan(arguments, out_);
   }

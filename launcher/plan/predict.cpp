@@ -36,6 +36,34 @@ std::vector<TrafficRow> traffic_of(const Timeline& timeline, const Mesh& mesh,
   std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.dims < b.dims; });
   return rows;
 }
+TimeShares shares_of(const StepProgram& program, const Timeline& timeline, const std::string& precision,
+                     const Roofline& roofline) {
+  // Per block: what the calls before each one take, and all.
+  std::vector<std::vector<TimeShares>> until;
+  for (const ProgramBlock& block : program.blocks) {
+    auto& sums = until.emplace_back(1);
+    for (const CallCost& cost : call_costs(block.calls, precision, roofline)) {
+      TimeShares next = sums.back();
+      next.arithmetic += cost.arithmetic, next.memory += cost.memory, next.launches += cost.launch;
+      sums.push_back(next);
+    }
+  }
+  TimeShares out;
+  for (const auto& work : timeline.work) {
+    if (const auto* run = std::get_if<RunBlock>(&program.instrs[work.instr].what)) {
+      const TimeShares &from = until[run->block][work.first], &to = until[run->block][work.last];
+      out.arithmetic += to.arithmetic - from.arithmetic;
+      out.memory += to.memory - from.memory;
+      out.launches += to.launches - from.launches;
+    } else {
+      const double launch = std::min(roofline.launch, work.end - work.begin);
+      out.launches += launch;
+      out.memory += work.end - work.begin - launch;
+    }
+  }
+  for (const auto& flight : timeline.flights) out.exposed += flight.exposed;
+  return out;
+}
 }  // namespace
 
 std::pair<std::string, int64_t> units_of_step(const RunConfig& config) {
@@ -68,6 +96,8 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
     (in_micro_batch(program, program.instrs[work.instr]) ? out.body_s : out.once_s) += work.end - work.begin;
   out.body_s /= static_cast<double>(std::max<int64_t>(1, out.micro_batches));
   out.step_s = timeline.end;
+  out.peak_flops_per_s = products_rate(roofline, config.train.precision);
+  out.shares = shares_of(program, timeline, config.train.precision, roofline);
   const auto [unit, units] = units_of_step(config);
   out.unit = unit;
   out.units_per_s = static_cast<double>(units) / out.step_s;

@@ -19,6 +19,11 @@ struct TrafficRow {
   double exposed_s = 0;  // of these: while nothing is computed
 };
 
+// What a step takes its time for, seconds; together the step.
+struct TimeShares {
+  double arithmetic = 0, memory = 0, launches = 0, exposed = 0;
+};
+
 struct Prediction {
   std::string roofline, measured_on;
   bool beyond_node = false;  // more ranks than the node that the figures were measured on: what crosses nodes
@@ -32,6 +37,8 @@ struct Prediction {
   std::string unit = "tokens";  // or "samples": see tasks::pace_unit
   double units_per_s = 0;       // of all ranks
   double flops_per_s = 0;       // of contractions and attention, per rank, on average
+  double peak_flops_per_s = 0;  // of a rank's dense products in train.precision, by the roofline
+  TimeShares shares;
 };
 
 // {"tokens", of a step} or {"samples", ...}: see tasks::pace_unit.

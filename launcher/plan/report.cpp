@@ -166,6 +166,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
                 .across = {1, 0},
                 .measured_on = ""};
   out.prediction = predict(config, run.words, step, roofline ? *roofline : none);
+  out.capacity = roofline ? roofline->capacity : 0;
   out.predicted = roofline && out.prediction.step_s > 0;
   if (!out.predicted)
     out.no_prediction = roofline ? "the reference backend has no calls whose time could be foretold" : why;

@@ -48,6 +48,7 @@ struct PlanReport {
   // known.
   MemoryNeeds needs;
   int64_t available = 0;
+  int64_t capacity = 0;    // of the roofline's device, where `available` is not known; 0: not known either
   bool on_device = false;  // not the host's own memory
   // Of the host that plans, on the CPU: its memory, and how many of these ranks would be on it; source "":
   // not asked.
@@ -83,7 +84,9 @@ std::vector<PlanTensors> tensor_rows(const State& state);
 std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks,
                              compiler::LaneOrder order = compiler::LaneOrder::contiguous);
 
-// Sections of short tables.
+// Eight lines: whether it fits, memory, time, pace, what limits.
+std::string plan_screen(const PlanReport& report);
+// Those, and sections of short tables.
 std::string plan_text(const PlanReport& report);
 
 // The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers,
@@ -104,7 +107,8 @@ std::string plan_text(const PlanReport& report);
 //   collectives [{dims, op, count, bytes, seconds, exposed}]; times are null without a prediction
 //   utilisation [{ranks, micro_batches, used}], advised_micro | null
 //   prediction {roofline, measured_on, beyond_node, micro_batches, body, once, exposed, step,
-//               tokens_per_s or samples_per_s, flops_per_s} | null
+//               tokens_per_s or samples_per_s, flops_per_s, peak_flops_per_s,
+//               shares {arithmetic, memory, launches, exposed}} | null
 //   no_prediction | null
 //   certificate, same_bits_on: "any" or "this" number of data ranks
 std::string plan_json(const PlanReport& report);

@@ -92,7 +92,13 @@ Json prediction_json(const Prediction& p) {
           {"exposed", p.exposed_s},
           {"step", p.step_s},
           {p.unit + "_per_s", p.units_per_s},
-          {"flops_per_s", p.flops_per_s}};
+          {"flops_per_s", p.flops_per_s},
+          {"peak_flops_per_s", p.peak_flops_per_s},
+          {"shares",
+           {{"arithmetic", p.shares.arithmetic},
+            {"memory", p.shares.memory},
+            {"launches", p.shares.launches},
+            {"exposed", p.shares.exposed}}}};
 }
 }  // namespace
 

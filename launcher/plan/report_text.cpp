@@ -95,7 +95,7 @@ std::string fit_words(const PlanReport& report) {
 }  // namespace
 
 std::string plan_text(const PlanReport& r) {
-  std::string out = str(r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "\n\n");
+  std::string out = plan_screen(r) + "\n";
   out += "model\n" + row("parameters", str(r.parameters)) +
          row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
   out += tensor_table(r);

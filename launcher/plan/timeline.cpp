@@ -152,20 +152,31 @@ class Clocks {
 };
 }  // namespace
 
-std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std::string& precision,
+double products_rate(const Roofline& roofline, const std::string& precision) {
+  return rate_of(roofline.contraction, precision);
+}
+
+std::vector<CallCost> call_costs(const std::vector<BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline) {
-  const double products = rate_of(roofline.contraction, precision);
+  const double products = products_rate(roofline, precision);
   const double attention = roofline.attention.empty() ? products : rate_of(roofline.attention, precision);
-  std::vector<double> out;
+  std::vector<CallCost> out;
   for (const BlockCall& call : calls) {
     const bool computes = call.kind != BlockCall::Kind::start && call.kind != BlockCall::Kind::wait;
     const bool product = call.family != "kernel" && call.family != "rows";
     const double rate = !product ? roofline.kernels : call.family == "attention" ? attention : products;
-    const double computing = rate > 0 ? call.flops / rate : 0;
-    out.push_back(computes ? std::max(computing, static_cast<double>(call.bytes) / roofline.memory) +
-                                 roofline.launch
-                           : 0);
+    const double computing = rate > 0 ? call.flops / rate : 0,
+                 moving = static_cast<double>(call.bytes) / roofline.memory;
+    CallCost& cost = out.emplace_back();
+    if (computes) (computing > moving ? cost.arithmetic : cost.memory) = std::max(computing, moving);
+    if (computes) cost.launch = roofline.launch;
   }
+  return out;
+}
+std::vector<double> call_seconds(const std::vector<BlockCall>& calls, const std::string& precision,
+                                 const Roofline& roofline) {
+  std::vector<double> out;
+  for (const CallCost& cost : call_costs(calls, precision, roofline)) out.push_back(cost.seconds());
   return out;
 }
 

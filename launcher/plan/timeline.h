@@ -48,9 +48,18 @@ struct Timeline {
 // Whether an instruction computes a micro-batch or adds up its gradients; counts are not of it.
 bool in_micro_batch(const compiler::StepProgram& program, const compiler::Instr& instr);
 
-// Seconds of each call of a block: what it computes at the roofline's rate or what it reads and writes at the
-// memory's, whichever takes longer, and the launch; of starts and waits 0. `precision` is train.precision; a
-// rate that the roofline lacks counts as that of fp32, else as the first that it has.
+// What a call takes its time for: what it computes at the roofline's rate, or what it reads and writes at the
+// memory's, whichever takes longer (the other is 0); and its launch.
+struct CallCost {
+  double arithmetic = 0, memory = 0, launch = 0;
+  double seconds() const { return arithmetic + memory + launch; }
+};
+// FLOP/s of dense products. `precision` is train.precision; a rate that the roofline lacks counts as that of
+// fp32, else as the first that it has.
+double products_rate(const Roofline& roofline, const std::string& precision);
+// Of each call of a block; of starts and waits 0.
+std::vector<CallCost> call_costs(const std::vector<compiler::BlockCall>& calls, const std::string& precision,
+                                 const Roofline& roofline);
 std::vector<double> call_seconds(const std::vector<compiler::BlockCall>& calls, const std::string& precision,
                                  const Roofline& roofline);
 

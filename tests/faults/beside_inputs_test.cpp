@@ -204,7 +204,7 @@ TEST_F(HostileInput, Row56TpThatSplitsNothing) {
   EXPECT_HAS(some.output, "on tp, ");
   EXPECT_HAS(some.output, " parameters stay whole: token.weight, ");
   auto plan = on_tp;
-  plan.insert(plan.begin(), "plan");
+  plan.insert(plan.begin(), {"plan", "--long"});
   EXPECT_HAS(trainrun(plan).output, " parameters stay whole: token.weight, ");
   row({.fault = "a mesh with tp and no tensor that it splits; a model of which it splits some",
        .seen = "the mesh [tp=2] has 2 ranks on tp, but no parameter is split on it; " +

@@ -44,7 +44,7 @@ TEST_F(FaultRun, Row39MemoryThatDoesNotSuffice) {
   EXPECT_EQ(refused.code, kExitUser) << refused.output;
   EXPECT_HAS(refused.output, "TiB");
   EXPECT_LT(run_s, 20);
-  const Result planned = trainrun(on({"plan"}, huge), {{"LOCKSTEP_MEMORY", "16GiB"}});
+  const Result planned = trainrun(on({"plan", "--long"}, huge), {{"LOCKSTEP_MEMORY", "16GiB"}});
   EXPECT_EQ(planned.code, kExitOk) << planned.output;
   EXPECT_HAS(planned.output,
              "this host has             17179869184 bytes (16.00 GiB) for 1 rank (LOCKSTEP_MEMORY)\n  THIS "

@@ -161,7 +161,7 @@ if wants lost; then
   [[ $code == 75 && -n "$cause" ]] && ((took < 20000)) && echo "PASS lost: ended after $took ms with exit code 75; $cause" || fail "lost: code $code after $took ms: $cause $(tail -n 2 "$work/lost.log")"
 fi
 if wants plan; then
-  "$bin/trainrun" plan configs/gpt2_124m.json > "$work/plan.log" 2>&1 && grep -E "arena|certificate|fits|together|^  *[0-9a-f]{16,}" "$work/plan.log" || fail "plan"
+  "$bin/trainrun" plan --long configs/gpt2_124m.json > "$work/plan.log" 2>&1 && grep -E "arena|certificate|fits|together|^  *[0-9a-f]{16,}" "$work/plan.log" || fail "plan"
   "$bin/trainrun" configs/gpt2_1558m.json --name=c_large --batch.global=512 --batch.micro=256 > "$work/large.log" 2>&1
   [[ $? == 2 ]] && { echo "PASS too large is refused before it starts:"; cat "$work/large.log"; } || fail "too large: $(tail -n 3 "$work/large.log")"
 fi

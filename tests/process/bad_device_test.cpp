@@ -123,7 +123,7 @@ TEST_F(BadDevice, GenerateWithoutTheGpuOfTheRun) {
 // Without the GPU a plan counts with the CPU's workspaces, says so, and refuses what does not fit a memory
 // that is told.
 TEST_F(BadDevice, PlanWithoutTheGpu) {
-  auto plan = trainrun({"plan", "c.json", "--train.device=cuda", "--train.precision=bf16"}, none());
+  auto plan = trainrun({"plan", "--long", "c.json", "--train.device=cuda", "--train.precision=bf16"}, none());
   EXPECT_EQ(plan.code, kExitOk) << plan.output;
   for (const char* part :
        {"\n  bf16 copies of weights    ",

@@ -29,12 +29,12 @@ TEST_F(Commands, PlanKeepsItsWord) {
   write_tiny();
   for (int nproc : {1, 3, 4}) {
     std::string name = str("on-", nproc);
-    auto plan = said({"plan", "--nproc", str(nproc), "c.json", "--name=" + name});
+    auto plan = said({"plan", "--long", "--nproc", str(nproc), "c.json", "--name=" + name});
     EXPECT_FALSE(std::filesystem::exists("runs/" + name)) << "a plan writes nothing";
     train({"--nproc", str(nproc), "c.json", "--name=" + name, "--train.steps=6"});
     auto log = RunRecord("runs/" + name).log(0);
     EXPECT_HAS(plan, str(name, " on ", nproc, nproc == 1 ? " rank" : " ranks", ", mesh [dp_replicate=", nproc,
-                         "]\n"));
+                         "]; 28,032 parameters\n"));
     EXPECT_HAS(log, str("state ", in_parentheses(cell(plan, "state")), ", arena ",
                         in_parentheses(cell(plan, "arena")), ", reduction ",
                         in_parentheses(cell(plan, "reduction"))));

@@ -12,8 +12,8 @@ class MemoryBudget : public RealRun {
     return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : "";
   }
   std::string plan(const std::string& budget) {
-    auto result = trainrun(
-        {"plan", "--nproc", "2", "c.json", "--model.context=64", "--compile.memory_budget=" + budget});
+    auto result = trainrun({"plan", "--long", "--nproc", "2", "c.json", "--model.context=64",
+                            "--compile.memory_budget=" + budget});
     EXPECT_EQ(result.code, kExitOk) << result.output;
     return result.output;
   }

@@ -90,7 +90,7 @@ TEST_F(Norms, FamiliesThatReadSamplesSaySamples) {
   EXPECT_FALSE(lines.back().count("tokens_per_s"));
   // 4 samples a step, though the loss counts their pixels.
   EXPECT_NEAR(std::stod(lines.back().at("samples_per_s")) * std::stod(lines.back().at("step_ms")), 4000, 40);
-  const auto plan = trainrun({"plan", "u.json"});
+  const auto plan = trainrun({"plan", "--long", "u.json"});
   EXPECT_HAS(plan.output, "samples                   4\n");
   EXPECT_HAS(plan.output, " samples/s, ");
   EXPECT_EQ(plan.output.find("tokens"), std::string::npos) << plan.output;

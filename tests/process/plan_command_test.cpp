@@ -91,7 +91,7 @@ TEST_F(PlanCommand, TheProgramOfARankIsPrinted) {
 
 TEST_F(PlanCommand, TextAndJsonAreOfOnePlan) {
   write_tiny();
-  auto text = trainrun({"plan", "--nproc", "3", "c.json", "--train.device=cpu"}).output;
+  auto text = trainrun({"plan", "--long", "--nproc", "3", "c.json", "--train.device=cpu"}).output;
   Json json = json_of({"--nproc", "3", "c.json", "--train.device=cpu"});
   ASSERT_TRUE(json.is_object());
   for (const char* part : {"state", "arena", "reduction"})
@@ -134,23 +134,45 @@ TEST_F(PlanCommand, ARooflineOfOnesOwnDecidesTheTime) {
             "  memory is missing\n  inside is missing\n  ranks_per_node is missing\n");
 }
 
+// Eight lines that a person reads; the data need not be there.
+TEST_F(PlanCommand, OneScreenWithoutData) {
+  write_tiny();
+  const auto plan = trainrun(
+      {"plan", "--nproc", "2", "c.json", "--train.device=cpu", "--data.paths=[\"nowhere/at-all.txt\"]"});
+  EXPECT_EQ(plan.code, kExitOk) << plan.output;
+  EXPECT_EQ(occurrences(plan.output, "\n"), 8) << plan.output;
+  for (const char* part :
+       {"run on 2 ranks, mesh [dp_replicate=2]; 28,032 parameters\n",
+        "\n  fits      yes, on this host: 2 ranks take at most ", "\n  memory    at most ", "\n  step      ",
+        " predicted by the roofline cpu\n", "\n  speed     ", " tokens/s, ", " of its peak\n",
+        "\n  time      ", "\n  limits    ", "\n  more      --long: "})
+    EXPECT_HAS(plan.output, part);
+  EXPECT_EQ(trainrun({"plan", "--long", "--nproc", "2", "c.json", "--train.device=cpu",
+                      "--data.paths=[\"nowhere/at-all.txt\"]"})
+                .code,
+            kExitOk);
+}
+
 // On the host's memory a limit is what --memory says; the table is printed before the refusal, in JSON too.
 TEST_F(PlanCommand, FitsOrNot) {
   write_tiny();
-  auto fits = trainrun({"plan", "c.json", "--train.device=cpu", "--memory=64GiB"});
+  auto fits = trainrun({"plan", "--long", "c.json", "--train.device=cpu", "--memory=64GiB"});
   EXPECT_EQ(fits.code, kExitOk);
   EXPECT_HAS(fits.output, "memory of the fullest rank, with its libraries\n");
   EXPECT_HAS(fits.output, "\n  it fits\n");
   // A batch of 12 in one micro-batch takes more than the same in smaller ones.
   Json whole = json_of({"c.json", "--train.device=cpu", "--batch.micro=12"});
   const int64_t less = whole["memory"]["device"]["total"].get<int64_t>() - 1;
-  auto full = trainrun({"plan", "c.json", "--train.device=cpu", "--batch.micro=12", str("--memory=", less)});
+  auto full = trainrun(
+      {"plan", "--long", "c.json", "--train.device=cpu", "--batch.micro=12", str("--memory=", less)});
   EXPECT_EQ(full.code, kExitUser) << full.output;
   EXPECT_HAS(full.output, "\n  it does not fit; nearest that does: batch.micro 6 on 1 rank (");
   EXPECT_HAS(full.output, "; batch.micro 6 fits (");
-  auto none = trainrun({"plan", "c.json", "--train.device=cpu", "--memory=400KB"});
+  auto none = trainrun({"plan", "--long", "c.json", "--train.device=cpu", "--memory=400KB"});
   EXPECT_EQ(none.code, kExitUser) << none.output;
   EXPECT_HAS(none.output, "\n  it does not fit, and neither does any mesh of up to 8 times the ranks\n");
+  EXPECT_HAS(none.output,
+             "\n  fits      no: the device has 390.62 KiB; nor does a smaller batch.micro, on up");
   EXPECT_HAS(none.output, "trainrun: run does not fit on 1 rank: the fullest one needs ");
 }
 

@@ -107,7 +107,7 @@ class FullMemory : public FarDevice {
   // The bytes that `trainrun plan` says a rank takes of its device: exact, since nothing is only bounded on
   // this device.
   int64_t planned(const std::string& nproc) {
-    auto result = trainrun({"plan", "--nproc", nproc});
+    auto result = trainrun({"plan", "--long", "--nproc", nproc});
     EXPECT_EQ(result.code, 0) << result.output;
     auto table = result.output.find("memory of the fullest rank's device\n"),
          row = result.output.find("  together ", table);

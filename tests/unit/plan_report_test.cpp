@@ -87,6 +87,12 @@ TEST(PlanReport, CollectivesAreCountedByHand) {
   EXPECT_NEAR(report.prediction.step_s,
               3 * report.prediction.body_s + report.prediction.once_s + report.prediction.exposed_s, 1e-12);
   EXPECT_FALSE(report.prediction.beyond_node);
+  const TimeShares& shares = report.prediction.shares;
+  EXPECT_NEAR(shares.arithmetic + shares.memory + shares.launches + shares.exposed, report.prediction.step_s,
+              1e-9);
+  EXPECT_NEAR(shares.exposed, report.prediction.exposed_s, 1e-12);
+  EXPECT_GT(shares.arithmetic, 0);
+  EXPECT_EQ(report.prediction.peak_flops_per_s, 1e9);
   EXPECT_TRUE(report.predicted);
   EXPECT_EQ(report.uses.size(), 7u);
   PaperRun eight(config, 8, cpu_target());
@@ -216,6 +222,58 @@ TEST(PlanReport, OneRankSendsNothing) {
   Roofline cpu = roofline_named("cpu");
   EXPECT_EQ(make_report(config, reference, &cpu).no_prediction,
             "the reference backend has no calls whose time could be foretold");
+}
+
+// Eight lines, the verdict second, whatever the device; then what limits.
+TEST(PlanReport, TheFirstScreen) {
+  RunConfig config = small();
+  PaperRun run(config, 2, cpu_target());
+  Roofline slow{.name = "slow",
+                .contraction = {{"fp32", 1e9}},
+                .memory = 1e9,
+                .inside = {1e6, 1e-3},
+                .across = {1e6, 1e-3},
+                .ranks_per_node = 4};
+  PlanReport report = make_report(config, run, &slow);
+  report.needs.parts = {
+      {"weights", 3 << 20, false}, {"activations", 5 << 20, false}, {"libraries", 1 << 20, true}};
+  auto lines = [&] { return split(plan_screen(report), '\n'); };
+  EXPECT_EQ(lines().size(), 9u) << plan_screen(report);  // the last one is empty
+  EXPECT_EQ(lines()[0], "small on 2 ranks, mesh [dp_replicate=2]; 10,512 parameters");
+  EXPECT_EQ(lines()[1], "  fits      not known: --memory BYTES says what a rank's device has");
+  EXPECT_EQ(lines()[2],
+            "  memory    at most 9.00 MiB a rank: activations 5.00 MiB, weights 3.00 MiB, "
+            "libraries 1.00 MiB");
+  EXPECT_EQ(lines()[3].substr(0, 12), "  step      ");
+  EXPECT_EQ(lines()[6].substr(0, 35), "  limits    exposed communication 9") << plan_screen(report);
+  EXPECT_EQ(lines()[7],
+            "  more      --long: tensors, memory by region, collectives; --json; --program; show --graph: a "
+            "picture");
+  EXPECT_EQ(plan_text(report).find(plan_screen(report)), 0u) << "--long begins with it";
+  report.capacity = 8 << 20;
+  EXPECT_EQ(lines()[1],
+            "  fits      no, on a device of 8.00 MiB (roofline slow); --memory says another size");
+  report.capacity = 18 << 20;
+  EXPECT_EQ(lines()[1].substr(0, 36), "  fits      yes, on a device of 18.0");
+  report.available = 18 << 20;
+  EXPECT_EQ(lines()[1], "  fits      yes: the device has 18.00 MiB, 50 % of it is needed");
+  report.available = 8 << 20;
+  EXPECT_EQ(lines()[1],
+            "  fits      no: the device has 8.00 MiB; nor does a smaller batch.micro, on up to 8 times the "
+            "ranks");
+  report.nearest = Fit{1, 4, 7 << 20, "[dp_shard=4]"};
+  EXPECT_EQ(lines()[1],
+            "  fits      no: the device has 8.00 MiB; nearest that does: batch.micro 1 on 4 ranks, mesh "
+            "[dp_shard=4] (7.00 MiB)");
+  report.available = 0, report.host = {32 << 20, "MemAvailable"}, report.host_ranks = 2;
+  EXPECT_EQ(lines()[1], "  fits      yes, on this host: 2 ranks take at most 18.00 MiB of its 32.00 MiB");
+  report.host.bytes = 15 << 20;
+  EXPECT_EQ(
+      lines()[1],
+      "  fits      not on this host: 2 ranks take 16.00 MiB of its 15.00 MiB; trainrun run would refuse "
+      "it here");
+  PlanReport none = make_report(config, run, nullptr, "nobody asked");
+  EXPECT_NE(plan_screen(none).find("\n  step      not predicted: nobody asked\n"), std::string::npos);
 }
 
 // What a rank's sums hold, as its program says it.

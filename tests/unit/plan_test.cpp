@@ -208,7 +208,9 @@ PlanReport by_hand() {
                   .exposed_s = 0.003,
                   .step_s = 0.105,
                   .units_per_s = 39009.5,
-                  .flops_per_s = 1.5e9};
+                  .flops_per_s = 1.5e9,
+                  .peak_flops_per_s = 3e9,
+                  .shares = {0.04, 0.06, 0.002, 0.003}};
   r.predicted = true;
   r.certificate = "abc";
   return r;
@@ -216,7 +218,14 @@ PlanReport by_hand() {
 
 TEST(PlanWords, TextOfAReport) {
   EXPECT_EQ(plan_text(by_hand()),
-            R"(toy on 16 ranks, mesh [dp_shard=2, tp=8]
+            R"(toy on 16 ranks, mesh [dp_shard=2, tp=8]; 5,000 parameters
+  fits      no: the device has 4.00 KiB; nearest that does: batch.micro 1 on 32 ranks, mesh [dp_shard=4, tp=8] (3.91 KiB)
+  memory    at most 5.00 KiB a rank: weights 1.00 KiB, driver and libraries 4.00 KiB
+  step      105 ms predicted by the roofline simple; links across nodes are assumed, not measured
+  speed     39.0k tokens/s, 1.50 GFLOP/s per rank: 50 % of its peak
+  time      4 x 25.0 ms for micro-batches, 2.00 ms once a step, 3.00 ms of exposed communication
+  limits    memory traffic 57 %, arithmetic 38 %, exposed communication 3 %, launches 2 %
+  more      --long: tensors, memory by region, collectives; --json; --program; show --graph: a picture
 
 model
   parameters                5000
@@ -317,7 +326,8 @@ TEST(PlanWords, JsonOfAReport) {
   EXPECT_EQ(
       j["prediction"].dump(),
       R"({"roofline":"simple","measured_on":"paper","beyond_node":true,"micro_batches":4,"body":0.025,"once":0.002,)"
-      R"("exposed":0.003,"step":0.105,"tokens_per_s":39009.5,"flops_per_s":1500000000.0})");
+      R"("exposed":0.003,"step":0.105,"tokens_per_s":39009.5,"flops_per_s":1500000000.0,"peak_flops_per_s":3000000000.0,"shares":{"arithmetic":0.04,"memory":0.06,)"
+      R"("launches":0.002,"exposed":0.003}})");
   EXPECT_TRUE(j["no_prediction"].is_null());
   EXPECT_EQ(j["same_bits_on"], "any");
 
