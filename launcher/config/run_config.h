@@ -313,6 +313,9 @@ struct LogConfig {
   int64_t norms_every =
       key(&norms_every, "log.norms_every", 0,
           "steps between norms of each parameter and of its gradient; 0: none", between(0, 1e12));
+  bool tensorboard = key(&tensorboard, "log.tensorboard", false,
+                         "the numbers of metrics.jsonl as TensorBoard event files, too, in runs/NAME: "
+                         "tensorboard --logdir runs");
 };
 
 struct WatchConfig {

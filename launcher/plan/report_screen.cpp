@@ -56,8 +56,9 @@ std::string fits_line(const PlanReport& r) {
     const auto ranks = static_cast<double>(r.host_ranks);
     const bool fits = does_not_fit_host(r.name, r.host_ranks, r.needs, r.host).empty();
     const double all = static_cast<double>(fits ? r.needs.total() : r.needs.exact()) * ranks;
-    const std::string need = str(ranks_text(r.host_ranks), r.host_ranks == 1 ? " takes " : " take ",
-                                 fits ? at_most(r.needs) : "", bytes_text(all), " of its ", size(r.host.bytes));
+    const std::string need =
+        str(ranks_text(r.host_ranks), r.host_ranks == 1 ? " takes " : " take ", fits ? at_most(r.needs) : "",
+            bytes_text(all), " of its ", size(r.host.bytes));
     if (fits) return str("yes, on this host: ", need);
     return str("not on this host: ", need, "; trainrun run would refuse it here");
   }
@@ -106,11 +107,11 @@ std::string plan_screen(const PlanReport& r) {
   if (r.predicted) {
     out += line("step", str(seconds_text(p.step_s), " predicted by the roofline ", p.roofline,
                             p.beyond_node ? "; links across nodes are assumed, not measured" : ""));
-    out += line("speed", str(figure(p.units_per_s), " ", p.unit, "/s, ", figure(p.flops_per_s, " "),
-                             "FLOP/s per rank",
-                             p.peak_flops_per_s > 0
-                                 ? str(": ", percent(p.flops_per_s / p.peak_flops_per_s), " of its peak")
-                                 : ""));
+    out += line(
+        "speed",
+        str(figure(p.units_per_s), " ", p.unit, "/s, ", figure(p.flops_per_s, " "), "FLOP/s per rank",
+            p.peak_flops_per_s > 0 ? str(": ", percent(p.flops_per_s / p.peak_flops_per_s), " of its peak")
+                                   : ""));
     out += line("time", str(p.micro_batches, " x ", seconds_text(p.body_s), " for micro-batches, ",
                             seconds_text(p.once_s), " once a step, ", seconds_text(p.exposed_s),
                             " of exposed communication"));
@@ -120,8 +121,9 @@ std::string plan_screen(const PlanReport& r) {
     out += line("batch", str(grouped(r.units), " ", r.unit, " in ", r.micro_batches, " micro-batches, ",
                              p.micro_batches, " on the fullest rank"));
   }
-  return out + line("more",
-                    "--long: tensors, memory by region, collectives; --json; --program; show --graph: a picture");
+  return out +
+         line("more",
+              "--long: tensors, memory by region, collectives; --json; --program; show --graph: a picture");
 }
 
 }  // namespace lockstep::launcher

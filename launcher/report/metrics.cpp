@@ -44,14 +44,23 @@ constexpr size_t kWaitingRows = 16384;
 std::string rows_text(size_t n) { return str(n, n == 1 ? " row" : " rows"); }
 }  // namespace
 
-MetricsRow::MetricsRow(int64_t step) { add("step", step); }
+MetricsRow::MetricsRow(int64_t step) : step_(step) { put("step", str(step)); }
 MetricsRow& MetricsRow::put(const std::string& name, const std::string& json) {
   body_ += str(body_.empty() ? "" : ", ", Json(name).dump(), ": ", json);
   return *this;
 }
-MetricsRow& MetricsRow::add(const std::string& name, float value) { return put(name, json_number(value)); }
-MetricsRow& MetricsRow::add(const std::string& name, double value) { return put(name, json_number(value)); }
-MetricsRow& MetricsRow::add(const std::string& name, int64_t value) { return put(name, str(value)); }
+MetricsRow& MetricsRow::add(const std::string& name, float value) {
+  numbers_.emplace_back(name, value);
+  return put(name, json_number(value));
+}
+MetricsRow& MetricsRow::add(const std::string& name, double value) {
+  numbers_.emplace_back(name, value);
+  return put(name, json_number(value));
+}
+MetricsRow& MetricsRow::add(const std::string& name, int64_t value) {
+  numbers_.emplace_back(name, static_cast<double>(value));
+  return put(name, str(value));
+}
 MetricsRow& MetricsRow::add(const std::string& name, const std::string& value) {
   return put(name, Json(value).dump(-1, ' ', false, Json::error_handler_t::replace));
 }

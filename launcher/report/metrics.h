@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/plain_file.h"
 
@@ -21,10 +23,14 @@ class MetricsRow {
   MetricsRow& add(const std::string& name, int64_t value);
   MetricsRow& add(const std::string& name, const std::string& value);
   std::string text() const;  // {"step": 10, "loss": 2.5}
+  int64_t step() const { return step_; }
+  const std::vector<std::pair<std::string, double>>& numbers() const { return numbers_; }  // but for the step
 
  private:
   MetricsRow& put(const std::string& name, const std::string& json);
+  int64_t step_;
   std::string body_;
+  std::vector<std::pair<std::string, double>> numbers_;
 };
 
 class MetricsWriter {

@@ -15,6 +15,7 @@
 #include "launcher/config/stored.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/plan/foretold.h"
+#include "launcher/report/event_file.h"
 #include "launcher/report/metrics.h"
 #include "launcher/report/progress.h"
 #include "launcher/supervise/run_folder.h"
@@ -70,6 +71,8 @@ class Run : Training {
     if (rank() == 0) {
       write_whole(dir_ + "/config.json", config_text(config_));
       metrics_ = std::make_unique<MetricsWriter>(dir_ + "/metrics.jsonl", done);
+      if (config_.log.tensorboard && done < config_.train.steps)
+        events_ = std::make_unique<EventWriter>(dir_, done);
     }
     if (done >= config_.train.steps) {
       logs::info(str("nothing to do: ", checkpoints(), " holds step ", done, " of ", config_.train.steps,
@@ -149,6 +152,7 @@ class Run : Training {
 
   int end(int code) {
     metrics_.reset();
+    events_.reset();
     world_->finish();
     return code;
   }
@@ -312,6 +316,7 @@ class Run : Training {
     }
     row.add("certificate", step.certificate());
     if (rank() == 0) metrics_->write(row);
+    if (events_) events_->write(row);
   }
 
   const RunHooks& hooks_;
@@ -322,6 +327,7 @@ class Run : Training {
   double busy_s_ = 0;                // since the last row
   int64_t busy_steps_ = 0;
   std::unique_ptr<MetricsWriter> metrics_;
+  std::unique_ptr<EventWriter> events_;  // on rank 0, under log.tensorboard
   StepGuard guard_{config_.train};
   ReplicaWatch replicas_{config_.verify.replicas_every, live_};
   int64_t told_passed_ = 0;             // as the last row says
