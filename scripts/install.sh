@@ -9,6 +9,7 @@ packages=(
   libboost-dev libboost-filesystem-dev                         # Process, Asio, Interprocess
   nlohmann-json3-dev libcli11-dev libspdlog-dev libxxhash-dev  # config, command line, logs, checksums
   libsodium-dev                                                # the key and the seal of the kernel cache
+  libpcre2-dev libutf8proc-dev                                 # tokenizers
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks
   python3-dev python3-venv                                     # the Python package
   fortunes                                                     # the text of the quickstart

@@ -68,7 +68,8 @@ struct GenerateArguments {
   double temperature = 0.8;  // 0 takes the likeliest token
   int64_t top_k = 0;         // choose among the k likeliest; 0: among all
   int64_t seed = 1337;
-  std::string device;  // "": the one of the checkpoint's config, which may not be a plugin
+  std::string tokenizer;  // "": the one of the checkpoint's config
+  std::string device;     // "": the one of the checkpoint's config, which may not be a plugin
 };
 int generate(const GenerateArguments& arguments, std::ostream& out);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "checkpoint/checkpoint.h"
@@ -13,6 +14,7 @@
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"
 #include "launcher/config/stored.h"
+#include "launcher/data/tokenizer/end_token.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/trainer.h"
 
@@ -45,9 +47,14 @@ struct Loaded {
       throw UserError(str(folder, " holds a ", config.model.kind, ", which gives ",
                           models::words(models::family(config.model.kind).output),
                           "; generate prints text of models that give the next token"));
-    if (config.data.kind == "tokens" && config.model.integer("vocab") > 256)
+    if (config.data.tokenizer != "bytes") {
+      tokenizer.emplace(data::tokenizer_file_of(config.data.tokenizer));
+      end = data::end_token(*tokenizer, config.data.eos);
+    } else if (config.data.kind == "tokens" && config.model.integer("vocab") > 256) {
       throw UserError(str(folder, " was trained on token ids without a tokenizer (data.kind tokens, vocab ",
-                          config.model.integer("vocab"), "); generate prints text for models of bytes"));
+                          config.model.integer("vocab"),
+                          "); name the one that made them, as in --data.tokenizer=tokenizer.json"));
+    }
     state.compute_dtype(compute_dtype(config));
     state.allocate();
     for (Array* array : state.arrays()) {
@@ -60,9 +67,37 @@ struct Loaded {
       array->host_wrote();
     }
   }
+  // Ids of a text, and the text of ids.
+  std::vector<int32_t> ids(const std::string& text) const {
+    const int64_t vocab = config.model.integer("vocab");
+    std::vector<int32_t> out;
+    if (tokenizer) {
+      out = tokenizer->before();
+      for (int32_t id : tokenizer->encode(text)) out.push_back(id);
+      if (out.empty() && end) out.push_back(*end);
+    } else {
+      for (unsigned char c : text) out.push_back(c);
+    }
+    if (out.empty())
+      throw UserError("--prompt is empty, and the tokenizer has nothing to begin with; give a prompt");
+    for (int32_t id : out)
+      if (id >= vocab)
+        throw UserError(tokenizer ? str("--prompt holds the token ", id, ", and model.vocab is ", vocab)
+                                  : str("--prompt holds byte ", id, ", and model.vocab is ", vocab));
+    return out;
+  }
+  std::string text(std::span<const int32_t> of) const {
+    if (tokenizer) return tokenizer->decode(of);
+    std::string out;
+    for (int32_t id : of) out += static_cast<char>(id);
+    return out;
+  }
+
   RunConfig config;
   State state;
   models::Model model;
+  std::optional<data::Tokenizer> tokenizer;
+  std::optional<int32_t> end;
 };
 
 std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& path,
@@ -79,8 +114,10 @@ constexpr int kLooks = 100;
 
 // The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its
 // run removes before it is open is neither: there is a newer one then.
-std::unique_ptr<Loaded> load(const std::string& path, const std::string& device) {
+std::unique_ptr<Loaded> load(const std::string& path, const std::string& device,
+                             const std::string& tokenizer) {
   std::vector<Override> overrides;
+  if (!tokenizer.empty()) overrides.push_back({"data.tokenizer", tokenizer});
   if (!device.empty()) overrides.push_back({"train.device", device});
   std::set<std::string> told;
   for (int look = 1;; ++look) {
@@ -123,7 +160,7 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
 }  // namespace
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
-  auto loaded = load(arguments.path, arguments.device);
+  auto loaded = load(arguments.path, arguments.device, arguments.tokenizer);
   RunConfig& config = loaded->config;
   int64_t context = config.model.integer("context"), vocab = config.model.integer("vocab");
   FoundTarget found = arguments.device.empty() ? found_target(config.train.device)
@@ -141,11 +178,10 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
         return convert(loaded->model.logits(batch[0], false), DType::f32);
       },
       options);
-  std::vector<int32_t> tokens;
-  for (unsigned char c : arguments.prompt.empty() ? std::string("\n") : arguments.prompt) {
-    if (c >= vocab) throw UserError(str("--prompt holds byte ", int{c}, ", and model.vocab is ", vocab));
-    tokens.push_back(c);
-  }
+  std::vector<int32_t> tokens =
+      loaded->ids(arguments.prompt.empty() && !loaded->tokenizer ? "\n" : arguments.prompt);
+  const size_t given = tokens.size();
+  size_t told = 0;  // bytes of the answer that are printed
   out << arguments.prompt << std::flush;
   for (int64_t i = 0; i < arguments.tokens; ++i) {
     // The window is the last `context` tokens; what stands behind the last token is not seen by it.
@@ -154,8 +190,13 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
     std::copy(tokens.end() - seen, tokens.end(), window.begin());
     const float* logits = static_cast<const float*>(forward.run({window.data()}));
     int64_t next = choose(logits + (seen - 1) * vocab, vocab, arguments, i);
+    if (loaded->end && next == *loaded->end) break;
     tokens.push_back(static_cast<int32_t>(next));
-    out << static_cast<char>(next) << std::flush;
+    // A character may be of several tokens: what is not whole yet waits, but not for ever.
+    const std::string text = loaded->text(std::span(tokens).subspan(given));
+    if (loaded->tokenizer && text.ends_with("\xef\xbf\xbd") && i + 1 < arguments.tokens) continue;
+    out << text.substr(std::min(told, text.size())) << std::flush;
+    told = text.size();
   }
   out << "\n";
   return kExitOk;

@@ -241,6 +241,9 @@ class CommandLine {
     app->add_option("--top-k,--top_k", g.top_k, "choose among the K likeliest; 0: among all")
         ->check(CLI::NonNegativeNumber)
         ->type_name("K");
+    app->add_option("--data.tokenizer", g.tokenizer,
+                    "tokenizer.json of the run's tokens; default: the one of its config")
+        ->type_name("FILE");
     app->add_option("--train.device", g.device,
                     "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
                     "its absolute path")

@@ -25,6 +25,7 @@ const std::map<std::string, Effect>& effects() {
       {"data.kind", Effect::samples},
       {"data.paths", Effect::none},  // the files' content is compared, wherever they lie
       {"data.tokenizer", Effect::samples},
+      {"data.eos", Effect::samples},
       {"data.dtype", Effect::samples},
       {"data.order", Effect::samples},
       {"data.validation", Effect::samples},

@@ -88,8 +88,14 @@ struct DataConfig {
                          one_of({"text", "tokens", "arrays"}));
   std::vector<std::string> paths = key(
       &paths, "data.paths", {}, "files, directories or globs; a file is read once", at_most_values(100000));
-  std::string tokenizer =
-      key(&tokenizer, "data.tokenizer", "bytes", "how text becomes tokens", one_of({"bytes"}));
+  std::string tokenizer = key(
+      &tokenizer, "data.tokenizer", "bytes",
+      "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
+      "llama, qwen, mistral, gemma), or a folder that has one");
+  std::string eos = key(&eos, "data.eos", "auto",
+                        "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
+                        "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
+                        "...; none: no token");
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
                           one_of({"uint16", "uint32"}));
   std::string order = key(&order, "data.order", "shuffle",

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -15,6 +16,7 @@
 #include "launcher/data/records.h"
 #include "launcher/data/scan.h"
 #include "launcher/data/source.h"
+#include "launcher/data/tokenized_text.h"
 
 namespace lockstep::launcher::data {
 
@@ -77,20 +79,22 @@ struct Dataset::Impl {
   int64_t taken_bytes = 0;
   std::string fingerprint, read_as;
   std::vector<DataFile> contents;
+  std::optional<TextTokenizer> tokenizer;
 
   explicit Impl(const DataOptions& o) : options(o) {
     const bool text = word_of("data.kind", o.kind, {"text", "tokens"}) == 0;
     word_of("data.order", o.order, {"shuffle", "sequential"});
     const int width = word_of("data.dtype", o.dtype, {"uint16", "u16", "uint32", "u32"}) < 2 ? 2 : 4;
-    if (text) word_of("data.tokenizer", o.tokenizer, {"bytes"});
     if (!(o.validation >= 0 && o.validation < 1))
       throw UserError(str("data.validation: ", o.validation,
                           " is not in [0, 1); it is the fraction of each file kept for validation"));
     if (o.vocab < 1) throw UserError(str("model.vocab: ", o.vocab, " is not positive"));
     if (o.context < 1) throw UserError(str("model.context: ", o.context, " is not positive"));
+    if (text && o.tokenizer != "bytes") tokenizer.emplace(o);
     open(text, width);
     read_all();
-    split(text);
+    if (tokenizer) tokenize_all();
+    split(text && !tokenizer ? "bytes" : "tokens");
   }
 
   void open(bool text, int width) {
@@ -152,12 +156,12 @@ struct Dataset::Impl {
     std::map<std::string, int> names;
     for (const auto& source : sources) {
       const Scan found = scan_once(source, plan, options.cache, read);
-      if (static_cast<int64_t>(found.largest) >= options.vocab)
+      if (!tokenizer && static_cast<int64_t>(found.largest) >= options.vocab)
         throw UserError(source.beyond_vocab(found.at, found.largest, options.vocab));
       std::string name = source.path.substr(source.path.rfind('/') + 1);
       if (int times = ++names[name]; times > 1) name += str(" #", times);
-      const uint64_t hash =
-          hash64(str(name, " ", source.width, " ", source.bytes.size(), " ", found.content));
+      const uint64_t hash = hash64(str(name, " ", source.width, " ", source.bytes.size(), " ", found.content,
+                                       tokenizer ? " " + tokenizer->fingerprint() : ""));
       char hex[20];
       std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
       contents.push_back({name, source.tokens, hex});
@@ -170,14 +174,21 @@ struct Dataset::Impl {
                      static_cast<int64_t>(seconds + 0.5), " s"));
   }
 
-  void split(bool text) {
+  void tokenize_all() {
+    for (size_t i = 0; i < sources.size(); ++i) {
+      sources[i] = tokenizer->tokenized(sources[i]);
+      contents[i].tokens = sources[i].tokens;
+    }
+    tokenizer->tell();
+  }
+
+  void split(const char* unit) {
     for (size_t i = 0; i < sources.size(); ++i) {
       int64_t n = sources[i].tokens, kept = std::llround(static_cast<double>(n) * options.validation);
       train.add(static_cast<int>(i), 0, n - kept);
       validation.add(static_cast<int>(i), n - kept, kept);
     }
     const int64_t context = options.context, least = context + 1;
-    const char* unit = text ? "bytes" : "tokens";
     if (train.tokens() < least)
       throw UserError(str("data.paths: ", train.tokens(), " training ", unit, " in ",
                           join(options.paths, ", "), " (", validation.tokens(),

@@ -7,33 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/data/options.h"
+
 namespace lockstep::launcher::data {
-
-// What to read. The words are those of the config's "data" object.
-struct DataOptions {
-  std::string kind = "text";            // text | tokens
-  std::vector<std::string> paths = {};  // files, folders (recursively), patterns with * ? and **
-  std::string tokenizer = "bytes";      // of kind text; bytes is the only one
-  std::string dtype = "uint16";         // of kind tokens: uint16 (u16) | uint32 (u32)
-  std::string order = "shuffle";        // shuffle | sequential
-  double validation = 0.0;              // the last fraction of each file, in [0, 1)
-  int64_t vocab = 256;                  // every token read must be below it
-  int64_t context = 128;                // tokens per sequence; a sample reads one more, the last target
-  uint64_t seed = 0;                    // keys order shuffle
-  bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are
-  int64_t read_whole =
-      int64_t{16}
-      << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)
-  std::string cache = {};  // folder of what was found in files before (scan.h); "": nothing is kept
-};
-
-// A file of the data, as a checkpoint and other ranks know it.
-struct DataFile {
-  std::string
-      name;  // without its folder, so that data can move; a second file of the name has " #2" behind it
-  int64_t tokens = 0;
-  std::string fingerprint;  // 16 hex digits over name, size and content
-};
 
 // A training stream and a validation stream. Each is the concatenation of its parts of the files, in the
 // order of find_files; a file of n tokens gives its last round(n * validation) to validation. Sequence s of a

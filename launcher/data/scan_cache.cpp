@@ -1,36 +1,24 @@
 // Entries of the cache: one small file per data file, locked while it is made.
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "core/base/hash.h"
 #include "core/base/json_text.h"
 #include "core/base/plain_file.h"
 #include "core/base/private_file.h"
 #include "core/base/trusted_path.h"
+#include "launcher/data/cache_lock.h"
 #include "launcher/data/scan.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
-// A file written within the last moments may be written again with the same times: what was found of it is
-// not kept.
-constexpr int64_t kTooYoung_ns = 2'000'000'000;
-// How long another process may read the file before this one does too.
-constexpr auto kPatience = std::chrono::seconds(600);
-
 Json key_of(const Source& source, const ScanPlan& plan) {
   const FileStamp& stamp = source.bytes.stamp();
-  std::error_code none;
-  return {{"path", std::filesystem::canonical(source.path, none).string()},
+  return {{"path", real_path_of(source.path)},
           {"device", stamp.device},
           {"inode", stamp.inode},
           {"bytes", stamp.bytes},
@@ -62,23 +50,6 @@ void keep(int fd, const Json& key, const Scan& found) {
   if (write_fully(fd, line + "\n" + hash_hex(line) + "\n") != 0 && ::ftruncate(fd, 0) != 0)
     return;  // a full disk: nothing is kept
 }
-
-bool too_young(const FileStamp& stamp) {
-  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
-  return now - std::max(stamp.written_ns, stamp.changed_ns) < kTooYoung_ns;
-}
-
-// Waits for whoever makes the entry. False when that takes too long, or where the file system has no locks.
-bool locked(int fd) {
-  const auto until = std::chrono::steady_clock::now() + kPatience;
-  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if ((errno != EWOULDBLOCK && errno != EINTR) || std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 }  // namespace
 
 Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& folder, int64_t& read) {
@@ -95,7 +66,7 @@ Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& fo
   struct stat info{};
   if (!entry || ::fstat(entry.get(), &info) != 0 || info.st_uid != ::geteuid() || (info.st_mode & 022))
     return now();
-  const bool mine = locked(entry.get());
+  const bool mine = lock_entry(entry.get());
   if (mine)
     if (auto kept = entry_of(entry.get(), key)) return *kept;
   Scan found = now();

@@ -87,6 +87,11 @@ FileBytes::FileBytes(const std::string& path) : path_(path) {
   fd_.reset();
 }
 
+FileBytes::FileBytes(const std::string& path, std::vector<std::byte> bytes)
+    : path_(path), copy_(std::move(bytes)) {
+  stamp_.bytes = static_cast<int64_t>(copy_.size());
+}
+
 void FileBytes::read(int64_t offset, void* out, int64_t bytes) const {
   LS_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= stamp_.bytes, path_, ": bytes ", offset, " + ",
            bytes, " of ", stamp_.bytes);

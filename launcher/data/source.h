@@ -26,6 +26,8 @@ struct FileStamp {
 class FileBytes {
  public:
   explicit FileBytes(const std::string& path);
+  // Bytes that were made of the file `path`, in memory.
+  FileBytes(const std::string& path, std::vector<std::byte> bytes);
   int64_t size() const { return stamp_.bytes; }  // when it was opened
   const FileStamp& stamp() const { return stamp_; }
   // Bytes offset..offset+bytes-1. UserError naming the file and both sizes when it ends before.

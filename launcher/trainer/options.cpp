@@ -15,18 +15,19 @@ using namespace compiler;
 
 data::DataOptions data_options(const RunConfig& config) {
   const DataConfig& d = config.data;
-  return {d.kind,
-          d.paths,
-          d.tokenizer,
-          d.dtype,
-          d.order,
-          d.validation,
-          config.model.integer("vocab", 1),
-          config.model.integer("context", 1),
-          static_cast<uint64_t>(config.train.seed),
-          d.raw,
-          parse_bytes(d.fingerprint).value_or(0),
-          cpu::KernelCache::default_dir() + "/data"};
+  return {.kind = d.kind,
+          .paths = d.paths,
+          .tokenizer = d.tokenizer,
+          .dtype = d.dtype,
+          .order = d.order,
+          .validation = d.validation,
+          .vocab = config.model.integer("vocab", 1),
+          .context = config.model.integer("context", 1),
+          .seed = static_cast<uint64_t>(config.train.seed),
+          .raw = d.raw,
+          .read_whole = parse_bytes(d.fingerprint).value_or(0),
+          .cache = cpu::KernelCache::default_dir() + "/data",
+          .eos = d.eos};
 }
 
 DType compute_dtype(const RunConfig& config) { return dtype_of_precision(config.train.precision); }

@@ -52,7 +52,7 @@ TEST(DataErrors, words_of_options) {
             "data.order: \"shufle\" is none of shuffle, sequential; nearest: shuffle");
   EXPECT_SAYS(error_of({.kind = "tokens", .dtype = "uint8"}),
               "data.dtype: \"uint8\" is none of uint16, u16, uint32, u32");
-  EXPECT_SAYS(error_of({.tokenizer = "gpt2"}), "data.tokenizer: \"gpt2\" is none of bytes");
+  EXPECT_SAYS(error_of({.tokenizer = "gpt2"}), "data.tokenizer: cannot read gpt2: ");
   EXPECT_SAYS(error_of({.validation = 1.0}), "data.validation: 1 is not in [0, 1)");
   EXPECT_SAYS(error_of({.validation = -0.1}), "data.validation: -0.1 is not in [0, 1)");
   EXPECT_SAYS(error_of({.vocab = 0}), "model.vocab: 0 is not positive");

@@ -1,0 +1,37 @@
+// Options of data: the words of the config's "data" object; and a file, as others know it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+// What to read. The words are those of the config's "data" object.
+struct DataOptions {
+  std::string kind = "text";            // text | tokens
+  std::vector<std::string> paths = {};  // files, folders (recursively), patterns with * ? and **
+  std::string tokenizer = "bytes";      // of text: bytes, or a tokenizer.json of Hugging Face
+  std::string dtype = "uint16";         // of kind tokens: uint16 (u16) | uint32 (u32)
+  std::string order = "shuffle";        // shuffle | sequential
+  double validation = 0.0;              // the last fraction of each file, in [0, 1)
+  int64_t vocab = 256;                  // every token read must be below it
+  int64_t context = 128;                // tokens per sequence; a sample reads one more, the last target
+  uint64_t seed = 0;                    // keys order shuffle
+  bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are
+  int64_t read_whole =
+      int64_t{16}
+      << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)
+  std::string cache = {};  // folder of what was made of files before (scan.h, token_store.h); "": none
+  std::string eos = "auto";  // of text that a tokenizer reads: the token that ends a document (end_token.h)
+};
+
+// A file of the data, as a checkpoint and other ranks know it.
+struct DataFile {
+  std::string
+      name;  // without its folder, so that data can move; a second file of the name has " #2" behind it
+  int64_t tokens = 0;
+  std::string fingerprint;  // 16 hex digits over name, size and content
+};
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,53 @@
+// Documents of tokens that were made of a data file: made once, and kept in the cache until the file changes.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/data/source.h"
+
+namespace lockstep::launcher::data {
+
+// Of a stored token: whether it counts as a target, and its id.
+inline constexpr uint32_t kCounts = uint32_t{1} << 31;
+
+// A store: 64 bytes of header, tokens (uint32), the first token of each document and their end (int64).
+struct TokenStore {
+  FileBytes bytes;
+  int64_t tokens = 0, documents = 0;
+
+  static constexpr int64_t kHeader = 64;
+  // Tokens begin ... begin + out.size() - 1.
+  void read(int64_t begin, std::span<uint32_t> out) const;
+  std::vector<int64_t> starts() const;  // of documents + 1
+};
+
+class TokenWriter {
+ public:
+  explicit TokenWriter(int fd) : fd_(fd) {}  // -1: in memory
+  void document(std::span<const uint32_t> tokens);
+  // Writes what is left. UserError naming `path` when the disk does not take it.
+  void finish(uint64_t key);
+  std::vector<std::byte> take() { return std::move(buffer_); }
+  void path(const std::string& path) { path_ = path; }
+
+ private:
+  void put(const void* data, size_t bytes);
+  void flush();
+  int fd_;
+  std::string path_;
+  std::vector<std::byte> buffer_;
+  std::vector<int64_t> starts_{0};
+};
+
+// The store of `from`, made by `make` where the cache's folder holds none for the file as it is and for `how`
+// (all else that decides the tokens). Of several processes that want one at once, one makes it. Without a
+// folder that can be made and trusted, and for a file that was written moments ago, nothing is kept.
+// `made` counts the bytes of files that were read for it.
+TokenStore token_store(const FileBytes& from, const std::string& path, const std::string& how,
+                       const std::string& folder, const std::function<void(TokenWriter&)>& make,
+                       int64_t& made);
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,45 @@
+// Added tokens of tokenizer.json: texts that are one token wherever they stand, whatever the model would make
+// of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/data/tokenizer/bpe.h"
+#include "launcher/data/tokenizer/normalize.h"
+
+namespace lockstep::launcher::data {
+
+struct AddedToken {
+  int32_t id;
+  std::string content;
+  bool special, single_word, lstrip, rstrip, normalized;
+};
+// UserError naming `who` for a row that is none, and for an id that the vocabulary gives to another token.
+std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Bpe& model, const std::string& who);
+
+// Finds them: the leftmost, of several at one place the longest.
+class AddedTokenFinder {
+ public:
+  // Those that are `normalized`, by their normal form; or the others.
+  AddedTokenFinder(const std::vector<AddedToken>& tokens, bool normalized, const Normalizer& normalizer);
+  bool empty() const { return rows_.empty(); }
+  // The text in order: a stretch without added tokens (id -1), or an added token with the white space that it
+  // takes along.
+  using Found = std::function<void(size_t begin, size_t end, int32_t id)>;
+  void walk(std::string_view text, const Found& found) const;
+
+ private:
+  struct Row {
+    std::string text;
+    AddedToken token;
+  };
+  std::vector<Row> rows_;        // by first byte, the longest first
+  uint32_t begin_[257] = {};     // where the rows of a first byte begin
+};
+
+}  // namespace lockstep::launcher::data

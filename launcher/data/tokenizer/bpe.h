@@ -1,0 +1,65 @@
+// Byte pair encoding: pieces of text to ids, by merges in the order of their ranks. Sennrich et al., arXiv
+// 1508.07909.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+// An id, and how many bytes of the piece it stands for.
+struct PieceToken {
+  int32_t id;
+  uint32_t bytes;
+};
+
+class Bpe {
+ public:
+  // Of the file's "model". `byte_level`: tokens are spelled in ByteLevel's alphabet, a character for a byte.
+  // UserError naming `who` for a model that is no BPE, one with dropout, prefixes or suffixes, and for merges
+  // of tokens that the vocabulary does not have.
+  Bpe(const nlohmann::json& model, bool byte_level, const std::string& who);
+
+  // Appends the tokens of a piece. UserError naming a character that has no token, where there is neither
+  // unk_token nor byte_fallback.
+  void encode(std::string_view piece, std::vector<PieceToken>& out) const;
+
+  struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using Vocabulary = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
+  const Vocabulary& vocabulary() const { return vocabulary_; }  // as the file spells it
+
+ private:
+  struct Merge {
+    uint64_t pair = ~uint64_t{0};  // left << 32 | right
+    uint32_t rank = 0;
+    int32_t id = 0;
+  };
+  const Merge* merge_of(int32_t left, int32_t right) const;
+  void read_vocabulary(const nlohmann::json& model);
+  void read_merges(const nlohmann::json& model);
+  void first_symbols(std::string_view piece, std::vector<PieceToken>& out) const;
+  void merge_few(std::vector<PieceToken>& symbols) const;
+  void merge_many(std::vector<PieceToken>& symbols) const;
+
+  std::string who_;
+  bool byte_level_, byte_fallback_, fuse_unk_, ignore_merges_;
+  int32_t unk_ = -1;
+  Vocabulary vocabulary_;
+  Vocabulary pieces_;           // as pieces spell it: bytes, where it is byte-level
+  int32_t bytes_[256];          // ids of single bytes, or of <0x..>; -1: none
+  std::vector<Merge> merges_;   // open addressing, a power of two
+  size_t longest_ = 0;          // bytes of the longest of pieces_
+};
+
+// ByteLevel's alphabet: bytes as characters that are printed.
+std::string spelled_bytes(std::string_view bytes);
+// The bytes that a token stands for; false where a character is not of the alphabet.
+bool bytes_of_spelling(std::string_view token, std::string& bytes);
+
+}  // namespace lockstep::launcher::data

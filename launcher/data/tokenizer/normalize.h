@@ -1,0 +1,26 @@
+// Normalizers of tokenizer.json: text to text, before it is split.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/data/tokenizer/marked_text.h"
+
+namespace lockstep::launcher::data {
+
+class Normalizer {
+ public:
+  // Of the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace and Sequence of
+  // them. UserError naming `who` for another.
+  Normalizer(const nlohmann::json& described, const std::string& who);
+  void apply(MarkedText& text) const;
+  bool empty() const { return steps_.empty(); }
+
+ private:
+  void add(const nlohmann::json& described, const std::string& who);
+  std::vector<std::function<void(MarkedText&)>> steps_;
+};
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,146 @@
+// Cuts: matches and what is between them, put together as the file says.
+#include "launcher/data/tokenizer/pre_tokenize.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "launcher/data/tokenizer/tokenizer_file.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+// GPT-2's words, which ByteLevel cuts at.
+constexpr const char* kByteLevelWords =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
+std::string text_with(std::string_view all, std::string_view from, std::string_view to) {
+  std::string out;
+  size_t done = 0;
+  for (size_t at; (at = all.find(from, done)) != std::string_view::npos; done = at + from.size()) {
+    out += all.substr(done, at - done);
+    out += to;
+  }
+  out += all.substr(done);
+  return out;
+}
+}  // namespace
+
+PreTokenizer::PreTokenizer(const nlohmann::json& described, const std::string& who) {
+  if (!described.is_null()) add(described, who + ": pre_tokenizer");
+}
+
+void PreTokenizer::add_cut(const Pattern& pattern, Behaviour behaviour, bool invert) {
+  cuts_.push_back({pattern, behaviour, invert});
+}
+
+void PreTokenizer::edit(const std::string& type, const std::string& who,
+                        std::function<void(MarkedText&)> change) {
+  if (!cuts_.empty())
+    throw UserError(str(who, ": ", type,
+                        " adds text behind a pre-tokenizer that cuts; it is read in the first place alone: "
+                        "tokenize elsewhere, and use data.kind tokens"));
+  edits_.push_back(std::move(change));
+}
+
+void PreTokenizer::add(const nlohmann::json& described, const std::string& who) {
+  auto behaviour_of = [&](const std::string& word) {
+    const std::pair<const char*, Behaviour> known[] = {{"Isolated", Behaviour::isolated},
+                                                       {"Removed", Behaviour::removed},
+                                                       {"MergedWithPrevious", Behaviour::with_previous},
+                                                       {"MergedWithNext", Behaviour::with_next},
+                                                       {"Contiguous", Behaviour::contiguous}};
+    for (const auto& [name, behaviour] : known)
+      if (word == name) return behaviour;
+    throw UserError(str(who, ": the behavior ", word,
+                        " is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous"));
+  };
+  const std::string type = word_in(described, "type", who);
+  if (type == "Sequence") {
+    for (const auto& each : list_in(described, "pretokenizers", who)) add(each, who);
+  } else if (type == "ByteLevel") {
+    byte_level_ = true;
+    if (flag_in(described, "add_prefix_space", true))
+      edit("ByteLevel with add_prefix_space", who, [](MarkedText& text) {
+        if (!text.text.starts_with(' ')) text.prepend(" ");
+      });
+    if (flag_in(described, "use_regex", true)) add_cut({kByteLevelWords, who}, Behaviour::isolated);
+  } else if (type == "Split") {
+    add_cut(pattern_in(described, "pattern", who), behaviour_of(word_in(described, "behavior", who)),
+            flag_in(described, "invert", false));
+  } else if (type == "Digits") {
+    add_cut({"\\p{N}", who}, flag_in(described, "individual_digits", false) ? Behaviour::isolated
+                                                                            : Behaviour::contiguous);
+  } else if (type == "Punctuation") {
+    add_cut({"[\\p{P}$+<=>\\^`|~]", who},
+            described.contains("behavior") ? behaviour_of(word_in(described, "behavior", who))
+                                           : Behaviour::isolated);
+  } else if (type == "Whitespace") {
+    add_cut({"\\w+|[^\\w\\s]+", who}, Behaviour::removed, true);
+  } else if (type == "WhitespaceSplit") {
+    add_cut({"\\s", who}, Behaviour::removed);
+  } else if (type == "Metaspace") {
+    const std::string mark = word_in(described, "replacement", who);
+    const std::string scheme = described.contains("prepend_scheme")
+                                   ? word_in(described, "prepend_scheme", who)
+                                   : flag_in(described, "add_prefix_space", true) ? "always" : "never";
+    if (scheme != "always" && scheme != "first" && scheme != "never")
+      throw UserError(str(who, ": prepend_scheme is ", scheme, ", none of always, first, never"));
+    edit(type, who, [mark, scheme](MarkedText& text) {
+      text.each_part([&](std::string_view part, std::string& out) { out += text_with(part, " ", mark); });
+      if (scheme == "never" || (scheme == "first" && !text.first)) return;
+      if (!text.text.starts_with(mark)) text.prepend(mark);
+    });
+    if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
+  } else {
+    throw UserError(str(who, " is ", type,
+                        ", which is not read; ByteLevel, Split, Metaspace, Digits, Punctuation, Whitespace, "
+                        "WhitespaceSplit and Sequence of them are: tokenize elsewhere, and use data.kind "
+                        "tokens"));
+  }
+}
+
+void PreTokenizer::apply(MarkedText& text, const Piece& piece) const {
+  for (const auto& change : edits_) change(text);
+  cut(0, text.text, 0, piece);
+}
+
+void PreTokenizer::cut(size_t i, std::string_view text, size_t at, const Piece& to) const {
+  if (text.empty()) return;
+  if (i == cuts_.size()) return to(text, at);
+  const auto& [pattern, behaviour, invert] = cuts_[i];
+  // The piece that is not handed on yet, and whether it is, or ends with, a match.
+  size_t begin = 0, end = 0;
+  bool matched = false;
+  auto hand_on = [&] {
+    if (end > begin) cut(i + 1, text.substr(begin, end - begin), at + begin, to);
+  };
+  auto take = [&](size_t from, size_t until, bool match) {
+    const bool join = begin != end && (behaviour == Behaviour::contiguous      ? match == matched
+                                       : behaviour == Behaviour::with_previous ? match && !matched
+                                       : behaviour == Behaviour::with_next     ? matched && !match
+                                                                               : false);
+    if (!join) {
+      hand_on();
+      begin = from;
+    }
+    end = until, matched = match;
+    if (match && behaviour == Behaviour::removed) begin = end;
+  };
+  size_t done = 0;
+  for (size_t from = 0; from <= text.size();) {
+    const auto found = pattern.find(text, from);
+    if (!found) break;
+    if (found->first == found->second) {  // matches nothing: it cuts nothing
+      from = found->second + 1;
+      while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80) ++from;
+      continue;
+    }
+    if (found->first > done) take(done, found->first, invert);
+    take(found->first, found->second, !invert);
+    from = done = found->second;
+  }
+  if (done < text.size()) take(done, text.size(), invert);
+  hand_on();
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,50 @@
+// A tokenizer of Hugging Face's file tokenizer.json: text to ids and back, the ids that the package
+// `tokenizers` gives.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+class Tokenizer {
+ public:
+  // BPE over bytes (gpt2, llama 3, qwen) or over characters with a fallback to bytes (llama 2, mistral,
+  // gemma). UserError naming the file, the member and the way out for what is not read.
+  explicit Tokenizer(const std::string& path);
+
+  // Ids of a text, added tokens found in it; of one that stands in several parts, with the part that each
+  // token begins in. `path` and `byte` of the text are named where it is not UTF-8.
+  std::vector<int32_t> encode(std::string_view text) const;
+  struct Token {
+    int32_t id;
+    int part;
+  };
+  std::vector<Token> encode_parts(std::span<const std::string> parts) const;
+
+  // What the file's post_processor puts around a text: <s>, <|begin_of_text|>.
+  const std::vector<int32_t>& before() const;
+  const std::vector<int32_t>& behind() const;
+
+  std::string decode(std::span<const int32_t> ids) const;  // special tokens as their names
+  std::optional<int32_t> id(std::string_view token) const;
+  std::string token(int32_t id) const;  // as the file spells it; "" for none
+  bool special(int32_t id) const;
+  int64_t ids() const;  // the largest id + 1: what model.vocab must be at least
+  const std::string& path() const;
+  const std::string& fingerprint() const;  // of the file's bytes
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// The byte at which a text ceases to be UTF-8; nothing where it is UTF-8.
+std::optional<size_t> not_utf8_at(std::string_view text);
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,90 @@
+// Tokenizers against the ids of the package tokenizers: tokenizer/ holds them, and the script that made them.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/base/json.h"
+#include "core/base/text.h"
+#include "launcher/data/tokenizer/tokenizer.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+const nlohmann::json& cases() {
+  static const auto read = nlohmann::json::parse(std::ifstream(TOKENIZERS "/cases.json"));
+  return read;
+}
+std::string file_of(const std::string& name) { return str(TOKENIZERS, "/", name, ".json"); }
+
+class TokenizerIds : public testing::TestWithParam<const char*> {};
+
+TEST_P(TokenizerIds, AreThoseOfThePackage) {
+  const Tokenizer tokenizer(file_of(GetParam()));
+  const auto& want = cases()["tokenizers"][GetParam()];
+  const auto& texts = cases()["texts"];
+  ASSERT_GT(texts.size(), 60u);
+  for (size_t i = 0; i < texts.size(); ++i)
+    EXPECT_EQ(tokenizer.encode(texts[i].get<std::string>()), want["ids"][i].get<std::vector<int32_t>>())
+        << texts[i];
+}
+
+TEST_P(TokenizerIds, DecodeToTheTextOfThePackage) {
+  const Tokenizer tokenizer(file_of(GetParam()));
+  const auto& want = cases()["tokenizers"][GetParam()];
+  for (size_t i = 0; i < want["ids"].size(); ++i)
+    EXPECT_EQ(tokenizer.decode(want["ids"][i].get<std::vector<int32_t>>()),
+              want["decoded"][i].get<std::string>());
+}
+
+TEST_P(TokenizerIds, WhatIsPutAroundATextIsThatOfThePackage) {
+  const Tokenizer tokenizer(file_of(GetParam()));
+  const auto& around = cases()["tokenizers"][GetParam()]["around"];
+  std::vector<int32_t> ids = tokenizer.before();
+  for (int32_t id : tokenizer.encode("a")) ids.push_back(id);
+  ids.insert(ids.end(), tokenizer.behind().begin(), tokenizer.behind().end());
+  EXPECT_EQ(ids, around[0].get<std::vector<int32_t>>());
+}
+
+// A text in parts has the tokens of the whole; each token is of the part in which it begins.
+TEST_P(TokenizerIds, OfPartsAreThoseOfTheWhole) {
+  const Tokenizer tokenizer(file_of(GetParam()));
+  const std::vector<std::string> parts = {"user\n", "\nHello wor", "", "ld  <tool> ", " and e", "s 12", "345\n"};
+  std::string whole;
+  for (const auto& part : parts) whole += part;
+  std::vector<int32_t> ids;
+  int last = 0;
+  for (const auto& token : tokenizer.encode_parts(parts)) {
+    ids.push_back(token.id);
+    EXPECT_GE(token.part, last);
+    last = token.part;
+  }
+  EXPECT_EQ(ids, tokenizer.encode(whole));
+  EXPECT_EQ(last, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds, testing::Values("gpt2", "llama3", "qwen", "llama2", "gemma"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Tokenizer, SaysWhichPartATokenBeginsIn) {
+  const Tokenizer tokenizer(file_of("qwen"));
+  const std::vector<std::string> parts = {"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "Hello",
+                                          "<|im_end|>", "\n"};
+  std::string counted;
+  for (const auto& token : tokenizer.encode_parts(parts))
+    if (token.part == 1 || token.part == 2) counted += tokenizer.decode(std::vector{token.id});
+  EXPECT_EQ(counted, "Hello<|im_end|>");
+}
+
+TEST(Tokenizer, KnowsItsTokens) {
+  const Tokenizer tokenizer(file_of("llama3"));
+  EXPECT_EQ(tokenizer.ids(), 900);
+  const auto end = tokenizer.id("<|eot_id|>");
+  ASSERT_TRUE(end);
+  EXPECT_EQ(tokenizer.token(*end), "<|eot_id|>");
+  EXPECT_TRUE(tokenizer.special(*end));
+  EXPECT_FALSE(tokenizer.id("<|nothing|>"));
+  EXPECT_EQ(tokenizer.token(900), "");
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,120 @@
+// Tokens of files, kept: the same whether made, kept or in memory; made anew when the file or the tokenizer is
+// another.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "launcher/data/dataset.h"
+#include "launcher/data/token_store.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+const std::string kTokenizer =
+    R"({"added_tokens": [{"id": 3, "content": "</s>", "special": true, "normalized": false}],
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})";
+
+std::vector<std::vector<uint32_t>> documents(const TokenStore& store) {
+  std::vector<std::vector<uint32_t>> out;
+  const auto starts = store.starts();
+  for (int64_t i = 0; i < store.documents; ++i) {
+    out.emplace_back(static_cast<size_t>(starts[i + 1] - starts[i]));
+    store.read(starts[i], out.back());
+  }
+  return out;
+}
+void age(const std::string& path) {
+  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+}
+
+class Stores : public testing::Test {
+ protected:
+  TokenStore open(const std::string& path, const std::string& how, const std::string& cache) {
+    return token_store(
+        FileBytes(path), path, how, cache,
+        [&](TokenWriter& writer) {
+          ++times_;
+          for (const auto& document : wanted_) writer.document(document);
+        },
+        made_);
+  }
+  ScratchFolder folder_;
+  std::vector<std::vector<uint32_t>> wanted_ = {{1, 2, 3}, {}, {kCounts | 4, 5}};
+  int times_ = 0;
+  int64_t made_ = 0;
+};
+
+TEST_F(Stores, AreTheSameInMemoryAndKept) {
+  const std::string path = folder_.write("a.txt", "text");
+  for (const std::string& cache : {std::string(), folder_.path("cache")})
+    EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  wanted_.assign(3000, std::vector<uint32_t>(1001, 7));  // more than is written at once
+  EXPECT_EQ(documents(open(path, "more", folder_.path("cache"))), wanted_);
+  wanted_.clear();
+  EXPECT_TRUE(documents(open(path, "none", "")).empty());
+}
+
+TEST_F(Stores, OfAFileWrittenMomentsAgoAreNotKept) {
+  const std::string path = folder_.write("a.txt", "text");
+  open(path, "how", folder_.path("cache")), open(path, "how", folder_.path("cache"));
+  EXPECT_EQ(times_, 2);
+  EXPECT_EQ(made_, 8);
+}
+
+// The time of a change (ctime) cannot be set back, so the wait is a real one.
+TEST_F(Stores, AreMadeOnceUntilTheFileOrTheTokenizerIsAnother) {
+  const std::string path = folder_.write("a.txt", "text"), cache = folder_.path("cache");
+  ::usleep(2'100'000);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(times_, 1);
+  open(path, "otherwise", cache);
+  EXPECT_EQ(times_, 2);
+  folder_.write("a.txt", "other text");
+  age(path);
+  wanted_ = {{9}};
+  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(times_, 3);
+  // A store that is torn reads as none.
+  ::usleep(2'100'000);
+  open(path, "how", cache);
+  for (const auto& entry : std::filesystem::directory_iterator(cache))
+    if (entry.path().extension() == ".tokens") std::filesystem::resize_file(entry.path(), 70);
+  EXPECT_EQ(documents(open(path, "how", cache)), wanted_);
+  EXPECT_EQ(times_, 5);
+}
+
+TEST_F(Stores, TextOfATokenizerIsARowOfItsTokens) {
+  folder_.write("d/a.txt", "ababa"), folder_.write("d/b.txt", "bb");
+  Dataset data({.paths = {folder_.path("d")},
+                .tokenizer = folder_.write("tokenizer.json", kTokenizer),
+                .order = "sequential",
+                .vocab = 4,
+                .context = 6});
+  EXPECT_EQ(data.tokens(), 7);  // ab ab a </s> b b </s>
+  std::vector<int32_t> ids(6), targets(6);
+  data.fill(0, 1, 0, 1, ids.data(), targets.data());
+  EXPECT_EQ(ids, (std::vector<int32_t>{2, 2, 0, 3, 1, 1}));
+  EXPECT_EQ(targets, (std::vector<int32_t>{2, 0, 3, 1, 1, 3}));
+}
+
+TEST_F(Stores, AnotherTokenizerIsAnotherFingerprint) {
+  auto print = [&](const std::string& tokenizer, const std::string& eos) {
+    return Dataset({.paths = {folder_.write("a.txt", "abababab")},
+                    .tokenizer = folder_.write("t.json", tokenizer),
+                    .vocab = 4,
+                    .context = 2,
+                    .eos = eos})
+        .fingerprint();
+  };
+  const std::string one = print(kTokenizer, "auto");
+  EXPECT_EQ(print(kTokenizer, "auto"), one);
+  EXPECT_EQ(print(kTokenizer, "</s>"), one);
+  EXPECT_NE(print(kTokenizer, "none"), one);
+  EXPECT_NE(print(kTokenizer + " ", "auto"), one);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data
