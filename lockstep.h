@@ -13,6 +13,7 @@
 #include "core/nn/attention.h"
 #include "core/nn/convolution.h"
 #include "core/nn/layers.h"
+#include "core/nn/lora.h"
 #include "core/nn/metric.h"
 #include "core/nn/normalization.h"
 #include "core/nn/recurrent.h"

@@ -1,4 +1,6 @@
 // Loading: one checkpoint, or the newest whole one, with every rank deciding alike.
+#include <algorithm>
+
 #include "checkpoint/agreement.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folder.h"
@@ -11,14 +13,21 @@
 namespace lockstep::checkpoint {
 
 namespace {
-void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays) {
+// All that is stored, or of it what is asked for.
+enum class Extent { all, part };
+void check_fit(const Manifest& manifest, const std::string& step_dir, const std::vector<Array*>& arrays,
+               Extent extent = Extent::all) {
   std::vector<NamedType> stored;
-  for (const auto& tensor : manifest.tensors) stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
+  for (const auto& tensor : manifest.tensors)
+    if (extent == Extent::all || std::any_of(arrays.begin(), arrays.end(),
+                                             [&](const Array* array) { return array->fqn == tensor.fqn; }))
+      stored.push_back({tensor.fqn, tensor.dtype, tensor.shape});
   std::string text = misfit_text(stored, step_dir, types_of(arrays), "the model", false);
   if (!text.empty())
-    throw UserError(
-        text +
-        "\n  the model of this run differs from the one that was saved: use its config, or another --name");
+    throw UserError(text +
+                    "\n  the model of this run differs from the one that was saved: use its config, or "
+                    "another --name (with "
+                    "train.init_from=STEP-FOLDER, which takes the weights alone)");
 }
 
 void warn_strays(Storage& storage, const std::string& step_dir, const Manifest& manifest) {
@@ -92,6 +101,16 @@ LoadedInfo load_checkpoint(const std::string& step_dir, const std::vector<Array*
   if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty() && mesh.rank == 0)
     logs::warn(bad);
   return out;
+}
+
+void load_part(const std::string& step_dir, const std::vector<Array*>& arrays, const LiveMesh& mesh,
+               Storage& storage) {
+  raise(settle(*mesh.world, attempt([&] {
+    const Manifest manifest = read_manifest(step_dir, storage);
+    check_fit(manifest, step_dir, arrays, Extent::part);
+    read_arrays(storage, step_dir, manifest, arrays);
+  })));
+  if (const std::string bad = nonfinite_text(step_dir, arrays, mesh); !bad.empty()) throw UserError(bad);
 }
 
 std::optional<LoadedInfo> load_latest(const std::string& dir, const std::vector<Array*>& arrays,

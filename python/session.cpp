@@ -187,6 +187,26 @@ void bind_state_of_session(nb::module_& m) {
           },
           nb::arg("level"), "How much dp_shard splits: 1 and 2 moments, 3 parameters too.")
       .def(
+          "freeze",
+          [](State& state, const std::vector<std::string>& weights) {
+            CallingLine line;
+            state.freeze(weights);
+          },
+          nb::arg("weights"),
+          "The weights, or layers, that any of the globs names are not trained. Before the optimizer.")
+      .def(
+          "lora",
+          [](State& state, int64_t rank, double alpha, double dropout,
+             const std::vector<std::string>& targets, const std::vector<std::string>& also) {
+            CallingLine line;
+            state.lora({rank, alpha, dropout, targets, also});
+          },
+          nb::arg("rank") = 8, nb::kw_only(), nb::arg("alpha") = 16.0, nb::arg("dropout") = 0.0,
+          nb::arg("targets") = std::vector<std::string>{}, nb::arg("also") = std::vector<std::string>{},
+          "Freezes all, and trains adapters beside the weights of linear layers that the globs name (none: "
+          "all "
+          "but heads), and as a whole what `also` names. Before the optimizer.")
+      .def(
           "place",
           [](State& state, const std::vector<PlacementRule>& rules) {
             CallingLine line;

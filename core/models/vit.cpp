@@ -54,7 +54,7 @@ class Block {
       : heads_(o.heads),
         norm1_(at / "ln_1", o.width, o.eps),
         in_weight_((at / "self_attention")
-                       .parameter("in_proj_weight", {3 * o.width, o.width}, init::xavier_uniform())),
+                       .projection("in_proj_weight", {3 * o.width, o.width}, init::xavier_uniform())),
         in_bias_((at / "self_attention").parameter("in_proj_bias", {3 * o.width}, init::zeros())),
         out_(at / "self_attention" / "out_proj", o.width, o.width, true, torch_linear(o.width).weight),
         norm2_(at / "ln_2", o.width, o.eps),
@@ -63,8 +63,7 @@ class Block {
         dropout_(at / "dropout", o.dropout) {}
   Tensor operator()(Tensor x) const {
     const int64_t width = x.size(2);
-    Tensor y = norm1_(x), w = in_weight_.computed(y), b = in_bias_.computed(y);
-    auto qkv = split(linear(y, w, b), 2, {width, width, width});
+    auto qkv = split(projected(norm1_(x), in_weight_, in_bias_), 2, {width, width, width});
     for (Tensor& part : qkv) part = to_heads(part, heads_);
     x = x + dropout_(out_(from_heads(sdpa(qkv[0], qkv[1], qkv[2], /*causal=*/false))));
     return x + dropout_(down_(dropout_(gelu_erf(up_(norm2_(x))))));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/nn/lora.h"
 
 namespace lockstep {
 
@@ -22,18 +23,31 @@ Evaluation::Evaluation(bool on) : before_(std::exchange(evaluating, on)) {}
 Evaluation::~Evaluation() { evaluating = before_; }
 bool Evaluation::active() { return evaluating; }
 
+Tensor projected(Tensor x, const Parameter& weight, const Parameter& bias, Here at) {
+  Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
+  Tensor y = linear(x, w, b, at);
+  const LowRank* low_rank = weight.spec().low_rank.get();
+  if (!low_rank) return y;
+  Tensor read = x;
+  if (low_rank->dropout > 0 && !Evaluation::active()) {
+    InLayer layer(x, low_rank->path + ".lora_dropout", at);
+    read = dropout(x, low_rank->dropout, at);
+  }
+  Tensor down = low_rank->a.computed(x, at), up = low_rank->b.computed(x, at);
+  return y + linear(linear(read, down, {}, at), up, {}, at) * low_rank->scale;
+}
+
 LinearInit torch_linear(int64_t in) {
   const double bound = 1 / std::sqrt(static_cast<double>(in));
   return {init::uniform(-bound, bound), init::uniform(-bound, bound)};
 }
 Linear::Linear(Scope at, int64_t in, int64_t out, bool with_bias, const LinearInit& start, Here line)
-    : weight(at.parameter("weight", {out, in}, start.weight, line)), path_(at.path()) {
+    : weight(at.projection("weight", {out, in}, start.weight, line)), path_(at.path()) {
   if (with_bias) bias = at.parameter("bias", {out}, start.bias, line);
 }
 Tensor Linear::operator()(Tensor x, Here at) const {
   InLayer layer(x, path_, at);
-  Tensor w = weight.computed(x, at), b = bias ? bias.computed(x, at) : Tensor();
-  return linear(x, w, b, at);
+  return projected(x, weight, bias, at);
 }
 
 Embedding::Embedding(Scope at, int64_t rows, int64_t width, Init weight_init, Here line)

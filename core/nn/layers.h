@@ -39,6 +39,10 @@ class Evaluation {
   bool before_;
 };
 
+// x [..., in] -> [..., out], for a layer of a weight [out, in] that Scope::projection recorded, and of a bias
+// [out] or an empty one: x W^T + bias in the state's compute dtype, and what the weight's adapter adds.
+Tensor projected(Tensor x, const Parameter& weight, const Parameter& bias, Here at = Here::current());
+
 inline constexpr double kInitStd = 0.02;
 
 // How a Linear starts; an Init alone is that of the weight, with biases of 0.

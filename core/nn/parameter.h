@@ -2,6 +2,7 @@
 // tensor while a step is traced.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "core/nn/init.h"
@@ -16,6 +17,8 @@ enum class Role {
 };
 std::string_view name(Role role);
 
+struct LowRank;  // core/nn/lora.h
+
 struct Spec {
   std::string fqn;
   DType dtype = DType::f32;
@@ -29,6 +32,9 @@ struct Spec {
   // A table [rows, width] of which a step takes rows by ids, or a moment of one: its gradient is of these
   // rows alone, and so is its update. It lies whole on every rank.
   bool sparse = false;
+  bool projection = false;  // a weight [out, in] that projected() alone reads: an adapter may stand beside it
+  bool adapter = false;     // a matrix of an adapter
+  std::shared_ptr<const LowRank> low_rank = {};  // the adapter of a projection; null: none
 };
 
 // A handle of a spec of a State, which must outlive it. Parameters, moments and buffers alike.

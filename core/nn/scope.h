@@ -24,6 +24,9 @@ class Scope {
   Parameter parameter(std::string_view name, Shape shape, Init init, Here at = Here::current()) const;
   Parameter frozen(std::string_view name, Shape shape, Init init,
                    Here at = Here::current()) const;  // a parameter that is not trained
+  // A parameter [out, in] of a layer that computes with it by projected() (core/nn/layers.h) alone, so that
+  // State::lora may put an adapter beside it.
+  Parameter projection(std::string_view name, Shape shape, Init init, Here at = Here::current()) const;
   // A trained table [rows, width] with sparse gradients: a step reads rows of it by embedding(),
   // embedding_bag() or take() alone, and replaces these rows alone. UserError: it has not two dims.
   Parameter sparse(std::string_view name, Shape shape, Init init, Here at = Here::current()) const;

@@ -42,6 +42,12 @@ Parameter Scope::frozen(std::string_view name, Shape shape, Init init, Here at) 
   return state_->record(
       {(*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, false, "", line_of(at)});
 }
+Parameter Scope::projection(std::string_view name, Shape shape, Init init, Here at) const {
+  Spec spec{
+      (*this / name).path(), DType::f32, std::move(shape), init, Role::parameter, true, "", line_of(at)};
+  spec.projection = true;
+  return state_->record(std::move(spec));
+}
 Parameter Scope::sparse(std::string_view name, Shape shape, Init init, Here at) const {
   const std::string fqn = (*this / name).path();
   if (shape.size() != 2)

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/nn/lora.h"
 #include "core/nn/loss_scale.h"
 #include "core/nn/placement_rule.h"
 #include "core/nn/scope.h"
@@ -56,6 +57,19 @@ class State {
   const std::deque<Spec>& specs() const { return specs_; }  // in order of recording; references stay valid
   std::vector<Parameter> parameters() const;                // the trainable ones, in order of recording
   Parameter find_spec(std::string_view fqn) const;          // empty when there is none
+
+  // Fine-tuning of a part, of what is recorded so far; optimizers come afterwards. freeze(): the weights that
+  // any of the globs names are not trained; they have no gradient, no moments and no exchange. lora(): nor is
+  // any other but those of `also`, and beside each target an adapter is trained (core/nn/lora.h), as
+  // LAYER.lora_A.weight [rank, in], uniform in +-1 / sqrt(in), and LAYER.lora_B.weight [out, rank], zeros, so
+  // that the model computes at first what it did. UserError: a glob that names nothing, nothing is left to
+  // train, an option out of range, a second adapter, or the state is already materialised.
+  void freeze(const std::vector<std::string>& globs, Here at = Here::current()) {
+    freeze(globs, line_of(at));
+  }
+  void lora(const LoraOptions& options, Here at = Here::current()) { lora(options, line_of(at)); }
+  void freeze(const std::vector<std::string>& globs, const SourceLine& at);
+  void lora(const LoraOptions& options, const SourceLine& at);
 
   // Where tensors lie. Every rule must match something that is recorded already; see layout_for for how rules
   // are read, and check_rule and layout_for for what is thrown. The rules of all calls count together.

@@ -20,33 +20,48 @@ namespace lockstep {
 namespace {
 using Choice = OptimizerChoice;
 using Made = std::unique_ptr<Optimizer>;
+// The options of an optimizer, and those of its groups: the same but for what is their own.
+template <class Kind, class Options>
+Made grouped(Scope at, const Choice& c, const Options& options) {
+  std::vector<Options> groups;
+  for (const Choice::Group& group : c.groups) {
+    groups.push_back(options);
+    groups.back().lr = group.lr;
+    groups.back().weight_decay = group.weight_decay;
+    groups.back().parameters = group.parameters;
+  }
+  return std::make_unique<Kind>(at, options, std::move(groups));
+}
 Made adamw(Scope at, const Choice& c) {
-  return std::make_unique<AdamW>(
-      at, AdamWOptions{
-              .lr = c.lr, .betas = c.betas, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
+  return grouped<AdamW>(
+      at, c,
+      AdamWOptions{
+          .lr = c.lr, .betas = c.betas, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
 }
 Made sgd(Scope at, const Choice& c) {
-  return std::make_unique<Sgd>(at, SgdOptions{.lr = c.lr,
-                                              .momentum = c.momentum,
-                                              .weight_decay = c.weight_decay,
-                                              .clip = c.clip,
-                                              .nesterov = c.nesterov});
+  return grouped<Sgd>(at, c,
+                      SgdOptions{.lr = c.lr,
+                                 .momentum = c.momentum,
+                                 .weight_decay = c.weight_decay,
+                                 .clip = c.clip,
+                                 .nesterov = c.nesterov});
 }
 Made lion(Scope at, const Choice& c) {
-  return std::make_unique<Lion>(
-      at, LionOptions{.lr = c.lr, .betas = c.betas, .weight_decay = c.weight_decay, .clip = c.clip});
+  return grouped<Lion>(
+      at, c, LionOptions{.lr = c.lr, .betas = c.betas, .weight_decay = c.weight_decay, .clip = c.clip});
 }
 Made rmsprop(Scope at, const Choice& c) {
-  return std::make_unique<Rmsprop>(at, RmspropOptions{.lr = c.lr,
-                                                      .alpha = c.alpha,
-                                                      .eps = c.eps,
-                                                      .momentum = c.momentum,
-                                                      .weight_decay = c.weight_decay,
-                                                      .clip = c.clip});
+  return grouped<Rmsprop>(at, c,
+                          RmspropOptions{.lr = c.lr,
+                                         .alpha = c.alpha,
+                                         .eps = c.eps,
+                                         .momentum = c.momentum,
+                                         .weight_decay = c.weight_decay,
+                                         .clip = c.clip});
 }
 Made adagrad(Scope at, const Choice& c) {
-  return std::make_unique<Adagrad>(
-      at, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
+  return grouped<Adagrad>(
+      at, c, AdagradOptions{.lr = c.lr, .eps = c.eps, .weight_decay = c.weight_decay, .clip = c.clip});
 }
 std::vector<Parameter> left_to_adamw(const State& state, const std::vector<std::string>& globs) {
   std::vector<Parameter> out;
@@ -82,12 +97,13 @@ Made muon(Scope at, const Choice& c) {
                    .parameters = left_to_adamw(at.state(), c.muon_adamw)});
 }
 Made adafactor(Scope at, const Choice& c) {
-  return std::make_unique<Adafactor>(at, AdafactorOptions{.lr = c.lr,
-                                                          .beta2_decay = c.beta2_decay,
-                                                          .eps2 = c.eps2,
-                                                          .d = c.d,
-                                                          .weight_decay = c.weight_decay,
-                                                          .clip = c.clip});
+  return grouped<Adafactor>(at, c,
+                            AdafactorOptions{.lr = c.lr,
+                                             .beta2_decay = c.beta2_decay,
+                                             .eps2 = c.eps2,
+                                             .d = c.d,
+                                             .weight_decay = c.weight_decay,
+                                             .clip = c.clip});
 }
 Made sparse_adam(Scope at, const Choice& c) {
   return std::make_unique<SparseAdam>(
@@ -100,25 +116,20 @@ Made rowwise_adagrad(Scope at, const Choice& c) {
 }
 }  // namespace
 
-std::vector<std::string> no_hidden_matrices() {
-  return {"{token,position,head,lm_head,classifier}.**", "**.{token,position,head,lm_head,classifier}.**",
-          "**embed**"};
-}
-
 std::span<const OptimizerKind> optimizer_kinds() {
   static const std::vector<OptimizerKind> rows{
-      {"adamw", {"betas", "eps"}, adamw},
-      {"sgd", {"momentum", "nesterov"}, sgd},
-      {"lion", {"betas"}, lion},
-      {"rmsprop", {"alpha", "eps", "momentum"}, rmsprop},
-      {"adagrad", {"eps"}, adagrad},
+      {"adamw", {"betas", "eps", "groups"}, adamw},
+      {"sgd", {"momentum", "nesterov", "groups"}, sgd},
+      {"lion", {"betas", "groups"}, lion},
+      {"rmsprop", {"alpha", "eps", "momentum", "groups"}, rmsprop},
+      {"adagrad", {"eps", "groups"}, adagrad},
       {"sparse_adam", {"betas", "eps"}, sparse_adam},
       {"rowwise_adagrad", {"eps"}, rowwise_adagrad},
       {"muon",
        {"betas", "eps", "muon.lr", "muon.momentum", "muon.nesterov", "muon.iterations", "muon.rate",
         "muon.adamw"},
        muon},
-      {"adafactor", {"adafactor.beta2_decay", "adafactor.eps2", "adafactor.d"}, adafactor}};
+      {"adafactor", {"adafactor.beta2_decay", "adafactor.eps2", "adafactor.d", "groups"}, adafactor}};
   return rows;
 }
 

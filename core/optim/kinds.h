@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/nn/lora.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 
@@ -25,9 +26,13 @@ struct OptimizerChoice {
   std::string muon_rate = "match_rms_adamw";
   std::vector<std::string> muon_adamw = {};  // globs of matrices that AdamW updates; each names one
   double beta2_decay = -0.8, eps2 = 1e-3, d = 1;
+  struct Group {  // parameters with numbers of their own
+    std::vector<Parameter> parameters;
+    Schedule lr;
+    double weight_decay;
+  };
+  std::vector<Group> groups = {};
 };
-// Globs of what is no matrix of a hidden layer, embeddings and heads, in models as they are commonly named.
-std::vector<std::string> no_hidden_matrices();
 
 struct OptimizerKind {
   std::string_view name;

@@ -75,8 +75,8 @@ int generate(const GenerateArguments& arguments, std::ostream& out);
 
 // trainrun import-hf DIR|FILE --name=NAME [--a.b=VALUE ...]: runs/NAME of a model in Hugging Face's format.
 int import_hf(const hf::ImportRequest& request, std::ostream& out);
-// trainrun export-hf RUN OUT [--step=N] [--max-shard=BYTES] [--dtype=f32|bf16|f16]: a checkpoint in that
-// format. `max_shard`: as people write bytes; "" for 5GB.
+// trainrun export-hf RUN OUT [--step=N] [--max-shard=BYTES] [--dtype=f32|bf16|f16] [--adapter]: a checkpoint
+// in that format. `max_shard`: as people write bytes; "" for 5GB.
 int export_hf(hf::ExportRequest request, const std::string& max_shard, std::ostream& out);
 
 // The resolved config, which reruns the run.

@@ -123,8 +123,8 @@ void add_import_flags(CLI::App& app, Flags& flags) {
       ->allow_extra_args(false)
       ->type_name("PATTERN");
   app.footer(
-      "--name=NAME names the run. Any config key can be given (--model.context=512 --optim.lr=1e-5); the "
-      "optimizer is chosen here, since\nits state is in the checkpoint. Nothing is downloaded.");
+      "--name=NAME names the run. Any config key can be given, here or when the run is started first "
+      "(--model.context=512\n--train.lora.rank=8 --optim.lr=1e-5). Nothing is downloaded.");
 }
 
 void add_export_flags(CLI::App& app, Flags& flags) {
@@ -139,6 +139,8 @@ void add_export_flags(CLI::App& app, Flags& flags) {
   app.add_option("--max-shard,--max_shard", flags.max_shard, "bytes of tensors in a file; default 5GB")
       ->type_name("BYTES");
   app.add_option("--dtype", request.dtype, "f32, bf16 or f16; default f32")->type_name("DTYPE");
+  app.add_flag("--adapter", request.adapter,
+               "the adapters of train.lora alone, as PEFT reads them; else they are merged into the weights");
 }
 
 std::vector<std::string> names_of(const CLI::App& app) {

@@ -16,6 +16,7 @@
 #include "launcher/config/stored.h"
 #include "launcher/data/tokenizer/end_token.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/trainer/model.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher::cli {
@@ -42,7 +43,7 @@ struct Loaded {
   Loaded(const std::string& folder, Storage& files, RunConfig of)
       : config(std::move(of)),
         state(solo_mesh(), static_cast<uint64_t>(config.train.seed)),
-        model(models::build(state.root(), config.model.kind, model_options(config))) {
+        model(build_model(config, state)) {
     if (models::family(config.model.kind).output != models::Output::next_tokens)
       throw UserError(str(folder, " holds a ", config.model.kind, ", which gives ",
                           models::words(models::family(config.model.kind).output),

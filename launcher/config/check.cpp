@@ -275,6 +275,24 @@ void check_optim(const RunConfig& c, Errors& errors) {
                          c.train.steps, "; the fall is a part of the run"));
 }
 
+void check_tuned_part(const RunConfig& c, Errors& errors) {
+  const LoraConfig& lora = c.train.lora;
+  if (lora.rank > 0 && !c.train.freeze.empty())
+    errors.push_back(
+        "train.freeze and train.lora are both given, and train.lora freezes all but its adapters; leave "
+        "train.freeze out, or name in train.lora.also what is trained beside them");
+  if (lora.rank > 0) return;
+  for (const auto* path :
+       {"train.lora.alpha", "train.lora.dropout", "train.lora.targets", "train.lora.also"}) {
+    const auto* row = find_key(path);
+    if (Json value = get_key(c, *row); value != row->fallback)
+      errors.push_back(
+          str(path, " is ", value.dump(),
+              ", but train.lora.rank is 0: there are no adapters; leave it out, or choose a rank, "
+              "as in train.lora.rank=8"));
+  }
+}
+
 void check_compile(const RunConfig& c, Errors& errors) {
   const std::string& budget = c.compile.memory_budget;
   if (budget != "none" && budget != "full" && !parse_bytes(budget))
@@ -324,6 +342,7 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   check_batch(c, errors);
   check_data(c, paths, errors);
   check_optim(c, errors);
+  check_tuned_part(c, errors);
   check_compile(c, errors);
   if (auto wrong = precision_error(c.train.precision, c.train.device); !wrong.empty())
     errors.push_back(wrong);

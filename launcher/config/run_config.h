@@ -9,6 +9,8 @@
 #include "core/models/family.h"
 #include "core/optim/kinds.h"
 #include "core/tasks/task.h"
+#include "launcher/config/lora_config.h"
+#include "launcher/config/optim_group.h"
 #include "launcher/config/placement_row.h"
 
 namespace lockstep::launcher {
@@ -153,11 +155,17 @@ struct TrainConfig {
                            "steps between validations; 0: at the end only", between(0, 1e12));
   int64_t eval_batches =
       key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
-  std::string init_from =
-      key(&init_from, "train.init_from", "",
-          "initial weights: a safetensors file, an index of several, or a folder with either; where the "
-          "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
-          "FQNs; ignored when the run resumes from a checkpoint");
+  std::string init_from = key(
+      &init_from, "train.init_from", "",
+      "initial weights: a checkpoint (runs/NAME/ckpt/step-N), a safetensors file, an index of several, or a "
+      "folder with either; where the "
+      "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
+      "FQNs; ignored when the run resumes from a checkpoint");
+  std::vector<std::string> freeze =
+      key(&freeze, "train.freeze", {},
+          "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "
+          "nothing of them is exchanged");
+  LoraConfig lora;
   std::string on_nonfinite =
       key(&on_nonfinite, "train.on_nonfinite", "stop",
           "a step whose loss or gradient norm is NaN or infinite; its update is never made; stop: the run "
@@ -253,6 +261,11 @@ struct OptimConfig {
       key(&alpha, "optim.alpha", 0.99, "rmsprop: how much of the mean of squares is kept", from_below(0, 1));
   double clip =
       key(&clip, "optim.clip", 1.0, "largest global norm of the gradients; 0: no clipping", at_least(0));
+  std::vector<OptimGroup> groups =
+      key(&groups, "optim.groups", {},
+          "rows of a glob of weights (params) and a learning rate (lr, which follows optim.schedule) or a "
+          "weight_decay of their own; a weight is in the first row that names it",
+          at_most_values(100));
   MuonConfig muon;
   AdafactorConfig adafactor;
   ScheduleConfig schedule;

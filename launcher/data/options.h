@@ -22,7 +22,7 @@ struct DataOptions {
   int64_t read_whole =
       int64_t{16}
       << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)
-  std::string cache = {};  // folder of what was made of files before (scan.h, token_store.h); "": none
+  std::string cache = {};    // folder of what was made of files before (scan.h, token_store.h); "": none
   std::string eos = "auto";  // of text that a tokenizer reads: the token that ends a document (end_token.h)
 };
 

@@ -113,8 +113,8 @@ TokenStore token_store(const FileBytes& from, const std::string& path, const std
                        const std::string& folder, const std::function<void(TokenWriter&)>& make,
                        int64_t& made) {
   const FileStamp& stamp = from.stamp();
-  const uint64_t key = hash64(str(stamp.device, " ", stamp.inode, " ", stamp.bytes, " ", stamp.written_ns, " ",
-                                  stamp.changed_ns, " ", how));
+  const uint64_t key = hash64(str(stamp.device, " ", stamp.inode, " ", stamp.bytes, " ", stamp.written_ns,
+                                  " ", stamp.changed_ns, " ", how));
   auto counted = [&](TokenWriter& writer) {
     made += from.size();
     make(writer);

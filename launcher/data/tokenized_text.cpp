@@ -21,9 +21,10 @@ TextTokenizer::TextTokenizer(const DataOptions& options)
       cache_(options.cache),
       fingerprint_(hash_hex(str(tokenizer_.fingerprint(), " ", end_ ? *end_ : -1))) {
   if (tokenizer_.ids() > options.vocab)
-    throw UserError(str("model.vocab is ", options.vocab, ", and ", tokenizer_.path(), " (data.tokenizer) has ",
-                        tokenizer_.ids(), " ids; set model.vocab to ", tokenizer_.ids(),
-                        " or more, as to the next multiple of 64, ", (tokenizer_.ids() + 63) / 64 * 64));
+    throw UserError(str("model.vocab is ", options.vocab, ", and ", tokenizer_.path(),
+                        " (data.tokenizer) has ", tokenizer_.ids(), " ids; set model.vocab to ",
+                        tokenizer_.ids(), " or more, as to the next multiple of 64, ",
+                        (tokenizer_.ids() + 63) / 64 * 64));
   logs::info(str("data: ", tokenizer_.path(), " has ", tokenizer_.ids(), " ids; a document ends with ",
                  end_ ? printable(tokenizer_.token(*end_)) : "no token of its own", " (data.eos)"));
 }
@@ -43,9 +44,10 @@ std::vector<uint32_t> TextTokenizer::document(const std::string& text, const std
 
 Source TextTokenizer::tokenized(const Source& text) {
   if (text.bytes.size() > kMostBytes)
-    throw UserError(str("data.paths: ", text.path, " has ", bytes_text(static_cast<double>(text.bytes.size())),
-                        ", and a text file is tokenized whole, up to ", bytes_text(kMostBytes),
-                        "; cut it into smaller files, or write its documents as JSON lines (data.kind jsonl)"));
+    throw UserError(
+        str("data.paths: ", text.path, " has ", bytes_text(static_cast<double>(text.bytes.size())),
+            ", and a text file is tokenized whole, up to ", bytes_text(kMostBytes),
+            "; cut it into smaller files, or write its documents as JSON lines (data.kind jsonl)"));
   const auto began = std::chrono::steady_clock::now();
   TokenStore store = token_store(
       text.bytes, text.path, str("text ", fingerprint_), cache_,

@@ -4,18 +4,19 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <ostream>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/format/safetensors.h"
 #include "core/base/error.h"
 #include "core/base/plain_file.h"
 #include "core/models/family.h"
-#include "core/nn/state.h"
+#include "core/nn/lora.h"
 #include "launcher/config/config.h"
+#include "launcher/hf/adapters.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
-#include "launcher/hf/weights.h"
+#include "launcher/trainer/model.h"
 
 namespace lockstep::launcher::hf {
 
@@ -24,11 +25,6 @@ using namespace checkpoint;
 namespace fs = std::filesystem;
 
 namespace {
-// A tensor of theirs, and where it comes from.
-struct Outgoing {
-  std::string fqn;
-  Part part;
-};
 struct Shard {
   std::string file;
   std::vector<Outgoing> tensors;
@@ -73,10 +69,10 @@ void refuse_files_in(const std::string& folder) {
 }
 
 // Files of at most `most` bytes of tensors, in the order of the model.
-std::vector<Shard> shards_of(const std::vector<Outgoing>& tensors, DType dtype, int64_t most) {
+std::vector<Shard> shards_of(const std::vector<Outgoing>& tensors, int64_t most) {
   std::vector<Shard> out;
   for (const auto& tensor : tensors) {
-    const int64_t bytes = numel(tensor.part.shape) * static_cast<int64_t>(size_of(dtype));
+    const int64_t bytes = numel(tensor.header.shape) * static_cast<int64_t>(size_of(tensor.header.dtype));
     if (out.empty() || out.back().bytes + bytes > most) out.emplace_back();
     out.back().tensors.push_back(tensor);
     out.back().bytes += bytes;
@@ -89,33 +85,14 @@ std::vector<Shard> shards_of(const std::vector<Outgoing>& tensors, DType dtype, 
   return out;
 }
 
-void write_shard(const std::string& path, const Shard& shard, DType dtype, const std::string& step,
-                 Storage& held) {
-  std::vector<SafeTensor> header;
-  for (const auto& tensor : shard.tensors)
-    header.push_back({.name = tensor.part.theirs, .dtype = dtype, .shape = tensor.part.shape});
-  const std::string first = make_safetensors_header(header, {{"format", "pt"}});
-  auto file = file_storage().create(path);
-  file->write(first.data(), first.size());
-  std::string fqn;
-  Array whole;
-  for (const auto& tensor : shard.tensors) {
-    if (tensor.fqn != fqn) whole = read_tensor(step, fqn = tensor.fqn, held);
-    const std::vector<std::byte> bytes = part_of(whole, tensor.part, dtype);
-    file->write(bytes.data(), bytes.size());
-  }
-  file->sync();
-  file->close();
-}
-
 Json index_of(const std::vector<Shard>& shards) {
   int64_t bytes = 0, elements = 0;
   std::map<std::string, std::string> files;
   for (const auto& shard : shards) {
     bytes += shard.bytes;
     for (const auto& tensor : shard.tensors) {
-      files[tensor.part.theirs] = shard.file;
-      elements += numel(tensor.part.shape);
+      files[tensor.header.name] = shard.file;
+      elements += numel(tensor.header.shape);
     }
   }
   return {{"metadata", {{"total_parameters", elements}, {"total_size", bytes}}}, {"weight_map", files}};
@@ -148,49 +125,106 @@ std::string version_of(const RunConfig& config) {
   return "";
 }
 
-// The parameters of the config's model, by their table, and the rows of the MLP.
+// A checkpoint that is held, and the model of its config.
+class Held {
+ public:
+  Held(const std::string& step)
+      : step_(step),
+        files_(hold_checkpoint(step)),  // its run may remove it from here on
+        config_(parse_config(read_manifest(step, *files_).config.dump(), step + "/manifest.json", {},
+                             DataPaths::may_be_empty)),
+        state_(solo_mesh(), 0) {
+    build_model(config_, state_);
+  }
+  const RunConfig& config() const { return config_; }
+  const State& state() const { return state_; }
+  // The last one that was asked for is kept, since its parts are asked for one after another.
+  Array read(const std::string& fqn) {
+    if (kept_.fqn != fqn) kept_ = read_tensor(step_, fqn, *files_);
+    return kept_;
+  }
+  Array merged(const Spec& spec) {
+    if (!spec.low_rank) return read(spec.fqn);
+    if (merged_.fqn == spec.fqn) return merged_;
+    merged_ = read_tensor(step_, spec.fqn, *files_);
+    merge(merged_, read(spec.low_rank->a.fqn()), read(spec.low_rank->b.fqn()), spec.low_rank->scale);
+    return merged_;
+  }
+
+ private:
+  std::string step_;
+  std::unique_ptr<Storage> files_;
+  RunConfig config_;
+  State state_;
+  Array kept_, merged_;
+};
+
+// The weights of the model, by their table, and the rows of the MLP.
 struct Named {
   std::vector<Outgoing> tensors;
   int64_t hidden = 0;
 };
-Named named(const HfFamily& family, const RunConfig& config) {
+Named named(const HfFamily& family, Held& held, DType dtype) {
   Named out;
-  State state(solo_mesh(), 0);
-  models::build(state.root(), config.model.kind, model_options(config));
-  for (const auto& spec : state.specs()) {
-    if (spec.role != Role::parameter) continue;
-    for (const Part& part : parts_of(family, spec.fqn, spec.shape)) out.tensors.push_back({spec.fqn, part});
+  for (const auto& spec : held.state().specs()) {
+    if (spec.role != Role::parameter || spec.adapter) continue;
+    for (const Part& part : parts_of(family, spec.fqn, spec.shape))
+      out.tensors.push_back(
+          {{.name = part.theirs, .dtype = dtype, .shape = part.shape},
+           [&held, &spec, part, dtype] { return part_of(held.merged(spec), part, dtype); }});
     if (spec.fqn == family.hidden) out.hidden = spec.shape[0];
   }
   return out;
+}
+
+void write_json(const std::string& path, const Json& json) {
+  write_text(file_storage(), path, json.dump(2) + "\n");
+}
+
+void export_adapters(const ExportRequest& request, const std::string& run, const std::string& step,
+                     const HfFamily& family, Held& held, DType dtype, std::ostream& out) {
+  if (held.config().train.lora.rank == 0)
+    throw UserError(str(step, " is of a run without adapters (train.lora.rank is 0); leave --adapter out"));
+  const Json carried = carried_config(run);
+  const std::string base = carried.is_object() ? carried.value("_name_or_path", "") : "";
+  const AdapterFiles files = adapter_files(family, held.config(), held.state(), dtype, base,
+                                           [&](const std::string& fqn) { return held.read(fqn); });
+  refuse_files_in(request.folder);
+  fs::create_directories(request.folder);
+  write_tensors(request.folder + "/adapter_model.safetensors", files.tensors);
+  write_json(request.folder + "/adapter_config.json", files.config);
+  out << step << " -> " << request.folder << ": adapters of rank " << held.config().train.lora.rank
+      << " for a " << family.architecture << " in " << request.dtype << ", " << files.tensors.size()
+      << " tensors\n";
 }
 }  // namespace
 
 void export_run(const ExportRequest& request, std::ostream& out) {
   const DType dtype = dtype_of(request.dtype);
   const std::string run = run_folder(request.run), step = step_folder(run, request.step);
-  const auto held = hold_checkpoint(step);  // its run may remove it from here on
-  const RunConfig config = parse_config(read_manifest(step, *held).config.dump(), step + "/manifest.json", {},
-                                        DataPaths::may_be_empty);
+  Held held(step);
+  const RunConfig& config = held.config();
   const HfFamily& family = family_of_kind(config.model.kind, version_of(config));
-  const Named weights = named(family, config);
+  if (request.adapter) return export_adapters(request, run, step, family, held, dtype, out);
+  const Named weights = named(family, held, dtype);
   const Json words = config_of(family, complete(family, model_options(config), weights.hidden),
                                carried_config(run), word_of(dtype));
 
   refuse_files_in(request.folder);
   fs::create_directories(request.folder);
-  const std::vector<Shard> shards = shards_of(weights.tensors, dtype, request.max_shard);
-  for (const auto& shard : shards) write_shard(request.folder + "/" + shard.file, shard, dtype, step, *held);
-  auto write_json = [&](const std::string& file, const Json& json) {
-    write_text(file_storage(), request.folder + "/" + file, json.dump(2) + "\n");
+  const std::vector<Shard> shards = shards_of(weights.tensors, request.max_shard);
+  for (const auto& shard : shards) write_tensors(request.folder + "/" + shard.file, shard.tensors);
+  auto write = [&](const std::string& file, const Json& json) {
+    write_json(request.folder + "/" + file, json);
   };
-  if (shards.size() > 1) write_json(kTensorIndex, index_of(shards));
-  if (family.generates) write_json("generation_config.json", generation_of(words));
+  if (shards.size() > 1) write(kTensorIndex, index_of(shards));
+  if (family.generates) write("generation_config.json", generation_of(words));
   if (fs::is_directory(carried_in(run))) carry_files(carried_in(run), request.folder);
-  write_json("config.json", words);
+  write("config.json", words);
   out << step << " -> " << request.folder << ": a " << family.architecture << " in " << request.dtype << ", "
       << weights.tensors.size() << " tensors in " << shards.size()
-      << (shards.size() == 1 ? " file" : " files") << "\n";
+      << (shards.size() == 1 ? " file" : " files") << (config.train.lora.rank > 0 ? ", adapters merged" : "")
+      << "\n";
 }
 
 }  // namespace lockstep::launcher::hf

@@ -14,6 +14,7 @@
 #include "launcher/hf/config.h"
 #include "launcher/hf/folder.h"
 #include "launcher/supervise/run_folder.h"
+#include "launcher/trainer/model.h"
 #include "launcher/trainer/trainer.h"
 
 namespace lockstep::launcher::hf {
@@ -76,13 +77,6 @@ int64_t hidden_of(const HfFamily& family, const std::vector<Array*>& parameters)
   return 0;
 }
 
-std::vector<Array*> parameters_of(State& state) {
-  std::vector<Array*> out;
-  for (const auto& spec : state.specs())
-    if (spec.role == Role::parameter) out.push_back(&state.array(spec.fqn));
-  return out;
-}
-
 void refuse_begun(const std::string& run) {
   for (const auto& found : checkpoint::list_checkpoints(run + "/ckpt"))
     throw UserError(
@@ -112,7 +106,7 @@ void import_run(const ImportRequest& request, std::ostream& out) {
   State state(solo_mesh(), static_cast<uint64_t>(config.train.seed));
   Trainer trainer(of_state, 1, state);
   state.materialize();
-  const std::vector<Array*> parameters = parameters_of(state);
+  const std::vector<Array*> parameters = weights_of(state);
   check_same(model, config, folder.config_path, hidden_of(*model.family, parameters));
   const auto told = load_weights(*model.family, folder.tensors, parameters, state.mesh(), request.choices);
 
@@ -136,6 +130,9 @@ void import_run(const ImportRequest& request, std::ostream& out) {
 
 void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
                   const LiveMesh& mesh) {
+  std::error_code no_folder;
+  if (std::filesystem::exists(path + "/manifest.json", no_folder))
+    return checkpoint::load_part(path, parameters, mesh);
   const auto found = together(*mesh.world, [&]() -> std::pair<std::optional<HfFolder>, HfModel> {
     std::error_code unknown;
     auto folder = std::filesystem::is_directory(path, unknown) ? open_folder(path) : std::nullopt;

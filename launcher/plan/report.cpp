@@ -112,7 +112,9 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   out.mesh = run.words;
   for (const auto& spec : run.state.specs()) {
     out.state_bytes_once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
-    if (spec.role == Role::parameter) out.parameters += numel(spec.shape);
+    if (spec.role != Role::parameter) continue;
+    out.parameters += numel(spec.shape);
+    if (!spec.trainable) out.frozen += numel(spec.shape);
   }
   out.tensors = tensor_rows(run.state);
   out.whole_on_tp = whole_on_tp(run.state, run.words);

@@ -31,11 +31,11 @@ struct PlanReport {
   std::string name;
   int64_t ranks = 1;
   Mesh mesh;
-  int64_t parameters = 0;
-  int64_t state_bytes_once = 0;  // fp32, all ranks together
-  double flops = 0;              // contractions and attention of a step, all ranks together
-  std::string unit = "tokens";   // or "samples"
-  int64_t units = 0;             // of a step
+  int64_t parameters = 0, frozen = 0;  // elements; frozen: of them, not trained
+  int64_t state_bytes_once = 0;        // fp32, all ranks together
+  double flops = 0;                    // contractions and attention of a step, all ranks together
+  std::string unit = "tokens";         // or "samples"
+  int64_t units = 0;                   // of a step
   std::vector<PlanTensors> tensors;
   std::string whole_on_tp;  // the parameters that tp does not split, in words; "" where it splits all, or is
                             // not there
@@ -92,7 +92,7 @@ std::string plan_text(const PlanReport& report);
 // The same as JSON, one object; keys stay as they are, new ones may come. All bytes and counts are integers,
 // all times seconds.
 //   name, ranks, mesh {shape [], dim_names []}
-//   model {parameters, state_bytes}
+//   model {parameters, trained, state_bytes}
 //   tensors [{name, role, type, placements, count, bytes}]; bytes: of one, on the fullest rank
 //   memory, exact, of the fullest rank:
 //     {state, arena, reduction, total, regions [{name, bytes}],

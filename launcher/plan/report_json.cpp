@@ -107,7 +107,9 @@ std::string plan_json(const PlanReport& r) {
   out["name"] = r.name;
   out["ranks"] = r.ranks;
   out["mesh"] = {{"shape", r.mesh.shape}, {"dim_names", r.mesh.dim_names}};
-  out["model"] = {{"parameters", r.parameters}, {"state_bytes", r.state_bytes_once}};
+  out["model"] = {{"parameters", r.parameters},
+                  {"trained", r.parameters - r.frozen},
+                  {"state_bytes", r.state_bytes_once}};
   out["tensors"] = tensors_json(r);
   out["memory"] = memory_json(r);
   out["step"] = step_json(r);

@@ -100,8 +100,9 @@ std::string limit_line(const PlanReport& r) {
 
 std::string plan_screen(const PlanReport& r) {
   const Prediction& p = r.prediction;
-  std::string out = str(r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "; ",
-                        grouped(r.parameters), " parameters\n");
+  std::string out = str(
+      r.name, " on ", ranks_text(r.ranks), ", mesh ", text(r.mesh), "; ", grouped(r.parameters),
+      " parameters", r.frozen ? str(", ", grouped(r.parameters - r.frozen), " of them trained") : "", "\n");
   out += line("fits", r.needs.parts.empty() ? "not asked" : fits_line(r));
   if (!r.needs.parts.empty()) out += line("memory", memory_line(r));
   if (r.predicted) {

@@ -97,6 +97,7 @@ std::string fit_words(const PlanReport& report) {
 std::string plan_text(const PlanReport& r) {
   std::string out = plan_screen(r) + "\n";
   out += "model\n" + row("parameters", str(r.parameters)) +
+         (r.frozen ? row("trained of them", str(r.parameters - r.frozen)) : "") +
          row("state, once", bytes_text(static_cast<double>(r.state_bytes_once)));
   out += tensor_table(r);
   if (!r.whole_on_tp.empty()) out += str("  ", r.whole_on_tp, "\n");

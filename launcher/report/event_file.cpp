@@ -133,8 +133,8 @@ EventWriter::EventWriter(const std::string& folder, int64_t resume_step) {
   PlainFile file = create_plain(path_);
   if (!file.fd) throw UserError(str("cannot write ", path_, ": ", file.why));
   file_ = std::move(file.fd);
-  const int code = append(event_record(file_version_event(now)) +
-                          event_record(start_event(now, resume_step + 1)));
+  const int code =
+      append(event_record(file_version_event(now)) + event_record(start_event(now, resume_step + 1)));
   if (code) throw UserError(str("cannot write ", path_, ": ", std::strerror(code)));
 }
 

@@ -11,7 +11,7 @@
 
 namespace lockstep::launcher {
 
-uint32_t crc32c(std::string_view bytes);        // Castagnoli
+uint32_t crc32c(std::string_view bytes);         // Castagnoli
 uint32_t masked_crc32c(std::string_view bytes);  // as records carry it
 // length, its checksum, the bytes, theirs.
 std::string event_record(std::string_view event);

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "core/base/error.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
+#include "core/nn/tuning.h"
 #include "core/optim/clip.h"
 #include "core/optim/kinds.h"
+#include "launcher/trainer/model.h"
 #include "launcher/trainer/paper_step.h"
 
 namespace lockstep::launcher {
@@ -45,6 +48,27 @@ std::unique_ptr<Plateau> plateau_of(const RunConfig& config, State& state, Optim
   optimizer.follow(*out);
   return out;
 }
+// By the first row that names each weight.
+std::vector<OptimizerChoice::Group> groups_of(const RunConfig& config, const State& state) {
+  std::vector<OptimizerChoice::Group> out;
+  std::set<std::string> taken;
+  for (const OptimGroup& row : config.optim.groups) {
+    out.push_back({{},
+                   schedule_of(config, row.lr.value_or(config.optim.lr)),
+                   row.weight_decay.value_or(config.optim.weight_decay)});
+    bool any = false;
+    for (const Parameter& parameter : state.parameters()) {
+      if (!names_weight(row.params, parameter.fqn())) continue;
+      any = true;
+      if (taken.insert(parameter.fqn()).second) out.back().parameters.push_back(parameter);
+    }
+    if (out.back().parameters.empty())
+      throw UserError(
+          str("optim.groups names \"", shortened(printable(row.params), 100), "\", which matches no weight ",
+              any ? "that no row above it names" : "that is trained", "; trainrun plan lists the weights"));
+  }
+  return out;
+}
 std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
   const OptimConfig& o = config.optim;
   return optimizer_kind(o.kind).make(state / "optim",
@@ -64,7 +88,8 @@ std::unique_ptr<Optimizer> optimizer_of(const RunConfig& config, State& state) {
                                       .muon_adamw = o.muon.adamw,
                                       .beta2_decay = o.adafactor.beta2_decay,
                                       .eps2 = o.adafactor.eps2,
-                                      .d = o.adafactor.d});
+                                      .d = o.adafactor.d,
+                                      .groups = groups_of(config, state)});
 }
 
 // Bytes of all weights in the dtype that layers compute in, and of gradients as they travel, on a rank.
@@ -79,8 +104,9 @@ WeightBytes whole_weights(const State& state, bool invariant) {
   for (const auto& spec : state.specs()) {
     if (spec.role != Role::parameter) continue;
     out.weights += numel(spec.shape) / elsewhere * static_cast<int64_t>(size_of(spec.compute));
-    out.gradients += numel(spec.shape) / elsewhere *
-                     static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
+    if (spec.trainable)
+      out.gradients += numel(spec.shape) / elsewhere *
+                       static_cast<int64_t>(as_they_are ? size_of(spec.compute) : sizeof(float));
   }
   return out;
 }
@@ -102,13 +128,14 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
     : config_(config),
       state_(state),
       options_(compile_options(config, local_ranks, target)),
-      model_(models::build(state.root(), config.model.kind, model_options(config))),
+      model_(build_model(config, state)),
       task_(tasks::task(task_kind(config))),
       sample_(task_.fields(model_, task_options(config))),
       optimizer_(optimizer_of(config, state)),
       plateau_(plateau_of(config, state, *optimizer_)) {
   state.zero(static_cast<int>(config.mesh.zero));
   state.place_by_default(model_.placements);
+  if (auto rules = adapter_placements(state); !rules.empty()) state.place_by_default(std::move(rules));
   std::vector<PlacementRule> rows;
   for (const auto& row : config.placements.rows)
     rows.push_back({row.dim,
@@ -190,6 +217,7 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
     for (const Parameter& parameter : state_.parameters())
       if (objective.parameters == "**" || glob_match(objective.parameters, parameter.fqn()))
         trained.push_back(parameter);
+    if (trained.empty()) continue;  // all of it is frozen
     Gradients own = grad(objective.loss, trained);
     all.parameters.insert(all.parameters.end(), own.parameters.begin(), own.parameters.end());
     all.values.insert(all.values.end(), own.values.begin(), own.values.end());

@@ -82,6 +82,11 @@ class Replay : Training {
     }
     std::string damage;
     for (const auto& folder : task_.checkpoints) try {
+        if (is_import(folder)) {
+          start_from_import(folder);
+          out.from = folder;
+          return 0;
+        }
         const auto loaded = checkpoint::load_checkpoint(folder, state_.arrays(), live_);
         if (loaded.extra.contains("guard")) guard_.restore(loaded.extra["guard"]);
         out.from = folder;

@@ -222,8 +222,21 @@ class Run : Training {
     }
   }
 
+  bool only_checkpoint_is(const std::string& folder) const {
+    const std::string found = together(*live_.world, [&] {
+      const auto all = list_checkpoints(checkpoints());
+      return all.size() == 1 ? all[0].path : std::string();
+    });
+    return broadcast_text(*live_.world, found) == folder;
+  }
+
   // The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
   int64_t resume(const Step& step) {
+    if (const std::string first = checkpoints() + "/step-0"; only_checkpoint_is(first) && is_import(first)) {
+      start_from_import(first);
+      logs::info(str("resumed from ", first, " (step 0, state ", hash_state(), ")"));
+      return 0;
+    }
     auto loaded = load_latest(checkpoints(), state_.arrays(), live_);
     if (loaded) {
       logs::info(
@@ -239,12 +252,15 @@ class Run : Training {
   }
 
   void introduce(const Step& step, double compiled, int64_t done) {
-    int64_t elements = 0;
+    int64_t elements = 0, trained = 0;
     for (const auto& spec : state_.specs())
-      if (spec.role == Role::parameter) elements += numel(spec.shape);
+      if (spec.role == Role::parameter)
+        elements += numel(spec.shape), trained += spec.trainable ? numel(spec.shape) : 0;
     const auto& lanes = step.lane_plan();
-    logs::info(str("model ", config_.model.kind, " ", elements, " parameters; mesh ", text(live_.words), "; ",
-                   lanes.micro_batches, " micro-batches in ", lanes.lanes, " lanes per step"));
+    logs::info(str("model ", config_.model.kind, " ", elements, " parameters",
+                   trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
+                   text(live_.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
+                   " lanes per step"));
     logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(state_.bytes_per_rank())),
                    ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
                    bytes_text(static_cast<double>(step.reduction_bytes())), "; ", trainer_.options().threads,

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 
+#include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
 #include "core/mesh/together.h"
+#include "launcher/config/changes.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/dry_run.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/host_check.h"
+#include "launcher/trainer/model.h"
 
 namespace lockstep::launcher {
 
@@ -82,11 +85,30 @@ std::unique_ptr<compiler::Step> Training::compile_evaluation() {
 void Training::start_state() {
   state_.materialize();
   if (config_.train.init_from.empty()) return;
-  std::vector<Array*> parameters;
-  for (const auto& spec : state_.specs())
-    if (spec.role == Role::parameter) parameters.push_back(&state_.array(spec.fqn));
-  hf::load_initial(config_.train.init_from, config_, parameters, live_);
+  hf::load_initial(config_.train.init_from, config_, weights_of(state_), live_);
   logs::info(str("initial weights from ", config_.train.init_from));
+}
+
+bool Training::is_import(const std::string& step_dir) const {
+  const bool import = together(*live_.world, [&] {
+    try {
+      const auto manifest = checkpoint::read_manifest(step_dir);
+      return manifest.step == 0 && manifest.certificate.empty();
+    } catch (const UserError&) { return false; }  // loading it says what is wrong
+  });
+  return broadcast_text(*live_.world, import ? "import" : "") == "import";
+}
+
+void Training::start_from_import(const std::string& step_dir) {
+  together(*live_.world, [&] {
+    std::vector<ConfigChange> changes;  // what is trained of the model is chosen now
+    for (const auto& change : config_changes(checkpoint::read_manifest(step_dir).config, config_, 0, false))
+      if (!change.path.starts_with("train.")) changes.push_back(change);
+    if (const std::string refused = other_model_error(changes, config_, step_dir); !refused.empty())
+      throw UserError(refused);
+  });
+  state_.materialize();
+  checkpoint::load_part(step_dir, weights_of(state_), live_);
 }
 
 compiler::StepInput Training::input(int64_t i, bool more, bool vote) {

@@ -46,6 +46,10 @@ class Training {
   std::unique_ptr<compiler::Step> compile_evaluation();
   // Weights of step 0: drawn by seed, or those of train.init_from. Collective.
   void start_state();
+  // Whether a step folder is what an import wrote: no step was computed of it. The same on all ranks.
+  bool is_import(const std::string& step_dir) const;
+  // Loads the weights of such a folder; the optimizer, adapters and all else are new, as the config says.
+  void start_from_import(const std::string& step_dir);
   // The batch of step i, and of i + 1 where `more` says that it follows. `vote` counts towards a stop.
   compiler::StepInput input(int64_t i, bool more, bool vote);
   // Loss and metrics of the validation samples with the weights after step i. Collective.

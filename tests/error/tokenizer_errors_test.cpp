@@ -17,7 +17,8 @@ class TokenizerErrors : public testing::Test {
  protected:
   // A whole tokenizer of characters a, b, ab.
   static json small() {
-    return json::parse(R"({"added_tokens": [{"id": 3, "content": "<end>", "special": true, "normalized": false}],
+    return json::parse(
+        R"({"added_tokens": [{"id": 3, "content": "<end>", "special": true, "normalized": false}],
       "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
       "model": {"type": "BPE", "unk_token": null, "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
   }
@@ -62,9 +63,10 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
 }
 
 TEST_F(TokenizerErrors, Models) {
-  expect_says(with("model/type", "Unigram"),
-              "model is Unigram, and BPE is read (gpt2, llama, qwen, mistral, gemma): tokenize elsewhere, and "
-              "use data.kind tokens");
+  expect_says(
+      with("model/type", "Unigram"),
+      "model is Unigram, and BPE is read (gpt2, llama, qwen, mistral, gemma): tokenize elsewhere, and "
+      "use data.kind tokens");
   expect_says(with("model/end_of_word_suffix", "</w>"),
               "model has \"end_of_word_suffix\": \"</w>\", which is not read");
   expect_says(with("model/dropout", 0.1),
@@ -81,12 +83,14 @@ TEST_F(TokenizerErrors, Models) {
 }
 
 TEST_F(TokenizerErrors, Members) {
-  expect_says(with("normalizer", {{"type", "Precompiled"}}),
-              "normalizer is Precompiled, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
+  expect_says(
+      with("normalizer", {{"type", "Precompiled"}}),
+      "normalizer is Precompiled, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
   expect_says(with("pre_tokenizer", {{"type", "BertPreTokenizer"}}),
               "pre_tokenizer is BertPreTokenizer, which is not read; ByteLevel, Split, Metaspace, Digits");
-  expect_says(with("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Kept"}}),
-              "the behavior Kept is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous");
+  expect_says(
+      with("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Kept"}}),
+      "the behavior Kept is none of Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous");
   const json digits = {{"type", "Digits"}}, bytes = {{"type", "ByteLevel"}, {"add_prefix_space", true}};
   expect_says(with("pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {digits, bytes}}}),
               "ByteLevel with add_prefix_space adds text behind a pre-tokenizer that cuts");
@@ -116,7 +120,8 @@ TEST_F(TokenizerErrors, Expressions) {
   expect_says(cut("[a[b]]"), "nests classes");
   expect_says(cut("[[:alpha"), "has a class that does not end");
   expect_says(cut("a{2}+"), "has }+, which two dialects read in two ways");
-  EXPECT_EQ(refusal(cut("[^\\r\\n\\p{L}\\p{N}]?+\\p{Lu}+|\\s+(?!\\S)|[[:alpha:]]|[]a]|\\w{1,3}")), "no error");
+  EXPECT_EQ(refusal(cut("[^\\r\\n\\p{L}\\p{N}]?+\\p{Lu}+|\\s+(?!\\S)|[[:alpha:]]|[]a]|\\w{1,3}")),
+            "no error");
   json empty = cut("a");
   empty["pre_tokenizer"]["pattern"] = {{"String", ""}};
   expect_says(empty, "an empty text to split at");
@@ -124,9 +129,8 @@ TEST_F(TokenizerErrors, Expressions) {
 
 // An expression that takes for ever on a text ends with words, not with a run that hangs.
 TEST_F(TokenizerErrors, ExpressionThatFailsOnItsText) {
-  json file = with("pre_tokenizer", {{"type", "Split"},
-                                     {"pattern", {{"Regex", "(a+)+[bc]"}}},
-                                     {"behavior", "Isolated"}});
+  json file = with("pre_tokenizer",
+                   {{"type", "Split"}, {"pattern", {{"Regex", "(a+)+[bc]"}}}, {"behavior", "Isolated"}});
   const Tokenizer tokenizer(folder_.write("t.json", file.dump()));
   try {
     tokenizer.encode(std::string(40, 'a') + "d");
@@ -142,7 +146,8 @@ TEST_F(TokenizerErrors, Texts) {
     } catch (const UserError& error) { return error.what(); }
     return "no error";
   };
-  expect_words(error("abc"), "has no token for \"c\", no unk_token and no byte_fallback; use a tokenizer that");
+  expect_words(error("abc"),
+               "has no token for \"c\", no unk_token and no byte_fallback; use a tokenizer that");
   expect_words(error("ab\xff"), "the text is not UTF-8 from byte 2 on; write it as UTF-8 (iconv -t utf-8)");
 }
 
@@ -163,8 +168,9 @@ TEST_F(TokenizerErrors, OfData) {
   options.eos = "<end>";
   EXPECT_EQ(data_refusal(options), "no error");
   folder_.write("a.txt", "abab\xc3(");
-  expect_words(data_refusal(options), "a.txt is not UTF-8 at byte 4, and a tokenizer reads UTF-8; convert it "
-                                      "(iconv -t utf-8), or train on its bytes with data.tokenizer bytes");
+  expect_words(data_refusal(options),
+               "a.txt is not UTF-8 at byte 4, and a tokenizer reads UTF-8; convert it "
+               "(iconv -t utf-8), or train on its bytes with data.tokenizer bytes");
 }
 
 }  // namespace

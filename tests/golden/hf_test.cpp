@@ -7,22 +7,18 @@
 #include <fstream>
 #include <sstream>
 
-#include "checkpoint/checkpoint.h"
 #include "checkpoint/tensor_files.h"
-#include "compiler/forward.h"
 #include "core/base/error.h"
-#include "core/models/family.h"
-#include "core/nn/layers.h"
 #include "launcher/hf/config.h"
 #include "launcher/hf/export.h"
 #include "launcher/hf/import.h"
-#include "launcher/trainer/options.h"
+#include "tests/support/hf_logits.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep {
 namespace {
 
-using launcher::RunConfig;
+using tests::json_of;
 
 constexpr double kTolerance = 1e-5;
 
@@ -32,7 +28,6 @@ std::string text_of(const std::string& path) {
   out << file.rdbuf();
   return out.str();
 }
-Json json_of(const std::string& path) { return Json::parse(text_of(path)); }
 std::string kept(const std::string& name) { return LOCKSTEP_GOLDEN_HF "/" + name; }
 
 // All tensors as they are stored: dtype, shape, bytes.
@@ -87,48 +82,10 @@ INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
                                          "gemma", "bert", "vit"),
                          [](const auto& given) { return given.param; });
 
-// What make.py gives to the models: ids, or images.
-std::vector<std::byte> inputs_of(bool images) {
-  std::vector<int32_t> ids;
-  std::vector<float> pixels;
-  for (int32_t b = 0; b < 2; ++b)
-    for (int32_t i = 0; i < 4; ++i) ids.push_back((7 * i + 3) * (b + 1) % 37);
-  for (int32_t i = 0; i < 2 * 2 * 8 * 8; ++i) pixels.push_back(static_cast<float>(i * 37 % 101 - 50) / 64);
-  const auto* from = images ? reinterpret_cast<const std::byte*>(pixels.data())
-                            : reinterpret_cast<const std::byte*>(ids.data());
-  return {from, from + (images ? pixels.size() : ids.size()) * 4};
-}
-std::vector<double> flat(const Json& nested) {
-  if (!nested.is_array()) return {nested.get<double>()};
-  std::vector<double> out;
-  for (const auto& part : nested)
-    for (double value : flat(part)) out.push_back(value);
-  return out;
-}
-
 TEST_P(HuggingFace, ComputesTheLogitsOfTransformers) {
   imported(kept(GetParam()), "run");
-  const RunConfig config =
-      launcher::load_config("runs/run/config.json", {}, launcher::DataPaths::may_be_empty);
-  State state(solo_mesh(), 0);
-  const models::Model model = models::build(state.root(), config.model.kind, launcher::model_options(config));
-  state.allocate();
-  for (Array* array : state.arrays()) {
-    array->data = checkpoint::read_tensor("runs/run/ckpt/step-0", array->fqn).data;
-    array->host_wrote();
-  }
-  const bool images = GetParam() == "vit";
-  const Shape shape = images ? Shape{2, 2, 8, 8} : Shape{2, 4};
-  compiler::Forward forward(
-      state, {{model.inputs[0].name, model.inputs[0].dtype, shape}},
-      [&](const std::vector<Tensor>& in) { return model.logits(in[0], false); },
-      launcher::compile_options(config, 1));
-  std::vector<std::byte> given = inputs_of(images);
-  const auto* found = static_cast<const float*>(forward.run({given.data()}));
-  const std::vector<double> expected = flat(json_of(kept("logits.json"))[GetParam()]);
-  ASSERT_EQ(numel(forward.result_shape()), static_cast<int64_t>(expected.size()));
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(found[i] - expected[i]));
+  const std::vector<double> expected = tests::flat(json_of(kept("logits.json"))[GetParam()]);
+  const double worst = tests::largest_difference(tests::golden_logits("run", 0), expected);
   std::cout << GetParam() << ": largest difference of " << expected.size() << " logits " << worst << "\n";
   EXPECT_LE(worst, kTolerance);
 }

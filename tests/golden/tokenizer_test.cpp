@@ -48,7 +48,8 @@ TEST_P(TokenizerIds, WhatIsPutAroundATextIsThatOfThePackage) {
 // A text in parts has the tokens of the whole; each token is of the part in which it begins.
 TEST_P(TokenizerIds, OfPartsAreThoseOfTheWhole) {
   const Tokenizer tokenizer(file_of(GetParam()));
-  const std::vector<std::string> parts = {"user\n", "\nHello wor", "", "ld  <tool> ", " and e", "s 12", "345\n"};
+  const std::vector<std::string> parts = {"user\n", "\nHello wor", "",     "ld  <tool> ",
+                                          " and e", "s 12",        "345\n"};
   std::string whole;
   for (const auto& part : parts) whole += part;
   std::vector<int32_t> ids;

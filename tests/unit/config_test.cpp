@@ -41,8 +41,9 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
              "validation": 0.05, "raw": true, "fingerprint": "1GiB"},
     "batch": {"global": 24, "micro": 2, "lanes": 6},
     "train": {"steps": 600, "seed": 7, "precision": "bf16", "numerics": "invariant", "device": "cpu", "eval_every": 5, "eval_batches": 2,
-              "init_from": "w.safetensors", "on_nonfinite": "skip", "nonfinite_limit": 3, "on_spike": "rewind", "spike_factor": 5, "spike_window": 20},
-    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5,
+              "init_from": "w.safetensors", "on_nonfinite": "skip", "nonfinite_limit": 3, "on_spike": "rewind", "spike_factor": 5, "spike_window": 20,
+              "lora": {"rank": 4, "alpha": 8, "dropout": 0.1, "targets": ["**.q"], "also": ["norm"]}},
+    "optim": {"kind": "sgd", "lr": 1, "weight_decay": 0, "momentum": 0.9, "nesterov": true, "clip": 0.5, "groups": [{"params": "**.bias", "weight_decay": 0}],
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"],
@@ -67,6 +68,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   for (const auto& key : config_keys())
     if (has_meaning(config, key) && get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
   EXPECT_EQ(same, (std::vector<std::string>{"train.numerics",
+                                            "train.freeze",
                                             "optim.betas",
                                             "optim.eps",
                                             "optim.alpha",

@@ -25,7 +25,8 @@ std::string read(const std::string& path) {
 }
 std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> out;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) out.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    out.push_back(entry.path().filename());
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -128,7 +129,8 @@ TEST(EventFile, RecordsReadBack) {
   EXPECT_EQ(fields_of(fields_of(records[1]).find(7)->second).find(1)->second, "1") << "START";
   EXPECT_EQ(fields_of(records[1]).find(2)->second, "1");
   EXPECT_EQ(fields_of(records[2]).find(2)->second, "10");
-  EXPECT_EQ(scalars_of(records[2]), (std::map<std::string, float>{{"train/loss", 2.413f}, {"train/lr", 3e-4f}}));
+  EXPECT_EQ(scalars_of(records[2]),
+            (std::map<std::string, float>{{"train/loss", 2.413f}, {"train/lr", 3e-4f}}));
   EXPECT_EQ(fields_of(records[3]).find(2)->second, "1099511627776");
   EXPECT_TRUE(std::isnan(scalars_of(records[3])["train/loss"]));
   EXPECT_EQ(scalars_of(records[3])["validation/val_loss"], 1.0f / 3);
@@ -138,15 +140,15 @@ TEST(EventFile, RecordsReadBack) {
 }
 
 TEST(EventFile, TagsAreGrouped) {
-  for (auto [name, tag] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"loss", "train/loss"},
-           {"grad_norm", "train/grad_norm"},
-           {"val_accuracy", "validation/val_accuracy"},
-           {"step_ms", "pace/step_ms"},
-           {"tokens_per_s", "pace/tokens_per_s"},
-           {"busy_ms_median", "pace/busy_ms_median"},
-           {"grad_norm.a.b", "grad_norm/a.b"},
-           {"weight_norm.a.b", "weight_norm/a.b"}})
+  for (auto [name, tag] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"loss", "train/loss"},
+                                                                  {"grad_norm", "train/grad_norm"},
+                                                                  {"val_accuracy", "validation/val_accuracy"},
+                                                                  {"step_ms", "pace/step_ms"},
+                                                                  {"tokens_per_s", "pace/tokens_per_s"},
+                                                                  {"busy_ms_median", "pace/busy_ms_median"},
+                                                                  {"grad_norm.a.b", "grad_norm/a.b"},
+                                                                  {"weight_norm.a.b", "weight_norm/a.b"}})
     EXPECT_EQ(tag_of(name), tag);
 }
 
@@ -186,8 +188,8 @@ TEST(EventFile, AFullDiskLeavesWholeRecords) {
   const auto records = records_of(read(path));
   ASSERT_EQ(records.size(), 4u);
   EXPECT_EQ(fields_of(records[3]).find(2)->second, "4");
-  const std::string once = "cannot write " + path +
-                           ": File too large; the run goes on, and this row is in metrics.jsonl alone";
+  const std::string once =
+      "cannot write " + path + ": File too large; the run goes on, and this row is in metrics.jsonl alone";
   EXPECT_NE(said.find(once), std::string::npos) << said;
   EXPECT_EQ(said.find(once), said.rfind(once));
   EXPECT_NE(said.find(path + ": 2 rows of this run are not in it; metrics.jsonl has what it could take"),

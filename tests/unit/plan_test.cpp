@@ -302,7 +302,7 @@ TEST(PlanWords, JsonOfAReport) {
             (Keys{"name", "ranks", "mesh", "model", "tensors", "memory", "step", "collectives", "utilisation",
                   "advised_micro", "prediction", "no_prediction", "certificate", "same_bits_on"}));
   EXPECT_EQ(j["mesh"].dump(), R"({"shape":[2,8],"dim_names":["dp_shard","tp"]})");
-  EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"state_bytes":60000})");
+  EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"trained":5000,"state_bytes":60000})");
   EXPECT_EQ(j["tensors"][1].dump(),
             R"({"name":"blocks.*.attn.qkv.weight","role":"weights","type":"f32[96,32]",)"
             R"j("placements":"tp: Shard(0,groups=3), dp_shard: Shard(0)","count":80,"bytes":768})j");

@@ -1,5 +1,5 @@
-// Tokens of files, kept: the same whether made, kept or in memory; made anew when the file or the tokenizer is
-// another.
+// Tokens of files, kept: the same whether made, kept or in memory; made anew when the file or the tokenizer
+// is another.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -27,7 +27,8 @@ std::vector<std::vector<uint32_t>> documents(const TokenStore& store) {
   return out;
 }
 void age(const std::string& path) {
-  std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  std::filesystem::last_write_time(path,
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
 }
 
 class Stores : public testing::Test {

@@ -38,8 +38,8 @@ class AddedTokenFinder {
     std::string text;
     AddedToken token;
   };
-  std::vector<Row> rows_;        // by first byte, the longest first
-  uint32_t begin_[257] = {};     // where the rows of a first byte begin
+  std::vector<Row> rows_;     // by first byte, the longest first
+  uint32_t begin_[257] = {};  // where the rows of a first byte begin
 };
 
 }  // namespace lockstep::launcher::data

@@ -63,7 +63,8 @@ bool bytes_of_spelling(std::string_view token, std::string& bytes) {
   static const std::array<int, 512> from = [] {
     std::array<int, 512> out;
     out.fill(-1);
-    for (size_t byte = 0; byte < 256; ++byte) out[static_cast<size_t>(alphabet()[byte])] = static_cast<int>(byte);
+    for (size_t byte = 0; byte < 256; ++byte)
+      out[static_cast<size_t>(alphabet()[byte])] = static_cast<int>(byte);
     return out;
   }();
   bytes.clear();
@@ -125,8 +126,9 @@ void Bpe::read_vocabulary(const nlohmann::json& model) {
     all &= found != pieces_.end();
   }
   if (byte_fallback_ && !byte_level_ && !all)
-    throw UserError(str(where, " has \"byte_fallback\" and not all of <0x00> ... <0xFF> in its vocabulary; "
-                               "set byte_fallback to false, or use a tokenizer that is whole"));
+    throw UserError(str(where,
+                        " has \"byte_fallback\" and not all of <0x00> ... <0xFF> in its vocabulary; "
+                        "set byte_fallback to false, or use a tokenizer that is whole"));
   if (model.contains("unk_token") && !model["unk_token"].is_null()) {
     const std::string unk = word_in(model, "unk_token", where);
     const auto found = vocabulary_.find(unk);
@@ -195,9 +197,9 @@ void Bpe::first_symbols(std::string_view piece, std::vector<PieceToken>& out) co
       continue;
     }
     if (unk_ < 0)
-      throw UserError(str(who_, " has no token for ", byte_level_ ? "the byte of " : "", "\"",
-                          printable(one), "\", no unk_token and no byte_fallback; use a tokenizer that can "
-                                          "write all of the text, or take the character out of it"));
+      throw UserError(str(who_, " has no token for ", byte_level_ ? "the byte of " : "", "\"", printable(one),
+                          "\", no unk_token and no byte_fallback; use a tokenizer that can "
+                          "write all of the text, or take the character out of it"));
     if (unknown && fuse_unk_)
       out.back().bytes += static_cast<uint32_t>(n);
     else

@@ -51,10 +51,10 @@ class Bpe {
   bool byte_level_, byte_fallback_, fuse_unk_, ignore_merges_;
   int32_t unk_ = -1;
   Vocabulary vocabulary_;
-  Vocabulary pieces_;           // as pieces spell it: bytes, where it is byte-level
-  int32_t bytes_[256];          // ids of single bytes, or of <0x..>; -1: none
-  std::vector<Merge> merges_;   // open addressing, a power of two
-  size_t longest_ = 0;          // bytes of the longest of pieces_
+  Vocabulary pieces_;          // as pieces spell it: bytes, where it is byte-level
+  int32_t bytes_[256];         // ids of single bytes, or of <0x..>; -1: none
+  std::vector<Merge> merges_;  // open addressing, a power of two
+  size_t longest_ = 0;         // bytes of the longest of pieces_
 };
 
 // ByteLevel's alphabet: bytes as characters that are printed.

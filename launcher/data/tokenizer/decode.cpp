@@ -15,9 +15,8 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 // How many bytes at `at` are a character, or begin one that is cut off (then `whole` is false).
 size_t character(std::string_view text, size_t at, bool& whole) {
   utf8proc_int32_t point = 0;
-  const auto used =
-      utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
-                       static_cast<utf8proc_ssize_t>(text.size() - at), &point);
+  const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
+                                     static_cast<utf8proc_ssize_t>(text.size() - at), &point);
   whole = used > 0;
   if (whole) return static_cast<size_t>(used);
   // The longest start of a character stands for one U+FFFD: Unicode 15, section 3.9, table 3-8.
@@ -100,10 +99,9 @@ void Decoder::add(const nlohmann::json& described, const std::string& who) {
     steps_.emplace_back([](std::vector<std::string>& tokens) { tokens.assign(1, join(tokens, "")); });
   } else if (type == "Replace") {
     const Pattern pattern = pattern_in(described, "pattern", who);
-    steps_.emplace_back(
-        [pattern, by = word_in(described, "content", who)](std::vector<std::string>& tokens) {
-          for (auto& token : tokens) token = replaced(token, pattern, by);
-        });
+    steps_.emplace_back([pattern, by = word_in(described, "content", who)](std::vector<std::string>& tokens) {
+      for (auto& token : tokens) token = replaced(token, pattern, by);
+    });
   } else if (type == "Strip") {
     const std::string what = word_in(described, "content", who);
     const int64_t start = number_in(described, "start", who), stop = number_in(described, "stop", who);

@@ -68,12 +68,12 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     add_cut(pattern_in(described, "pattern", who), behaviour_of(word_in(described, "behavior", who)),
             flag_in(described, "invert", false));
   } else if (type == "Digits") {
-    add_cut({"\\p{N}", who}, flag_in(described, "individual_digits", false) ? Behaviour::isolated
-                                                                            : Behaviour::contiguous);
+    add_cut({"\\p{N}", who},
+            flag_in(described, "individual_digits", false) ? Behaviour::isolated : Behaviour::contiguous);
   } else if (type == "Punctuation") {
-    add_cut({"[\\p{P}$+<=>\\^`|~]", who},
-            described.contains("behavior") ? behaviour_of(word_in(described, "behavior", who))
-                                           : Behaviour::isolated);
+    add_cut({"[\\p{P}$+<=>\\^`|~]", who}, described.contains("behavior")
+                                              ? behaviour_of(word_in(described, "behavior", who))
+                                              : Behaviour::isolated);
   } else if (type == "Whitespace") {
     add_cut({"\\w+|[^\\w\\s]+", who}, Behaviour::removed, true);
   } else if (type == "WhitespaceSplit") {
@@ -82,7 +82,8 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     const std::string mark = word_in(described, "replacement", who);
     const std::string scheme = described.contains("prepend_scheme")
                                    ? word_in(described, "prepend_scheme", who)
-                                   : flag_in(described, "add_prefix_space", true) ? "always" : "never";
+                               : flag_in(described, "add_prefix_space", true) ? "always"
+                                                                              : "never";
     if (scheme != "always" && scheme != "first" && scheme != "never")
       throw UserError(str(who, ": prepend_scheme is ", scheme, ", none of always, first, never"));
     edit(type, who, [mark, scheme](MarkedText& text) {

@@ -139,7 +139,8 @@ struct Tokenizer::Impl {
     const size_t begin = out.size();
     model.encode(piece, out);
     if (kept.size() < kCached)
-      kept.emplace(piece, std::vector<PieceToken>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
+      kept.emplace(piece,
+                   std::vector<PieceToken>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
   }
 
   // A stretch of normal text without added tokens.
@@ -185,8 +186,9 @@ std::vector<Tokenizer::Token> Tokenizer::encode_parts(std::span<const std::strin
   }
   if (all.marks.empty()) all.marks.push_back({0, 0});
   if (const auto at = not_utf8_at(all.text))
-    throw UserError(str("the text is not UTF-8 from byte ", *at,
-                        " on; write it as UTF-8 (iconv -t utf-8), or train on bytes with data.tokenizer bytes"));
+    throw UserError(
+        str("the text is not UTF-8 from byte ", *at,
+            " on; write it as UTF-8 (iconv -t utf-8), or train on bytes with data.tokenizer bytes"));
   std::vector<Token> out;
   impl_->encode(std::move(all), out);
   return out;

@@ -11,8 +11,8 @@ const nlohmann::json& member_of(const nlohmann::json& in, const char* member, co
   static const nlohmann::json none;
   const auto found = in.is_object() ? in.find(member) : in.end();
   const nlohmann::json& value = in.is_object() && found != in.end() ? *found : none;
-  const bool fits = type == nlohmann::json::value_t::number_integer ? value.is_number_integer()
-                                                                    : value.type() == type;
+  const bool fits =
+      type == nlohmann::json::value_t::number_integer ? value.is_number_integer() : value.type() == type;
   if (!fits)
     throw UserError(str(who, ": \"", member, "\" is ", value.is_null() ? "not there" : value.type_name(),
                         ", and should be ", wanted, "; is this a tokenizer.json of Hugging Face?"));

@@ -1,0 +1,34 @@
+// Fine-tuning of a part: adapters of low rank beside frozen weights (LoRA, Hu et al., arXiv 2106.09685).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/nn/parameter.h"
+
+namespace lockstep {
+
+// Globs name weights, or the layers that they belong to: "blocks.*.attn.q", "**.weight".
+struct LoraOptions {
+  int64_t rank = 8;
+  double alpha = 16;                      // what is added is times alpha / rank
+  double dropout = 0;                     // of what adapters read, in training: 0 <= dropout < 1
+  std::vector<std::string> targets = {};  // empty: all but embeddings and heads (no_hidden_matrices)
+  std::vector<std::string> also = {};     // weights that are trained as a whole beside the adapters
+};
+
+// The adapter of a weight W [out, in]: x W^T becomes x W^T + scale dropout(x) A^T B^T.
+struct LowRank {
+  Parameter a, b;  // [rank, in], [out, rank]
+  double scale = 1, dropout = 0;
+  std::string path;  // of the layer
+};
+
+// "blocks.3.attn.q" of "blocks.3.attn.q.weight" and of its bias, and "in_proj" of "in_proj_weight".
+std::string layer_of(const std::string& fqn);
+// Whether a glob names the tensor, or its layer.
+bool names_weight(const std::string& glob, const std::string& fqn);
+// Globs of what is no matrix of a hidden layer, embeddings and heads, in models as they are commonly named.
+std::vector<std::string> no_hidden_matrices();
+
+}  // namespace lockstep

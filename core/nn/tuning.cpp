@@ -1,0 +1,136 @@
+// Freezing, and adapters recorded beside the weights.
+#include "core/nn/tuning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "core/nn/state.h"
+
+namespace lockstep {
+
+namespace {
+// The names of blocks once: "blocks.*.attn.q.weight".
+std::vector<std::string> by_kind(const std::vector<std::string>& fqns) {
+  std::vector<std::string> out;
+  for (const auto& fqn : fqns) {
+    std::vector<std::string> parts = split(fqn, '.');
+    for (auto& part : parts)
+      if (part.find_first_not_of("0123456789") == std::string::npos) part = "*";
+    const std::string kind = join(parts, ".");
+    if (std::find(out.begin(), out.end(), kind) == out.end()) out.push_back(kind);
+  }
+  return out;
+}
+std::string some_of(std::vector<std::string> names) {
+  constexpr size_t kMost = 24;
+  const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+  names.resize(names.size() - more);
+  return join(names, ", ") + (more ? str(", and ", more, " more") : "");
+}
+
+// A line of a program, or a key of a config.
+std::string named(const SourceLine& at, const char* verb) {
+  return at.file.empty() ? at.text() : str("[", verb, "] ", at.text());
+}
+
+// Which tensors any of the globs names. UserError for one that names none.
+std::set<std::string> named_by(const std::vector<std::string>& globs, const std::vector<std::string>& fqns,
+                               const std::string& who, const std::string& what) {
+  std::set<std::string> out;
+  for (const auto& glob : globs) {
+    bool any = false;
+    for (const auto& fqn : fqns)
+      if (names_weight(glob, fqn)) any = true, out.insert(fqn);
+    if (!any)
+      throw UserError(str(who, " names \"", shortened(printable(glob), 100), "\", which matches no ", what,
+                          ": ", some_of(by_kind(fqns))));
+  }
+  return out;
+}
+
+void check(const LoraOptions& o, const std::string& who) {
+  if (o.rank < 1) throw UserError(str(who, ": rank is ", o.rank, "; it must be at least 1"));
+  if (!(o.alpha > 0)) throw UserError(str(who, ": alpha is ", number_text(o.alpha), "; it must be above 0"));
+  if (!(o.dropout >= 0 && o.dropout < 1))
+    throw UserError(
+        str(who, ": dropout is ", number_text(o.dropout), "; it must be at least 0 and less than 1"));
+}
+}  // namespace
+
+void State::freeze(const std::vector<std::string>& globs, const SourceLine& at) {
+  const std::string who = named(at, "freeze");
+  if (allocated_)
+    throw UserError(
+        str(who, ": the state is already materialised; freeze weights before materialize() or resume()"));
+  std::vector<std::string> trained;
+  for (const Parameter& parameter : parameters()) trained.push_back(parameter.fqn());
+  const auto frozen = named_by(globs, trained, who, "weight that is trained; there are");
+  if (frozen.size() == trained.size())
+    throw UserError(str(who, ": all ", trained.size(), " weights are frozen, and nothing is left to train"));
+  for (Spec& spec : specs_)
+    if (frozen.contains(spec.fqn)) spec.trainable = false;
+}
+
+void State::lora(const LoraOptions& options, const SourceLine& at) {
+  const std::string who = named(at, "lora");
+  check(options, who);
+  if (allocated_)
+    throw UserError(
+        str(who, ": the state is already materialised; add adapters before materialize() or resume()"));
+  std::vector<std::string> targets, trained;
+  for (const Spec& spec : specs_) {
+    if (spec.low_rank) throw UserError(str(who, ": \"", spec.fqn, "\" has an adapter already"));
+    if (spec.trainable) trained.push_back(spec.fqn);
+    const auto heads = no_hidden_matrices();
+    const bool head =
+        std::any_of(heads.begin(), heads.end(), [&](const auto& glob) { return glob_match(glob, spec.fqn); });
+    if (spec.projection && !(options.targets.empty() && head)) targets.push_back(spec.fqn);
+  }
+  if (targets.empty()) throw UserError(str(who, ": the model has no weights that adapters stand beside"));
+  const auto also = named_by(options.also, trained, who + ": also", "weight that is trained; there are");
+  auto chosen = named_by(options.targets.empty() ? std::vector<std::string>{"**"} : options.targets, targets,
+                         who + ": targets", "weight of a linear layer; there are");
+  for (const auto& fqn : chosen)
+    if (also.contains(fqn))
+      throw UserError(str(who, ": \"", fqn,
+                          "\" is among the targets and among also; an adapter stands beside a "
+                          "weight that is not trained itself"));
+  for (Spec& spec : specs_) spec.trainable = spec.trainable && also.contains(spec.fqn);
+  for (size_t i = 0, recorded = specs_.size(); i < recorded; ++i) {
+    if (!chosen.contains(specs_[i].fqn)) continue;
+    const Shape shape = specs_[i].shape;
+    auto low_rank = std::make_shared<LowRank>();
+    low_rank->path = layer_of(specs_[i].fqn);
+    low_rank->scale = options.alpha / static_cast<double>(options.rank);
+    low_rank->dropout = options.dropout;
+    auto matrix = [&](const char* name, const Shape& of, const Init& init) {
+      Spec spec{
+          str(low_rank->path, ".", name, ".weight"), DType::f32, of, init, Role::parameter, true, "", at};
+      spec.adapter = true;
+      return record(std::move(spec));
+    };
+    const Init first = init::kaiming_uniform(init::leaky_relu_gain(std::sqrt(5.0)));
+    low_rank->a = matrix("lora_A", {options.rank, shape[1]}, first);
+    low_rank->b = matrix("lora_B", {shape[0], options.rank}, init::zeros());
+    specs_[i].low_rank = std::move(low_rank);
+  }
+}
+
+std::vector<PlacementRule> adapter_placements(const State& state) {
+  std::vector<PlacementRule> out;
+  const int tp = state.mesh().words.find("tp");
+  if (tp < 0) return out;
+  for (const Spec& spec : state.specs()) {
+    if (!spec.low_rank) continue;
+    const Placement place = state.layout(spec.fqn).on(tp);
+    if (place.kind != Placement::Kind::shard) continue;
+    const Parameter& beside = place.dim == 0 ? spec.low_rank->b : spec.low_rank->a;
+    out.push_back({"tp", beside.fqn(), place});
+  }
+  return out;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// The model of a config, recorded in a state: its family's, with what train.freeze and train.lora make of it.
+#pragma once
+
+#include "core/models/family.h"
+#include "core/nn/state.h"
+#include "launcher/config/config.h"
+
+namespace lockstep::launcher {
+
+// UserError from the model, and for globs of train.freeze and train.lora that name nothing.
+models::Model build_model(const RunConfig& config, State& state);
+
+// The weights of the model: parameters without adapters.
+std::vector<Array*> weights_of(State& state);
+
+}  // namespace lockstep::launcher
