@@ -11,6 +11,13 @@
 
 namespace lockstep::compiler {
 
+std::string_view kind_of(const Instr& instr) {
+  static constexpr std::string_view names[] = {"run",  "start",     "wait",       "accumulate", "sum trees",
+                                               "copy", "zero",      "add counts", "update",     "sum squares",
+                                               "norm", "checksums", "show",       "sum rows",   "put rows"};
+  return names[instr.what.index()];
+}
+
 namespace {
 std::string amount(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 

@@ -7,6 +7,7 @@
 
 namespace lockstep::compiler {
 
+std::string_view kind_of(const Instr& instr);  // "run", "start", "wait", "accumulate", ...
 // A line per instruction, without its micro-batch: "start all_to_all "exchange 0" along data, ...".
 std::string text(const StepProgram& program, const Instr& instr);
 // The whole program. Calls of layers that are alike, and micro-batches that do the same, are written once.

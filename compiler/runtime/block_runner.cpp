@@ -43,7 +43,11 @@ std::byte* BlockRunner::at(const BlockPlace& slot, const Memory& memory) {
 }
 
 void BlockRunner::run(int first, int last, const Memory& memory, Stream& stream) {
-  for (int c = first; c < last; ++c) run_call(static_cast<size_t>(c), memory, stream);
+  for (int c = first; c < last; ++c) {
+    if (recorder_) recorder_->enter_call(c, stream);
+    run_call(static_cast<size_t>(c), memory, stream);
+    if (recorder_) recorder_->leave(stream);
+  }
 }
 
 void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
@@ -64,10 +68,12 @@ void BlockRunner::run_call(size_t c, const Memory& memory, Stream& stream) {
     case BlockCall::Kind::evaluate:
       evaluate(call, stream);
       break;
-    case BlockCall::Kind::start:
-      memory.flights->at(call.flight) =
-          collectives_->bind(starts_[call.flight], args_[0], args_[1]).start(stream);
+    case BlockCall::Kind::start: {
+      const BoundCollective bound = collectives_->bind(starts_[call.flight], args_[0], args_[1]);
+      auto& work = memory.flights->at(call.flight) = bound.start(stream);
+      if (recorder_) recorder_->started(bound, *work, stream);
       break;
+    }
     case BlockCall::Kind::wait: {
       auto work = std::move(memory.flights->at(call.flight));
       LS_CHECK(work, "nothing is under way for the wait at ", block_.graph.node(call.node).at.text());

@@ -9,6 +9,7 @@
 #include "compiler/codegen/target.h"
 #include "compiler/program/block.h"
 #include "compiler/runtime/collectives.h"
+#include "compiler/runtime/step_recorder.h"
 
 namespace lockstep::compiler {
 
@@ -42,6 +43,7 @@ class BlockRunner {
   void run(int first, int last, const Memory& memory, Stream& stream);
   static std::byte* at(const BlockPlace& slot, const Memory& memory);
   const std::vector<CallTime>& times() const { return times_; }
+  void record(StepRecorder* recorder) { recorder_ = recorder; }  // null: no more
   int flights() const { return static_cast<int>(starts_.size()); }
 
  private:
@@ -56,6 +58,7 @@ class BlockRunner {
   std::vector<StartCollective> starts_;   // by flight
   std::vector<CallTime> times_;           // per call
   std::vector<void*> args_;               // of the call that is enqueued
+  StepRecorder* recorder_ = nullptr;
 };
 
 }  // namespace lockstep::compiler

@@ -4,19 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "compiler/program/print.h"
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
 
 namespace lockstep::compiler {
-
-namespace {
-std::string_view kind_of(const Instr& instr) {
-  static constexpr std::string_view names[] = {"run",  "start",     "wait",       "accumulate", "sum trees",
-                                               "copy", "zero",      "add counts", "update",     "sum squares",
-                                               "norm", "checksums", "show",       "sum rows",   "put rows"};
-  return names[instr.what.index()];
-}
-}  // namespace
 
 Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
@@ -68,6 +60,11 @@ std::byte* Executor::at(const Span& span) const {
   return span.there() ? memory_[span.region] + span.offset : nullptr;
 }
 
+void Executor::record(StepRecorder* recorder) {
+  recorder_ = recorder;
+  for (auto& runner : runners_) runner->record(recorder);
+}
+
 void Executor::refresh(Stream& stream) { enqueue(refresh_, stream); }
 void Executor::run(Stream& stream) {
   if (step_.empty()) {
@@ -78,9 +75,13 @@ void Executor::run(Stream& stream) {
 }
 
 void Executor::enqueue(const std::vector<Bound>& list, Stream& stream) {
-  for (const Bound& one : list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Bound& one = list[i];
+    StepRecorder* recorder = &list == &step_ ? recorder_ : nullptr;
+    if (recorder) recorder->enter(static_cast<int>(i), stream);
     if (!timing()) {
       one.action(stream);
+      if (recorder) recorder->leave(stream);
       continue;
     }
     const auto began = std::chrono::steady_clock::now();
@@ -119,8 +120,11 @@ Executor::Action Executor::bind(const RunBlock& run) {
 }
 
 Executor::Action Executor::bind(const StartCollective& start) {
-  return [this, flight = start.flight, bound = collectives_.bind(start, at(start.from), at(start.to))](
-             Stream& stream) { flights_[flight] = bound.start(stream); };
+  return [this, flight = start.flight,
+          bound = collectives_.bind(start, at(start.from), at(start.to))](Stream& stream) {
+    flights_[flight] = bound.start(stream);
+    if (recorder_) recorder_->started(bound, *flights_[flight], stream);
+  };
 }
 Executor::Action Executor::bind(const Wait& wait) {
   return [this, flight = wait.flight](Stream& stream) {

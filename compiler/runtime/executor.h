@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compiler/runtime/block_runner.h"
+#include "compiler/runtime/step_recorder.h"
 
 namespace lockstep::compiler {
 
@@ -38,6 +39,9 @@ class Executor {
   // Enqueues StepProgram::instrs. The first one takes the memory of sums and staging. UserError where it is
   // out.
   void run(Stream& stream);
+
+  // What run() enqueues from now on is recorded; null: no more. The recorder outlives it.
+  void record(StepRecorder* recorder);
 
   std::byte* at(const Span& span) const;                         // null for none
   const std::vector<Group*>& groups() const { return groups_; }  // that the program talks to
@@ -88,6 +92,7 @@ class Executor {
   std::vector<std::shared_ptr<Work>> flights_;
   std::vector<Bound> refresh_, step_;
   std::map<std::string, double> seconds_;
+  StepRecorder* recorder_ = nullptr;
 };
 
 }  // namespace lockstep::compiler

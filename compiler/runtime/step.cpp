@@ -85,13 +85,15 @@ struct Step::Impl {
 
   void enqueue() {
     exposed.begin();
+    executor->record(recorder.get());
     executor->run(*compute);
+    executor->record(nullptr);
   }
 
   // The first step runs call by call (libraries load and prepare then), the second is captured where the
   // device can, later ones replay.
   void run_program() {
-    if (timing()) {  // call by call, and captured anew afterwards: marks of the program are gone
+    if (timing() || recorder) {  // call by call, and captured anew afterwards: marks of the program are gone
       forget_captured();
       return enqueue();
     }
@@ -153,14 +155,27 @@ struct Step::Impl {
 
   StepResult run(const StepInput& input) {
     step_number = input.step;
-    prepare(input);
-    run_program();
-    copy_results(input.check_replicas);
-    for (Array* array : written) array->device_wrote(device);
-    rounded_version = state_version();
-    fed->fill_next(input);
-    finish();
-    return read_results(input);
+    device.enter();
+    recorder = input.trace ? std::make_unique<StepRecorder>(*compute) : nullptr;
+    phase("inputs", [&] { prepare(input); });
+    phase(device.addressable() ? "run" : "enqueue", [&] { run_program(); });
+    phase("results", [&] {
+      copy_results(input.check_replicas);
+      for (Array* array : written) array->device_wrote(device);
+      rounded_version = state_version();
+    });
+    if (!device.addressable()) phase("next batch", [&] { fed->fill_next(input); });
+    phase("wait for the device", [&] { finish(); });
+    StepResult result = read_results(input);
+    if (recorder) result.traced = std::make_shared<TracedStep>(recorder->resolve(program, input.step));
+    recorder.reset();
+    return result;
+  }
+  // What the host does.
+  void phase(const char* name, const std::function<void()>& work) {
+    const double began = recorder ? steady_seconds() : 0;
+    work();
+    if (recorder) recorder->host(name, began, steady_seconds());
   }
 
   std::vector<uint64_t> checksums_now() {
@@ -237,6 +252,7 @@ struct Step::Impl {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<StepInputs> fed;
   Buffer results;
+  std::unique_ptr<StepRecorder> recorder;  // of a step that is traced
   int64_t runs = 0, step_number = 0;
   uint64_t rounded_version = ~uint64_t{0};
   std::unique_ptr<Stream>

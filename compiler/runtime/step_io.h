@@ -5,10 +5,13 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace lockstep::compiler {
+
+struct TracedStep;  // step_recorder.h
 
 using StepScalars = std::map<std::string, double>;  // of the host: "optim.lr", ...
 
@@ -22,6 +25,7 @@ struct StepInput {
   // The same for step + 1, where there will be one: called while a device runs this step, so that the next
   // one need not wait for its data.
   std::function<void(int64_t first, int64_t count, const std::vector<void*>& fields)> fill_next = {};
+  bool trace = false;           // whether StepResult::traced is made; such a step runs call by call
   bool check_replicas = false;  // whether StepResult::replica_sums is made
   int64_t replica_word = 0;     // replica_word() of the step before: it rides with the vote
   // The step's updates are made where |loss| and the norms of gradients are at most these. NaN and infinity
@@ -41,6 +45,7 @@ struct StepResult {
   // Seconds that this rank's work stood still for collectives, per mesh dim; "data": of all data dims
   // together; "inside_hosts", "across_hosts".
   std::map<std::string, double> exposed;
+  std::shared_ptr<const TracedStep> traced;  // where it was asked for
 };
 
 }  // namespace lockstep::compiler

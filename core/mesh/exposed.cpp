@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "core/mesh/timed_work.h"
+
 namespace lockstep {
 
 struct ExposedTime::Waits {
@@ -42,7 +44,7 @@ struct ExposedTime::Waits {
     double own_deadline() const override { return group_->own_deadline(); }
 
    private:
-    class MeasuredWork : public Work {
+    class MeasuredWork : public TimedWork {
      public:
       MeasuredWork(std::shared_ptr<Work> work, std::string name, std::string label,
                    std::shared_ptr<Waits> waits)
@@ -52,6 +54,10 @@ struct ExposedTime::Waits {
             waits_(std::move(waits)) {}
       bool done() override { return work_->done(); }
       void wait(Stream& stream) override { waits_->around(name_, label_, *work_, stream); }
+      std::shared_ptr<Mark> mark_end() override {
+        auto* timed = dynamic_cast<TimedWork*>(work_.get());
+        return timed ? timed->mark_end() : nullptr;
+      }
 
      private:
       std::shared_ptr<Work> work_;

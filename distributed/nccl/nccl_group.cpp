@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
+#include "core/mesh/timed_work.h"
 #include "distributed/nccl/nccl_calls.h"
 #include "distributed/nccl/nccl_comm.h"
 #include "distributed/nccl/nccl_flight.h"
@@ -120,6 +121,13 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
     device_.enter();
     if (flight.pair) enqueue_pairs();
     return flight.end && flight.end->done();
+  }
+  // Of what the communication stream has; sends and receives may not be on it yet.
+  std::shared_ptr<Mark> mark_end(const NcclFlight& flight) {
+    std::lock_guard lock(mutex_);
+    if (!flight.end || flight.captured || !failed_.empty()) return nullptr;
+    device_.enter();
+    return stream_->mark();
   }
   std::shared_ptr<Group> split(int color, int key, const std::string& name) {
     std::lock_guard lock(mutex_);
@@ -274,12 +282,13 @@ class NcclGroup : public Group, public std::enable_shared_from_this<NcclGroup> {
   Clock::time_point checked_ = Clock::now();
 };
 
-class NcclWork : public Work {
+class NcclWork : public TimedWork {
  public:
   NcclWork(std::shared_ptr<NcclGroup> group, FlightPointer flight)
       : group_(std::move(group)), flight_(std::move(flight)) {}
   bool done() override { return group_->done(*flight_); }
   void wait(Stream& stream) override { group_->wait(flight_, stream); }
+  std::shared_ptr<Mark> mark_end() override { return group_->mark_end(*flight_); }
 
  private:
   std::shared_ptr<NcclGroup> group_;

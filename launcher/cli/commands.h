@@ -17,6 +17,7 @@ namespace lockstep::launcher::cli {
 struct RunArguments {
   LaunchOptions launch;            // worker is filled by run()
   int64_t simulate = 0;            // ranks as threads of this process; 0: launch.nproc processes
+  int64_t profile = 0;             // log.profile, where it is given
   bool dry_run = false;            // print the command and the environment, start nothing, write nothing
   std::string self;                // path of trainrun, which is the worker's program for a config
   std::string target;              // a config, or a program of the user

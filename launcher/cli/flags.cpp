@@ -80,6 +80,12 @@ void add_run_flags(CLI::App& app, Flags& flags) {
                  "seconds before a restart; doubles while restarts bring no progress, up to 30; default 0.5")
       ->check(CLI::NonNegativeNumber)
       ->type_name("SECONDS");
+  app.add_flag(
+         "--profile{3}", flags.run.profile,
+         "trace steps (--profile=N: N of them, from the third on) into runs/NAME/trace-FIRST-LAST.json, "
+         "for ui.perfetto.dev; the key log.profile")
+      ->type_name("")
+      ->check(CLI::Range(1, 1000));
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run,
                "print the command and the environment, start nothing");
   app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")

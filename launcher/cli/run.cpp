@@ -112,6 +112,9 @@ int run(const RunArguments& arguments, std::ostream& out) {
       throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target,
                           " is a program, each of whose ranks is a process: use --nproc ",
                           arguments.simulate));
+    if (arguments.profile)
+      throw UserError(str("--profile traces the steps of a config's run; ", arguments.target,
+                          " is a program, whose steps its own loop runs: leave it out"));
     run_dir = "runs/" + name_of_program(arguments);
     launch.worker = python ? python_command(arguments.target, arguments.self)
                            : std::vector<std::string>{arguments.target};
@@ -120,6 +123,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     refuse_program_without_slash(arguments.target);
     const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
     RunConfig resolved = load_config(arguments.target, overrides);
+    if (arguments.profile) resolved.log.profile = arguments.profile;
     refuse_stored_plugin(resolved, arguments.target, stored_in(arguments.target), overrides,
                          str("trainrun --nproc ", launch.nproc, " ", arguments.target));
     make_plugin_absolute(resolved);

@@ -103,6 +103,7 @@ const std::map<std::string, Effect>& effects() {
       {"log.hash_every", Effect::none},
       {"log.norms_every", Effect::none},
       {"log.tensorboard", Effect::none},
+      {"log.profile", Effect::none},
       {"watch.deadline", Effect::none},
       {"watch.start_deadline", Effect::none},
       {"verify.collectives", Effect::none},

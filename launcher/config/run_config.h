@@ -335,6 +335,12 @@ struct LogConfig {
   bool tensorboard = key(&tensorboard, "log.tensorboard", false,
                          "the numbers of metrics.jsonl as TensorBoard event files, too, in runs/NAME: "
                          "tensorboard --logdir runs");
+  int64_t profile =
+      key(&profile, "log.profile", 0,
+          "steps that are traced into runs/NAME/trace-FIRST-LAST.json, from the third on after each start: "
+          "what the host does, each kernel with its layer and line, each collective with its bytes; "
+          "ui.perfetto.dev opens it. Such steps run call by call; 0: none",
+          between(0, 1000));
 };
 
 struct WatchConfig {

@@ -22,6 +22,7 @@
 #include "launcher/supervise/worker_side.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/worker/guard.h"
+#include "launcher/worker/profile.h"
 #include "launcher/worker/replica_watch.h"
 #include "launcher/worker/resume_changes.h"
 #include "launcher/worker/saving.h"
@@ -81,14 +82,19 @@ class Run : Training {
     }
     if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_, step.plan(), target_.device());
     ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, pace_unit());
+    Profile profile({config_.name, dir_, done + 1, config_.log.profile, config_.train.steps}, live_);
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       hooks_.report_step(i);
+      const bool traced = profile.wants(i);
+      if (traced) profile.begin(i);
       double began = now();
       StepInput fed = input(i, i < config_.train.steps, hooks_.stop_requested());
+      fed.trace = traced;
       guard_.limit(fed);
       replicas_.ask(fed);
       inject_fault(i);
       auto result = step.run(fed);
+      if (traced) profile.add(result, step);
       replicas_.hear(i, result, step);
       double seconds = now() - began;
       note_work(seconds, result, step);
@@ -108,6 +114,9 @@ class Run : Training {
       if (rank() == 0) progress.update(i, loss, read_in(result));
       if (last || (config_.checkpoint.every > 0 && i % config_.checkpoint.every == 0))
         save(i, last, step, fed);
+      if (traced)
+        if (const std::string path = profile.end(i, last); !path.empty())
+          logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
       if (result.votes > 0 && i < config_.train.steps) {
         logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
                        "; the same command goes on from there"));

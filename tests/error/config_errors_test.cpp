@@ -62,7 +62,7 @@ TEST(ConfigErrors, WrongType) {
             "c.json: name is null, null; it must be a string, like its default \"run\"");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "log": 3})"),
             "c.json: log is 3, an integer; it must be a section with the keys every, hash_every, "
-            "norms_every, tensorboard");
+            "norms_every, tensorboard, profile");
   EXPECT_EQ(of(R"({"data": {"paths": ["a"]}, "mesh": {"shape": [2, "x"]}})"),
             "c.json: mesh.shape is [2,\"x\"], a list; it must be a list of integers, like its default [-1]");
 }

@@ -72,6 +72,7 @@ TinyResult train_tiny(const TinyRun& run) {
       StepInput fed{i, fill};
       if (run.blocked.count(i)) fed.norm_limit = 1e-20f;
       fed.check_replicas = true;
+      fed.trace = run.traced && i == run.steps;
       if (run.flipped == i && mesh.rank == 1) {
         Array& weight = *state.arrays()[0];
         weight.fetch();
@@ -79,6 +80,10 @@ TinyResult train_tiny(const TinyRun& run) {
         weight.host_wrote();
       }
       auto result = step.run(fed);
+      if (fed.trace) {
+        std::lock_guard guard(mutex);
+        run.traced(step, *result.traced);
+      }
       if (result.applied == (run.blocked.count(i) > 0))
         throw InternalError(str("step ", i, " was ", result.applied ? "" : "not ", "applied"));
       if (mine.differs.empty())

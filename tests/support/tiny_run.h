@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/compile.h"
+#include "compiler/runtime/step_recorder.h"
 #include "core/models/family.h"
 
 namespace lockstep::tests {
@@ -32,6 +33,8 @@ struct TinyRun {
   std::vector<PlacementRule> rows = {};  // beside the model's own
   // Called on every rank after its last step, one rank at a time.
   std::function<void(const LiveMesh& mesh, const compiler::Step& step)> observe = {};
+  // The last step is traced where this is there: called before observe, as it is.
+  std::function<void(const compiler::Step& step, const compiler::TracedStep& traced)> traced = {};
 };
 
 struct TinyResult {

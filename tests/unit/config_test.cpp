@@ -50,7 +50,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                 "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]},
-    "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true},
+    "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true, "profile": 3},
     "watch": {"deadline": 30, "start_deadline": 300},
     "verify": {"collectives": "on", "replicas_every": 7}})");
   EXPECT_EQ(config.name, "quickstart");
