@@ -48,8 +48,9 @@ struct Model {
   int64_t classes = 0;                         // V or K of the output, where it has one
   std::vector<PlacementRule> placements = {};  // the tp rows, for State::place_by_default; none: no tp
   std::map<std::string, Network> parts =
-      {};            // of a family of several networks, whose FQNs begin with the name
-  Shape noise = {};  // adversaries: of a sample of what the generator takes
+      {};              // of a family of several networks, whose FQNs begin with the name
+  bool packs = false;  // forward reads DocumentRows (core/nn/document_rows.h)
+  Shape noise = {};    // adversaries: of a sample of what the generator takes
 
   // forward's first output. `training` false: under Evaluation.
   Tensor logits(Tensor ids, bool training) const;

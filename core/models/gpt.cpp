@@ -4,6 +4,7 @@
 #include "core/base/error.h"
 #include "core/models/decoder.h"
 #include "core/models/families.h"
+#include "core/nn/document_rows.h"
 
 namespace lockstep::models {
 
@@ -43,8 +44,10 @@ Gpt::Gpt(Scope at, const GptOptions& options, Here line)
 Tensor Gpt::operator()(Tensor ids, bool training, Here at) const {
   check_ids("gpt", ids, options_.context, at);
   Evaluation evaluation(!training || Evaluation::active());
-  Tensor tokens = token_(ids);                                         // [B,T,C]
-  Tensor places = position_(iota(ids, {ids.size(1)}, 0, DType::i32));  // [T,C]
+  Tensor tokens = token_(ids);  // [B,T,C]
+  // [T,C], or [B,T,C] of packed rows
+  Tensor places =
+      position_(DocumentRows::active() ? DocumentRows::positions() : iota(ids, {ids.size(1)}, 0, DType::i32));
   return token_.logits(norm_(blocks_(dropout_(tokens + places))));
 }
 
@@ -66,7 +69,10 @@ const Family& gpt() {
              Gpt net(at, options, line);
              return Model{token_inputs(options.context, options.vocab),
                           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
-                          options.vocab, Gpt::placements()};
+                          options.vocab,
+                          Gpt::placements(),
+                          {},
+                          true};
            },
        .errors =
            [](const GptOptions& o) {

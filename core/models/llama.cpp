@@ -114,7 +114,10 @@ const Family& llama() {
              Llama net(at, options, line);
              return Model{token_inputs(options.context, options.vocab),
                           [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
-                          options.vocab, Llama::placements()};
+                          options.vocab,
+                          Llama::placements(),
+                          {},
+                          true};
            },
        .errors = errors,
        .split_sizes = split_sizes,

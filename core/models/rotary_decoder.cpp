@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/base/error.h"
+#include "core/nn/document_rows.h"
 
 namespace lockstep::models {
 
@@ -45,9 +46,11 @@ Tensor RotaryAttention::operator()(Tensor x) const {
   Tensor q = to_heads(q_(x), options_.sizes.heads), k = to_heads(k_(x), options_.kv_heads),
          v = to_heads(v_(x), options_.kv_heads);
   if (!head_norms_.empty()) q = head_norms_[0](q), k = head_norms_[1](k);
-  q = rope(q, options_.rope_theta), k = rope(k, options_.rope_theta);
+  RopeOptions turn{.theta = options_.rope_theta};
+  turn.positions = DocumentRows::positions();
+  q = rope(q, turn), k = rope(k, turn);
   AttentionOptions how;
-  how.causal = true, how.window = options_.window;
+  how.causal = true, how.window = options_.window, how.documents = DocumentRows::documents();
   return out_(from_heads(sdpa(q, k, v, how)));
 }
 
@@ -93,7 +96,11 @@ Model rotary_model(std::string_view who, const Scope& at, const RotaryDecoderOpt
       {"tp", "model.layers.*.mlp.{gate_proj,up_proj}.weight", Shard(0)},
       {"tp", "model.layers.*.{self_attn.o_proj,mlp.down_proj}.weight", Shard(1)}};
   return {token_inputs(o.sizes.context),
-          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; }, o.sizes.vocab, tp};
+          [net](const std::vector<Tensor>& in) { return std::vector{net(in[0])}; },
+          o.sizes.vocab,
+          tp,
+          {},
+          true};
 }
 
 std::vector<std::string> rotary_errors(const RotaryDecoderOptions& o) {

@@ -2,6 +2,7 @@
 #include "core/nn/attention.h"
 
 #include "core/base/error.h"
+#include "core/nn/document_rows.h"
 
 namespace lockstep {
 
@@ -97,7 +98,9 @@ Attention::Attention(Scope at, int64_t width, int64_t heads, const AttentionLaye
            init::normal(kInitStd), line),
       out_(at / "out", heads * options_.head_dim, width, options.bias, options.out_init, line) {}
 
-Tensor Attention::operator()(Tensor x, Here at) const { return (*this)(x, {}, at); }
+Tensor Attention::operator()(Tensor x, Here at) const {
+  return (*this)(x, AttentionMasks{.documents = DocumentRows::documents()}, at);
+}
 Tensor Attention::operator()(Tensor x, const AttentionMasks& masks, Here at) const {
   check_input(x, path_, width_, at);
   InLayer layer(x, path_, at);
@@ -146,7 +149,9 @@ LlamaAttention::LlamaAttention(Scope at, int64_t width, int64_t heads, int64_t k
       v_(at / "v", width, kv_heads * options_.head_dim, options.qkv_bias, init::normal(kInitStd), line),
       out_(at / "out", heads * options_.head_dim, width, false, options.out_init, line) {}
 
-Tensor LlamaAttention::operator()(Tensor x, Here at) const { return (*this)(x, {}, {}, at); }
+Tensor LlamaAttention::operator()(Tensor x, Here at) const {
+  return (*this)(x, AttentionMasks{.documents = DocumentRows::documents()}, DocumentRows::positions(), at);
+}
 Tensor LlamaAttention::operator()(Tensor x, const AttentionMasks& masks, Tensor positions, Here at) const {
   check_input(x, path_, width_, at);
   InLayer layer(x, path_, at);

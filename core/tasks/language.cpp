@@ -1,7 +1,9 @@
 // Tasks on token ids: causal_lm, masked_lm, seq2seq.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "core/nn/document_rows.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
 #include "core/ops/functions.h"
@@ -72,6 +74,8 @@ const Task& causal_lm() {
        .fields = [](const Model& model, const LanguageOptions&) { return with_targets(model); },
        .objectives =
            [](const Model& model, const Batch& batch, const LanguageOptions& o) {
+             std::optional<DocumentRows> rows;
+             if (batch.has("documents")) rows.emplace(batch["documents"], batch["positions"]);
              return std::vector<Objective>{
                  {language_loss(model.forward({batch["ids"]})[0], batch["targets"], o)}};
            }});

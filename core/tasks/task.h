@@ -18,6 +18,7 @@ class Batch {
  public:
   Batch(const std::vector<Field>& fields, const std::vector<Tensor>& values)
       : fields_(fields), values_(values) {}
+  bool has(std::string_view name) const;
   const Tensor& operator[](std::string_view name) const;  // InternalError for another name
   std::vector<Tensor> of(const std::vector<Field>& fields) const;
 

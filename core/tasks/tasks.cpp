@@ -32,6 +32,9 @@ bool fits(const Task& task, const models::Family& family) {
   return std::find(task.takes.begin(), task.takes.end(), family.output) != task.takes.end();
 }
 
+bool Batch::has(std::string_view name) const {
+  return std::any_of(fields_.begin(), fields_.end(), [&](const Field& field) { return field.name == name; });
+}
 const Tensor& Batch::operator[](std::string_view name) const {
   for (size_t i = 0; i < fields_.size(); ++i)
     if (fields_[i].name == name) return values_[i];

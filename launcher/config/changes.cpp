@@ -26,6 +26,12 @@ const std::map<std::string, Effect>& effects() {
       {"data.paths", Effect::none},  // the files' content is compared, wherever they lie
       {"data.tokenizer", Effect::samples},
       {"data.eos", Effect::samples},
+      {"data.text", Effect::samples},
+      {"data.prompt", Effect::samples},
+      {"data.completion", Effect::samples},
+      {"data.messages", Effect::samples},
+      {"data.template", Effect::samples},
+      {"data.pack", Effect::samples},
       {"data.dtype", Effect::samples},
       {"data.order", Effect::samples},
       {"data.validation", Effect::samples},

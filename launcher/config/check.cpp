@@ -239,12 +239,14 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
         "data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
     if (path.empty()) errors.push_back("data.paths holds an empty path; name a file, a directory or a glob");
-  if (const int64_t vocab = c.model.integer("vocab");
-      c.data.kind == "text" && c.data.tokenizer == "bytes" && vocab && vocab < 256)
+  if (const int64_t vocab = c.model.integer("vocab"); (c.data.kind == "text" || c.data.kind == "jsonl") &&
+                                                      c.data.tokenizer == "bytes" && vocab && vocab < 256)
     errors.push_back(str("model.vocab is ", vocab, ", but text as bytes has 256 tokens; use 256 or more"));
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
+  only_for(c, errors, "data.kind", c.data.kind, "jsonl",
+           {"data.text", "data.prompt", "data.completion", "data.messages", "data.template", "data.pack"});
   if (c.data.kind == "arrays")
-    only_for(c, errors, "data.kind", c.data.kind, "text or tokens", {"data.tokenizer"});
+    only_for(c, errors, "data.kind", c.data.kind, "text, jsonl or tokens", {"data.tokenizer"});
   if (c.data.tokenizer == "bytes")
     only_for(c, errors, "data.tokenizer", c.data.tokenizer, "a tokenizer.json", {"data.eos"});
   if (!parse_bytes(c.data.fingerprint))

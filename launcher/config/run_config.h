@@ -9,6 +9,7 @@
 #include "core/models/family.h"
 #include "core/optim/kinds.h"
 #include "core/tasks/task.h"
+#include "launcher/config/data_config.h"
 #include "launcher/config/lora_config.h"
 #include "launcher/config/optim_group.h"
 #include "launcher/config/placement_row.h"
@@ -81,41 +82,6 @@ struct PlacementsConfig {
                                        "pattern of names (* within a part, ** across parts, {a,b} "
                                        "alternatives) and replicate, shard(DIM) or shard(DIM,groups=N)",
                                        at_most_values(100));
-};
-
-struct DataConfig {
-  std::string kind = key(&kind, "data.kind", "text",
-                         "text: files as bytes; tokens: files of token ids; arrays: "
-                         "a file NAME.npy for each field of a sample",
-                         one_of({"text", "tokens", "arrays"}));
-  std::vector<std::string> paths = key(
-      &paths, "data.paths", {}, "files, directories or globs; a file is read once", at_most_values(100000));
-  std::string tokenizer = key(
-      &tokenizer, "data.tokenizer", "bytes",
-      "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
-      "llama, qwen, mistral, gemma), or a folder that has one");
-  std::string eos = key(&eos, "data.eos", "auto",
-                        "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
-                        "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
-                        "...; none: no token");
-  std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
-                          one_of({"uint16", "uint32"}));
-  std::string order = key(&order, "data.order", "shuffle",
-                          "shuffle: a permutation that depends on train.seed alone; sequential: sequence i "
-                          "of step t starts at token (t * "
-                          "global + i) * context",
-                          one_of({"shuffle", "sequential"}));
-  double validation = key(&validation, "data.validation", 0.0,
-                          "share of each file, at its end, that is kept for validation", from_below(0, 1));
-  bool raw = key(&raw, "data.raw", false,
-                 "text: true takes the bytes of files of records too (.jsonl, .json, .csv, .parquet, "
-                 "compressed, ...), quotes, names and braces "
-                 "with them; false refuses these");
-  std::string fingerprint =
-      key(&fingerprint, "data.fingerprint", "16GiB",
-          "data of up to so many bytes is read whole before step 1, once until a file changes: for the "
-          "fingerprint that finds "
-          "changed data, and for ids that model.vocab does not have; of more data, blocks of 64 KiB");
 };
 
 struct BatchConfig {

@@ -9,7 +9,7 @@ namespace lockstep::launcher::data {
 
 // What to read. The words are those of the config's "data" object.
 struct DataOptions {
-  std::string kind = "text";            // text | tokens
+  std::string kind = "text";            // text | tokens | jsonl | arrays
   std::vector<std::string> paths = {};  // files, folders (recursively), patterns with * ? and **
   std::string tokenizer = "bytes";      // of text: bytes, or a tokenizer.json of Hugging Face
   std::string dtype = "uint16";         // of kind tokens: uint16 (u16) | uint32 (u32)
@@ -24,6 +24,10 @@ struct DataOptions {
       << 30;  // data of at most so many bytes is read whole when it is opened, of more blocks (scan.h)
   std::string cache = {};    // folder of what was made of files before (scan.h, token_store.h); "": none
   std::string eos = "auto";  // of text that a tokenizer reads: the token that ends a document (end_token.h)
+  // Of jsonl: the members of a record, the template of its messages (record.h), and how rows are made of
+  // documents: documents (several in a row, apart), none (one in a row), stream (as one text).
+  std::string text_key = "text", prompt_key = "prompt", completion_key = "completion",
+              messages_key = "messages", chat_template = "chatml", pack = "documents";
 };
 
 // A file of the data, as a checkpoint and other ranks know it.

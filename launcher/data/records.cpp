@@ -73,7 +73,7 @@ std::string records_error(const std::string& path, const std::string& format, si
                      : "",
              ", and data.kind text trains on the bytes of files as they are",
              packed ? ": unpack it first" : ", names and punctuation of the records with them",
-             lines    ? str(": take the texts out (jq -r .text '", path, "' > texts.txt)")
+             lines    ? str(": read them with data.kind jsonl")
              : packed ? ""
                       : ": take the texts out into plain files",
              ", or make token files and use data.kind tokens; to train on the bytes all the same, say so "

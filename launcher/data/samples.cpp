@@ -1,9 +1,10 @@
-// Tokens as samples, and the choice between kinds.
+// Tokens as samples.
 #include "launcher/data/samples.h"
 
 #include <algorithm>
 
 #include "core/base/error.h"
+#include "launcher/data/dataset.h"
 
 namespace lockstep::launcher::data {
 
@@ -72,8 +73,7 @@ class TokenSamples : public Samples {
 };
 }  // namespace
 
-std::unique_ptr<Samples> open_samples(DataOptions options, const std::vector<SampleField>& fields) {
-  if (options.kind == "arrays") return array_samples(options, fields);
+std::unique_ptr<Samples> token_samples(DataOptions options, const std::vector<SampleField>& fields) {
   for (const auto& field : fields) {
     const bool known = field.name == "ids" || field.name == "targets" || field.name == "decoder_ids";
     if (known && field.dtype == DType::i32 && field.shape.size() == 1) continue;

@@ -7,7 +7,7 @@
 
 #include "core/types/dtype.h"
 #include "core/types/shape.h"
-#include "launcher/data/dataset.h"
+#include "launcher/data/options.h"
 
 namespace lockstep::launcher::data {
 
@@ -40,10 +40,9 @@ class Samples {
   virtual std::pair<std::string, std::string> counts() const = 0;
 };
 
-// Opens the files that the options name, for these fields. Kinds text and tokens give rows of tokens: "ids",
-// "targets" (one further), and, behind ids of S tokens, "decoder_ids" (from token S - 1 on) with their
-// targets. Kind arrays: see array_samples. UserError as Dataset, and where a kind cannot give a field.
-std::unique_ptr<Samples> open_samples(DataOptions options, const std::vector<SampleField>& fields);
+// Kinds text and tokens: rows of tokens as "ids", "targets" (one further), and, behind ids of S tokens,
+// "decoder_ids" (from token S - 1 on) with their targets. UserError as Dataset, and for another field.
+std::unique_ptr<Samples> token_samples(DataOptions options, const std::vector<SampleField>& fields);
 
 // A file NAME.npy for each field, of as many samples each along its first dim: numbers of numpy's plain
 // types. Floats are read into f32, u1 as value / 255; integers and booleans into i32. Of n samples the last

@@ -27,7 +27,13 @@ data::DataOptions data_options(const RunConfig& config) {
           .raw = d.raw,
           .read_whole = parse_bytes(d.fingerprint).value_or(0),
           .cache = cpu::KernelCache::default_dir() + "/data",
-          .eos = d.eos};
+          .eos = d.eos,
+          .text_key = d.text,
+          .prompt_key = d.prompt,
+          .completion_key = d.completion,
+          .messages_key = d.messages,
+          .chat_template = d.chat_template,
+          .pack = d.pack};
 }
 
 DType compute_dtype(const RunConfig& config) { return dtype_of_precision(config.train.precision); }

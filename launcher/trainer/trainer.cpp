@@ -121,6 +121,21 @@ Roofline roofline_for(const RunConfig& config, const Target& target) {
   return other;
 }
 
+// Those of the task, and, where rows are packed, whose token each is.
+std::vector<models::Field> sample_fields_of(const RunConfig& config, const tasks::Task& task,
+                                            const models::Model& model) {
+  std::vector<models::Field> out = task.fields(model, task_options(config));
+  if (config.data.kind != "jsonl" || config.data.pack != "documents") return out;
+  if (!model.packs || task.kind != "causal_lm")
+    throw UserError(
+        str("data.pack is documents, and model.kind ", config.model.kind, " with task.kind ", task.kind,
+            " sees no borders of documents; choose data.pack none or stream, or a model that does "
+            "(gpt, llama, qwen, mistral, gemma)"));
+  const Shape tokens = model.inputs.at(0).shape;
+  for (const char* name : {"documents", "positions"}) out.push_back({name, DType::i32, tokens});
+  return out;
+}
+
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, const Target& target,
@@ -130,7 +145,7 @@ Trainer::Trainer(const RunConfig& config, int64_t local_ranks, State& state, con
       options_(compile_options(config, local_ranks, target)),
       model_(build_model(config, state)),
       task_(tasks::task(task_kind(config))),
-      sample_(task_.fields(model_, task_options(config))),
+      sample_(sample_fields_of(config, task_, model_)),
       optimizer_(optimizer_of(config, state)),
       plateau_(plateau_of(config, state, *optimizer_)) {
   state.zero(static_cast<int>(config.mesh.zero));

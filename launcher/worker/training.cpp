@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/mesh/together.h"
 #include "launcher/config/changes.h"
+#include "launcher/data/kinds/open_samples.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/dry_run.h"

@@ -232,9 +232,8 @@ TEST(DataErrors, records_are_not_text) {
             str("data.paths: ", folder.path("d/a.jsonl"),
                 " (and 1 file more) is JSON lines, a record to a line, and data.kind text trains on the "
                 "bytes of files as they are, names and "
-                "punctuation of the records with them: take the texts out (jq -r .text '",
-                folder.path("d/a.jsonl"),
-                "' > texts.txt), or make token files and use data.kind tokens; to train on the bytes all the "
+                "punctuation of the records with them: read them with data.kind jsonl, or make token files "
+                "and use data.kind tokens; to train on the bytes all the "
                 "same, say so with data.raw=true"));
   EXPECT_EQ(error_of({.paths = {folder.path("d")}, .context = 4, .raw = true}), "no error");
   EXPECT_SAYS(text_error(folder.write("renamed.txt", row + row)),

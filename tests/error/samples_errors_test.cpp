@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "core/base/error.h"
-#include "launcher/data/samples.h"
+#include "launcher/data/kinds/open_samples.h"
 #include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher::data {

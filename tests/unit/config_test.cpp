@@ -67,7 +67,13 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   std::vector<std::string> same;
   for (const auto& key : config_keys())
     if (has_meaning(config, key) && get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
-  EXPECT_EQ(same, (std::vector<std::string>{"train.numerics",
+  EXPECT_EQ(same, (std::vector<std::string>{"data.text",
+                                            "data.prompt",
+                                            "data.completion",
+                                            "data.messages",
+                                            "data.template",
+                                            "data.pack",
+                                            "train.numerics",
                                             "train.freeze",
                                             "optim.betas",
                                             "optim.eps",

@@ -1,0 +1,142 @@
+// Lines to tokens, on all cores.
+#include "launcher/data/documents/documents.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/json_text.h"
+#include "launcher/data/tokenizer/end_token.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+constexpr int64_t kBlock = int64_t{16} << 20;
+
+struct Line {
+  std::string text;
+  int64_t number;
+};
+
+// The lines of a file, a block at a time; empty ones are passed over.
+class Lines {
+ public:
+  explicit Lines(const FileBytes& file) : file_(file) {}
+  std::vector<Line> next() {
+    std::vector<Line> out;
+    while (out.empty() && (at_ < file_.size() || !rest_.empty())) {
+      const int64_t bytes = std::min(kBlock, file_.size() - at_);
+      std::string block = std::move(rest_);
+      const size_t begin = block.size();
+      block.resize(begin + static_cast<size_t>(bytes));
+      file_.read(at_, block.data() + begin, bytes);
+      at_ += bytes;
+      const bool last = at_ == file_.size();
+      size_t from = 0;
+      for (size_t end; from < block.size(); from = end + 1) {
+        end = block.find('\n', from);
+        if (end == std::string::npos && !last) break;
+        end = std::min(end, block.size());
+        ++number_;
+        if (block.find_first_not_of(" \t\r", from) < end)
+          out.push_back({block.substr(from, end - from), number_});
+      }
+      rest_ = from < block.size() ? block.substr(from) : "";
+    }
+    return out;
+  }
+
+ private:
+  const FileBytes& file_;
+  int64_t at_ = 0, number_ = 0;
+  std::string rest_;
+};
+}  // namespace
+
+DocumentMaker::DocumentMaker(const DataOptions& options) : reader_(options), cache_(options.cache) {
+  if (options.tokenizer != "bytes") {
+    tokenizer_.emplace(tokenizer_file_of(options.tokenizer));
+    end_ = end_token(*tokenizer_, options.eos);
+    for (const auto& token : reader_.special_tokens())
+      if (!tokenizer_->id(token) && no_chat_.empty())
+        no_chat_ = str("data.template is ", options.chat_template, ", whose ", token, " is no token of ",
+                       tokenizer_->path(),
+                       " (data.tokenizer); choose the template that the tokenizer was made "
+                       "for (chatml or llama3), or write conversations as prompt and completion");
+  }
+  const int64_t ids = tokenizer_ ? tokenizer_->ids() : 256;
+  if (ids > options.vocab)
+    throw UserError(str("model.vocab is ", options.vocab, ", and ",
+                        tokenizer_ ? tokenizer_->path() + " (data.tokenizer)" : "text as bytes", " has ", ids,
+                        " ids; set model.vocab to ", ids, " or more"));
+  fingerprint_ = hash_hex(
+      str(tokenizer_ ? tokenizer_->fingerprint() : "bytes", " ", end_ ? *end_ : -1, " ", reader_.text()));
+}
+
+std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::string& where) const {
+  std::vector<uint32_t> out;
+  auto put = [&](int32_t id, bool counts) {
+    out.push_back(static_cast<uint32_t>(id) | (counts ? kCounts : 0));
+  };
+  if (!tokenizer_) {
+    for (const auto& part : record.parts)
+      for (unsigned char byte : part.text) put(byte, part.counts);
+    return out;
+  }
+  if (record.framed && !no_chat_.empty()) throw UserError(where + ": a conversation; " + no_chat_);
+  std::vector<std::string> texts;
+  for (const auto& part : record.parts) texts.push_back(part.text);
+  if (!record.framed)
+    for (int32_t id : tokenizer_->before()) put(id, false);
+  try {
+    for (const auto& token : tokenizer_->encode_parts(texts))
+      put(token.id, record.parts[static_cast<size_t>(token.part)].counts);
+  } catch (const UserError& error) { throw UserError(where + ": " + error.what()); }
+  if (record.framed) return out;
+  for (int32_t id : tokenizer_->behind()) put(id, true);
+  if (end_ && (out.empty() || (out.back() & ~kCounts) != static_cast<uint32_t>(*end_))) put(*end_, true);
+  return out;
+}
+
+std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::string& where) const {
+  const JsonText read = read_json(text, Comments::refused);
+  if (!read.readable || !read.value.is_object())
+    throw UserError(str(where, ": ",
+                        read.readable         ? "the line is no JSON object"
+                        : read.errors.empty() ? "the line is not JSON"
+                                              : read.errors[0],
+                        "; a file of JSON lines has an object on each line"));
+  return document(reader_.read(read.value, where), where);
+}
+
+void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenWriter& to) const {
+  const size_t workers = std::max(1u, std::thread::hardware_concurrency());
+  Lines lines(file);
+  for (std::vector<Line> block = lines.next(); !block.empty(); block = lines.next()) {
+    std::vector<std::vector<uint32_t>> made(block.size());
+    auto work = [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i)
+        made[i] = line(block[i].text, str("data.paths: ", path, ", line ", block[i].number));
+    };
+    std::vector<std::future<void>> parts;
+    for (size_t w = 0; w < workers; ++w)
+      parts.push_back(std::async(block.size() < 64 ? std::launch::deferred : std::launch::async, work,
+                                 block.size() * w / workers, block.size() * (w + 1) / workers));
+    for (auto& part : parts) part.wait();
+    for (auto& part : parts) part.get();  // the first line that is refused
+    for (const auto& document : made) to.document(document);
+  }
+}
+
+TokenStore DocumentMaker::store(const FileBytes& file, const std::string& path) {
+  const auto began = std::chrono::steady_clock::now();
+  TokenStore out = token_store(
+      file, path, str("jsonl ", fingerprint_), cache_, [&](TokenWriter& to) { write(file, path, to); }, made);
+  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return out;
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,42 @@
+// Files of JSON lines as documents of tokens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/data/documents/record.h"
+#include "launcher/data/options.h"
+#include "launcher/data/token_store.h"
+#include "launcher/data/tokenizer/tokenizer.h"
+
+namespace lockstep::launcher::data {
+
+class DocumentMaker {
+ public:
+  // UserError for a tokenizer with ids beyond model.vocab, and, once a conversation is read, for one without
+  // the tokens of the chat template.
+  explicit DocumentMaker(const DataOptions& options);
+
+  // The tokens of a record: kCounts marks those that are learnt.
+  std::vector<uint32_t> document(const Record& record, const std::string& where) const;
+  // The documents of a file, from the cache where it has them. UserError naming file and line for a line that
+  // is no JSON object, text that is not UTF-8, and records that RecordReader refuses.
+  TokenStore store(const FileBytes& file, const std::string& path);
+  const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
+  int32_t padding() const { return end_.value_or(0); }
+
+  int64_t made = 0;  // bytes that were read now, rather than before
+  double seconds = 0;
+
+ private:
+  void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
+  std::vector<uint32_t> line(const std::string& text, const std::string& where) const;
+
+  RecordReader reader_;
+  std::optional<Tokenizer> tokenizer_;  // none: bytes
+  std::optional<int32_t> end_;
+  std::string cache_, fingerprint_, no_chat_;  // why conversations cannot be read
+};
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,38 @@
+// A record of JSON lines: what of it is text, and what of the text is to be learnt.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/json.h"
+#include "launcher/data/options.h"
+
+namespace lockstep::launcher::data {
+
+struct RecordPart {
+  std::string text;
+  bool counts;  // its tokens are targets
+};
+struct Record {
+  std::vector<RecordPart> parts;
+  bool framed;  // a document that has a beginning and an end of its own, as a conversation; else they are
+                // added
+};
+
+// Reads records of text, of prompt and completion, and of chat messages, by the members that they have.
+class RecordReader {
+ public:
+  // UserError naming data.template for one that is not known.
+  explicit RecordReader(const DataOptions& options);
+  // UserError naming `where` (file and line) for a record without such members, or with others in them.
+  Record read(const Json& record, const std::string& where) const;
+  // The tokens that the chat template is made of.
+  std::vector<std::string> special_tokens() const;
+  std::string text() const;  // all that decides what is read, for the fingerprint
+
+ private:
+  Record conversation(const Json& messages, const std::string& where) const;
+  DataOptions options_;
+};
+
+}  // namespace lockstep::launcher::data

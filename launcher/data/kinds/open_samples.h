@@ -1,0 +1,14 @@
+// From the options of data to its samples, whatever their kind.
+#pragma once
+
+#include <memory>
+
+#include "launcher/data/samples.h"
+
+namespace lockstep::launcher::data {
+
+// Opens the files that the options name, for these fields: token_samples, document_samples, array_samples.
+// UserError as they say.
+std::unique_ptr<Samples> open_samples(const DataOptions& options, const std::vector<SampleField>& fields);
+
+}  // namespace lockstep::launcher::data

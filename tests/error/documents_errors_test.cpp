@@ -1,0 +1,117 @@
+// JSON lines that are not read: each refusal names file, line and member, on its words.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "launcher/data/kinds/open_samples.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+const std::vector<SampleField> kFields = {{"ids", DType::i32, {8}}, {"targets", DType::i32, {8}}};
+
+class DocumentsErrors : public testing::Test {
+ protected:
+  static std::string refusal(const DataOptions& options, const std::vector<SampleField>& fields = kFields) {
+    try {
+      open_samples(options, fields);
+    } catch (const UserError& error) { return error.what(); }
+    return "no error";
+  }
+  DataOptions options(const std::string& lines) {
+    DataOptions out{.kind = "jsonl", .paths = {folder_.write("a.jsonl", lines)}};
+    out.pack = "none";
+    return out;
+  }
+  void expect_says(const std::string& lines, const std::string& words) {
+    expect_words(refusal(options(lines)), words);
+  }
+  static void expect_words(const std::string& message, const std::string& words) {
+    EXPECT_NE(message.find(words), std::string::npos) << message << "\ndoes not say: " << words;
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(DocumentsErrors, Lines) {
+  const std::string place = "data.paths: " + folder_.path("a.jsonl");
+  expect_says("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n", place + ", line 3: ");
+  expect_says("{\"text\": \"b\"\n", "; a file of JSON lines has an object on each line");
+  expect_says("[1]\n", place + ", line 1: the line is no JSON object; a file of JSON lines has an object");
+  // Of many lines, read by several threads, the first wrong one is told.
+  std::string many;
+  for (int i = 0; i < 500; ++i) many += i == 123 || i == 400 ? "{\n" : "{\"text\": \"ab\"}\n";
+  expect_says(many, place + ", line 124: ");
+}
+
+TEST_F(DocumentsErrors, Members) {
+  expect_says(
+      R"({"body": "a", "id": 1})",
+      "line 1: the record has no \"text\", no \"messages\", no \"prompt\" and \"completion\"; it has: body, "
+      "id; name the member with the text in data.text (data.messages, data.prompt, data.completion)");
+  expect_says("{}", "it has: none;");
+  expect_says(
+      R"({"prompt": "a", "answer": "b"})",
+      "line 1: the record has \"prompt\" and no \"completion\"; it has: prompt, answer; name the members in "
+      "data.prompt and data.completion");
+  expect_says(R"({"text": 3})",
+              "line 1: \"text\" is 3, and should be a text; take the record out, or name another");
+  expect_says(R"({"messages": "a"})",
+              "\"messages\" is \"a\", and should be a list of {\"role\": ..., \"content\": ...}");
+  expect_says(R"({"messages": [{"content": "a"}]})",
+              "a message is {\"content\":\"a\"}, and should be {\"role\": ..., \"content\": ...}");
+  expect_says(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+              "the \"content\" of a message is [{\"type\":\"image\"}], and should be a text, or a list of");
+  expect_says("{\"text\": \"a\"}\n{\"text\": \"\"}\n",
+              "2 records in " + folder_.path("a.jsonl") +
+                  ", and none to train on has a token to learn; is data.validation 0 too much, or have no "
+                  "messages the role assistant?");
+  expect_says(R"({"messages": [{"role": "user", "content": "a"}]})", "1 record in ");
+}
+
+TEST_F(DocumentsErrors, Templates) {
+  DataOptions o = options(R"({"text": "ab"})");
+  o.chat_template = "mistral";
+  expect_words(refusal(o),
+               "data.template is \"mistral\", which is none; choose chatml or llama3, or write each "
+               "conversation as a record of prompt and completion");
+  o.chat_template = "{% for message in messages %}";
+  expect_words(refusal(o),
+               "data.template is \"{% for message in messages %}\", and templates of Jinja are not run; "
+               "choose chatml or llama3");
+}
+
+TEST_F(DocumentsErrors, Tokenizers) {
+  DataOptions o = options(R"({"messages": [{"role": "assistant", "content": "ab"}]})");
+  o.tokenizer =
+      folder_.write("t.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}})");
+  expect_words(refusal(o),
+               "line 1: a conversation; data.template is chatml, whose <|im_start|> is no token of " +
+                   folder_.path("t.json") +
+                   " (data.tokenizer); choose the template that the tokenizer was made for (chatml or "
+                   "llama3), or write conversations as prompt and completion");
+  o.vocab = 1;
+  expect_words(refusal(o), "model.vocab is 1, and " + folder_.path("t.json") +
+                               " (data.tokenizer) has 2 ids; set model.vocab to 2 or more");
+  o.tokenizer = "bytes";
+  expect_words(refusal(o), "model.vocab is 1, and text as bytes has 256 ids; set model.vocab to 256 or more");
+  o = options(R"({"text": "ac"})");
+  o.tokenizer = folder_.path("t.json");
+  expect_words(refusal(o),
+               "a.jsonl, line 1: data.tokenizer: " + folder_.path("t.json") + " has no token for \"c\"");
+}
+
+TEST_F(DocumentsErrors, FilesAndFields) {
+  DataOptions o = options(R"({"text": "ab"})");
+  expect_words(
+      refusal(o, {{"images", DType::f32, {2, 2}}, {"labels", DType::i32, {}}}),
+      "data.kind is jsonl, rows of ids and targets, and a sample of this model and task has images "
+      "f32[2,2], labels i32[]; choose a model of the next token (gpt, llama, qwen, mistral, gemma) and "
+      "task.kind causal_lm");
+  folder_.write("d/a.txt", "x");
+  o.paths = {folder_.path("d")};
+  expect_words(refusal(o), "data.paths: no *.jsonl file in " + folder_.path("d") +
+                               "; name files with another ending one by one");
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,76 @@
+// Chats as JSON lines, from a tokenizer.json to the last loss: the same on any number of ranks, and on going
+// on.
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class JsonlRun : public RealRun {
+ protected:
+  void SetUp() override {
+    RealRun::SetUp();
+    std::string lines;
+    for (int i = 0; i < 90; ++i) {
+      lines += R"({"messages": [)";
+      if (i % 3 == 0) lines += R"({"role": "system", "content": "Be brief."}, )";
+      for (int turn = 0; turn <= i % 2; ++turn)
+        lines += str(turn ? ", " : "", R"({"role": "user", "content": "How much is )", i, " and ", turn,
+                     R"(?"}, {"role": "assistant", "content": "It is )", i + turn,
+                     std::string(static_cast<size_t>(i % 7) * 9, 'x'), R"(."})");
+      lines += "]}\n";
+    }
+    scratch_.write("chat.jsonl", lines);
+    scratch_.write("c.json",
+                   str(R"({"model": {"kind": "llama", "vocab": 1024, "context": 64, "width": 32, "depth": 2},
+      "data": {"kind": "jsonl", "paths": ["chat.jsonl"], "tokenizer": ")",
+                       TOKENIZER, R"(", "validation": 0.1},
+      "batch": {"global": 12, "micro": 2}, "train": {"steps": 8, "eval_every": 4}, "log": {"every": 1}})"));
+  }
+  std::vector<std::string> losses(const std::string& name, const char* which = "loss") {
+    return column(metrics_lines("runs/" + name + "/metrics.jsonl"), which);
+  }
+};
+
+TEST_F(JsonlRun, HasTheSameLossesOnAnyNumberOfRanks) {
+  for (const char* ranks : {"1", "2", "3"}) {
+    auto result = trainrun({"--nproc", ranks, "c.json", str("--name=r", ranks)});
+    ASSERT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "training rows of 64");
+  }
+  ASSERT_EQ(losses("r1").size(), 8u);
+  EXPECT_EQ(losses("r2"), losses("r1"));
+  EXPECT_EQ(losses("r3"), losses("r1"));
+  EXPECT_EQ(losses("r2", "val_loss"), losses("r1", "val_loss"));
+  EXPECT_FALSE(losses("r1", "val_loss").empty());
+}
+
+TEST_F(JsonlRun, GoesOnWithTheSamplesThatFollow) {
+  auto straight = trainrun({"--nproc", "2", "c.json", "--name=straight"});
+  ASSERT_EQ(straight.code, kExitOk) << straight.output;
+  for (const auto& [ranks, steps] : {std::pair{"2", "3"}, std::pair{"3", "8"}}) {
+    auto part = trainrun({"--nproc", ranks, "c.json", "--name=parts", str("--train.steps=", steps)});
+    ASSERT_EQ(part.code, kExitOk) << part.output;
+  }
+  EXPECT_EQ(losses("parts"), losses("straight"));
+}
+
+TEST_F(JsonlRun, GeneratesTextByTheTokenizerOfTheRun) {
+  auto result = trainrun({"c.json", "--name=g"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  auto said = trainrun({"generate", "runs/g", "--prompt", "How much", "--tokens=4", "--temperature=0"});
+  EXPECT_EQ(said.code, kExitOk) << said.output;
+  EXPECT_HAS(said.output, "How much");
+}
+
+// A model that sees no borders is refused before anything is compiled.
+TEST_F(JsonlRun, AModelThatSeesNoBordersIsRefused) {
+  auto result = trainrun({"c.json", "--name=l", "--model.kind=lstm"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(result.output,
+             "data.pack is documents, and model.kind lstm with task.kind causal_lm sees no borders of "
+             "documents; choose data.pack none or stream, or a model that does (gpt, llama, qwen, "
+             "mistral, gemma)");
+}
+
+}  // namespace
+}  // namespace lockstep::tests

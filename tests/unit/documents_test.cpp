@@ -1,0 +1,216 @@
+// Documents as samples: what is read of records, what is learnt of them, and how rows are filled. Text is
+// read as bytes, so that tokens can be read.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "core/base/text.h"
+#include "launcher/data/documents/document_samples.h"
+#include "launcher/data/documents/packing.h"
+#include "launcher/data/kinds/open_samples.h"
+#include "tests/support/scratch_folder.h"
+
+namespace lockstep::launcher::data {
+namespace {
+
+struct Row {
+  std::vector<int32_t> ids, targets, documents, positions;
+  // Ids as text; of targets those that are learnt, others as '.'.
+  std::string text() const { return shown(ids); }
+  std::string learnt() const { return shown(targets); }
+
+ private:
+  static std::string shown(const std::vector<int32_t>& values) {
+    std::string out;
+    for (int32_t value : values) out += value == -100 ? '.' : value == 0 ? '_' : static_cast<char>(value);
+    return out;
+  }
+};
+
+class Documents : public testing::Test {
+ protected:
+  DataOptions options(const std::string& lines, const std::string& pack) {
+    DataOptions out{.kind = "jsonl", .paths = {folder_.write("a.jsonl", lines)}, .order = "sequential"};
+    out.pack = pack, out.context = 16;
+    return out;
+  }
+  static std::unique_ptr<Samples> open(const DataOptions& options) {
+    std::vector<SampleField> fields;
+    for (const char* name : {"ids", "targets", "documents", "positions"})
+      if (fields.size() < 2 || options.pack == "documents")
+        fields.push_back({name, DType::i32, {options.context}});
+    return open_samples(options, fields);
+  }
+  static Row row(const Samples& samples, int64_t i, const DataOptions& options, bool validation = false) {
+    Row out;
+    const auto n = static_cast<size_t>(options.context);
+    for (auto* field : {&out.ids, &out.targets, &out.documents, &out.positions}) field->assign(n, 77);
+    std::vector<void*> to = {out.ids.data(), out.targets.data()};
+    if (options.pack == "documents") to.push_back(out.documents.data()), to.push_back(out.positions.data());
+    if (validation)
+      samples.fill_validation(i, 1, to);
+    else
+      samples.fill(i, 1, 0, 1, to);
+    return out;
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(Documents, TextIsLearntAndTheRestOfTheRowIsNot) {
+  const auto o = options("{\"text\": \"hello\"}\n\n{\"text\": \"wörld\", \"id\": 3}\n", "none");
+  const auto samples = open(o);
+  EXPECT_EQ(row(*samples, 0, o).text(), "hell____________");
+  EXPECT_EQ(row(*samples, 0, o).learnt(), "ello............");
+  EXPECT_EQ(row(*samples, 1, o).text(), "w\xc3\xb6rl___________");
+  EXPECT_EQ(row(*samples, 2, o).text(), "hell____________");  // the next epoch
+}
+
+TEST_F(Documents, OfAPromptAndItsCompletionTheCompletionIsLearnt) {
+  auto o = options(R"({"q": "2+2=", "a": "4."})", "none");
+  o.prompt_key = "q", o.completion_key = "a";
+  const auto samples = open(o);
+  EXPECT_EQ(row(*samples, 0, o).text(), "2+2=4___________");
+  EXPECT_EQ(row(*samples, 0, o).learnt(), "...4............");
+}
+
+TEST_F(Documents, OfAConversationTheAnswersAreLearntWithTheirEnd) {
+  auto o =
+      options(R"({"messages": [{"role": "user", "content": " a "}, {"role": "assistant", "content": "b"}, )"
+              R"({"role": "user", "content": [{"type": "text", "text": "c"}]}, )"
+              R"({"role": "assistant", "content": "d"}]})",
+              "none");
+  o.context = 160;
+  const std::string chatml =
+      "<|im_start|>user\n a <|im_end|>\n<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+      "<|im_start|>assistant\nd<|im_end|>\n";
+  auto check = [&](const std::string& text, const std::string& end) {
+    const auto samples = open(o);
+    const Row found = row(*samples, 0, o);
+    EXPECT_EQ(found.text().substr(0, text.size() - 1), text.substr(0, text.size() - 1));
+    std::string learnt;
+    for (int32_t target : found.targets)
+      if (target != -100) learnt += static_cast<char>(target);
+    EXPECT_EQ(learnt, "b" + end + "d" + end);
+  };
+  check(chatml, "<|im_end|>");
+  o.chat_template = "llama3";
+  o.context = 300;
+  check(
+      "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\na<|eot_id|><|start_header_id|>assistant"
+      "<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nc<|eot_id|>"
+      "<|start_header_id|>assistant<|end_header_id|>\n\nd<|eot_id|>",
+      "<|eot_id|>");
+}
+
+TEST_F(Documents, ArePackedApart) {
+  const auto o =
+      options("{\"text\": \"abcdef\"}\n{\"text\": \"ghijklmnopq\"}\n{\"text\": \"rstuvw\"}\n", "documents");
+  const auto samples = open(o);
+  const Row first = row(*samples, 0, o);
+  EXPECT_EQ(first.text(), "abcdeghijklmnop_");
+  EXPECT_EQ(first.learnt(), "bcdefhijklmnopq.");
+  EXPECT_EQ(first.documents, (std::vector<int32_t>{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2}));
+  EXPECT_EQ(first.positions, (std::vector<int32_t>{0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0}));
+  EXPECT_EQ(row(*samples, 1, o).text(), "rstuv___________");
+}
+
+TEST_F(Documents, LongerOnesAreCutAndNothingIsLost) {
+  const std::string text = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM";
+  for (const char* pack : {"documents", "none"}) {
+    const auto o = options("{\"text\": \"" + text + "\"}\n", pack);
+    const auto samples = open(o);
+    std::string learnt;
+    for (int i = 0; i < 3; ++i) learnt += row(*samples, i, o).learnt();
+    std::erase(learnt, '.');
+    EXPECT_EQ(learnt, text.substr(1)) << pack;
+  }
+}
+
+TEST_F(Documents, AsAStreamTheyFollowOneAnother) {
+  const auto o = options("{\"text\": \"abcdefghij\"}\n{\"text\": \"klmnopqrst\"}\n", "stream");
+  const auto samples = open(o);
+  EXPECT_EQ(row(*samples, 0, o).text(), "abcdefghijklmnop");
+  EXPECT_EQ(row(*samples, 0, o).learnt(), "bcdefghijklmnopq");
+  EXPECT_EQ(row(*samples, 1, o).text(), "qrs_____________");
+}
+
+TEST_F(Documents, WithoutATargetAreLeftOutAndTheLastAreKeptForValidation) {
+  std::string lines = "{\"prompt\": \"abc\", \"completion\": \"\"}\n";
+  for (char c = 'a'; c < 'e'; ++c) lines += str("{\"prompt\": \"", c, "\", \"completion\": \"", c, "\"}\n");
+  auto o = options(lines, "none");
+  o.validation = 0.4;  // two of five
+  const auto samples = open(o);
+  ASSERT_EQ(samples->validation(), 2);
+  EXPECT_EQ(row(*samples, 0, o).learnt().substr(0, 2), "a.");
+  EXPECT_EQ(row(*samples, 1, o).learnt().substr(0, 2), "b.");
+  EXPECT_EQ(row(*samples, 2, o).learnt().substr(0, 2), "a.");
+  EXPECT_EQ(row(*samples, 0, o, true).learnt().substr(0, 2), "c.");
+  EXPECT_EQ(row(*samples, 1, o, true).learnt().substr(0, 2), "d.");
+}
+
+// The samples of a step are the same however many ranks read them, and an epoch has each row once.
+TEST_F(Documents, FollowFromTheirNumberAlone) {
+  std::string lines;
+  for (int i = 0; i < 300; ++i)
+    lines += str("{\"text\": \"", std::string(3 + i * 7 % 40, static_cast<char>('a' + i % 26)), "\"}\n");
+  auto o = options(lines, "documents");
+  o.order = "shuffle", o.seed = 5;
+  const auto samples = open(o), again = open(o);
+  constexpr int64_t kGlobal = 12;
+  auto read = [&](const Samples& of, int64_t step, int64_t first, int64_t count) {
+    std::vector<int32_t> out[4];
+    std::vector<void*> to;
+    for (auto& field : out) field.resize(static_cast<size_t>(count * o.context)), to.push_back(field.data());
+    of.fill(step, kGlobal, first, count, to);
+    return out[0];
+  };
+  for (int64_t step : {0, 3, 50}) {
+    const auto whole = read(*samples, step, 0, kGlobal);
+    for (int64_t ranks : {1, 2, 3, 4}) {
+      std::vector<int32_t> parts;
+      for (int64_t r = 0; r < ranks; ++r) {
+        const auto part = read(*again, step, r * kGlobal / ranks, kGlobal / ranks);
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      EXPECT_EQ(parts, whole);
+    }
+  }
+}
+
+TEST(Packing, FillsRowsAndLosesNothing) {
+  constexpr int64_t kContext = 100;
+  PackedPieces rows(kContext);
+  int64_t inputs = 0;
+  uint64_t random = 1;
+  for (int64_t i = 0; i < 5000; ++i) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    const auto count = static_cast<int32_t>(1 + (random >> 40) % kContext);
+    rows.packed({i * 1000, 0, count});
+    inputs += count;
+  }
+  rows.finish();
+  EXPECT_EQ(rows.inputs(), inputs);
+  std::set<int64_t> seen;
+  int64_t found = 0;
+  for (int64_t row = 0; row < rows.size(); ++row) {
+    int64_t here = 0;
+    for (const auto* piece = rows.begin(row); piece != rows.end(row); ++piece) {
+      here += piece->count;
+      EXPECT_TRUE(seen.insert(piece->begin).second);
+    }
+    EXPECT_GT(here, 0);
+    EXPECT_LE(here, kContext);
+    found += here;
+  }
+  EXPECT_EQ(found, inputs);
+  EXPECT_GT(static_cast<double>(inputs) / static_cast<double>(rows.size() * kContext), 0.97);
+}
+
+TEST(Packing, OfNothingHasNoRows) {
+  PackedPieces rows(4);
+  rows.finish();
+  EXPECT_EQ(rows.size(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher::data
