@@ -2,6 +2,7 @@
 from . import _core
 from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their C++ headers declare them
 from . import init
+from .dcp import convert_dcp
 from .runs import load, metrics
 from .training import Session, arrays, train
 

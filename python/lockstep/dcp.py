@@ -1,0 +1,190 @@
+"""Checkpoints of torch.distributed.checkpoint as a safetensors file, which train.init_from reads. PyTorch is not needed, and nothing that a
+pickle names is called: what stands for a tensor is read, and any other name is refused."""
+import collections
+import io
+import json
+import os
+import pickle
+import zipfile
+
+from . import _core
+
+# dtypes by PyTorch's names: safetensors' name, and bytes of an element.
+_DTYPES = {"float64": ("F64", 8), "float32": ("F32", 4), "bfloat16": ("BF16", 2), "float16": ("F16", 2), "int64": ("I64", 8), "int32": ("I32", 4),
+           "int16": ("I16", 2), "int8": ("I8", 1), "uint8": ("U8", 1), "bool": ("BOOL", 1)}
+_STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "BFloat16Storage": "bfloat16", "HalfStorage": "float16",
+             "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8",
+             "BoolStorage": "bool"}
+_RECORDS = {"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "TensorProperties", "ChunkStorageMetadata", "MetadataIndex",
+            "_StorageInfo", "StorageMeta", "_MEM_FORMAT_ENCODING", "PosixPath", "PurePosixPath"}
+
+
+class _Record:
+    """What a pickle makes of a class: its state, whatever the class."""
+
+    def __new__(cls, *args):
+        made = super().__new__(cls)
+        made.args = args
+        return made
+
+    def __init__(self, *args):
+        pass
+
+    def __setstate__(self, state):
+        if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+            state = state[1]
+        self.__dict__.update(state if isinstance(state, dict) else {"state": state})
+
+
+def _refuse(where, what):
+    raise _core.UserError(f"[dcp] {where}: {what}")
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, data, where):
+        super().__init__(io.BytesIO(data))
+        self.where = where
+
+    def find_class(self, module, name):
+        if module == "torch" and name in _DTYPES:
+            return name
+        if module == "torch" and name in _STORAGES:
+            return _STORAGES[name]
+        if (module, name) == ("torch", "Size"):
+            return tuple
+        if (module, name) == ("collections", "OrderedDict"):
+            return collections.OrderedDict
+        if (module, name) == ("torch.serialization", "_get_layout"):
+            return str
+        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
+            return lambda storage, offset, size, stride, *rest: (storage, offset, tuple(size), tuple(stride))
+        if name in _RECORDS and (module.startswith("torch.distributed.checkpoint.") or module.startswith("pathlib")):
+            return _Record
+        _refuse(self.where, f"holds {module}.{name}, which is no part of a checkpoint's tensors; it is not read, since a pickle can run anything")
+
+    def persistent_load(self, pid):
+        kind, dtype, key, *_ = pid
+        if kind != "storage" or dtype not in _DTYPES:
+            _refuse(self.where, f"holds a {kind} of {dtype}, which is not read")
+        return dtype, str(key)
+
+
+def _unpickled(data, where):
+    try:
+        return _Unpickler(data, where).load()
+    except _core.UserError:
+        raise
+    except Exception as error:
+        raise _core.UserError(f"[dcp] {where} cannot be read as a checkpoint of torch.distributed.checkpoint: {error}") from None
+
+
+def _stored_tensor(data, where):
+    """dtype, shape, bytes: what torch.save made of a tensor that lies in one piece."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+        names = archive.namelist()
+        root = names[0].split("/")[0]
+        read = lambda name: archive.read(f"{root}/{name}")
+        head = read("data.pkl")
+    except (zipfile.BadZipFile, KeyError, IndexError) as error:
+        raise _core.UserError(f"[dcp] {where} is no tensor that torch.save wrote: {error}") from None
+    if f"{root}/byteorder" in names and read("byteorder") != b"little":
+        _refuse(where, "its bytes are not little-endian")
+    made = _unpickled(head, where)
+    if not isinstance(made, tuple) or len(made) != 4:
+        _refuse(where, "is no tensor")
+    (dtype, key), offset, shape, stride = made
+    size, dense = _DTYPES[dtype][1], 1
+    for n, step in zip(reversed(shape), reversed(stride)):
+        if n != 1 and step != dense:
+            _refuse(where, f"a tensor of shape {list(shape)} has strides {list(stride)}; only whole ones are read")
+        dense *= n
+    raw = read(f"data/{key}")[offset * size:(offset + dense) * size]
+    if len(raw) != dense * size:
+        _refuse(where, f"has {len(raw)} bytes of a tensor of {dense * size}")
+    return dtype, shape, raw
+
+
+def _assembled(folder, fqn, entry, pieces):
+    """The bytes of a tensor, from all its pieces."""
+    import numpy
+
+    dtype, shape = entry.properties.state[0], tuple(entry.size)
+    size = _DTYPES[dtype][1]
+    whole, filled = numpy.zeros(shape, f"V{size}"), 0
+    for chunk in entry.chunks:
+        offsets, sizes = tuple(chunk.offsets), tuple(chunk.sizes)
+        info = pieces.get((fqn, offsets))
+        if info is None:
+            _refuse(folder, f"{fqn} has a piece at {list(offsets)} that no file holds")
+        path = os.path.join(folder, info.relative_path)
+        where = f"{path} at {info.offset} ({fqn})"
+        if os.path.basename(info.relative_path) != info.relative_path:
+            _refuse(folder, f"{fqn} lies in {info.relative_path}, outside of the folder")
+        try:
+            with open(path, "rb") as file:
+                file.seek(info.offset)
+                data = file.read(info.length)
+        except OSError as error:
+            _refuse(folder, f"{fqn}: {error}")
+        got, piece_shape, raw = _stored_tensor(data, where)
+        if got != dtype or piece_shape != sizes:
+            _refuse(where, f"is {got}{list(piece_shape)}, and the metadata says {dtype}{list(sizes)}")
+        whole[tuple(slice(o, o + n) for o, n in zip(offsets, sizes))] = numpy.frombuffer(raw, f"V{size}").reshape(sizes)
+        filled += int(numpy.prod(sizes))
+    if filled != whole.size:
+        _refuse(folder, f"{fqn} has {filled} elements in its pieces, of {whole.size}")
+    return whole.tobytes()
+
+
+def convert_dcp(folder, out, prefix="", names=None):
+    """Writes the tensors of a torch.distributed.checkpoint folder to a safetensors file, one at a time; returns their names.
+
+    prefix: of the names that are taken; it is left out of them. names: a function of a name that gives the one to write, or None to leave
+    the tensor out. train.init_from reads the file by FQN; beside a config.json of Hugging Face, and with its names, import-hf reads it.
+    """
+    folder, out = os.fspath(folder), os.fspath(out)
+    path = os.path.join(folder, ".metadata")
+    if not os.path.exists(path):
+        _refuse(folder, "has no .metadata, so it is no folder of torch.distributed.checkpoint")
+    with open(path, "rb") as file:
+        metadata = _unpickled(file.read(), path)
+    try:
+        tensors = {fqn: entry for fqn, entry in metadata.state_dict_metadata.items() if hasattr(entry, "chunks")}
+        pieces = {(at.fqn, tuple(at.offset)): info for at, info in metadata.storage_data.items() if getattr(at, "offset", None) is not None}
+    except AttributeError as error:
+        raise _core.UserError(f"[dcp] {path} is no metadata of torch.distributed.checkpoint: {error}") from None
+    taken = {}
+    for fqn, entry in tensors.items():
+        name = fqn[len(prefix):] if fqn.startswith(prefix) else None
+        if name and names:
+            name = names(name)
+        if not name:
+            continue
+        if name in taken:
+            _refuse(path, f"{fqn} and {taken[name][0]} would both be {name}")
+        if entry.properties.state[0] not in _DTYPES:
+            _refuse(path, f"{fqn} is {entry.properties.state[0]}, which is not read")
+        taken[name] = (fqn, entry)
+    if not taken:
+        _refuse(path, f"no tensor's name begins with {prefix!r}; it has {', '.join(list(tensors)[:8])}{', ...' if len(tensors) > 8 else ''}")
+    header, at = {}, 0
+    for name, (fqn, entry) in taken.items():
+        dtype, size = _DTYPES[entry.properties.state[0]]
+        count = size
+        for n in entry.size:
+            count *= n
+        header[name] = {"dtype": dtype, "shape": list(entry.size), "data_offsets": [at, at + count]}
+        at += count
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    try:
+        with open(out + ".part", "wb") as file:
+            file.write(len(text).to_bytes(8, "little") + text)
+            for name, (fqn, entry) in taken.items():
+                file.write(_assembled(folder, fqn, entry, pieces))
+        os.replace(out + ".part", out)
+    finally:
+        if os.path.exists(out + ".part"):
+            os.remove(out + ".part")
+    return list(taken)
