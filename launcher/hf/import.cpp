@@ -37,7 +37,8 @@ HfFolder folder_of(const std::string& path) {
 }
 
 // The config of the run before overrides: a model, and what fine-tuning starts from.
-Json first_config(const HfModel& model, std::ostream& out) {
+// A tokenizer.json makes its data text, by the copy that the run `carried` keeps.
+Json first_config(const HfModel& model, const std::string& tokenizer, std::ostream& out) {
   Json options = complete(*model.family, model.options, 0);
   const bool rotary = std::any_of(model.family->keys.begin(), model.family->keys.end(),
                                   [](const KeyRule& rule) { return rule.role == KeyRole::context; });
@@ -49,7 +50,9 @@ Json first_config(const HfModel& model, std::ostream& out) {
   Json section = {{"kind", model.family->kind}};
   section.update(options);
   Json data = {{"kind", "arrays"}};
-  if (options.contains("vocab"))
+  if (options.contains("vocab") && !tokenizer.empty())
+    data = {{"kind", "text"}, {"tokenizer", tokenizer}};
+  else if (options.contains("vocab"))
     data = {
         {"kind", "tokens"},
         {"dtype", options["vocab"].is_number_integer() && options["vocab"] > 65536 ? "uint32" : "uint16"}};
@@ -89,8 +92,12 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
                                   [](const Override& one) { return one.path == "name"; });
   if (named == request.overrides.end())
     throw UserError("import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
-  return parse_config(first_config(model, out).dump(), folder.config_path, request.overrides,
-                      DataPaths::may_be_empty);
+  const bool reads_text = std::filesystem::exists(folder.folder + "/tokenizer.json");
+  const Json quoted = Json::parse(named->value, nullptr, false);
+  const std::string carried =
+      carried_in("runs/" + (quoted.is_string() ? quoted.get<std::string>() : named->value));
+  return parse_config(first_config(model, reads_text ? carried : "", out).dump(), folder.config_path,
+                      request.overrides, DataPaths::may_be_empty);
 }
 }  // namespace
 

@@ -17,6 +17,7 @@ class HuggingFaceRuns : public RealRun {
   static Words trained(const std::string& config, Words more, int steps = 4) {
     Words out = {config,
                  "--data.paths=tokens.bin",
+                 "--data.kind=tokens",
                  "--batch.global=4",
                  "--batch.micro=1",
                  str("--train.steps=", steps),

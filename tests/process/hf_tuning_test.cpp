@@ -31,6 +31,7 @@ class HuggingFaceTuning : public RealRun, public testing::WithParamInterface<std
                    "--optim.weight_decay=0.1",
                    "--model.context=16",
                    "--data.paths=tokens.bin",
+                   "--data.kind=tokens",
                    "--data.order=sequential",
                    "--batch.global=4",
                    "--batch.micro=1",
@@ -80,17 +81,10 @@ TEST_P(HuggingFaceTuning, AnImportIsTrainedAsTheRunSays) {
   import("chosen", {"--optim.kind=lion"});
   train({"runs/chosen/config.json"});
   train({"import-hf", HF "/" + GetParam(), "--name=plain", "--model.dropout=0", "--model.context=16"});
-  const Words keys = {"--train.lora.rank=2",
-                      "--train.lora.alpha=4",
-                      "--optim.lr=1e-2",
-                      "--optim.weight_decay=0.1",
-                      "--data.paths=tokens.bin",
-                      "--data.order=sequential",
-                      "--batch.global=4",
-                      "--batch.micro=1",
-                      str("--train.steps=", kSteps),
-                      "--log.every=1",
-                      "--optim.kind=lion"};
+  const Words keys = {"--train.lora.rank=2",         "--train.lora.alpha=4",    "--optim.lr=1e-2",
+                      "--optim.weight_decay=0.1",    "--data.paths=tokens.bin", "--data.kind=tokens",
+                      "--data.order=sequential",     "--batch.global=4",        "--batch.micro=1",
+                      str("--train.steps=", kSteps), "--log.every=1",           "--optim.kind=lion"};
   Words words = {"--nproc", "2", "runs/plain/config.json"};
   words.insert(words.end(), keys.begin(), keys.end());
   auto result = trainrun(words);
@@ -105,7 +99,8 @@ TEST_P(HuggingFaceTuning, AnImportIsTrainedAsTheRunSays) {
   EXPECT_EQ(final_hash("other"), final_hash("chosen"));
   // Its model is still that of the weights.
   train({"import-hf", HF "/" + GetParam(), "--name=same"});
-  result = trainrun({"runs/same/config.json", "--data.paths=tokens.bin", "--model.eps=0.1"});
+  result =
+      trainrun({"runs/same/config.json", "--data.paths=tokens.bin", "--data.kind=tokens", "--model.eps=0.1"});
   EXPECT_EQ(result.code, kExitUser) << result.output;
   EXPECT_HAS(result.output, "model.eps");
 }

@@ -50,6 +50,17 @@ class Training(Programs):
         want = self.state_of(self.alone(program, "runs/a", "--train.precision=bf16"))
         self.assertEqual(self.state_of(self.ranks(2, program, "runs/b", "--train.precision=bf16")), want)
 
+    def test_parts_are_trained(self):
+        for name, part in (("lora", "state.lora(rank=2, targets=['up'], also=['down'])"), ("freeze", "state.freeze(['up'])")):
+            program = self.write(f"{name}.py", CLASSIFIER.replace("adamw =", f"{part}\nadamw =") + TRAIN)
+            want = self.state_of(self.alone(program, f"runs/{name}", 20))
+            self.assertEqual(self.state_of(self.ranks(3, program, f"runs/{name}3", 20)), want)
+            first, last = (ls.load(self.path(f"runs/{name}/ckpt/step-{step}")) for step in (10, 20))
+            for fqn in first:
+                trained = ".lora_" in fqn or "down." in fqn
+                self.assertEqual(np.array_equal(first[fqn], last[fqn]), not trained, fqn)
+            self.assertEqual("up.lora_A.weight" in first, name == "lora")
+
     def test_loop_of_ones_own_is_the_same_run(self):
         loop = """
 compiled = ls.compile(state, {"x": (ls.f32, [20]), "label": (ls.i64, [])}, step, global_batch=16, micro_batch=4)

@@ -9,6 +9,7 @@
 #include "core/models/families.h"
 #include "core/nn/layers.h"
 #include "core/nn/metric.h"
+#include "core/nn/tuning.h"
 #include "core/optim/adamw.h"
 #include "distributed/local/local_world.h"
 
@@ -83,7 +84,9 @@ ModelResult train_on(const ModelRun& run, LiveMesh& mesh) {
   state.compute_dtype(run.compute);
   const models::Family& family = models::family(run.kind);
   const models::Model model = models::build(state.root(), run.kind, run.options);
+  if (run.lora) state.lora(*run.lora);
   state.place_by_default(model.placements);
+  if (auto rules = adapter_placements(state); !rules.empty()) state.place_by_default(rules);
   const tasks::Task& task = tasks::task(run.task.empty() ? family.task : std::string_view(run.task));
   std::vector<models::Field> fields = model.inputs;
   if (run.objectives)

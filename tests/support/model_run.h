@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "compiler/compile.h"
+#include "core/nn/lora.h"
 #include "core/tasks/task.h"
 
 namespace lockstep::tests {
@@ -27,6 +29,7 @@ struct ModelRun {
   Objectives objectives = {};
   bool formula = false;     // state starts by formula_weight
   bool evaluation = false;  // nothing is updated
+  std::optional<LoraOptions> lora = {};
 };
 
 struct ModelResult {

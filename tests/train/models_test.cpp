@@ -65,6 +65,33 @@ TEST_P(Families, OneSetOfBitsOnEveryMesh) {
   }
 }
 
+// Each layer of a matrix has an adapter, reads it, and trains nothing else.
+TEST_P(Families, AdaptersOfEveryLayerAreTrained) {
+  ModelRun run{.kind = GetParam().kind,
+               .options = GetParam().options,
+               .formula = true,
+               .lora = LoraOptions{.rank = 2}};
+  if (run.kind == "unet" || run.kind == "dcgan") {  // of convolutions alone
+    EXPECT_THROW(train_model(run), UserError);
+    return;
+  }
+  const ModelResult alone = train_model(run);
+  size_t adapters = 0, norms = 0;
+  for (const auto& [fqn, shape] : alone.state) adapters += fqn.find(".lora_") != std::string::npos;
+  for (const auto& [name, norm] : alone.metrics) {
+    if (!name.starts_with("norm.")) continue;
+    ++norms;
+    EXPECT_NE(name.find(".lora_"), std::string::npos) << name;
+    EXPECT_GT(norm, 0) << name;
+  }
+  EXPECT_GT(adapters, 0u);
+  EXPECT_EQ(norms, adapters);
+  run.formula = false;  // it is written by whole tensors
+  const std::string hash = train_model(run).hash;
+  run.mesh = {{2}, {"dp_shard"}};
+  EXPECT_EQ(train_model(run).hash, hash);
+}
+
 TEST(Models, ImagesOfAnotherSizeAreRefused) {
   State state(solo_mesh(), 1);
   const auto model = models::build(state.root(), "mixer", {{"channels", 2}, {"size", 8}});
