@@ -29,27 +29,38 @@ class HuggingFaceTuning : public RealRun, public testing::WithParamInterface<std
                    "--model.dropout=0",
                    "--optim.lr=1e-2",
                    "--optim.weight_decay=0.1",
-                   "--model.context=16",
-                   "--data.paths=tokens.bin",
-                   "--data.kind=tokens",
                    "--data.order=sequential",
                    "--batch.global=4",
                    "--batch.micro=1",
                    str("--train.steps=", kSteps),
                    "--checkpoint.every=1",
                    "--log.every=1"};
-    words.insert(words.end(), more.begin(), more.end());
+    const Words tokens = {"--model.context=16", "--data.paths=tokens.bin", "--data.kind=tokens"},
+                chat = {"--model.context=64", "--data.paths=" HF "/chat.jsonl", "--data.kind=jsonl",
+                        "--data.pack=none"};
+    for (const Words& some : {GetParam().starts_with("chat") ? chat : tokens, more})
+      words.insert(words.end(), some.begin(), some.end());
     train(words);
+  }
+  // What tune.py targets.
+  static Words targets() {
+    if (GetParam() == "gpt2") return {R"(--train.lora.targets=["blocks.*.attn.qkv", "blocks.*.mlp.up"])"};
+    if (GetParam() == "chat_llama") return {R"(--train.lora.targets=["blocks.*.attn.{q,v}"])"};
+    return {};
   }
 };
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceTuning, testing::Values("gpt2", "llama"),
                          [](const auto& given) { return given.param; });
 
-TEST_P(HuggingFaceTuning, IsThatOfPeftOverKillsAndRanks) {
+// Of tokens, and of conversations of which what the assistant says is learnt, by the model's own tokenizer.
+class HuggingFaceSft : public HuggingFaceTuning {};
+INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceSft,
+                         testing::Values("gpt2", "llama", "chat_gpt2", "chat_llama"),
+                         [](const auto& given) { return given.param; });
+
+TEST_P(HuggingFaceSft, IsThatOfPeftOverKillsAndRanks) {
   const Json kept = json_of(HF "/tuned.json")[GetParam()];
-  import("tuned", GetParam() == "gpt2"
-                      ? Words{R"(--train.lora.targets=["blocks.*.attn.qkv", "blocks.*.mlp.up"])"}
-                      : Words{});
+  import("tuned", targets());
   auto result =
       trainrun({"--nproc", "2", "runs/tuned/config.json"}, {{"LOCKSTEP_FAULT", "kill:rank=1,step=4"}});
   EXPECT_EQ(result.code, kExitPeer) << result.output;
