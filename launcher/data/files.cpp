@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/base/plain_file.h"
 
 namespace fs = std::filesystem;
 
@@ -179,7 +180,29 @@ class Finder {
 
 }  // namespace
 
-FileList find_files(const std::vector<std::string>& paths, const std::string& extension) {
+namespace {
+// With the lines of lists, @FILE, in their places.
+std::vector<std::string> listed(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const auto& path : paths) {
+    std::error_code unknown;
+    if (!path.starts_with('@') || fs::exists(path, unknown)) {
+      out.push_back(path);
+      continue;
+    }
+    std::string text, why;
+    if (!read_plain(path.substr(1), text, why))
+      throw UserError(str("data.paths: ", path, " names a list of paths, and ", path.substr(1),
+                          " cannot be read: ", why));
+    for (const auto& line : split(text, '\n'))
+      if (std::string one = trim(line); !one.empty()) out.push_back(std::move(one));
+  }
+  return out;
+}
+}  // namespace
+
+FileList find_files(const std::vector<std::string>& given, const std::string& extension) {
+  const std::vector<std::string> paths = listed(given);
   if (paths.empty())
     throw UserError("data.paths is empty; name files, folders or patterns, as in [\"data/*.txt\"]");
   Finder finder(extension);

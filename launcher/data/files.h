@@ -17,12 +17,12 @@ struct FileList {
                        // extension asked for
 };
 
-// Expands each path: a file is taken; a folder gives the files below it; a pattern of * ? [..] (within one
-// name, a leading dot only if spelled) and ** (any number of folders) gives what it matches, folders among
-// them. A path that exists is never read as a pattern. extension: of folders only the files that end so are
-// taken ("" takes all). Throws UserError: nothing named, a path that does not exist (with the nearest name
-// beside it), a pattern that matches nothing, a path that is no file and no folder, and whatever the system
-// refuses to read.
+// Expands each path: @FILE gives the paths on the lines of a file; a file is taken; a folder gives the files
+// below it; a pattern of * ? [..] (within one name, a leading dot only if spelled) and ** (any number of
+// folders) gives what it matches, folders among them. A path that exists is never read as a pattern.
+// extension: of folders only the files that end so are taken ("" takes all). Throws UserError: nothing named,
+// a path that does not exist (with the nearest name beside it), a pattern that matches nothing, a path that
+// is no file and no folder, and whatever the system refuses to read.
 FileList find_files(const std::vector<std::string>& paths, const std::string& extension);
 
 }  // namespace lockstep::launcher::data

@@ -64,6 +64,14 @@ TEST(DataErrors, nothing_named) {
   EXPECT_SAYS(text_error(""), "data.paths holds an empty path");
 }
 
+TEST(DataErrors, list_of_paths_that_is_not_there) {
+  EXPECT_SAYS(
+      text_error("@/no/such.list"),
+      "data.paths: @/no/such.list names a list of paths, and /no/such.list cannot be read: No such file");
+  ScratchFolder folder;
+  EXPECT_SAYS(text_error("@" + folder.write("empty.list", "\n")), "data.paths is empty");
+}
+
 TEST(DataErrors, missing_path_names_its_nearest_sibling) {
   ScratchFolder folder;
   folder.write("corpus/train.txt", "text");

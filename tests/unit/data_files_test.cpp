@@ -66,6 +66,14 @@ TEST(FindFiles, patterns) {
   EXPECT_EQ(find(tree, {".*"}), (Names{".git/f.txt", ".hidden"}));
 }
 
+TEST(FindFiles, a_list_stands_for_its_lines) {
+  Tree tree;
+  const std::string list = tree.write(
+      "all.list", tree.path("b.txt") + "\n\n  " + tree.path("sub/*.txt") + "\r\n" + tree.path("a.txt"));
+  EXPECT_EQ(names_of(tree, find_files({"@" + list, tree.path("note.md")}, "")),
+            (Names{"b.txt", "sub/c.txt", "a.txt", "note.md"}));
+}
+
 TEST(FindFiles, existing_name_is_no_pattern) {
   ScratchFolder folder;
   folder.write("a*.txt", "text");
