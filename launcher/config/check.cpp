@@ -234,7 +234,17 @@ void check_batch(const RunConfig& c, Errors& errors) {
 }
 
 void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
-  if (c.data.paths.empty() && paths == DataPaths::needed)
+  if (!c.data.paths.empty() && !c.data.sources.empty())
+    errors.push_back("data.paths and data.sources are both given; name all files in one of them");
+  for (size_t i = 0; i < c.data.sources.size(); ++i) {
+    const SourceRow& source = c.data.sources[i];
+    if (source.paths.empty())
+      errors.push_back(str("data.sources[", i, "]: paths is empty; name files, directories or globs"));
+    if (!(source.weight > 0))
+      errors.push_back(str("data.sources[", i, "]: weight is ", number_text(source.weight),
+                           "; give a number above 0, or leave the source out"));
+  }
+  if (c.data.paths.empty() && c.data.sources.empty() && paths == DataPaths::needed)
     errors.push_back(
         "data.paths is empty; name files, directories or globs, as in \"paths\": [\"corpus/*.txt\"]");
   for (const auto& path : c.data.paths)
@@ -245,7 +255,11 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
   only_for(c, errors, "data.kind", c.data.kind, "tokens", {"data.dtype"});
   only_for(c, errors, "data.kind", c.data.kind, "jsonl",
            {"data.text", "data.prompt", "data.completion", "data.messages", "data.template", "data.pack"});
-  if (c.data.kind == "arrays")
+  only_for(
+      c, errors, "data.kind", c.data.kind, "images",
+      {"data.image.crop", "data.image.crop_share", "data.image.flip", "data.image.mean", "data.image.std"});
+  only_for(c, errors, "data.image.crop", c.data.image.crop, "random", {"data.image.crop_share"});
+  if (c.data.kind == "arrays" || c.data.kind == "images")
     only_for(c, errors, "data.kind", c.data.kind, "text, jsonl or tokens", {"data.tokenizer"});
   if (c.data.tokenizer == "bytes")
     only_for(c, errors, "data.tokenizer", c.data.tokenizer, "a tokenizer.json", {"data.eos"});

@@ -5,17 +5,43 @@
 #include <vector>
 
 #include "core/base/key.h"
+#include "launcher/config/source_row.h"
 
 namespace lockstep::launcher {
+
+struct ImageConfig {
+  std::string crop =
+      key(&crop, "data.image.crop", "center",
+          "images: the part of a training picture that is taken; center: the largest that fits "
+          "the model's size; random: data.image.crop_share of it, anywhere; resized: of 0.08 to "
+          "1 of the area, 3:4 to 4:3; validation takes the center",
+          one_of({"center", "random", "resized"}));
+  double crop_share =
+      key(&crop_share, "data.image.crop_share", 0.875,
+          "images: with crop random, the part's share of the largest, along each side", between(0.05, 1));
+  bool flip = key(&flip, "data.image.flip", false, "images: half of the training samples are mirrored");
+  std::vector<double> mean = key(&mean, "data.image.mean", {0},
+                                 "images: subtracted from values of 0 to 1; for each channel, or for all");
+  std::vector<double> deviation =
+      key(&deviation, "data.image.std", {1}, "images: what they are then divided by", above(0));
+};
 
 struct DataConfig {
   std::string kind = key(&kind, "data.kind", "text",
                          "text: files as one text; tokens: files of token ids; jsonl: a record a line, of "
-                         "text, prompt and completion, or chat messages; arrays: "
-                         "a file NAME.npy for each field of a sample",
-                         one_of({"text", "tokens", "jsonl", "arrays"}));
-  std::vector<std::string> paths = key(
-      &paths, "data.paths", {}, "files, directories or globs; a file is read once", at_most_values(100000));
+                         "text, prompt and completion, or chat messages; images: "
+                         "folders of PNG and JPEG files, a class each; arrays: a file NAME.npy, or NAME in a "
+                         ".npz, for each field of a sample",
+                         one_of({"text", "tokens", "jsonl", "images", "arrays"}));
+  std::vector<std::string> paths =
+      key(&paths, "data.paths", {},
+          "files, directories or globs, or @FILE, a list of them, one a line; a file is read once",
+          at_most_values(100000));
+  std::vector<SourceRow> sources = key(
+      &sources, "data.sources", {},
+      "in place of data.paths: several sources, rows of paths and weight, and of text, prompt, completion, "
+      "messages where their records have other members; of samples in a row each gives its share, the same "
+      "on any number of ranks");
   std::string tokenizer = key(
       &tokenizer, "data.tokenizer", "bytes",
       "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
@@ -41,6 +67,7 @@ struct DataConfig {
                          "row, which do not see one another, positions from 0 in each; none: a record in a "
                          "row; stream: all records of a file as one text",
                          one_of({"documents", "none", "stream"}));
+  ImageConfig image;
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
                           one_of({"uint16", "uint32"}));
   std::string order = key(&order, "data.order", "shuffle",

@@ -29,6 +29,19 @@ Json value_schema(const std::string& type, const Rule& rule) {
             {"properties", {{"dim", text}, {"params", text}, {"place", text}}},
             {"required", {"dim", "params", "place"}}};
   }
+  if (type == "{paths, weight} row") {
+    Json text = {{"type", "string"}};
+    return {{"type", "object"},
+            {"properties",
+             {{"paths", {{"type", "array"}, {"items", text}}},
+              {"weight", {{"type", "number"}, {"exclusiveMinimum", 0}}},
+              {"text", text},
+              {"prompt", text},
+              {"completion", text},
+              {"messages", text}}},
+            {"required", {"paths"}},
+            {"additionalProperties", false}};
+  }
   if (type.starts_with("list of ")) {
     std::string of = type.substr(8);
     if (of.ends_with('s')) of.pop_back();

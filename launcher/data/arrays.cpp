@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
@@ -26,28 +27,48 @@ struct Column {
   NpyFile file;
 };
 
-// The file of a field, checked against it.
-Column column_of(const SampleField& field, const std::vector<std::string>& files) {
-  std::vector<std::string> names;
-  const std::string* found = nullptr;
+// An array that data.paths names: a file, or a member of an archive.
+struct Named {
+  std::string name, path;
+  std::optional<NpzMember> member = {};
+  NpyFile open() const { return member ? NpyFile(path, *member) : NpyFile(path); }
+};
+std::vector<Named> named_arrays(const std::vector<std::string>& files) {
+  std::vector<Named> out;
   for (const auto& path : files) {
-    names.push_back(stem(path));
-    if (stem(path) != field.name) continue;
+    if (!path.ends_with(".npz")) {
+      out.push_back({stem(path), path});
+      continue;
+    }
+    for (auto& member : npz_members(FileBytes(path), path))
+      out.push_back({member.name, path, std::move(member)});
+  }
+  return out;
+}
+
+// The array of a field, checked against it.
+Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
+  std::vector<std::string> names;
+  const Named* found = nullptr;
+  for (const auto& array : arrays) {
+    names.push_back(array.name);
+    if (array.name != field.name) continue;
     if (found)
-      throw UserError(str("data.paths: ", *found, " and ", path, " are both ", field.name, "; name one"));
-    found = &path;
+      throw UserError(
+          str("data.paths: ", found->path, " and ", array.path, " are both ", field.name, "; name one"));
+    found = &array;
   }
   if (!found)
     throw UserError(str("data.paths has no ", field.name, ".npy, and a sample has ", text(field),
                         "; there is: ", join(names, ", ")));
-  Column out{field, NpyFile(*found)};
+  Column out{field, found->open()};
   Shape want = field.shape, have(out.file.shape().begin() + 1, out.file.shape().end());
   if (want != have)
-    throw UserError(str("data.paths: ", *found, " holds samples of ", str(have), ", and ", field.name, " is ",
-                        text(field), "; set the model's options to those of the data"));
+    throw UserError(str("data.paths: ", found->path, " holds samples of ", str(have), ", and ", field.name,
+                        " is ", text(field), "; set the model's options to those of the data"));
   if (field.dtype == DType::i32 && out.file.type()[0] == 'f')
-    throw UserError(str("data.paths: ", *found, " holds floats (", out.file.type(), "), and ", field.name,
-                        " are integers; save them as such"));
+    throw UserError(str("data.paths: ", found->path, " holds floats (", out.file.type(), "), and ",
+                        field.name, " are integers; save them as such"));
   return out;
 }
 
@@ -68,11 +89,11 @@ void check_range(const Column& column) {
 class ArraySamples : public Samples {
  public:
   ArraySamples(const DataOptions& options, const std::vector<SampleField>& fields) : options_(options) {
-    const FileList list = find_files(options.paths, ".npy");
+    const auto arrays = named_arrays(find_files(options.paths, ".npy").files);
     std::string all;
     int64_t read = 0;
     for (const auto& field : fields) {
-      columns_.push_back(column_of(field, list.files));
+      columns_.push_back(column_of(field, arrays));
       const Column& column = columns_.back();
       const NpyFile& first = columns_[0].file;
       if (column.file.shape()[0] != first.shape()[0])

@@ -1,6 +1,7 @@
 // Reading .npy.
 #include "launcher/data/npy.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -16,9 +17,14 @@ namespace {
   throw UserError(str("data.paths: ", path, " ", what));
 }
 
-// The header's text, and where rows begin.
-std::pair<std::string, int64_t> header_of(const Source& source) {
-  const std::vector<std::byte> head = source.head(12);
+// The header's text, and where rows begin, of an array of `size` bytes from `base` on.
+std::pair<std::string, int64_t> header_of(const Source& source, int64_t base, int64_t size) {
+  auto from_base = [&](int64_t most) {
+    std::vector<std::byte> out(static_cast<size_t>(std::min(most, size)));
+    source.bytes.read(base, out.data(), static_cast<int64_t>(out.size()));
+    return out;
+  };
+  const std::vector<std::byte> head = from_base(12);
   auto byte = [&](size_t i) { return static_cast<uint8_t>(head[i]); };
   if (head.size() < 10 || std::memcmp(head.data(), "\x93NUMPY", 6) != 0)
     refuse(source.path, "is no .npy array; numpy.save writes one");
@@ -29,14 +35,29 @@ std::pair<std::string, int64_t> header_of(const Source& source) {
   if (wide) bytes |= static_cast<uint64_t>(byte(10)) << 16 | static_cast<uint64_t>(byte(11)) << 24;
   const int64_t begin = (wide ? 12 : 10) + static_cast<int64_t>(bytes);
   constexpr int64_t kMost = 1 << 16;
-  if (begin > kMost || begin > source.bytes.size()) refuse(source.path, "has a header that is cut off");
-  const std::vector<std::byte> all = source.head(begin);
-  return {std::string(reinterpret_cast<const char*>(all.data()) + (wide ? 12 : 10), bytes), begin};
+  if (begin > kMost || begin > size) refuse(source.path, "has a header that is cut off");
+  const std::vector<std::byte> all = from_base(begin);
+  return {std::string(reinterpret_cast<const char*>(all.data()) + (wide ? 12 : 10), bytes), base + begin};
 }
 }  // namespace
 
 NpyFile::NpyFile(const std::string& path) : source_(Source::text(path)) {
-  const auto [header, begin] = header_of(source_);
+  read_header(0, source_.bytes.size());
+}
+
+NpyFile::NpyFile(const std::string& path, const NpzMember& member) : source_(Source::text(path)) {
+  if (!member.packed) {
+    read_header(member.begin, member.size);
+    return;
+  }
+  source_.bytes = FileBytes(path, unpacked(source_.bytes, member, path));
+  source_.tokens = source_.bytes.size();
+  read_header(0, source_.bytes.size());
+}
+
+void NpyFile::read_header(int64_t base, int64_t size) {
+  const std::string& path = source_.path;
+  const auto [header, begin] = header_of(source_, base, size);
   begin_ = begin;
   static const std::regex descr("'descr': *'([<>|=])([a-zA-Z])([0-9]{1,2})'"),
       fortran("'fortran_order': *True"), shape("'shape': *\\(([0-9, ]*)\\)");
@@ -61,9 +82,9 @@ NpyFile::NpyFile(const std::string& path) : source_(Source::text(path)) {
   for (size_t d = 1; d < shape_.size(); ++d)
     if (__builtin_mul_overflow(row_, shape_[d], &row_)) refuse(path, "has a shape beyond 2^63 elements");
   int64_t need = 0;
-  if (__builtin_mul_overflow(row_ * width_, shape_[0], &need) || need > source_.bytes.size() - begin_)
-    refuse(path, str("has ", source_.bytes.size() - begin_, " bytes of elements, fewer than its shape ",
-                     str(shape_), " of ", type_, " needs"));
+  if (__builtin_mul_overflow(row_ * width_, shape_[0], &need) || need > base + size - begin_)
+    refuse(path, str("has ", base + size - begin_, " bytes of elements, fewer than its shape ", str(shape_),
+                     " of ", type_, " needs"));
 }
 
 std::vector<std::byte> NpyFile::raw(int64_t i) const {

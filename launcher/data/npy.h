@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/types/shape.h"
+#include "launcher/data/npz.h"
 #include "launcher/data/source.h"
 
 namespace lockstep::launcher::data {
@@ -15,6 +16,8 @@ class NpyFile {
   // UserError naming the file: no such array, Fortran's order, bytes in another order than this machine's, a
   // type that is no plain number, or fewer bytes than the header says.
   explicit NpyFile(const std::string& path);
+  // A member of a .npz archive.
+  NpyFile(const std::string& path, const NpzMember& member);
 
   const Shape& shape() const { return shape_; }
   const std::string& type() const { return type_; }  // "f4", "u1"
@@ -26,6 +29,7 @@ class NpyFile {
 
  private:
   std::vector<std::byte> raw(int64_t i) const;
+  void read_header(int64_t base, int64_t size);
 
   Source source_;
   Shape shape_;

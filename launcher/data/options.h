@@ -7,17 +7,34 @@
 
 namespace lockstep::launcher::data {
 
+// One of several sources, and its share of the samples.
+struct DataSource {
+  std::vector<std::string> paths;
+  double weight = 1;
+  std::string text_key = {}, prompt_key = {}, completion_key = {},
+              messages_key = {};  // "": those of DataOptions
+};
+
+// How pictures become samples (image_samples.h).
+struct PictureOptions {
+  std::string crop = "center";  // center | random | resized
+  double crop_share = 0.875;    // of random: the part's share of the largest that fits, along each side
+  bool flip = false;            // half of the training samples are mirrored
+  std::vector<double> mean = {0}, deviation = {1};  // of each channel, or of all
+};
+
 // What to read. The words are those of the config's "data" object.
 struct DataOptions {
-  std::string kind = "text";            // text | tokens | jsonl | arrays
-  std::vector<std::string> paths = {};  // files, folders (recursively), patterns with * ? and **
-  std::string tokenizer = "bytes";      // of text: bytes, or a tokenizer.json of Hugging Face
-  std::string dtype = "uint16";         // of kind tokens: uint16 (u16) | uint32 (u32)
-  std::string order = "shuffle";        // shuffle | sequential
-  double validation = 0.0;              // the last fraction of each file, in [0, 1)
-  int64_t vocab = 256;                  // every token read must be below it
-  int64_t context = 128;                // tokens per sequence; a sample reads one more, the last target
-  uint64_t seed = 0;                    // keys order shuffle
+  std::string kind = "text";             // text | tokens | jsonl | images | arrays
+  std::vector<std::string> paths = {};   // files, folders (recursively), patterns with * ? and **
+  std::vector<DataSource> sources = {};  // in place of paths: several, mixed by their weights (mixture.h)
+  std::string tokenizer = "bytes";       // of text: bytes, or a tokenizer.json of Hugging Face
+  std::string dtype = "uint16";          // of kind tokens: uint16 (u16) | uint32 (u32)
+  std::string order = "shuffle";         // shuffle | sequential
+  double validation = 0.0;               // the last fraction of each file, in [0, 1)
+  int64_t vocab = 256;                   // every token read must be below it
+  int64_t context = 128;                 // tokens per sequence; a sample reads one more, the last target
+  uint64_t seed = 0;                     // keys order shuffle
   bool raw = false;  // kind text: files of records too (.jsonl, .csv, ...), as the bytes they are
   int64_t read_whole =
       int64_t{16}
@@ -28,6 +45,7 @@ struct DataOptions {
   // documents: documents (several in a row, apart), none (one in a row), stream (as one text).
   std::string text_key = "text", prompt_key = "prompt", completion_key = "completion",
               messages_key = "messages", chat_template = "chatml", pack = "documents";
+  PictureOptions image = {};
 };
 
 // A file of the data, as a checkpoint and other ranks know it.

@@ -57,7 +57,8 @@ Scan scan_once(const Source& source, const ScanPlan& plan, const std::string& fo
     read += plan.stride ? (source.bytes.size() / plan.stride + 1) * kScanBlock : source.bytes.size();
     return scan(source, plan);
   };
-  if (folder.empty()) return now();
+  if (folder.empty() || source.bytes.stamp().inode == 0)
+    return now();  // what was made in memory is not a file
   const Json key = key_of(source, plan);
   TrustedOpen at = open_trusted_folder(folder, true);
   if (!at) return now();

@@ -15,8 +15,12 @@ using namespace compiler;
 
 data::DataOptions data_options(const RunConfig& config) {
   const DataConfig& d = config.data;
+  std::vector<data::DataSource> sources;
+  for (const auto& row : d.sources)
+    sources.push_back({row.paths, row.weight, row.text, row.prompt, row.completion, row.messages});
   return {.kind = d.kind,
           .paths = d.paths,
+          .sources = std::move(sources),
           .tokenizer = d.tokenizer,
           .dtype = d.dtype,
           .order = d.order,
@@ -33,7 +37,8 @@ data::DataOptions data_options(const RunConfig& config) {
           .completion_key = d.completion,
           .messages_key = d.messages,
           .chat_template = d.chat_template,
-          .pack = d.pack};
+          .pack = d.pack,
+          .image = {d.image.crop, d.image.crop_share, d.image.flip, d.image.mean, d.image.deviation}};
 }
 
 DType compute_dtype(const RunConfig& config) { return dtype_of_precision(config.train.precision); }

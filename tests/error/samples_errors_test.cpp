@@ -108,6 +108,40 @@ TEST_F(Arrays, RefusalsNameFileFieldAndWayOut) {
   expect_says(kImages, "images.npy is no .npy array; numpy.save writes one");
 }
 
+TEST_F(Arrays, Archives) {
+  auto archive_says = [&](const std::string& bytes, const std::string& words) {
+    write("a.npz", bytes);
+    try {
+      DataOptions o = options();
+      o.paths = {folder_.path("a.npz")};
+      open_samples(o, kImages);
+      ADD_FAILURE() << "no error";
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos)
+          << error.what() << "\ndoes not say: " << words;
+    }
+  };
+  auto whole = [](const char* name) {
+    std::ifstream file(str(ARRAYS, "/", name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string stored = whole("stored.npz"), packed = whole("packed.npz");
+  ASSERT_GT(stored.size(), 500u);
+  archive_says("x", "a.npz is no .npz archive; numpy.savez writes one");
+  archive_says(stored, "a.npz holds samples of [3,4], and images is images f32[2,2]");
+  archive_says(stored.substr(200), "a.npz is an archive");
+  const size_t directory = stored.find("PK\x01\x02");
+  std::string other = stored;
+  other[directory + 10] = 12;  // the way of packing
+  archive_says(other, "packs images.npy in a way that is not read (method 12)");
+  other = stored, other[directory] = 'x';
+  archive_says(other, "is an archive whose directory is damaged");
+  other = packed, other[packed.find("images.npy") + 40] ^= 0x55;
+  archive_says(other, "images");
+  other = packed, other[packed.find("PK\x01\x02") + 27] = 0x70;  // 1.8 GiB out of some hundred bytes
+  archive_says(other, "packs images into fewer bytes than it can have");
+}
+
 TEST_F(Arrays, TokensGiveNoImages) {
   try {
     open_samples({.kind = "text", .paths = {folder_.path("")}}, kImages);

@@ -58,6 +58,10 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
   expect_words(refusal_of(folder_.path("no.json")), "name a tokenizer.json of Hugging Face, or bytes");
   expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")), "x.json is not JSON: ");
   expect_words(refusal_of(folder_.write("x.json", "[]")), "holds array, and a tokenizer.json is an object");
+  std::string deep = "0";
+  for (int i = 0; i < 70; ++i) deep = "[" + deep + "]";
+  expect_words(refusal_of(folder_.write("x.json", "{\"a\": " + deep + "}")),
+               "x.json nests more than 64 levels; is it a tokenizer.json?");
   expect_words(refusal_of(folder_.write("x.json", "{}")),
                "\"model\" is not there, and should be an object; is this a tokenizer.json of Hugging Face?");
 }
@@ -79,7 +83,8 @@ TEST_F(TokenizerErrors, Models) {
               "merge 0 is \"a c\", and the vocabulary has no c; the file is cut short, or of two tokenizers");
   expect_says(with("model/merges", {"ab"}), "merge 0 is \"ab\", and should be two tokens");
   expect_says(with("model/merges", {"b a"}), "and the vocabulary has no ba");
-  expect_says(with("model/vocab/c", 1 << 27), "the token c has the id 134217728");
+  expect_says(with("model/vocab/c", 1 << 27),
+              "the token c has the id 134217728, and ids up to 4194304 are read");
 }
 
 TEST_F(TokenizerErrors, Members) {
@@ -103,7 +108,7 @@ TEST_F(TokenizerErrors, Members) {
               "post_processor is Odd, which is not read; TemplateProcessing, RobertaProcessing");
   expect_says(with("added_tokens/0/id", 0.5), "added_tokens: \"id\" is number, and should be a whole number");
   expect_says(with("added_tokens/0/id", -4), "added_tokens: <end> has the id -4, which is none");
-  expect_says(with("added_tokens/0/id", 1 << 27), "the token <end> has the id 134217728");
+  expect_says(with("added_tokens/0/id", 1 << 27), "the token <end> has the id 134217728, and ids up to");
   expect_says(with("added_tokens/0/content", "ab"),
               "added_tokens: ab has the id 3, and 2 in the vocabulary; the file is of two tokenizers");
 }

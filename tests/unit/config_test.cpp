@@ -67,12 +67,18 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
   std::vector<std::string> same;
   for (const auto& key : config_keys())
     if (has_meaning(config, key) && get_key(config, key) == get_key(fallback, key)) same.push_back(key.path);
-  EXPECT_EQ(same, (std::vector<std::string>{"data.text",
+  EXPECT_EQ(same, (std::vector<std::string>{"data.sources",
+                                            "data.text",
                                             "data.prompt",
                                             "data.completion",
                                             "data.messages",
                                             "data.template",
                                             "data.pack",
+                                            "data.image.crop",
+                                            "data.image.crop_share",
+                                            "data.image.flip",
+                                            "data.image.mean",
+                                            "data.image.std",
                                             "train.numerics",
                                             "train.freeze",
                                             "optim.betas",

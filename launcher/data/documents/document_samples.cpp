@@ -24,6 +24,27 @@ struct RowFields {
   int32_t *ids = nullptr, *targets = nullptr, *documents = nullptr, *positions = nullptr;
 };
 
+// Tokens of a store in large reads, for a walk from its first one on.
+class Window {
+ public:
+  // Whether one of the tokens begin ... begin + count - 1 is learnt.
+  bool any_counts(const TokenStore& store, int32_t which, int64_t begin, int64_t count) {
+    constexpr int64_t kTokens = int64_t{1} << 18;
+    if (which != store_ || begin < begin_ || begin + count > begin_ + static_cast<int64_t>(tokens_.size())) {
+      store_ = which, begin_ = begin;
+      tokens_.resize(static_cast<size_t>(std::min(store.tokens - begin, std::max(count, kTokens))));
+      store.read(begin, tokens_);
+    }
+    const auto first = tokens_.begin() + (begin - begin_);
+    return std::any_of(first, first + count, [](uint32_t token) { return (token & kCounts) != 0; });
+  }
+
+ private:
+  int32_t store_ = -1;
+  int64_t begin_ = 0;
+  std::vector<uint32_t> tokens_;
+};
+
 class DocumentSamples : public Samples {
  public:
   DocumentSamples(const DataOptions& options, const std::vector<SampleField>& fields)
@@ -99,6 +120,7 @@ class DocumentSamples : public Samples {
       lay_range(static_cast<int32_t>(i), starts, n - kept, n, validation_);
     }
     train_.finish(), validation_.finish();
+    window_ = {};
     if (train_.size() == 0)
       throw UserError(str("data.paths: ", documents_, documents_ == 1 ? " record" : " records", " in ",
                           join(options_.paths, ", "),
@@ -120,13 +142,9 @@ class DocumentSamples : public Samples {
     const int64_t context = options_.context;
     longer_ += until - from - 1 > context;
     bool any = false;
-    std::vector<uint32_t> tokens;
     for (int64_t at = from; at + 1 < until; at += context) {
       const int64_t count = std::min(context, until - 1 - at);
-      tokens.resize(static_cast<size_t>(count));
-      stores_[static_cast<size_t>(store)].read(at + 1, tokens);
-      if (std::none_of(tokens.begin(), tokens.end(), [](uint32_t token) { return token & kCounts; }))
-        continue;
+      if (!window_.any_counts(stores_[static_cast<size_t>(store)], store, at + 1, count)) continue;
       any = true;
       const RowPiece piece{at, store, static_cast<int32_t>(count)};
       if (options_.pack == "documents")
@@ -196,6 +214,7 @@ class DocumentSamples : public Samples {
   std::vector<std::string> names_;
   std::vector<TokenStore> stores_;
   PackedPieces train_, validation_;
+  Window window_;  // while rows are laid
   std::vector<DataFile> contents_;
   std::string fingerprint_, read_as_;
   int32_t padding_ = 0;

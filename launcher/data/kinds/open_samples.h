@@ -7,7 +7,8 @@
 
 namespace lockstep::launcher::data {
 
-// Opens the files that the options name, for these fields: token_samples, document_samples, array_samples.
+// Opens the files that the options name, for these fields: token_samples, document_samples, image_samples,
+// array_samples, // and mixed_samples of several sources of one of these kinds.
 // UserError as they say.
 std::unique_ptr<Samples> open_samples(const DataOptions& options, const std::vector<SampleField>& fields);
 

@@ -19,6 +19,8 @@ namespace lockstep::launcher::data {
 
 namespace {
 constexpr int64_t kFileBytes = int64_t{256} << 20;
+constexpr int kDepth = 64;
+constexpr int32_t kMostId = 1 << 22;
 constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // pieces whose tokens a thread keeps
 
 std::string text_of(const std::string& path) {
@@ -31,7 +33,13 @@ std::string text_of(const std::string& path) {
 
 nlohmann::json json_of(const std::string& text, const std::string& who) {
   try {
-    nlohmann::json out = nlohmann::json::parse(text);
+    // Members within members are walked by functions that call themselves.
+    nlohmann::json out =
+        nlohmann::json::parse(text, [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+          if (depth > kDepth)
+            throw UserError(str(who, " nests more than ", kDepth, " levels; is it a tokenizer.json?"));
+          return true;
+        });
     if (!out.is_object())
       throw UserError(str(who, " holds ", out.type_name(), ", and a tokenizer.json is an object"));
     return out;
@@ -84,12 +92,15 @@ struct Tokenizer::Impl {
       tokens[static_cast<size_t>(id)] = token;
     };
     for (const auto& [token, id] : model.vocabulary()) {
-      if (id > 1 << 26) throw UserError(str(who, ": the token ", printable(token), " has the id ", id));
+      if (id > kMostId)
+        throw UserError(str(who, ": the token ", printable(token), " has the id ", id, ", and ids up to ",
+                            kMostId, " are read"));
       name_id(id, token);
     }
     for (const auto& token : added) {
-      if (token.id > 1 << 26)
-        throw UserError(str(who, ": the token ", printable(token.content), " has the id ", token.id));
+      if (token.id > kMostId)
+        throw UserError(str(who, ": the token ", printable(token.content), " has the id ", token.id,
+                            ", and ids up to ", kMostId, " are read"));
       name_id(token.id, token.content);
     }
     special.resize(tokens.size());

@@ -1,0 +1,32 @@
+// A picture of a file: PNG or JPEG to bytes, and resampling.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+// Rows from the top, `channels` bytes a pixel: 1 (grey) or 3 (red, green, blue).
+struct Picture {
+  int64_t width = 0, height = 0, channels = 0;
+  std::vector<uint8_t> bytes;
+};
+
+// Whether a name ends as those of files that are read: .png, .jpg, .jpeg, in any case.
+bool is_picture_name(const std::string& path);
+
+// Decodes a file, by what it begins with. Grey and colour become `channels`; what is transparent lies on
+// black. A JPEG is decoded at a half, quarter or eighth of its size where its shorter side stays at least
+// `least`. UserError naming the file where it is none, is cut short, or has more than 2^28 pixels.
+Picture read_picture(const std::string& path, int64_t channels, int64_t least);
+
+// A part of a picture.
+struct Cut {
+  double x, y, width, height;
+};
+// The part as out[channels, height, width] of values 0 ... 255, `mirrored` left to right: triangles as wide as
+// the scale, as Pillow's BILINEAR. The sums' order follows from the sizes alone.
+void resample(const Picture& from, const Cut& cut, int64_t width, int64_t height, bool mirrored, float* out);
+
+}  // namespace lockstep::launcher::data
