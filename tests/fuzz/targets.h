@@ -18,6 +18,9 @@ void cache_entry(std::string_view bytes);    // machine code under its checksum,
 void kernel_cache(std::string_view bytes);   // what is done to a file of the kernel cache, then its code
 void hf_config(std::string_view bytes);      // config.json of Hugging Face
 void flight_record(std::string_view bytes);  // the head of a worker's progress file
+void tokenizer(std::string_view bytes);      // tokenizer.json, a NUL, a text
+void records(std::string_view bytes);        // a byte that chooses, then JSON lines
+void archive(std::string_view bytes);        // a .npz, or a picture
 
 struct Target {
   const char* name;  // of its folder below tests/fuzz/corpus, and of its program, fuzz_NAME
@@ -26,7 +29,9 @@ struct Target {
 inline constexpr Target kTargets[] = {{"config", config},           {"manifest", manifest},
                                       {"safetensors", safetensors}, {"tokens", tokens},
                                       {"cache_entry", cache_entry}, {"kernel_cache", kernel_cache},
-                                      {"hf_config", hf_config},     {"flight_record", flight_record}};
+                                      {"hf_config", hf_config},     {"flight_record", flight_record},
+                                      {"tokenizer", tokenizer},     {"records", records},
+                                      {"archive", archive}};
 
 // Runs a reader; true when it answered, false when it threw the error of wrong input, whose text must be one
 // that a person can be shown.
