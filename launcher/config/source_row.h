@@ -30,16 +30,20 @@ struct SourceRow {
 };
 inline void to_json(Json& json, const SourceRow& row) {
   json = {{"paths", row.paths}, {"weight", row.weight}};
-  for (auto [name, value] : {std::pair{"text", &row.text}, {"prompt", &row.prompt},
-                             {"completion", &row.completion}, {"messages", &row.messages}})
+  for (auto [name, value] : {std::pair{"text", &row.text},
+                             {"prompt", &row.prompt},
+                             {"completion", &row.completion},
+                             {"messages", &row.messages}})
     if (!value->empty()) json[name] = *value;
 }
 inline void from_json(const Json& json, SourceRow& row) {
   row = {};
   row.paths = json.at("paths").get<std::vector<std::string>>();
   row.weight = json.value("weight", 1.0);
-  for (auto [name, value] : {std::pair{"text", &row.text}, {"prompt", &row.prompt},
-                             {"completion", &row.completion}, {"messages", &row.messages}})
+  for (auto [name, value] : {std::pair{"text", &row.text},
+                             {"prompt", &row.prompt},
+                             {"completion", &row.completion},
+                             {"messages", &row.messages}})
     if (json.contains(name)) *value = json[name].get<std::string>();
 }
 

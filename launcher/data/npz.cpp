@@ -107,7 +107,8 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
   while (state == Z_OK) {
     const size_t in = std::min(kMost, from.size() - read), room = std::min(kMost, out.size() - written);
     stream.next_in = reinterpret_cast<Bytef*>(from.data() + read), stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = reinterpret_cast<Bytef*>(out.data() + written), stream.avail_out = static_cast<uInt>(room);
+    stream.next_out = reinterpret_cast<Bytef*>(out.data() + written),
+    stream.avail_out = static_cast<uInt>(room);
     state = inflate(&stream, Z_NO_FLUSH);
     read += in - stream.avail_in, written += room - stream.avail_out;
     if (state == Z_OK && in == stream.avail_in && room == stream.avail_out) break;

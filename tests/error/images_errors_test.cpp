@@ -36,22 +36,27 @@ class ImagesErrors : public testing::Test {
 
 TEST_F(ImagesErrors, Folders) {
   folder_.write("d/x.txt", "x");
-  expect_words(refusal(), "data.paths: no picture (.png, .jpg, .jpeg) in the folders of " + folder_.path("d"));
+  expect_words(refusal(),
+               "data.paths: no picture (.png, .jpg, .jpeg) in the folders of " + folder_.path("d"));
   folder_.write("d/a.png", grey());
-  expect_words(refusal(), folder_.path("d/a.png") + " lies in no folder of a class; name the folder above the "
-                                                    "folders of the classes, as pictures of pictures/cat/1.png");
+  expect_words(refusal(), folder_.path("d/a.png") +
+                              " lies in no folder of a class; name the folder above the "
+                              "folders of the classes, as pictures of pictures/cat/1.png");
 }
 
 TEST_F(ImagesErrors, ClassesAndFields) {
   for (const char* name : {"cat", "dog", "owl"}) folder_.write(str("d/", name, "/1.png"), grey());
-  expect_words(refusal(), "data.paths: 3 folders, a class each (cat, dog, ...), and the model has 2 classes; set "
-                          "model.classes to 3");
-  expect_words(refusal({{"ids", DType::i32, {4}}, {"targets", DType::i32, {4}}}),
-               "data.kind is images, pictures of 1 or 3 channels and their labels, and a sample of this model and "
-               "task has ids i32[4], targets i32[4]; choose data.kind arrays, or a model of images");
+  expect_words(refusal(),
+               "data.paths: 3 folders, a class each (cat, dog, ...), and the model has 2 classes; set "
+               "model.classes to 3");
+  expect_words(
+      refusal({{"ids", DType::i32, {4}}, {"targets", DType::i32, {4}}}),
+      "data.kind is images, pictures of 1 or 3 channels and their labels, and a sample of this model and "
+      "task has ids i32[4], targets i32[4]; choose data.kind arrays, or a model of images");
   mean_ = {0, 0};
-  expect_words(refusal(), "data.image.mean has 2 values, and a picture of this model 3 channels; give one for each, "
-                          "or one for all");
+  expect_words(refusal(),
+               "data.image.mean has 2 values, and a picture of this model 3 channels; give one for each, "
+               "or one for all");
 }
 
 TEST_F(ImagesErrors, Pictures) {

@@ -24,9 +24,10 @@ TEST(MixtureErrors, Weights) {
   expect_words(refusal({{{"a"}, 1}, {{"b"}, 0}}),
                "data.sources[1]: weight is 0; give a number above 0, or leave the source out");
   expect_words(refusal({{{"a"}, -2}}), "data.sources[0]: weight is -2; give a number above 0");
-  expect_words(refusal({{{"a"}, 1e9}, {{"b"}, 1}}),
-               "data.sources[1]: weight is 1 of 1000000001 in all, less than one sample of 65536; raise it, or leave "
-               "the source out");
+  expect_words(
+      refusal({{{"a"}, 1e9}, {{"b"}, 1}}),
+      "data.sources[1]: weight is 1 of 1000000001 in all, less than one sample of 65536; raise it, or leave "
+      "the source out");
 }
 
 TEST(MixtureErrors, WhatIsWrongWithASourceNamesIt) {

@@ -24,8 +24,8 @@ void archive(std::string_view bytes) {
     const Picture picture = read_picture(path, 3, 4);
     FUZZ_CHECK(static_cast<int64_t>(picture.bytes.size()) == picture.width * picture.height * 3);
     std::vector<float> small(3 * 4 * 4);
-    resample(picture, {0, 0, static_cast<double>(picture.width), static_cast<double>(picture.height)}, 4, 4, false,
-             small.data());
+    resample(picture, {0, 0, static_cast<double>(picture.width), static_cast<double>(picture.height)}, 4, 4,
+             false, small.data());
   });
 }
 

@@ -30,7 +30,8 @@ class DataRuns : public RealRun {
 TEST_F(DataRuns, AMixtureHasOneResult) {
   std::string prose, sums;
   for (int i = 0; i < 60; ++i) {
-    prose += str("{\"text\": \"The ", i, "th line of a text, ", std::string(static_cast<size_t>(i % 9), 'o'), "\"}\n");
+    prose += str("{\"text\": \"The ", i, "th line of a text, ", std::string(static_cast<size_t>(i % 9), 'o'),
+                 "\"}\n");
     sums += str("{\"question\": \"", i, "+1=\", \"answer\": \"", i + 1, "\"}\n");
   }
   scratch_.write("prose.jsonl", prose), scratch_.write("sums.jsonl", sums);
@@ -52,11 +53,14 @@ TEST_F(DataRuns, FoldersOfPicturesHaveOneResult) {
     for (int i = 0; i < 20; ++i) {
       std::vector<uint8_t> pixels(12 * 10 * 3);
       for (size_t p = 0; p < pixels.size(); ++p)
-        pixels[p] = static_cast<uint8_t>((name[0] == 'd' ? 20 : 160) + (p * 7 + static_cast<size_t>(i) * 13) % 60);
+        pixels[p] =
+            static_cast<uint8_t>((name[0] == 'd' ? 20 : 160) + (p * 7 + static_cast<size_t>(i) * 13) % 60);
       scratch_.write(str("pictures/", name, "/", i, i % 2 ? ".png" : ".jpg"),
                      i % 2 ? png_file(12, 10, 3, pixels) : jpeg_file(12, 10, pixels));
     }
-  scratch_.write("c.json", R"({"model": {"kind": "vit", "size": 8, "patch": 4, "width": 16, "depth": 1, "heads": 2, "classes": 2},
+  scratch_.write(
+      "c.json",
+      R"({"model": {"kind": "vit", "size": 8, "patch": 4, "width": 16, "depth": 1, "heads": 2, "classes": 2},
     "data": {"kind": "images", "paths": ["pictures"], "validation": 0.1,
              "image": {"crop": "resized", "flip": true, "mean": [0.5], "std": [0.25]}},
     "batch": {"global": 12, "micro": 2}, "train": {"steps": 6}, "log": {"every": 1}})");

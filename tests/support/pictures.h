@@ -15,7 +15,8 @@
 namespace lockstep::tests {
 
 // `channels` 1, 3, or 4 with transparency.
-inline std::string png_file(uint32_t width, uint32_t height, int channels, const std::vector<uint8_t>& pixels) {
+inline std::string png_file(uint32_t width, uint32_t height, int channels,
+                            const std::vector<uint8_t>& pixels) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION, image.width = width, image.height = height;
   image.format = channels == 1 ? PNG_FORMAT_GRAY : channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
@@ -36,7 +37,8 @@ inline std::string jpeg_file(uint32_t width, uint32_t height, std::vector<uint8_
   unsigned char* bytes = nullptr;
   unsigned long size = 0;  // as libjpeg has it
   jpeg_mem_dest(&info, &bytes, &size);
-  info.image_width = width, info.image_height = height, info.input_components = 3, info.in_color_space = JCS_RGB;
+  info.image_width = width, info.image_height = height, info.input_components = 3,
+  info.in_color_space = JCS_RGB;
   jpeg_set_defaults(&info);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < height) {

@@ -62,7 +62,8 @@ TEST(Pictures, ResampledKeepRamps) {
     resample(ramp, {0, 0, 40, 1}, size, 1, false, out.data());
     const double scale = 40.0 / static_cast<double>(size);
     for (int64_t i = 2; i < size - 2; ++i)
-      EXPECT_NEAR(out[static_cast<size_t>(i)], 6 * ((static_cast<double>(i) + 0.5) * scale - 0.5), 1e-3) << size;
+      EXPECT_NEAR(out[static_cast<size_t>(i)], 6 * ((static_cast<double>(i) + 0.5) * scale - 0.5), 1e-3)
+          << size;
   }
 }
 
@@ -120,7 +121,8 @@ TEST_F(Folders, ValuesAreNormalized) {
   std::vector<float> image(36);
   samples->fill(0, 1, 0, 1, {image.data()});
   // The center 6 x 6 of 8 x 6, as it is: 5 x grey from x = 1 on.
-  for (int x = 0; x < 6; ++x) EXPECT_FLOAT_EQ(image[x], (static_cast<float>(5 * (x + 1)) / 255.0f - 0.5f) / 0.25f);
+  for (int x = 0; x < 6; ++x)
+    EXPECT_FLOAT_EQ(image[x], (static_cast<float>(5 * (x + 1)) / 255.0f - 0.5f) / 0.25f);
 }
 
 TEST_F(Folders, SamplesFollowFromSeedPictureAndEpochAlone) {

@@ -16,7 +16,8 @@ TEST(Mixture, GivesEachSourceItsShareOfEveryPeriod) {
   const Mixture mixture({1, 2, 5});
   EXPECT_EQ(mixture.share(0) + mixture.share(1) + mixture.share(2), Mixture::kPeriod);
   for (int64_t period = 0; period < 2; ++period) {
-    std::vector<int64_t> next = {period * mixture.share(0), period * mixture.share(1), period * mixture.share(2)};
+    std::vector<int64_t> next = {period * mixture.share(0), period * mixture.share(1),
+                                 period * mixture.share(2)};
     for (int64_t g = period * Mixture::kPeriod; g < (period + 1) * Mixture::kPeriod; ++g) {
       const auto place = mixture.at(g);
       ASSERT_EQ(place.index, next[static_cast<size_t>(place.source)]++) << g;  // none twice, none left out
@@ -32,7 +33,8 @@ TEST(Mixture, SpreadsEachSourceEvenly) {
   const double shares[3] = {0.5, 0.3, 0.2};
   for (int64_t g = 0; g < 20000; ++g) {
     ++counts[mixture.at(g).source];
-    for (int k = 0; k < 3; ++k) ASSERT_LE(std::abs(counts[k] - shares[k] * static_cast<double>(g + 1)), 2) << g;
+    for (int k = 0; k < 3; ++k)
+      ASSERT_LE(std::abs(counts[k] - shares[k] * static_cast<double>(g + 1)), 2) << g;
   }
 }
 
@@ -53,7 +55,8 @@ class Mixed : public testing::Test {
     for (size_t k = 0; k < weights.size(); ++k) {
       std::string lines;
       for (int i = 0; i < 40; ++i)
-        lines += str("{\"t", k, "\": \"", static_cast<char>('a' + k), static_cast<char>('A' + i % 26), "\"}\n");
+        lines +=
+            str("{\"t", k, "\": \"", static_cast<char>('a' + k), static_cast<char>('A' + i % 26), "\"}\n");
       out.sources.push_back({.paths = {folder_.write(str("s", k, ".jsonl"), lines)}, .weight = weights[k]});
       out.sources.back().text_key = str("t", k);
     }

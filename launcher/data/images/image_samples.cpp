@@ -46,13 +46,14 @@ class ImageSamples : public Samples {
     find_pictures(labels_ ? fields[1].below : 0);
     train_size_ = static_cast<int64_t>(train_.size());
     if (train_.empty())
-      throw UserError(str("data.paths: ", validation_.size(), " pictures, of which all are kept for validation: "
-                                                             "none is left to train on"));
+      throw UserError(str("data.paths: ", validation_.size(),
+                          " pictures, of which all are kept for validation: "
+                          "none is left to train on"));
     // The first picture is read now, so that a wrong set is told before anything is compiled.
     std::vector<float> one(static_cast<size_t>(numel(shape_)));
     decode(train_[0], {}, one.data());
-    logs::info(str("data: ", train_.size(), " training pictures, ", validation_.size(), " validation pictures, ",
-                   classes_.size(), " classes, crop ", options_.image.crop,
+    logs::info(str("data: ", train_.size(), " training pictures, ", validation_.size(),
+                   " validation pictures, ", classes_.size(), " classes, crop ", options_.image.crop,
                    options_.image.flip ? ", flipped at random" : "", ", order ", options_.order,
                    ", fingerprint ", fingerprint_));
   }
@@ -118,22 +119,23 @@ class ImageSamples : public Samples {
         const std::string relative = fs::path(file).lexically_relative(path).string();
         const size_t slash = relative.find('/');
         if (slash == std::string::npos || relative.starts_with(".."))
-          throw UserError(str("data.paths: ", file, " lies in no folder of a class; name the folder above the "
+          throw UserError(str("data.paths: ", file,
+                              " lies in no folder of a class; name the folder above the "
                               "folders of the classes, as pictures of pictures/cat/1.png"));
         found[relative.substr(0, slash)].push_back(file);
         all += str(relative, " ", fs::file_size(file), "\n");
       }
     }
     if (found.empty())
-      throw UserError(str("data.paths: no picture (.png, .jpg, .jpeg) in the folders of ",
-                          join(options_.paths, ", ")));
+      throw UserError(
+          str("data.paths: no picture (.png, .jpg, .jpeg) in the folders of ", join(options_.paths, ", ")));
     if (below && static_cast<int64_t>(found.size()) > below)
-      throw UserError(str("data.paths: ", found.size(), " folders, a class each (", found.begin()->first, ", ",
-                          std::next(found.begin())->first, ", ...), and the model has ", below,
+      throw UserError(str("data.paths: ", found.size(), " folders, a class each (", found.begin()->first,
+                          ", ", std::next(found.begin())->first, ", ...), and the model has ", below,
                           " classes; set model.classes to ", found.size()));
     for (const auto& [name, files] : found) {
-      const auto kept = static_cast<size_t>(
-          std::llround(static_cast<double>(files.size()) * options_.validation));
+      const auto kept =
+          static_cast<size_t>(std::llround(static_cast<double>(files.size()) * options_.validation));
       for (size_t i = 0; i < files.size(); ++i)
         (i < files.size() - kept ? train_ : validation_)
             .push_back({files[i], static_cast<int32_t>(classes_.size())});
@@ -243,15 +245,16 @@ std::unique_ptr<Samples> image_samples(const DataOptions& options, const std::ve
   if (!image || !rest) {
     std::vector<std::string> all;
     for (const auto& field : fields) all.push_back(text(field));
-    throw UserError(str("data.kind is images, pictures of 1 or 3 channels and their labels, and a sample of this "
-                        "model and task has ",
-                        join(all, ", "), "; choose data.kind arrays, or a model of images (vit, resnet, ...)"));
+    throw UserError(
+        str("data.kind is images, pictures of 1 or 3 channels and their labels, and a sample of this "
+            "model and task has ",
+            join(all, ", "), "; choose data.kind arrays, or a model of images (vit, resnet, ...)"));
   }
   for (auto [key, list] : {std::pair{"data.image.mean", &options.image.mean},
                            std::pair{"data.image.std", &options.image.deviation}})
     if (list->size() != 1 && static_cast<int64_t>(list->size()) != fields[0].shape[0])
-      throw UserError(str(key, " has ", list->size(), " values, and a picture of this model ", fields[0].shape[0],
-                          " channels; give one for each, or one for all"));
+      throw UserError(str(key, " has ", list->size(), " values, and a picture of this model ",
+                          fields[0].shape[0], " channels; give one for each, or one for all"));
   return std::make_unique<ImageSamples>(options, fields);
 }
 

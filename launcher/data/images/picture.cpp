@@ -162,9 +162,9 @@ void resample(const Picture& from, const Cut& cut, int64_t width, int64_t height
         float sum = 0;
         const Taps& taps = across[static_cast<size_t>(x)];
         for (size_t k = 0; k < taps.weights.size(); ++k)
-          sum += taps.weights[k] *
-                 static_cast<float>(from.bytes[static_cast<size_t>(
-                     (y * from.width + taps.first + static_cast<int64_t>(k)) * channels + c)]);
+          sum +=
+              taps.weights[k] * static_cast<float>(from.bytes[static_cast<size_t>(
+                                    (y * from.width + taps.first + static_cast<int64_t>(k)) * channels + c)]);
         rows[static_cast<size_t>(((y - top) * width + x) * channels + c)] = sum;
       }
   for (int64_t c = 0; c < channels; ++c)
@@ -174,7 +174,8 @@ void resample(const Picture& from, const Cut& cut, int64_t width, int64_t height
         const Taps& taps = down[static_cast<size_t>(y)];
         for (size_t k = 0; k < taps.weights.size(); ++k)
           sum += taps.weights[k] *
-                 rows[static_cast<size_t>(((taps.first + static_cast<int64_t>(k) - top) * width + x) * channels + c)];
+                 rows[static_cast<size_t>(
+                     ((taps.first + static_cast<int64_t>(k) - top) * width + x) * channels + c)];
         out[(c * height + y) * width + (mirrored ? width - 1 - x : x)] = sum;
       }
 }

@@ -25,8 +25,8 @@ Picture read_picture(const std::string& path, int64_t channels, int64_t least);
 struct Cut {
   double x, y, width, height;
 };
-// The part as out[channels, height, width] of values 0 ... 255, `mirrored` left to right: triangles as wide as
-// the scale, as Pillow's BILINEAR. The sums' order follows from the sizes alone.
+// The part as out[channels, height, width] of values 0 ... 255, `mirrored` left to right: triangles as wide
+// as the scale, as Pillow's BILINEAR. The sums' order follows from the sizes alone.
 void resample(const Picture& from, const Cut& cut, int64_t width, int64_t height, bool mirrored, float* out);
 
 }  // namespace lockstep::launcher::data

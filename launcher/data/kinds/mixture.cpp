@@ -31,13 +31,15 @@ Mixture::Mixture(const std::vector<double>& weights) {
   for (size_t i = 0; given < kPeriod; ++i, ++given) ++share_[rest[i % rest.size()].second];
   for (size_t i = 0; i < weights.size(); ++i)
     if (share_[i] == 0)
-      throw UserError(str("data.sources[", i, "]: weight is ", number_text(weights[i]), " of ", number_text(all),
-                          " in all, less than one sample of ", kPeriod, "; raise it, or leave the source out"));
+      throw UserError(str("data.sources[", i, "]: weight is ", number_text(weights[i]), " of ",
+                          number_text(all), " in all, less than one sample of ", kPeriod,
+                          "; raise it, or leave the source out"));
   // Sample o of a share stands at (o + 1/2) / share of the period.
   std::vector<std::pair<double, int32_t>> order;
   for (size_t i = 0; i < share_.size(); ++i)
     for (int64_t o = 0; o < share_[i]; ++o)
-      order.push_back({(static_cast<double>(o) + 0.5) / static_cast<double>(share_[i]), static_cast<int32_t>(i)});
+      order.push_back(
+          {(static_cast<double>(o) + 0.5) / static_cast<double>(share_[i]), static_cast<int32_t>(i)});
   std::sort(order.begin(), order.end());
   std::vector<int32_t> next(share_.size(), 0);
   for (const auto& [time, source] : order) table_.push_back({source, next[static_cast<size_t>(source)]++});
@@ -115,7 +117,8 @@ class MixedSamples : public Samples {
     own.sources.clear();
     own.paths = source.paths;
     own.seed = hash64(str("data.sources ", i), options.seed);
-    for (auto [from, to] : {std::pair{&source.text_key, &own.text_key}, {&source.prompt_key, &own.prompt_key},
+    for (auto [from, to] : {std::pair{&source.text_key, &own.text_key},
+                            {&source.prompt_key, &own.prompt_key},
                             {&source.completion_key, &own.completion_key},
                             {&source.messages_key, &own.messages_key}})
       if (!from->empty()) *to = *from;

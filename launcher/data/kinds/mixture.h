@@ -10,8 +10,8 @@
 
 namespace lockstep::launcher::data {
 
-// Of every kPeriod samples in a row, source k gives its share of the weights, rounded to whole samples (by the
-// largest remainders), spread evenly.
+// Of every kPeriod samples in a row, source k gives its share of the weights, rounded to whole samples (by
+// the largest remainders), spread evenly.
 class Mixture {
  public:
   static constexpr int64_t kPeriod = 65536;

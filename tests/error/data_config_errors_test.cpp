@@ -1,0 +1,65 @@
+// The section data of a config: keys of other kinds, words of the neighbours, sources, each on its words.
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/base/text.h"
+#include "launcher/config/config.h"
+
+namespace lockstep::launcher {
+namespace {
+
+std::string of(const std::string& text, const std::vector<Override>& overrides = {}) {
+  try {
+    parse_config(text, "c.json", overrides);
+    return "accepted";
+  } catch (const UserError& error) { return error.what(); }
+}
+std::string with(const std::vector<std::string>& words) {
+  return of(R"({"data": {"paths": ["a"]}})", parse_overrides(words, {}));
+}
+
+TEST(DataConfigErrors, KeysOfOtherKindsAndWords) {
+  const std::string kinds = "choose text | tokens | jsonl | images | arrays; did you mean ";
+  for (const auto& [word, near] : {std::pair{"imagefolder", "images"}, {"sft", "jsonl"}, {"npz", "arrays"}})
+    EXPECT_EQ(with({str("--data.kind=", word)}),
+              str("c.json: data.kind is \"", word, "\"; ", kinds, near, "?"));
+  EXPECT_EQ(
+      with({"--data.pack=none"}),
+      "c.json: data.pack is \"none\", but it belongs to data.kind jsonl and data.kind is text; leave it "
+      "out, or choose jsonl");
+  EXPECT_EQ(
+      with({"--data.image.flip=true"}),
+      "c.json: data.image.flip is true, but it belongs to data.kind images and data.kind is text; leave "
+      "it out, or choose images");
+  EXPECT_EQ(with({"--data.kind=images", "--data.image.crop_share=0.5"}),
+            "c.json: data.image.crop_share is 0.5, but it belongs to data.image.crop random and "
+            "data.image.crop is center; leave it out, or choose random");
+  EXPECT_EQ(with({"--data.eos=none"}),
+            "c.json: data.eos is \"none\", but it belongs to data.tokenizer a tokenizer.json and "
+            "data.tokenizer is bytes; leave it out, or choose a tokenizer.json");
+  EXPECT_EQ(with({"--data.kind=arrays", "--data.tokenizer=t.json"}),
+            "c.json: data.tokenizer is \"t.json\", but it belongs to data.kind text, jsonl or tokens and "
+            "data.kind is arrays; leave it out, or choose text, jsonl or tokens");
+  EXPECT_EQ(with({"--data.kind=jsonl", "--model.vocab=100"}),
+            "c.json: model.vocab is 100, but text as bytes has 256 tokens; use 256 or more");
+  EXPECT_EQ(with({"--data.kind=jsonl", "--model.vocab=100", "--data.tokenizer=t.json"}), "accepted");
+}
+
+TEST(DataConfigErrors, Sources) {
+  EXPECT_EQ(with({R"(--data.sources=[{"paths": ["b"]}])"}),
+            "c.json: data.paths and data.sources are both given; name all files in one of them");
+  EXPECT_EQ(of(R"({"data": {"sources": [{"paths": ["a"], "weight": 2}, {"paths": ["b"], "text": "body"}]}})"),
+            "accepted");
+  EXPECT_EQ(of(R"({"data": {"sources": [{"paths": []}, {"paths": ["b"], "weight": -1}]}})"),
+            "c.json: 2 errors\n"
+            "  data.sources[0]: paths is empty; name files, directories or globs\n"
+            "  data.sources[1]: weight is -1; give a number above 0, or leave the source out");
+  EXPECT_NE(
+      of(R"({"data": {"sources": [{"path": "a"}]}})")
+          .find("data.sources is [{\"path\":\"a\"}], a list; it must be a list of {paths, weight} rows, "
+                "like its default []"),
+      std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
