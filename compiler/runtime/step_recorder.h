@@ -19,8 +19,8 @@ struct TracedStep {
     std::string name;  // "body", "dot 4096x384x1152", "wait for exchange 0"
     std::string kind;  // of an instruction: "run", "wait", "update", ...; of a call: its family, or "start",
                        // "wait"
-    std::string op;            // of a call: its node's
-    SourceLine at;             // the user's line and layer
+    std::string op;    // of a call: its node's
+    SourceLine at;     // the user's line and layer
     double begin = 0, end = 0;
     int instr = 0, call = -1;  // of the program; of its block, within the instruction's span
     int micro_batch = -1;
@@ -39,8 +39,8 @@ struct TracedStep {
     double begin = 0, end = 0;  // by the steady clock
   };
   int64_t step = 0;
-  double at = 0;       // when it began, by the steady clock
-  double seconds = 0;  // until all that it enqueued had run
+  double at = 0;            // when it began, by the steady clock
+  double seconds = 0;       // until all that it enqueued had run
   std::vector<Span> spans;  // in the order in which they were enqueued: an instruction, then its calls
   std::vector<Flight> flights;
   std::vector<HostSpan> host;

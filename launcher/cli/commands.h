@@ -61,6 +61,14 @@ inline constexpr int kExitDiffers =
     1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
 int replay(const ReplayArguments& arguments, std::ostream& out);
 
+// trainrun report RUN [--out FILE.html]: what a run has recorded, and its plan beside it, as one page.
+// UserError where there is no such run, it has no rows yet, or the file is no .html or cannot be written.
+struct ReportArguments {
+  std::string run;  // a name below runs/, or a path
+  std::string out;  // "": report.html in the run's folder
+};
+int report(const ReportArguments& arguments, std::ostream& out);
+
 // trainrun generate RUN [flags]: text from a checkpoint.
 struct GenerateArguments {
   std::string path;          // runs/NAME, its ckpt folder, or one step-N folder

@@ -149,6 +149,15 @@ void add_export_flags(CLI::App& app, Flags& flags) {
                "the adapters of train.lora alone, as PEFT reads them; else they are merged into the weights");
 }
 
+void add_report_flags(CLI::App& app, Flags& flags) {
+  app.add_option("run", flags.report.run, "the run: a name below runs/, or a path")
+      ->required()
+      ->type_name("RUN");
+  app.add_option("--out", flags.report.out,
+                 "the page that is written; default: report.html in the run's folder")
+      ->type_name("FILE.html");
+}
+
 std::vector<std::string> names_of(const CLI::App& app) {
   std::vector<std::string> out;
   for (const auto* option : app.get_options())

@@ -14,6 +14,7 @@ struct Flags {
   RunArguments run;
   GenerateArguments generate;
   ReplayArguments replay;
+  ReportArguments report;
   hf::ImportRequest import_hf;
   hf::ExportRequest export_hf;
   std::string max_shard;
@@ -35,6 +36,8 @@ void add_replay_flags(CLI::App& app, Flags& flags);
 // Adds every flag of import-hf and of export-hf, and their paths.
 void add_import_flags(CLI::App& app, Flags& flags);
 void add_export_flags(CLI::App& app, Flags& flags);
+// Adds the run and the flags of report.
+void add_report_flags(CLI::App& app, Flags& flags);
 inline constexpr int64_t kMostLocalRanks = 4096;  // processes or threads that one command starts
 // A rank count of 1 to `most`; "auto" is one per core. UserError for anything else, naming the flag.
 int64_t parse_nproc(const std::string& text, const char* flag = "--nproc", int64_t most = kMostLocalRanks);

@@ -23,11 +23,13 @@ std::string help_text() {
   trainrun import-hf DIR --name=mine                       a model of Hugging Face as runs/mine; to go on training
   trainrun export-hf runs/mine OUT --dtype=bf16            a checkpoint as transformers reads it
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
+  trainrun report runs/quickstart --out run.html           curves, a step, memory, plan beside measured: one HTML page
   trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
-                                     --grace SECONDS   --deadline SECONDS   --dry-run          trainrun completion bash|zsh|fish   trainrun man
+                                     --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run
+                                     trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";

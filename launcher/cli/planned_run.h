@@ -6,6 +6,7 @@
 #include <string>
 
 #include "launcher/machine/run_device.h"
+#include "launcher/plan/report.h"
 #include "launcher/plan/timeline.h"
 #include "launcher/trainer/dry_run.h"
 
@@ -22,6 +23,8 @@ class PlannedRun {
   const Roofline* roofline() const { return known_ ? &roofline_ : nullptr; }  // null: none is known
   std::string no_roofline() const;                                            // why, and the way out
   const PaperRun& run() const { return *run_; }
+  // With memory and whether it fits in `memory` bytes a rank; 0: in what the device has, where it is known.
+  PlanReport report(int64_t memory) const;
   // What `rank` does in a step, verified. UserError where there is no such rank.
   compiler::StepProgram program_of(int64_t rank) const;
 

@@ -19,7 +19,8 @@ class RunRecord {
   explicit RunRecord(const std::string& word);
 
   const std::string& folder() const { return folder_; }
-  int64_t last_step() const;  // the newest that is recorded; 0: none
+  const std::map<int64_t, Json>& lines() const { return lines_; }  // of metrics.jsonl, by step
+  int64_t last_step() const;                                       // the newest that is recorded; 0: none
   std::vector<std::string> checkpoints_before(
       int64_t step) const;  // step folders of sound structure, newest first
   const checkpoint::CheckpointSummary* checkpoint(int64_t step) const;  // of sound structure; null: none

@@ -25,9 +25,9 @@ namespace lockstep::launcher::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run",       "plan",       "show",   "explain", "ckpt",
-                                               "generate",  "replay",     "flight", "env",     "import-hf",
-                                               "export-hf", "completion", "man",    "worker"};
+const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
+                                               "generate",  "replay",    "report",     "flight",  "env",
+                                               "import-hf", "export-hf", "completion", "man",     "worker"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
@@ -96,6 +96,7 @@ class CommandLine {
     add_generate();
     add_replay();
     add_hf();
+    add_report();
     add_flight();
     add_env();
     add_shell();
@@ -277,6 +278,12 @@ class CommandLine {
     auto* out = app_.add_subcommand("export-hf", "a checkpoint in Hugging Face's format");
     add_export_flags(*out, flags_);
     out->callback([this] { act_ = [this] { return export_hf(flags_.export_hf, flags_.max_shard, out_); }; });
+  }
+
+  void add_report() {
+    auto* app = app_.add_subcommand("report", "a run as one HTML page: curves, a step, memory, events");
+    add_report_flags(*app, flags_);
+    app->callback([this] { act_ = [this] { return report(flags_.report, out_); }; });
   }
 
   void add_flight() {

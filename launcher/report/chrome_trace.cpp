@@ -10,9 +10,7 @@ namespace lockstep::launcher {
 namespace {
 // To the nanosecond; more digits are noise.
 double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
-std::string text_of(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 }  // namespace
 
 ChromeTrace::ChromeTrace(int process, const std::string& name) : process_(process) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/base/error.h"
+#include "core/base/private_file.h"
 #include "launcher/supervise/attempt.h"
 
 namespace lockstep::launcher {
@@ -76,6 +77,7 @@ int supervise(const LaunchOptions& options, const RunFolder& folder) {
       return outcome.exit_code;
     }
     console.notice(str("root cause: ", outcome.cause));
+    append_private(log_dir + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
     for (const auto& line : outcome.others) console.notice(str("  then ", line));
     console.notice(str("logs: ", log_dir));
     if (restart == 0) first_cause = outcome.cause;

@@ -99,14 +99,13 @@ void Profile::add_spans(const TracedStep& step, int first_backward) {
   std::string block;
   for (const auto& span : step.spans) {
     if (span.call < 0) block = span.name;
-    const std::string category = span.call < 0 || block != "body"      ? span.kind
-                                 : span.kind == "wait"                 ? "wait"
-                                 : span.call < first_backward          ? "forward"
-                                                                       : "backward";
-    const std::string name =
-        span.call < 0 && span.kind == "run" && span.micro_batch >= 0
-            ? str(span.name, " of micro-batch ", span.micro_batch)
-            : span.name;
+    const std::string category = span.call < 0 || block != "body" ? span.kind
+                                 : span.kind == "wait"            ? "wait"
+                                 : span.call < first_backward     ? "forward"
+                                                                  : "backward";
+    const std::string name = span.call < 0 && span.kind == "run" && span.micro_batch >= 0
+                                 ? str(span.name, " of micro-batch ", span.micro_batch)
+                                 : span.name;
     trace_->span("compute", name, category, at + span.begin, at + span.end, args_of(span));
   }
 }

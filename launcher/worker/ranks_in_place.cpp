@@ -191,6 +191,7 @@ AttemptOutcome run_in_place(const InPlace& options, Console& console, const Rank
 
 void tell_failure(const AttemptOutcome& outcome, const std::string& log_dir, Console& console) {
   console.notice(str("root cause: ", outcome.cause));
+  if (!log_dir.empty()) append_private(log_dir + "/launcher.log", str("root cause: ", outcome.cause, "\n"));
   for (const auto& line : outcome.others) console.notice(str("  then ", line));
   if (!log_dir.empty()) console.notice(str("logs: ", log_dir));
 }

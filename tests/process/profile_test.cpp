@@ -1,4 +1,5 @@
-// --profile through the real trainrun: one file of both ranks, whose rows can be added up; and what is refused.
+// --profile through the real trainrun: one file of both ranks, whose rows can be added up; and what is
+// refused.
 #include "core/base/json.h"
 #include "tests/support/real_run.h"
 
@@ -37,9 +38,7 @@ class ProfileRun : public RealRun {
     for (const TraceSpan& span : row) {
       EXPECT_GE(span.end, span.begin);
       while (!ends.empty() && ends.back() <= span.begin + 1e-3) ends.pop_back();
-      if (!ends.empty()) {
-        EXPECT_LE(span.end, ends.back() + 2e-3) << name << ": " << span.name;
-      }
+      if (!ends.empty()) { EXPECT_LE(span.end, ends.back() + 2e-3) << name << ": " << span.name; }
       ends.push_back(span.end);
     }
   }
@@ -111,9 +110,10 @@ TEST_F(ProfileRun, Refusals) {
   std::filesystem::copy_file("/bin/true", "program");
   result = trainrun({"--profile", "./program"});
   EXPECT_EQ(result.code, kExitUser);
-  EXPECT_HAS(result.output,
-             "--profile traces the steps of a config's run; ./program is a program, whose steps its own loop runs: "
-             "leave it out");
+  EXPECT_HAS(
+      result.output,
+      "--profile traces the steps of a config's run; ./program is a program, whose steps its own loop runs: "
+      "leave it out");
 }
 
 }  // namespace

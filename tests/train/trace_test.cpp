@@ -69,11 +69,12 @@ TEST(Trace, HasEveryInstructionCallAndCollective) {
     GatherWhen gather = GatherWhen::micro_batch;
     Backend backend = Backend::native;
   };
-  for (const Case& on : {Case{"one rank", {{1}, {"dp_replicate"}}}, Case{"ddp", {{2}, {"dp_replicate"}}},
-                         Case{"zero 3", {{2}, {"dp_shard"}}},
-                         Case{"zero 3, layer by layer", {{2}, {"dp_shard"}}, GatherWhen::layers},
-                         Case{"hsdp", hsdp}, Case{"tp", {{2}, {"tp"}}},
-                         Case{"reference", {{2}, {"dp_replicate"}}, GatherWhen::micro_batch, Backend::reference}}) {
+  for (const Case& on :
+       {Case{"one rank", {{1}, {"dp_replicate"}}}, Case{"ddp", {{2}, {"dp_replicate"}}},
+        Case{"zero 3", {{2}, {"dp_shard"}}},
+        Case{"zero 3, layer by layer", {{2}, {"dp_shard"}}, GatherWhen::layers}, Case{"hsdp", hsdp},
+        Case{"tp", {{2}, {"tp"}}},
+        Case{"reference", {{2}, {"dp_replicate"}}, GatherWhen::micro_batch, Backend::reference}}) {
     TinyRun run{.ranks = static_cast<int>(on.mesh.size()), .mesh = on.mesh, .steps = 2};
     run.options.backend = on.backend;
     run.options.gather = on.gather;

@@ -25,8 +25,9 @@ TEST(ChromeTrace, RowsSpansAndNames) {
   }
   EXPECT_EQ(rows, (std::map<std::string, int>{{"host", 1}, {"compute", 2}}));
   ASSERT_EQ(spans.size(), 2u);
-  EXPECT_EQ(spans[0].dump(),
-            R"({"ph":"X","pid":3,"tid":2,"name":"dot <1>\n","cat":"forward","ts":1000.0,"dur":1500.0,"args":{"bytes":7}})");
+  EXPECT_EQ(
+      spans[0].dump(),
+      R"({"ph":"X","pid":3,"tid":2,"name":"dot <1>\n","cat":"forward","ts":1000.0,"dur":1500.0,"args":{"bytes":7}})");
   EXPECT_EQ(spans[1]["dur"], 0.001);
 }
 

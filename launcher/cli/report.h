@@ -1,0 +1,23 @@
+// The page of a run: what its folder has recorded, and what its plan says beside it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "launcher/plan/report.h"
+#include "launcher/report/page.h"
+
+namespace lockstep::launcher::cli {
+
+// What a run measured, of the rows of metrics.jsonl from `first_steady` on: medians.
+struct Measured {
+  double step_s = 0, busy_s = 0, units_per_s = 0;
+  std::map<std::string, double> exposed_s;  // per mesh dim
+};
+
+std::string figure_text(double value);  // "9.11k", "1.2M"
+// Sections of the page; `plan` null where it could not be made, for the reason `why`.
+PageSection step_section(const Measured& measured, const PlanReport* plan, const std::string& why);
+PageSection memory_section(const PlanReport& plan);
+
+}  // namespace lockstep::launcher::cli

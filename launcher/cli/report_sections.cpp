@@ -1,0 +1,110 @@
+// The anatomy of a step, the plan beside it, and memory.
+#include <cstdio>
+
+#include "core/base/text.h"
+#include "launcher/cli/report.h"
+
+namespace lockstep::launcher::cli {
+
+namespace {
+std::string bytes(int64_t amount) { return bytes_text(static_cast<double>(amount)); }
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, share > 0 && share < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * share);
+  return text;
+}
+PageBar anatomy(const Measured& measured) {
+  PageBar out{"Where the time of a step goes", seconds_text(measured.step_s), {}};
+  double exposed = 0;
+  for (const auto& [dim, seconds] : measured.exposed_s) exposed += seconds;
+  const double busy = std::max(0.0, measured.step_s - exposed);
+  out.parts.push_back({"work of the rank", busy, seconds_text(busy)});
+  for (const auto& [dim, seconds] : measured.exposed_s)
+    out.parts.push_back({str("stands still for ", dim), seconds, seconds_text(seconds)});
+  return out;
+}
+
+PageBar predicted_anatomy(const Prediction& p) {
+  PageBar out{str("Predicted by the roofline ", p.roofline), seconds_text(p.step_s), {}};
+  for (const auto& [name, seconds] : std::initializer_list<std::pair<const char*, double>>{
+           {"arithmetic", p.shares.arithmetic},
+           {"memory traffic", p.shares.memory},
+           {"launches", p.shares.launches},
+           {"stands still for communication", p.shares.exposed}})
+    out.parts.push_back({name, seconds, seconds_text(seconds)});
+  return out;
+}
+
+PageTable beside_table(const Measured& measured, const Prediction& p) {
+  PageTable out{"Plan beside measured", {{"", "planned", "measured", "ratio"}}};
+  double exposed = 0;
+  for (const auto& [dim, seconds] : measured.exposed_s) exposed += seconds;
+  auto row = [&](const std::string& name, const std::string& a, const std::string& b, double m, double q) {
+    out.rows.push_back({name, a, m > 0 ? b : "–", m > 0 && q > 0 ? percent(m / q) : "–"});
+  };
+  row("step", seconds_text(p.step_s), seconds_text(measured.step_s), measured.step_s, p.step_s);
+  row(p.unit + "/s", figure_text(p.units_per_s), figure_text(measured.units_per_s), measured.units_per_s, p.units_per_s);
+  row("exposed", seconds_text(p.exposed_s), seconds_text(exposed), exposed, p.exposed_s);
+  if (p.peak_flops_per_s > 0 && measured.step_s > 0) {
+    const double planned = p.flops_per_s / p.peak_flops_per_s, real = planned * p.step_s / measured.step_s;
+    row("share of peak", percent(planned), percent(real), real, planned);
+  }
+  return out;
+}
+
+PageTable traffic_table(const PlanReport& plan) {
+  PageTable out{"Communication of a step, fullest rank, as planned",
+                {{"along", "", "times", "sent", "under way", "hidden"}}};
+  for (const auto& row : plan.prediction.traffic)
+    out.rows.push_back({row.dims, row.op, str(row.count), bytes(row.bytes),
+                        plan.predicted ? seconds_text(row.seconds) : "–",
+                        plan.predicted && row.seconds > 0 ? percent(1 - row.exposed_s / row.seconds) : "–"});
+  return out;
+}
+}  // namespace
+
+std::string figure_text(double value) {
+  const bool millions = value >= 1e6, thousands = value >= 1e3;
+  char text[32];
+  std::snprintf(text, sizeof text, "%#.3g", millions ? value / 1e6 : thousands ? value / 1e3 : value);
+  std::string out = text;
+  if (out.back() == '.') out.pop_back();
+  return out + (millions ? "M" : thousands ? "k" : "");
+}
+
+PageSection step_section(const Measured& measured, const PlanReport* plan, const std::string& why) {
+  PageSection out{.title = "A step",
+                  .text = "Medians of the steps that metrics.jsonl has, without the first ones of a start, "
+                          "which load libraries."};
+  if (measured.step_s > 0) out.bars.push_back(anatomy(measured));
+  if (!plan) {
+    out.text += str(" There is no plan beside them: ", why, ".");
+    return out;
+  }
+  if (plan->predicted) {
+    out.bars.push_back(predicted_anatomy(plan->prediction));
+    out.tables.push_back(beside_table(measured, plan->prediction));
+  } else {
+    out.text += str(" Its time was not predicted: ", plan->no_prediction, ".");
+  }
+  if (!plan->prediction.traffic.empty()) out.tables.push_back(traffic_table(*plan));
+  return out;
+}
+
+PageSection memory_section(const PlanReport& plan) {
+  PageSection out{.title = "Memory",
+                  .text = str("Of the fullest rank, as planned", plan.needs.total() > plan.needs.exact()
+                                                                     ? "; parts marked so are bounds."
+                                                                     : ".")};
+  PageBar bar{"A rank's memory", bytes(plan.needs.total()), {}};
+  for (const auto& part : plan.needs.parts)
+    bar.parts.push_back({part.name, static_cast<double>(part.bytes), bytes(part.bytes),
+                         part.bound ? "at most" : ""});
+  out.bars.push_back(bar);
+  PageTable regions{"Activations and sums by region", {{"region", "bytes"}}};
+  for (const auto& region : plan.regions) regions.rows.push_back({region.name, bytes(region.bytes)});
+  if (plan.regions.size()) out.tables.push_back(regions);
+  return out;
+}
+
+}  // namespace lockstep::launcher::cli

@@ -1,0 +1,78 @@
+// Page: a report as one HTML file that needs no network: facts, charts, bars and tables, light and dark, on
+// wide and narrow screens. What is in it comes from the caller; the page draws.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep::launcher {
+
+struct PageFact {
+  std::string name, value, note;  // note: small, below; "" for none
+};
+
+// Values over steps. What is not finite is left out.
+struct PageSeries {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // ascending steps
+  bool dots = false;                              // few points, each shown
+  bool smooth = false;                            // noisy: a line of means over it
+};
+struct PageChart {
+  std::string title, unit;
+  std::vector<PageSeries> series;
+  bool from_zero = false;  // else from the least value
+  bool log = false;        // where all values are above 0
+};
+
+// Parts of a whole, as one bar and a list.
+struct PagePart {
+  std::string name;
+  double value = 0;
+  std::string text;  // "24.5 ms"
+  std::string note = {};
+};
+struct PageBar {
+  std::string title, total;
+  std::vector<PagePart> parts;
+};
+
+// The first row is the head; empty words: none. The first column is text, the others are figures unless `words`.
+struct PageTable {
+  std::string title;
+  std::vector<std::vector<std::string>> rows;
+  bool words = false;
+};
+
+struct PageEvent {
+  double step = 0;  // -1: of none
+  std::string time, text;
+  bool bad = false;
+};
+
+struct PageSection {
+  std::string title, text;  // text: a sentence below the title; "" for none
+  std::vector<PageChart> charts = {};
+  std::vector<PageBar> bars = {};
+  std::vector<PageTable> tables = {};
+};
+
+struct Page {
+  std::string title, below;
+  std::vector<PageFact> facts;
+  std::vector<PageSection> sections;
+  std::vector<PageEvent> events;  // marked in every chart, and told in a section of their own
+  std::string config;             // text, folded
+};
+
+std::string page_html(const Page& page);
+
+// At most about `most` points that look the same: the least and the greatest of each stretch, and both ends.
+std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
+                                               size_t most);
+
+extern const char* const kPageStyle;
+extern const char* const kPageScript;
+
+}  // namespace lockstep::launcher
