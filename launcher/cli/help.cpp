@@ -8,28 +8,24 @@ std::string help_text() {
 
   trainrun --nproc 2 configs/quickstart.json               train on 2 ranks; writes runs/quickstart
   trainrun --nproc 3 configs/quickstart.json               the same command continues it, on 3 ranks
-  trainrun --nproc auto config.json --optim.lr=3e-4 --name=other
-                                                           one rank per core; any config key is an option
-  trainrun --nproc 4 --max-restarts 3 --min-nproc 2 config.json
-                                                           goes on when a rank dies
+  trainrun --nproc auto config.json --optim.lr=3e-4        one rank per core; any config key is an option
+  trainrun --nproc 4 --max-restarts 3 config.json          goes on when a rank dies; --min-nproc 2: with fewer, down to 2
   trainrun --simulate 8 config.json                        8 ranks as threads of one process: the same bits, without MPI
   trainrun --nproc 2 ./gpt --name=mine                     a program of yours, instead of a config; in Python: train.py
 
-  trainrun plan --nproc 8 config.json                      memory and collectives, before any rank is started
+  trainrun plan --nproc 8 config.json                      whether it fits, memory, time, what limits: before any rank is started
   trainrun show config.json --batch.micro=8                the resolved config       trainrun show --reference|--schema   all keys
   trainrun show --graph step.svg --nproc 4 config.json     a step as a picture: what computes, what travels, what waits
   trainrun ckpt ls runs/quickstart                         checkpoints               trainrun ckpt verify PATH   check every byte
   trainrun generate runs/quickstart --prompt "The "        text from the newest checkpoint
-  trainrun import-hf DIR --name=mine                       a model of Hugging Face as runs/mine; to go on training
-  trainrun export-hf runs/mine OUT --dtype=bf16            a checkpoint as transformers reads it
+  trainrun import-hf DIR --name=mine                       a model of Hugging Face   trainrun export-hf runs/mine OUT --dtype=bf16   back
   trainrun replay --step 40 runs/quickstart                computes a step again, beside what the run recorded of it
   trainrun report runs/quickstart --out run.html           curves, a step, memory, plan beside measured: one HTML page
   trainrun flight runs/quickstart/logs/attempt-1           where each rank is, or was, and its last collectives
   trainrun explain optim.clip                              a key, op, code or topic  trainrun env                versions, processor, variables
 
 Flags of run (trainrun run --help):  --nproc N|auto   --simulate N   --max-restarts N   --min-nproc N   --restart-delay SECONDS
-                                     --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run
-                                     trainrun completion bash|zsh|fish   trainrun man
+                                     --grace SECONDS   --deadline SECONDS   --profile[=N]   --dry-run   trainrun completion bash|zsh|fish   trainrun man
 Ctrl-C or SIGTERM finishes the step, saves and exits with 80; a second one kills at once.
 Exit codes: 0 done, 1 your program failed or a replay differs, 2 wrong input, 70 defect of Lockstep, 75 a rank was lost, 80 stopped and saved.
 )";

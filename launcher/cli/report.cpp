@@ -36,17 +36,20 @@ class Gathered {
     const RunConfig& config = then_.config;
     Page out;
     out.title = config.name;
-    out.below = str(config.model.kind, plan_ ? str(", ", grouped(plan_->parameters), " parameters") : "",
-                    then_.mesh.empty() ? plan_ ? str(", mesh ", text(plan_->mesh)) : ""
-                                       : str(", mesh ", then_.mesh),
-                    ", ", config.train.precision, ", device ", config.train.device);
+    out.below =
+        str(config.model.kind, plan_ ? str(", ", grouped(plan_->parameters), " parameters") : "",
+            then_.mesh.empty() ? plan_ ? str(", mesh ", text(plan_->mesh)) : "" : str(", mesh ", then_.mesh),
+            ", ", config.train.precision, ", device ", config.train.device);
     out.facts = facts();
     out.sections.push_back(training());
     out.sections.push_back(step_section(measured(), plan_.get(), no_plan_));
-    out.sections.back().charts = {
-        {"Time of a step", "ms", {all("step", "step_ms"), all("slowest rank's own work", "busy_ms_max")}, true}};
+    out.sections.back().charts = {{"Time of a step",
+                                   "ms",
+                                   {all("step", "step_ms"), all("slowest rank's own work", "busy_ms_max")},
+                                   true}};
     PageChart waits{"Standing still for communication", "ms", {}, true};
-    for (const auto& name : exposed_names()) waits.series.push_back(all(name.substr(8, name.size() - 11), name));
+    for (const auto& name : exposed_names())
+      waits.series.push_back(all(name.substr(8, name.size() - 11), name));
     if (!waits.series.empty()) out.sections.back().charts.push_back(waits);
     for (const auto& name : traces())
       out.sections.back().text += str(" ", name, " in the run's folder opens in ui.perfetto.dev.");
@@ -93,7 +96,8 @@ class Gathered {
     std::vector<std::string> out;
     std::error_code none;
     for (const auto& entry : std::filesystem::directory_iterator(record_.folder(), none))
-      if (const std::string name = entry.path().filename(); name.starts_with("trace-") && name.ends_with(".json"))
+      if (const std::string name = entry.path().filename();
+          name.starts_with("trace-") && name.ends_with(".json"))
         out.push_back(name);
     std::sort(out.begin(), out.end());
     return out;
@@ -134,7 +138,8 @@ class Gathered {
     for (const auto& [step, row] : record_.lines()) {
       double squares = 0;
       for (const auto& [name, value] : row.items())
-        if (name.starts_with(prefix) && value.is_number()) squares += value.get<double>() * value.get<double>();
+        if (name.starts_with(prefix) && value.is_number())
+          squares += value.get<double>() * value.get<double>();
       if (squares > 0) out.emplace_back(static_cast<double>(step), std::sqrt(squares));
     }
     return out;
@@ -199,8 +204,8 @@ class Gathered {
       out.push_back({"Throughput", figure_text(m.units_per_s), str(unit(), "/s, median")});
     if (plan_ && plan_->predicted && plan_->prediction.peak_flops_per_s > 0 && m.step_s > 0)
       out.push_back({"Share of peak",
-                     str(figure_text(100 * plan_->prediction.flops_per_s * plan_->prediction.step_s / m.step_s /
-                                plan_->prediction.peak_flops_per_s),
+                     str(figure_text(100 * plan_->prediction.flops_per_s * plan_->prediction.step_s /
+                                     m.step_s / plan_->prediction.peak_flops_per_s),
                          " %"),
                      str("of the roofline ", plan_->prediction.roofline)});
     if (attempts_.ranks)
@@ -221,8 +226,10 @@ int report(const ReportArguments& arguments, std::ostream& out) {
   const Gathered run(arguments.run);
   const std::string path = arguments.out.empty() ? run.folder() + "/report.html" : arguments.out;
   if (!path.ends_with(".html"))
-    throw UserError(str("report: --out is \"", path, "\", which does not end in .html; it names the page "
-                        "that is written, as in: trainrun report ", arguments.run, " --out report.html"));
+    throw UserError(str("report: --out is \"", path,
+                        "\", which does not end in .html; it names the page "
+                        "that is written, as in: trainrun report ",
+                        arguments.run, " --out report.html"));
   const std::string html = page_html(run.page());
   PlainFile file = create_plain(path);
   std::string why = file.why;

@@ -43,7 +43,8 @@ PageTable beside_table(const Measured& measured, const Prediction& p) {
     out.rows.push_back({name, a, m > 0 ? b : "–", m > 0 && q > 0 ? percent(m / q) : "–"});
   };
   row("step", seconds_text(p.step_s), seconds_text(measured.step_s), measured.step_s, p.step_s);
-  row(p.unit + "/s", figure_text(p.units_per_s), figure_text(measured.units_per_s), measured.units_per_s, p.units_per_s);
+  row(p.unit + "/s", figure_text(p.units_per_s), figure_text(measured.units_per_s), measured.units_per_s,
+      p.units_per_s);
   row("exposed", seconds_text(p.exposed_s), seconds_text(exposed), exposed, p.exposed_s);
   if (p.peak_flops_per_s > 0 && measured.step_s > 0) {
     const double planned = p.flops_per_s / p.peak_flops_per_s, real = planned * p.step_s / measured.step_s;
@@ -74,8 +75,9 @@ std::string figure_text(double value) {
 
 PageSection step_section(const Measured& measured, const PlanReport* plan, const std::string& why) {
   PageSection out{.title = "A step",
-                  .text = "Medians of the steps that metrics.jsonl has, without the first ones of a start, "
-                          "which load libraries."};
+                  .text =
+                      "Medians of the steps that metrics.jsonl has, without the first ones of a start, "
+                      "which load libraries."};
   if (measured.step_s > 0) out.bars.push_back(anatomy(measured));
   if (!plan) {
     out.text += str(" There is no plan beside them: ", why, ".");
@@ -92,14 +94,14 @@ PageSection step_section(const Measured& measured, const PlanReport* plan, const
 }
 
 PageSection memory_section(const PlanReport& plan) {
-  PageSection out{.title = "Memory",
-                  .text = str("Of the fullest rank, as planned", plan.needs.total() > plan.needs.exact()
-                                                                     ? "; parts marked so are bounds."
-                                                                     : ".")};
+  PageSection out{
+      .title = "Memory",
+      .text = str("Of the fullest rank, as planned",
+                  plan.needs.total() > plan.needs.exact() ? "; parts marked so are bounds." : ".")};
   PageBar bar{"A rank's memory", bytes(plan.needs.total()), {}};
   for (const auto& part : plan.needs.parts)
-    bar.parts.push_back({part.name, static_cast<double>(part.bytes), bytes(part.bytes),
-                         part.bound ? "at most" : ""});
+    bar.parts.push_back(
+        {part.name, static_cast<double>(part.bytes), bytes(part.bytes), part.bound ? "at most" : ""});
   out.bars.push_back(bar);
   PageTable regions{"Activations and sums by region", {{"region", "bytes"}}};
   for (const auto& region : plan.regions) regions.rows.push_back({region.name, bytes(region.bytes)});

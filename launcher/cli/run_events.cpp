@@ -26,8 +26,8 @@ std::string time_of(const std::string& path) {
   std::error_code none;
   const auto changed = fs::last_write_time(path, none);
   if (none) return "";
-  const std::time_t at = std::chrono::system_clock::to_time_t(
-      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
+  const std::time_t at =
+      std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::system_clock::duration>(
           changed - fs::file_time_type::clock::now() + std::chrono::system_clock::now()));
   std::tm parts{};
   char out[32];
@@ -61,7 +61,8 @@ class Attempt {
       if (line.size() > 4000) continue;
       std::smatch found;
       if (std::regex_search(line, found, resumed))
-        add(static_cast<double>(out_.from = std::stoll(found[1])), began, str("resumed on ", ranks_text(out_.ranks)));
+        add(static_cast<double>(out_.from = std::stoll(found[1])), began,
+            str("resumed on ", ranks_text(out_.ranks)));
       else if (std::regex_search(line, fresh))
         add(static_cast<double>(out_.from = 0), began, str("started on ", ranks_text(out_.ranks)));
       else if (std::regex_match(line, found, stopped))

@@ -11,8 +11,8 @@ namespace lockstep::launcher::cli {
 
 struct RunAttempts {
   int64_t attempts = 0;
-  int64_t ranks = 0, from = 0;  // of the newest: how many, and the step that it went on from
-  std::vector<PageEvent> events;    // in their order
+  int64_t ranks = 0, from = 0;    // of the newest: how many, and the step that it went on from
+  std::vector<PageEvent> events;  // in their order
 };
 // Of runs/NAME/logs. A folder without logs has none.
 RunAttempts attempts_of(const std::string& run_dir);

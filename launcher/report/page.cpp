@@ -81,13 +81,14 @@ std::string bar_html(const PageBar& bar) {
     char shown[32];
     std::snprintf(shown, sizeof shown, share > 0 && share < 0.095 ? "%.1f %%" : "%.0f %%", 100 * share);
     const std::string cls = str("c", color++ % 8);
-    segments += str("<i class=\"", cls, "\" style=\"width:", percent, "%\" title=\"", escaped(part.name), ": ",
-                    escaped(part.text), "\"></i>");
-    list += tag("li", "",
-                str("<i class=\"", cls, "\"></i>") +
-                    tag("span", "name",
-                        escaped(part.name) + (part.note.empty() ? "" : tag("small", "", escaped(part.note)))) +
-                    tag("span", "figure", escaped(part.text)) + tag("span", "share", shown));
+    segments += str("<i class=\"", cls, "\" style=\"width:", percent, "%\" title=\"", escaped(part.name),
+                    ": ", escaped(part.text), "\"></i>");
+    list +=
+        tag("li", "",
+            str("<i class=\"", cls, "\"></i>") +
+                tag("span", "name",
+                    escaped(part.name) + (part.note.empty() ? "" : tag("small", "", escaped(part.note)))) +
+                tag("span", "figure", escaped(part.text)) + tag("span", "share", shown));
   }
   return tag("figure", "bar",
              tag("figcaption", "", escaped(bar.title) + tag("b", "", escaped(bar.total))) +
@@ -100,7 +101,8 @@ std::string table_html(const PageTable& table) {
   for (size_t r = 0; r < table.rows.size(); ++r) {
     std::string cells;
     for (const auto& cell : table.rows[r]) cells += tag(r ? "td" : "th", "", escaped(cell));
-    if (r || !std::all_of(table.rows[r].begin(), table.rows[r].end(), [](const auto& c) { return c.empty(); }))
+    if (r ||
+        !std::all_of(table.rows[r].begin(), table.rows[r].end(), [](const auto& c) { return c.empty(); }))
       rows += tag("tr", "", cells) + "\n";
   }
   return tag("figure", table.words ? "table words" : "table",
@@ -117,8 +119,11 @@ std::string section_html(const PageSection& section, Json& charts) {
     drawn += str("<figure class=\"chart\" data-chart=\"", charts.size(), "\"></figure>\n");
     Json all = Json::array();
     for (const auto& series : chart.series) all.push_back(series_json(series));
-    charts.push_back(
-        {{"title", chart.title}, {"unit", chart.unit}, {"series", all}, {"zero", chart.from_zero}, {"log", chart.log}});
+    charts.push_back({{"title", chart.title},
+                      {"unit", chart.unit},
+                      {"series", all},
+                      {"zero", chart.from_zero},
+                      {"log", chart.log}});
   }
   if (!drawn.empty()) out += tag("div", "grid", "\n" + drawn) + "\n";
   std::string rest;
@@ -132,12 +137,15 @@ std::string events_html(const std::vector<PageEvent>& events) {
   std::string rows;
   for (const auto& event : events)
     rows += tag("li", event.bad ? "bad" : "",
-                tag("span", "step", event.step < 0 ? "" : event.step == 0 ? "start" : str("step ", number_text(event.step))) +
+                tag("span", "step",
+                    event.step < 0    ? ""
+                    : event.step == 0 ? "start"
+                                      : str("step ", number_text(event.step))) +
                     tag("span", "what", escaped(event.text)) + tag("time", "", escaped(event.time))) +
             "\n";
-  return events.empty() ? ""
-                        : tag("section", "", "\n" + tag("h2", "", "Events") + tag("ol", "events", "\n" + rows)) +
-                              "\n";
+  return events.empty()
+             ? ""
+             : tag("section", "", "\n" + tag("h2", "", "Events") + tag("ol", "events", "\n" + rows)) + "\n";
 }
 }  // namespace
 
@@ -149,8 +157,8 @@ std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<doubl
   for (size_t s = 0; s < stretches; ++s) {
     const auto begin = points.begin() + 1 + static_cast<std::ptrdiff_t>(s * inner / stretches),
                end = points.begin() + 1 + static_cast<std::ptrdiff_t>((s + 1) * inner / stretches);
-    auto [low, high] = std::minmax_element(
-        begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    auto [low, high] =
+        std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (low == high)
       out.push_back(*low);
     else
@@ -164,23 +172,25 @@ std::string page_html(const Page& page) {
   Json charts = Json::array(), marks = Json::array();
   for (const auto& event : page.events)
     if (event.step > 0) marks.push_back({{"step", event.step}, {"text", event.text}, {"bad", event.bad}});
-  std::string body = tag("header", "",
-                         tag("h1", "", escaped(page.title)) + tag("p", "", escaped(page.below)) +
-                             facts_html(page.facts)) +
-                     "\n";
+  std::string body =
+      tag("header", "",
+          tag("h1", "", escaped(page.title)) + tag("p", "", escaped(page.below)) + facts_html(page.facts)) +
+      "\n";
   for (const auto& section : page.sections) body += section_html(section, charts);
   body += events_html(page.events);
   if (!page.config.empty())
-    body += tag("section", "",
-                tag("details", "", tag("summary", "", "Config") + tag("pre", "", escaped_lines(page.config)))) +
-            "\n";
-  return str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-             "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
-             escaped(page.title), "</title>\n<style>\n", kPageStyle, "</style>\n</head>\n<body>\n<main>\n", body,
-             "</main>\n<script type=\"application/json\" id=\"data\">",
-             script_json({{"charts", charts}, {"marks", marks}}), "</script>\n<script>\n", kPageScript,
-             "</script>\n</body>\n</html>\n");
+    body +=
+        tag("section", "",
+            tag("details", "", tag("summary", "", "Config") + tag("pre", "", escaped_lines(page.config)))) +
+        "\n";
+  return str(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
+      escaped(page.title), "</title>\n<style>\n", kPageStyle, "</style>\n</head>\n<body>\n<main>\n", body,
+      "</main>\n<script type=\"application/json\" id=\"data\">",
+      script_json({{"charts", charts}, {"marks", marks}}), "</script>\n<script>\n", kPageScript,
+      "</script>\n</body>\n</html>\n");
 }
 
 }  // namespace lockstep::launcher

@@ -38,7 +38,8 @@ struct PageBar {
   std::vector<PagePart> parts;
 };
 
-// The first row is the head; empty words: none. The first column is text, the others are figures unless `words`.
+// The first row is the head; empty words: none. The first column is text, the others are figures unless
+// `words`.
 struct PageTable {
   std::string title;
   std::vector<std::vector<std::string>> rows;

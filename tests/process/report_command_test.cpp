@@ -39,9 +39,9 @@ TEST_F(ReportCommand, TellsWhatTheRunRecorded) {
   EXPECT_HAS(told.output, "page.html: ");
   const std::string html = file_text("page.html");
   for (const char* part :
-       {"<h1>run</h1>", "gpt, 28,032 parameters, mesh [dp_replicate=2], fp32", "Plan beside measured", "2 starts",
-        "started on 2 ranks", "resumed on 2 ranks", "rank 1 died: SIGKILL", "stands still for dp_replicate",
-        "lane_exchange", "activations", "&quot;global&quot;: 12"})
+       {"<h1>run</h1>", "gpt, 28,032 parameters, mesh [dp_replicate=2], fp32", "Plan beside measured",
+        "2 starts", "started on 2 ranks", "resumed on 2 ranks", "rank 1 died: SIGKILL",
+        "stands still for dp_replicate", "lane_exchange", "activations", "&quot;global&quot;: 12"})
     EXPECT_HAS(html, part);
   EXPECT_HAS(html, final_hash("run").substr(1, 32));
   const Json data = data_of(html);
@@ -73,17 +73,21 @@ TEST_F(ReportCommand, Refusals) {
     EXPECT_EQ(result.code, kExitUser) << result.output;
     EXPECT_HAS(result.output, why);
   };
-  refused({"report", "run"}, "no run run: neither runs/run nor run has a config.json of a run that was started");
+  refused({"report", "run"},
+          "no run run: neither runs/run nor run has a config.json of a run that was started");
   train({"c.json", "--train.steps=1"});
-  refused({"report", "run", "--out", "page.htm"},
-          "report: --out is \"page.htm\", which does not end in .html; it names the page that is written, as in: "
-          "trainrun report run --out report.html");
-  refused({"report", "run", "--out", "none/page.html"},
-          "report: \"none/page.html\" cannot be written: No such file or directory; name a file in a folder that "
-          "you may write to");
+  refused(
+      {"report", "run", "--out", "page.htm"},
+      "report: --out is \"page.htm\", which does not end in .html; it names the page that is written, as in: "
+      "trainrun report run --out report.html");
+  refused(
+      {"report", "run", "--out", "none/page.html"},
+      "report: \"none/page.html\" cannot be written: No such file or directory; name a file in a folder that "
+      "you may write to");
   std::filesystem::remove("runs/run/metrics.jsonl");
   refused({"report", "run"},
-          "report: runs/run/metrics.jsonl has no rows yet; a run writes one at its first step, and every log.every "
+          "report: runs/run/metrics.jsonl has no rows yet; a run writes one at its first step, and every "
+          "log.every "
           "steps");
 }
 

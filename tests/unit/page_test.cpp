@@ -29,7 +29,10 @@ Page sample() {
   page.facts = {{"Loss", "2.5", "first 5"}};
   page.sections.push_back({.title = "Training", .text = "words"});
   page.sections.back().charts = {
-      {"Loss", "", {{"training </script>", {{1, 5.5}, {2, NAN}, {3, 2.5}, {4, INFINITY}}, false, true}}, true}};
+      {"Loss",
+       "",
+       {{"training </script>", {{1, 5.5}, {2, NAN}, {3, 2.5}, {4, INFINITY}}, false, true}},
+       true}};
   page.sections.back().bars = {{"Step", "10 ms", {{"work", 9, "9 ms"}, {"waits", 1, "1 ms", "at most"}}}};
   page.sections.back().tables = {{"Plan", {{"", "planned"}, {"step", "9 ms"}}}};
   page.events = {{0, "2026-11-23 00:18", "started"}, {3, "", "rank 1 died <here>", true}};
@@ -66,7 +69,8 @@ TEST(Page, TextIsTextAndPointsAreJson) {
 
 TEST(Page, LongRunsKeepTheirExtremes) {
   std::vector<std::pair<double, double>> points;
-  for (int i = 0; i < 100000; ++i) points.emplace_back(i, i == 70001 ? 50.0 : i == 70002 ? -50.0 : std::sin(i));
+  for (int i = 0; i < 100000; ++i)
+    points.emplace_back(i, i == 70001 ? 50.0 : i == 70002 ? -50.0 : std::sin(i));
   const auto out = thinned(points, 1000);
   EXPECT_LE(out.size(), 1000u);
   EXPECT_GT(out.size(), 900u);
