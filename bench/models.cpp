@@ -1,12 +1,11 @@
 // One training step of any registered family for its task, on random samples: compile time, milliseconds and
 // those that the roofline foretells, samples per second, peak memory. One line of JSON. bench/peers/models.py
-// runs it beside PyTorch. CALLS=20 prints before it where the time goes: the calls that take longest, equal
-// ones together, each alone, and what is foretold of them.
+// runs it beside PyTorch. On a device the next batch is read while a step runs, as in training.
 //
 // CALLS=20 prints before it where the time goes: the calls that take longest, equal ones together, each
 // alone.
 //
-//   bench-models KIND OPTIONS BATCH [fp32|bf16] [STEPS] [DEVICE]
+//   bench-models KIND OPTIONS BATCH [fp32|tf32|bf16] [STEPS] [DEVICE]
 //   bench-models resnet '{"layers": 18, "size": 96, "classes": 1000}' 16 bf16
 #include <sys/resource.h>
 
@@ -143,7 +142,7 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
   double loss = 0;
   for (int i = 0; i < steps + 2; ++i) {
     const double start = now();
-    loss = step({i + 1, fill});
+    loss = step({.step = i + 1, .fill = fill, .fill_next = fill});
     if (i >= 2) seconds.push_back(now() - start);
   }
   if (const char* most = std::getenv("CALLS"))
@@ -178,7 +177,7 @@ void bench(const std::string& kind, const Json& options, int64_t batch, const st
 int main(int argc, char** argv) {
   using namespace lockstep;
   try {
-    if (argc < 4) throw UserError("bench-models KIND OPTIONS BATCH [fp32|bf16] [STEPS] [DEVICE]");
+    if (argc < 4) throw UserError("bench-models KIND OPTIONS BATCH [fp32|tf32|bf16] [STEPS] [DEVICE]");
     compiler::set_default_target(launcher::run_target(argc > 6 ? argv[6] : "cpu", 0, 1));
     bench(argv[1], Json::parse(argv[2]), std::atoll(argv[3]), argc > 4 ? argv[4] : "fp32",
           argc > 5 ? std::atoi(argv[5]) : 5);

@@ -17,6 +17,7 @@
 #include "compiler/partition/placements.h"
 #include "compiler/remat/rematerialize.h"
 #include "compiler/schedule/bucket.h"
+#include "compiler/schedule/channels_last.h"
 #include "compiler/schedule/fuse.h"
 #include "compiler/schedule/views.h"
 #include "core/base/env.h"
@@ -33,6 +34,9 @@ Graph fuse_phase(Graph graph, const PassContext& context) {
   options.enabled = context.options.fusion && context.options.backend == Backend::native;
   const Target& target = target_of(context.options);
   options.is_kernel = [&](const Node& node) { return op_row(node.op).own && !target.is_library_op(node.op); };
+  options.sums_both_ways = [&](int64_t rows, int64_t columns) {
+    return target.sums_both_ways(rows, columns);
+  };
   return fuse(graph, options);
 }
 
@@ -62,6 +66,8 @@ const PassRow kStepPasses[] = {
      "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
+    {"channels_last", channels_last, true, Typed::no, "lower",
+     "on phases, whose values no rank splits further; before fusion, which sees where values lie then"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},
     {"fuse", fuse_phase, false, Typed::no, "fusion", "last: what is left is what runs"},
 };

@@ -41,7 +41,7 @@ def main():
     parser.add_argument("--torch", default=sys.executable)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="")
-    parser.add_argument("--precision", default="fp32,bf16")
+    parser.add_argument("--precision", default="fp32,bf16", help="of fp32, tf32, bf16")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--steps", default="5")
     parser.add_argument("--eager", action="store_true", help="PyTorch uncompiled, too")
@@ -56,7 +56,7 @@ def main():
             for _ in range(a.turns):
                 ours.append(run([a.bench, family, json.dumps(options), str(batch), precision, a.steps, a.device], "here"))
                 words = [a.torch, os.path.join(HERE, "torch_models.py"), name, str(batch), "--device", a.device, "--steps", a.steps]
-                words += ["--bf16"] if precision == "bf16" else []
+                words += [] if precision == "fp32" else ["--" + precision]
                 theirs.append(run(words + ["--compile"], "torch"))
                 if a.eager:
                     eager.append(run(words, "torch"))

@@ -116,10 +116,13 @@ def main():
     parser.add_argument("batch", type=int)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--bf16", action="store_true")
+    parser.add_argument("--tf32", action="store_true", help="products and convolutions in TF32; else, without --bf16, in fp32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--steps", type=int, default=5)
     a = parser.parse_args()
     torch.manual_seed(0)
+    if not a.bf16:
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = a.tf32
     model, inputs, loss_of = make(a.case, a.batch, a.device)
     model = model.to(a.device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)

@@ -53,7 +53,10 @@ bool fits_one_kernel(const Graph& body, std::string* reason) {
 KernelCost kernel_cost(const Graph& body) {
   auto made = codegen::plan_body(body);
   if (!made.plan) return {};
-  return {true, made.plan->work, made.plan->dear, made.plan->irregular};
+  KernelCost cost{true, made.plan->work, made.plan->dear, made.plan->irregular};
+  if (made.plan->row_reductions && made.plan->column_reductions)
+    cost.both_ways = {made.plan->rows, made.plan->columns};
+  return cost;
 }
 
 bool can_alias(const Graph& body, int output, int input) {

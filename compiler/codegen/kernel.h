@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,11 @@ struct KernelCost {
   bool fits = false;
   double work = 0, dear = 0;  // dear: the part in exp, tanh and the like
   int gathers = 0;
+  // Of a body that sums over rows and over columns: the sizes of its space.
+  struct BothWays {
+    int64_t rows = 0, columns = 0;
+  };
+  std::optional<BothWays> both_ways = {};
 };
 KernelCost kernel_cost(const Graph& body);
 

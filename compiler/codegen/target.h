@@ -159,6 +159,12 @@ class Target {
   virtual bool is_library_op(OpId op) const = 0;
   // Whether argument `index` of the node (inputs, then outputs) may be strided with a dense last dim.
   virtual bool accepts_strides(const Node& node, size_t index) const = 0;
+  // Whether a convolution (or a gradient of one) is faster where its tensors lie channels last;
+  // make_library_call takes such strides of it then.
+  virtual bool wants_channels_last(const Graph&, const Node&, const TargetOptions&) const { return false; }
+  // Whether one kernel should sum over rows and over columns of a space of these sizes, where a body asks for
+  // both: each of its rows is whole in one place, and a sum of each column beside it.
+  virtual bool sums_both_ways(int64_t /*rows*/, int64_t /*columns*/) const { return true; }
   virtual KernelSource generate(
       const Graph& body) const = 0;  // as generate_kernel; any body that fits_one_kernel
   virtual KernelSource generate_multi_tensor(

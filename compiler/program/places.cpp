@@ -3,11 +3,19 @@
 
 #include "compiler/schedule/strides.h"
 #include "core/base/error.h"
+#include "core/ops/op.h"
 
 namespace lockstep::compiler {
 
 namespace {
 bool is_reshape(const Node& node) { return node.op == ops::reshape && !node.body; }
+
+bool is_view(const Node& node) { return node.op == ops::permute && node.attrs.flag("alias"); }
+// A permute through which a convolution writes; through others it reads.
+bool is_written(const Graph& graph, const Node& node) {
+  return is_view(node) && graph[node.inputs[0]].producer.valid() &&
+         op_row(graph.producer(node.inputs[0]).op).library == Library::convolution;
+}
 
 // A part lies inside of a whole, and so does what it is a reshape of.
 void move_to(const Graph& graph, PerValue<Place>& places, ValueId v, const Place& place) {
@@ -26,6 +34,13 @@ PerValue<Place> places_of(const Graph& graph) {
   // The last concat first: its parts may be concats.
   for (NodeId n : graph.node_ids().backward()) {
     const Node& node = graph.node(n);
+    if (is_written(graph, node)) {
+      const Place whole = places[node.outputs[0]];
+      const auto& order = node.attrs.list("order");
+      Place& made = places[node.inputs[0]];
+      made = {whole.root, whole.offset, std::vector<int64_t>(order.size())};
+      for (size_t d = 0; d < order.size(); ++d) made.strides[order[d]] = whole.strides[d];
+    }
     if (node.op != ops::concat || !node.attrs.flag("alias")) continue;
     const Place whole = places[node.outputs[0]];
     const size_t dim = node.attrs.integer("dim");
@@ -39,8 +54,9 @@ PerValue<Place> places_of(const Graph& graph) {
     }
   }
   for (const Node& node : graph.nodes) {
-    const bool reshape = is_reshape(node), slice = node.op == ops::slice && node.attrs.flag("alias");
-    if (!reshape && !slice) continue;
+    const bool reshape = is_reshape(node), slice = node.op == ops::slice && node.attrs.flag("alias"),
+               permute = is_view(node) && !is_written(graph, node);
+    if (!reshape && !slice && !permute) continue;
     Place& out = places[node.outputs[0]];
     const Place& in = places[node.inputs[0]];
     const Value& from = graph[node.inputs[0]];
@@ -50,6 +66,9 @@ PerValue<Place> places_of(const Graph& graph) {
       auto strides = reshape_strides(from.shape, in.strides, graph[node.outputs[0]].shape);
       LS_CHECK(strides.has_value(), "reshape of a strided value at ", node.at.text());
       out.strides = *strides;
+    } else if (permute) {
+      const auto& order = node.attrs.list("order");
+      for (size_t d = 0; d < order.size(); ++d) out.strides[d] = in.strides[order[d]];
     } else {
       out.strides = in.strides;
       const auto& start = node.attrs.list("start");

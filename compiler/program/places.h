@@ -16,7 +16,8 @@ struct Place {
   std::vector<int64_t> strides;
 };
 // One per value of a lowered graph: aliases lie in their roots, the producers of concat parts write into the
-// concat. InternalError for a reshape that no strides describe.
+// concat, a convolution through a permute that is an alias. InternalError for a reshape that no strides
+// describe.
 PerValue<Place> places_of(const Graph& graph);
 
 }  // namespace lockstep::compiler

@@ -242,6 +242,10 @@ bool FuseGroups::try_join(const Pair& pair) {
   KernelCost cost = kernel_cost(*body.graph);
   if (!cost.fits)
     (void)fits_one_kernel(*body.graph, &why);
+  else if (cost.both_ways && options_.sums_both_ways &&
+           !options_.sums_both_ways(cost.both_ways->rows, cost.both_ways->columns))
+    why = str("sums over rows and over columns of ", cost.both_ways->rows, " x ", cost.both_ways->columns,
+              " would leave most of the device idle");
   else if (static_cast<int>(body.inputs.size() + body.outputs.size()) > options_.max_buffers)
     why = "too many buffers";
   else if (cost.gathers > a.gathers + b.gathers)

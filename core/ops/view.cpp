@@ -278,7 +278,7 @@ std::span<const Op> view_ops() {
                    floats({f32({1})}, to({})), integers({i32({4, 3, 5})}, to({4, 1, 15}))}},
       {.id = ops::permute,
        .kind = kind,
-       .attrs = {{"order", AttrType::list}},
+       .attrs = {{"order", AttrType::list}, {"alias", AttrType::flag, true}},
        .infer = infer_permute,
        .split = split_permute,
        .vjp = permute_vjp,

@@ -41,20 +41,26 @@ std::vector<CheckpointSummary> list(const std::string& path) {
 // How often the list is read anew where a run removes checkpoints as fast as they are found.
 constexpr int kLooks = 100;
 
-// The step folder that a path means, opened: itself, or the newest one below it.
-struct Opened {
+// The step folder that a path means, read: itself, or the newest one below it.
+struct Read {
   std::string path, problem;
-  std::unique_ptr<Storage> files;
+  Manifest manifest;
 };
-Opened open_step(const std::string& path) {
+Read read_step(const std::string& path) {
+  auto read = [](const std::string& step, std::string problem) {
+    const auto files = hold_checkpoint(step);
+    Manifest manifest = read_manifest(step, *files);
+    if (problem.empty()) problem = structure_problem(step, *files);
+    return Read{step, std::move(problem), std::move(manifest)};
+  };
   const bool named = is_step(path) && fs::is_directory(path);
   for (int look = 1;; ++look) try {
-      if (named) return {path, "", hold_checkpoint(path)};
+      if (named) return read(path, "");
       auto found = list(path);
       const CheckpointSummary* newest = &found.back();
       for (const auto& entry : found)
         if (entry.latest) newest = &entry;
-      return {newest->path, newest->problem, hold_checkpoint(newest->path)};
+      return read(newest->path, newest->problem);
     } catch (const VanishedError&) {
       if (named || look == kLooks) throw;  // else there is a newer one
     }
@@ -93,9 +99,7 @@ int ckpt_ls(const std::string& path, std::ostream& out) {
 }
 
 int ckpt_show(const std::string& path, std::ostream& out) {
-  auto [step, problem, files] = open_step(path);
-  Manifest manifest = read_manifest(step, *files);
-  if (problem.empty()) problem = structure_problem(step, *files);
+  const auto [step, problem, manifest] = read_step(path);
   int64_t elements = 0, bytes = 0;
   for (const auto& tensor : manifest.tensors) elements += numel(tensor.shape);
   for (const auto& file : manifest.files) bytes += file.bytes;

@@ -14,19 +14,38 @@ using test::ConvolutionCase;
 
 class GpuConvolution : public LibraryCase {
  protected:
-  HostTensor on_host(const Array& array, const Shape& shape) const {
+  // Element i of a tensor, row-major, lies there.
+  static int64_t place(const Shape& shape, bool last, int64_t i) {
+    if (!last || shape.size() < 3) return i;
+    const auto strides = channels_last_strides(shape);
+    int64_t at = 0;
+    for (size_t d = shape.size(); d-- > 0; i /= shape[d]) at += i % shape[d] * strides[d];
+    return at;
+  }
+  HostTensor on_host(const Array& array, const Shape& shape, bool last) const {
     HostTensor made = make_tensor(DType::f64, shape);
-    for (int64_t i = 0; i < made.size(); ++i) made.set(i, array.at(i));
+    for (int64_t i = 0; i < made.size(); ++i) made.set(i, array.at(place(shape, last, i)));
     return made;
   }
+  static Operand lying(Operand operand, bool last) {
+    if (last && operand.shape.size() > 2) operand.strides = channels_last_strides(operand.shape);
+    return operand;
+  }
+  std::unique_ptr<LibraryCall> call_of(const ConvolutionCase& c, OpId op, DType dtype, bool last) {
+    std::vector<Operand> in;
+    for (const Operand& operand : c.operands(op, dtype)) in.push_back(lying(operand, last));
+    return make_convolution(*device_, c.graph(op, dtype).nodes[0], in, {lying(c.result(op, dtype), last)},
+                            {});
+  }
   // Runs `call` on random inputs and compares; sums of `terms` products of numbers up to 1.
-  void expect_right(const LibraryCall& call, const ConvolutionCase& c, OpId op, DType dtype, double step) {
+  void expect_right(const LibraryCall& call, const ConvolutionCase& c, OpId op, DType dtype, double step,
+                    bool last = false) {
     SCOPED_TRACE(call.algorithm());
     std::vector<Array> in;
     std::vector<HostTensor> wide;
     for (const TypedShape& type : c.in(op, dtype)) {
       in.push_back(random(dtype, numel(type.shape)));
-      wide.push_back(on_host(in.back(), type.shape));
+      wide.push_back(on_host(in.back(), type.shape, last));
     }
     std::vector<const Array*> pointers;
     for (const Array& array : in) pointers.push_back(&array);
@@ -37,8 +56,9 @@ class GpuConvolution : public LibraryCase {
     for (int64_t i = 0; i < right.size(); ++i) largest = std::max(largest, std::abs(right.at(i)));
     int wrong = 0;
     for (int64_t i = 0; i < right.size() && wrong < 3; ++i)
-      if (!(std::abs(got.at(i) - right.at(i)) <= step * std::max(1.0, largest))) {
-        ADD_FAILURE() << "element " << i << " is " << got.at(i) << ", right is " << right.at(i);
+      if (!(std::abs(got.at(place(out.shape, last, i)) - right.at(i)) <= step * std::max(1.0, largest))) {
+        ADD_FAILURE() << "element " << i << " is " << got.at(place(out.shape, last, i)) << ", right is "
+                      << right.at(i);
         ++wrong;
       }
   }
@@ -50,12 +70,9 @@ class GpuConvolution : public LibraryCase {
 TEST_F(GpuConvolution, EqualsTheReference) {
   for (const ConvolutionCase& c : test::convolution_cases())
     for (DType dtype : {DType::f32, DType::f64, DType::bf16, DType::f16})
-      for (OpId op : test::kConvolutionOps) {
-        const Graph graph = c.graph(op, dtype);
-        auto call =
-            make_convolution(*device_, graph.nodes[0], c.operands(op, dtype), {c.result(op, dtype)}, {});
-        expect_right(*call, c, op, dtype, step_of(dtype));
-      }
+      for (OpId op : test::kConvolutionOps)
+        for (bool last : {false, true})
+          expect_right(*call_of(c, op, dtype, last), c, op, dtype, step_of(dtype), last);
 }
 
 TEST_F(GpuConvolution, TheOwnKernelEqualsTheReference) {
@@ -63,9 +80,13 @@ TEST_F(GpuConvolution, TheOwnKernelEqualsTheReference) {
     for (DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (OpId op : test::kConvolutionOps) {
         const Graph graph = c.graph(op, dtype);
-        const ConvolutionShape shape =
+        ConvolutionShape shape =
             convolution_shape(graph.nodes[0], c.operands(op, dtype), {c.result(op, dtype)});
-        expect_right(*make_own_convolution(*device_, shape, "asked", ""), c, op, dtype, step_of(dtype));
+        for (bool last : {false, true}) {
+          shape.channels_last = last;
+          expect_right(*make_own_convolution(*device_, shape, "asked", ""), c, op, dtype, step_of(dtype),
+                       last);
+        }
       }
 }
 
@@ -88,9 +109,7 @@ TEST_F(GpuConvolution, ShapesOfResnet18RunOnCudnn) {
                             false};
     for (DType dtype : {DType::f32, DType::bf16})
       for (OpId op : test::kConvolutionOps) {
-        const Graph graph = c.graph(op, dtype);
-        auto call =
-            make_convolution(*device_, graph.nodes[0], c.operands(op, dtype), {c.result(op, dtype)}, {});
+        auto call = call_of(c, op, dtype, dtype == DType::bf16);
         EXPECT_EQ(call->algorithm().rfind("cuDNN", 0), 0u) << call->algorithm();
         std::vector<Array> in;
         std::vector<const Array*> pointers;

@@ -102,6 +102,7 @@ ModelResult train_on(const ModelRun& run, LiveMesh& mesh) {
   AdamW adamw(state / "optim", {.lr = 1e-2});
   compiler::CompileOptions options;
   options.backend = run.backend;
+  options.extra_passes = run.passes;
   if (run.compute == DType::bf16) options.precision = "bf16";
   auto step = compile(
       state, batch, {run.global, run.micro, 0},

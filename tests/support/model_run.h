@@ -30,6 +30,7 @@ struct ModelRun {
   bool formula = false;     // state starts by formula_weight
   bool evaluation = false;  // nothing is updated
   std::optional<LoraOptions> lora = {};
+  std::vector<std::string> passes = {};  // of one's own
 };
 
 struct ModelResult {

@@ -62,6 +62,8 @@ inline std::vector<ConvolutionCase> convolution_cases() {
           {{3, 16, 10, 9}, {32, 16, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1, true},
           {{2, 64, 12, 12}, {64, 64, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, false},
           {{2, 3, 21, 20}, {16, 3, 7, 7}, {2, 2}, {3, 3}, {1, 1}, 1, false},
+          {{2, 24, 9, 11}, {24, 1, 7, 7}, {1, 1}, {3, 3}, {1, 1}, 24, true},
+          {{3, 10, 9, 8}, {10, 1, 3, 3}, {2, 2}, {1, 1}, {1, 2}, 10, false},
           {{1, 4, 5, 6, 4}, {8, 4, 3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 1}, 1, true}};
 }
 inline const OpId kConvolutionOps[] = {ops::convolution, ops::convolution_grad_input,

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -82,6 +83,11 @@ TEST(CudaConvolution, EveryKernelCompiles) {
     EXPECT_GT(compile_cubin(channel_bias_source(shape_of(c, ops::convolution, dtype)), "sm_90").size(),
               1000u);
   }
+  for (const ConvolutionCase& c : test::convolution_cases())
+    for (OpId op : kConvolutionOps) {
+      const ConvolutionShape shape = shape_of(c, op, DType::bf16);
+      if (is_depthwise(shape)) { EXPECT_GT(compile_cubin(depthwise_source(shape), "sm_90").size(), 1000u); }
+    }
 }
 
 // A kernel as C++, one thread after another.
@@ -91,17 +97,24 @@ const char* const kHost = R"(
 #define __device__
 #define __global__
 #define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(n)
+#define __align__(n) alignas(n)
+static void __syncthreads() {}
 struct Index { unsigned x; };
 static Index threadIdx, blockIdx, gridDim;
 static float __uint_as_float(unsigned u) { float f; memcpy(&f, &u, 4); return f; }
 static unsigned __float_as_uint(float f) { unsigned u; memcpy(&u, &f, 4); return u; }
 )";
-void run_on_host(const std::string& source, const std::string& call, void* const* args, int64_t blocks) {
+// `turns`: of all threads of a block, where one reads what others left in shared memory.
+void run_on_host(const std::string& source, const std::string& call, void* const* args, int64_t blocks,
+                 int threads = 256, int turns = 1) {
   static int count = 0;
   const std::string text =
       str(kHost, source, "extern \"C\" void run(void** a, unsigned blocks) {\n  gridDim.x = blocks;\n",
-          "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n",
-          "    for (threadIdx.x = 0; threadIdx.x < 256; ++threadIdx.x) ", call, ";\n}\n");
+          "  for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x)\n", "    for (int turn = 0; turn < ",
+          turns, "; ++turn)\n", "      for (threadIdx.x = 0; threadIdx.x < ", threads, "; ++threadIdx.x) ",
+          call, ";\n}\n");
   const auto path =
       std::filesystem::temp_directory_path() / str("lockstep_convolution_", getpid(), "_", count++, ".so");
   std::ofstream(path, std::ios::binary)
@@ -142,6 +155,67 @@ TEST(CudaConvolution, TheKernelComputesConvolutionsAndTheirGradients) {
         EXPECT_EQ(testing::difference(made, right), "") << convolution_text(shape);
       }
   }
+}
+
+int64_t defined(const std::string& source, const std::string& name) {
+  return std::stoll(source.substr(source.find(str("#define ", name, " ")) + name.size() + 9));
+}
+HostTensor channels_last(const HostTensor& tensor, bool back) {
+  HostTensor out = make_tensor(tensor.dtype, tensor.shape);
+  const auto strides = channels_last_strides(tensor.shape);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    int64_t at = 0, rest = i;
+    for (size_t d = tensor.shape.size(); d-- > 0; rest /= tensor.shape[d])
+      at += rest % tensor.shape[d] * strides[d];
+    back ? out.set(i, tensor.at(at)) : out.set(at, tensor.at(i));
+  }
+  return out;
+}
+
+TEST(CudaConvolution, TheDepthwiseKernelsComputeChannelsLast) {
+  int seen = 0;
+  for (const ConvolutionCase& c : test::convolution_cases())
+    for (OpId op : kConvolutionOps)
+      for (DType dtype : {DType::f32, DType::bf16}) {
+        ConvolutionShape shape = shape_of(c, op, dtype);
+        if (!is_depthwise(shape)) continue;
+        ++seen;
+        const Graph graph = c.graph(op, dtype);
+        std::vector<HostTensor> in, last;
+        uint64_t seed = 1;
+        for (const TypedShape& type : c.in(op, dtype)) {
+          in.push_back(make_tensor(type.dtype, type.shape));
+          for (int64_t i = 0; i < in.back().size(); ++i)
+            in.back().set(i, philox::uniform(philox::bits(seed, 1, 1, static_cast<uint64_t>(i))) - 0.5);
+          last.push_back(type.shape.size() > 2 ? channels_last(in.back(), false) : in.back());
+          ++seed;
+        }
+        const HostTensor right = evaluate(graph, in)[0];
+        HostTensor made = make_tensor(right.dtype, right.shape);
+        std::fill_n(made.data.data(), made.bytes(), std::byte{0xff});
+        std::vector<void*> args;
+        for (HostTensor& tensor : last) args.push_back(tensor.data.data());
+        args.push_back(made.data.data());
+        const ConvolutionPointers at = convolution_pointers(shape, args.data());
+        const std::string source = depthwise_source(shape);
+        const int64_t lanes = defined(source, "LANES"), tiles = defined(source, "TILES"), blocks = 600;
+        if (op == ops::convolution_grad_weight) {
+          std::vector<float> sums(static_cast<size_t>(defined(source, "PARTS") * shape.weights()), NAN);
+          void* weight_args[] = {at.x, at.y, sums.data(), at.weight};
+          const int64_t groups = defined(source, "GROUPS");
+          run_on_host(source, "depthwise((T_t*)a[0], (T_t*)a[1], (float*)a[2])", weight_args,
+                      defined(source, "PARTS") / groups * tiles,
+                      static_cast<int>(lanes * shape.sizes[0] * groups));
+          run_on_host(source, "depthwise_sum((float*)a[2], (T_t*)a[3])", weight_args, 40);
+        } else {
+          const bool input = op == ops::convolution_grad_input;
+          void* slide_args[] = {input ? at.y : at.x, at.weight, input ? at.x : at.y, at.bias};
+          run_on_host(source, "depthwise((T_t*)a[0], (T_t*)a[1], (T_t*)a[2], (T_t*)a[3])", slide_args, blocks,
+                      static_cast<int>(lanes * defined(source, "STRIPS")), 2);
+        }
+        EXPECT_EQ(testing::difference(channels_last(made, true), right), "") << convolution_text(shape);
+      }
+  EXPECT_GE(seen, 12);
 }
 
 TEST(CudaConvolution, TheBiasGoesToItsChannel) {

@@ -1,6 +1,8 @@
 // Convolution of the CUDA target: which of cuDNN and the room's own kernel runs a call.
 #include "compiler/codegen/cuda/convolution.h"
 
+#include <algorithm>
+
 #include "compiler/codegen/cuda/cudnn.h"
 #include "compiler/codegen/cuda/library.h"
 #include "core/base/error.h"
@@ -57,16 +59,44 @@ class CudnnConvolution : public LibraryCall {
   std::shared_ptr<const ConvolutionPlan> plan_;
   std::unique_ptr<LibraryCall> bias_;
 };
+
+bool lies_last(const Operand& operand) {
+  const auto strides = channels_last_strides(operand.shape);
+  for (size_t d = 0; d < strides.size(); ++d)
+    if (operand.shape[d] > 1 && operand.strides[d] != strides[d]) return false;
+  return true;
+}
+// Whether the tensors lie channels last: where one does not lie in the order of its dims, all do.
+bool lie_last(const Node& node, const std::vector<Operand>& in, const Operand& out) {
+  std::vector<const Operand*> tensors{&in[0], &in[1], &out};
+  auto all = [&](auto holds) {
+    return std::all_of(tensors.begin(), tensors.end(), [&](const Operand* one) { return holds(*one); });
+  };
+  if (all(is_dense)) return false;
+  LS_CHECK(all(lies_last), node.op, " reads and writes dense tensors, all channels first or all last");
+  return true;
+}
 }  // namespace
+
+bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options) {
+  std::vector<Operand> in;
+  for (ValueId v : node.inputs) in.push_back(dense_operand(graph[v].dtype, graph[v].shape));
+  const Value& made = graph[node.outputs[0]];
+  const ConvolutionShape shape = convolution_shape(node, in, {dense_operand(made.dtype, made.shape)});
+  if (shape.dims() != 2) return false;
+  const bool tensor_cores =
+      shape.dtype == DType::bf16 || shape.dtype == DType::f16 || (shape.dtype == DType::f32 && options.tf32);
+  return shape.groups == 1 ? tensor_cores : is_depthwise(shape);
+}
 
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options) {
-  for (const auto& operand : in) LS_CHECK(is_dense(operand), node.op, " reads dense operands");
-  LS_CHECK(is_dense(out[0]), node.op, " writes a dense output");
-  const ConvolutionShape shape = convolution_shape(node, in, out);
+  ConvolutionShape shape = convolution_shape(node, in, out);
+  shape.channels_last = lie_last(node, in, out[0]);
   const bool empty = shape.n * shape.windows() * shape.weights() * shape.elements() == 0;
   if (empty || shape.dtype == DType::f64) return make_own_convolution(device, shape, "", options.cache_dir);
+  if (shape.channels_last && is_depthwise(shape)) return make_depthwise(device, shape, options.cache_dir);
   std::string refused;
   ConvolutionShape planned = shape;
   const bool added = shape.bias && shape.dtype == DType::f32;

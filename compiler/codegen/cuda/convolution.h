@@ -46,6 +46,16 @@ std::string convolution_source(const ConvolutionShape& shape);
 std::unique_ptr<LibraryCall> make_own_convolution(CudaDevice& device, const ConvolutionShape& shape,
                                                   const std::string& why, const std::string& cache_dir);
 
+// Whether the kernels below run it: two spatial dims, each output channel reads the one of its number, in
+// f32, bf16 or f16, windows that fit a thread; of the gradient of an input strides of 1.
+bool is_depthwise(const ConvolutionShape& shape);
+// Of tensors that lie channels last. Forward and input: sums over places in order; weight: rows of windows in
+// parts that are a function of the shape, each in order, then the parts in order; in f32 with fused
+// multiply-adds, rounded once, after the bias.
+std::unique_ptr<LibraryCall> make_depthwise(CudaDevice& device, const ConvolutionShape& shape,
+                                            const std::string& cache_dir);
+std::string depthwise_source(const ConvolutionShape& shape);  // CUDA C++ of `depthwise` and `depthwise_sum`
+
 // y += bias per channel, in place: args as of `convolution`.
 std::unique_ptr<LibraryCall> make_channel_bias(CudaDevice& device, const ConvolutionShape& shape,
                                                const std::string& cache_dir);

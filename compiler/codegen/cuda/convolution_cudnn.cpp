@@ -60,19 +60,22 @@ class Plan : public ConvolutionPlan {
     out.insert(out.begin(), {a, b});
     return out;
   }
+  List strides(const List& dims) const {
+    return shape_.channels_last ? channels_last_strides(dims) : row_major_strides(dims);
+  }
   Tensor input(const char* name, Uid uid, const List& dims) {
     return graph_.tensor(fe::graph::Tensor_attributes()
                              .set_name(name)
                              .set_uid(uid)
                              .set_dim(dims)
-                             .set_stride(row_major_strides(dims))
+                             .set_stride(strides(dims))
                              .set_data_type(type_of(shape_.dtype)));
   }
   void output(const Tensor& tensor, Uid uid, const List& dims) const {
     tensor->set_output(true)
         .set_uid(uid)
         .set_dim(dims)
-        .set_stride(row_major_strides(dims))
+        .set_stride(strides(dims))
         .set_data_type(type_of(shape_.dtype));
   }
   template <class Options>
@@ -95,7 +98,7 @@ class Plan : public ConvolutionPlan {
                                         options<fe::graph::Conv_fprop_attributes>("convolution"));
         if (shape_.bias) {
           const List one = dims(1, shape_.outputs, List(shape_.dims(), 1));
-          made->set_dim(y).set_stride(row_major_strides(y)).set_data_type(fe::DataType_t::FLOAT);
+          made->set_dim(y).set_stride(strides(y)).set_data_type(fe::DataType_t::FLOAT);
           made = graph_.pointwise(
               made, input("bias", kBias, one),
               fe::graph::Pointwise_attributes().set_name("bias").set_mode(fe::PointwiseMode_t::ADD));

@@ -12,38 +12,50 @@ namespace lockstep::compiler::cuda {
 namespace {
 using Which = ConvolutionShape::Which;
 
-// Elements are numbered in row-major order. A place that reads the padding adds nothing.
+// Elements are numbered as they lie: SPLIT gives the number's parts along dims a [A], b [B] and c [C], PLACE
+// the number of parts. A place that reads the padding adds nothing.
+constexpr const char* kChannelsFirst = R"(
+#define SPLIT(i, a, b, B, c, C) long long c = i % (C), b = i / (C) % (B), a = i / (C) / (B);
+#define PLACE(a, b, B, c, C) (((a) * (B) + (b)) * (C) + (c))
+)";
+constexpr const char* kChannelsLast = R"(
+#define SPLIT(i, a, b, B, c, C) long long b = i % (B), c = i / (B) % (C), a = i / (B) / (C);
+#define PLACE(a, b, B, c, C) (((a) * (C) + (c)) * (B) + (b))
+)";
 constexpr const char* kForward = R"(
-  long long w = i % WINDOWS, o = i / WINDOWS % OUTPUTS, n = i / WINDOWS / OUTPUTS;
+  SPLIT(i, n, o, OUTPUTS, w, WINDOWS)
   long long c0 = o / (OUTPUTS / GROUPS) * PER_GROUP;
   for (long long c = 0; c < PER_GROUP; ++c)
     for (long long p = 0; p < PLACES; ++p) {
       long long at = element(w, p);
-      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(weight[(o *
-          PER_GROUP + c) * PLACES + p]), sum);
+      if (at >= 0)
+        sum = FMA(load_T(x[PLACE(n, c0 + c, CHANNELS, at, ELEMENTS)]),
+                  load_T(weight[PLACE(o, c, PER_GROUP, p, PLACES)]), sum);
     }
   if (bias) sum += load_T(bias[o]);
   y[i] = store_T(sum);
 )";
 constexpr const char* kInput = R"(
-  long long e = i % ELEMENTS, c = i / ELEMENTS % CHANNELS, n = i / ELEMENTS / CHANNELS;
+  SPLIT(i, n, c, CHANNELS, e, ELEMENTS)
   long long o0 = c / PER_GROUP * (OUTPUTS / GROUPS);
   for (long long o = o0; o < o0 + OUTPUTS / GROUPS; ++o)
     for (long long p = 0; p < PLACES; ++p) {
       long long w = window(e, p);
-      if (w >= 0) sum = FMA(load_T(y[(n * OUTPUTS + o) * WINDOWS + w]), load_T(weight[(o * PER_GROUP +
-          c % PER_GROUP) * PLACES + p]), sum);
+      if (w >= 0)
+        sum = FMA(load_T(y[PLACE(n, o, OUTPUTS, w, WINDOWS)]),
+                  load_T(weight[PLACE(o, c % PER_GROUP, PER_GROUP, p, PLACES)]), sum);
     }
   x[i] = store_T(sum);
 )";
 constexpr const char* kWeight = R"(
-  long long p = i % PLACES, c = i / PLACES % PER_GROUP, o = i / PLACES / PER_GROUP;
+  SPLIT(i, o, c, PER_GROUP, p, PLACES)
   long long c0 = o / (OUTPUTS / GROUPS) * PER_GROUP;
   for (long long n = 0; n < SAMPLES; ++n)
     for (long long w = 0; w < WINDOWS; ++w) {
       long long at = element(w, p);
-      if (at >= 0) sum = FMA(load_T(x[(n * CHANNELS + c0 + c) * ELEMENTS + at]), load_T(y[(n * OUTPUTS
-          + o) * WINDOWS + w]), sum);
+      if (at >= 0)
+        sum = FMA(load_T(x[PLACE(n, c0 + c, CHANNELS, at, ELEMENTS)]),
+                  load_T(y[PLACE(n, o, OUTPUTS, w, WINDOWS)]), sum);
     }
   weight[i] = store_T(sum);
 )";
@@ -141,7 +153,7 @@ std::string channel_bias_source(const ConvolutionShape& s) {
              "extern \"C\" __global__ void channel_bias(T_t* y, const T_t* bias) {\n",
              "  for (long long i = blockIdx.x * 256LL + threadIdx.x; i < ", written(s),
              "LL; i += gridDim.x * 256LL)\n", "    y[i] = store_T(load_T(y[i]) + load_T(bias[i / ",
-             s.windows(), "LL % ", s.outputs, "LL]));\n}\n");
+             s.channels_last ? 1 : s.windows(), "LL % ", s.outputs, "LL]));\n}\n");
 }
 std::unique_ptr<LibraryCall> make_channel_bias(CudaDevice& device, const ConvolutionShape& shape,
                                                const std::string& cache_dir) {
@@ -162,7 +174,8 @@ std::string convolution_source(const ConvolutionShape& s) {
       define("PER_GROUP", s.channels / s.groups), define("ELEMENTS", s.elements()),
       define("WINDOWS", s.windows()), define("PLACES", s.places()), define("COUNT", written(s)),
       three("SPATIAL", d.spatial), three("SIZES", d.sizes), three("COUNTS", d.counts),
-      three("STRIDE", d.stride), three("LO", d.lo), three("DILATION", d.dilation), kPlaces,
+      three("STRIDE", d.stride), three("LO", d.lo), three("DILATION", d.dilation),
+      s.channels_last ? kChannelsLast : kChannelsFirst, kPlaces,
       "static __device__ void one(long long i, T_t* x, T_t* weight, T_t* y, const T_t* bias) {\n  Sum sum = "
       "0;\n",
       body,

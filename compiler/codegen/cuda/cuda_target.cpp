@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "compiler/codegen/cuda/cublaslt.h"
+#include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/library.h"
 #include "compiler/codegen/cuda/nvrtc.h"
@@ -27,6 +28,13 @@ class CudaTarget : public Target {
   bool is_library_op(OpId op) const override { return op_row(op).library != Library::none; }
   bool accepts_strides(const Node& node, size_t index) const override {
     return compiler::accepts_strides(node, index);
+  }
+  bool wants_channels_last(const Graph& graph, const Node& node,
+                           const TargetOptions& options) const override {
+    return cuda::wants_channels_last(graph, node, options);
+  }
+  bool sums_both_ways(int64_t rows, int64_t columns) const override {
+    return cuda::sums_both_ways(rows, columns);
   }
   KernelSource generate(const Graph& body) const override { return cuda::generate_kernel(body); }
   KernelSource generate_multi_tensor(const Graph& body) const override {

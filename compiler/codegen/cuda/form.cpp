@@ -39,4 +39,11 @@ Form form_of(int64_t rows, int64_t columns) {
   return out;
 }
 
+bool sums_both_ways(int64_t rows, int64_t columns) {
+  constexpr int64_t kFewTiles = 4;  // of kColumnBlocks: 132 blocks and more, where there are rows for them
+  constexpr int kMostSteps = 8;     // chunks of a lane whose sums stay in registers
+  const Form form = form_of(rows, columns);
+  return over(form.chunks, kColumnThreads) <= kFewTiles && form.steps <= kMostSteps;
+}
+
 }  // namespace lockstep::compiler::cuda

@@ -32,6 +32,9 @@ struct Form {
   int warps() const { return (lanes + 31) / 32; }
 };
 Form form_of(int64_t rows, int64_t columns);
+// Whether a kernel that sums over rows and over columns keeps its column sums in registers and has a block
+// for each multiprocessor: a block owns whole rows, so wide rows leave few of them.
+bool sums_both_ways(int64_t rows, int64_t columns);
 
 inline constexpr int kCombineColumns = 32;  // threads per segment of the combining kernel
 inline constexpr int kMostSegments = 32;

@@ -36,6 +36,9 @@ std::string row_sums_source(DType dtype);
 
 // convolution and its gradients (core/ops/convolution.cpp), dense: cuDNN's deterministic engines, which add
 // in f32; f64 and what cuDNN refuses on a kernel of our own. UserError: no cuDNN.
+// Whether a convolution runs faster on tensors that lie channels last: on tensor cores, whose kernels are
+// made for it, and where each channel is its own.
+bool wants_channels_last(const Graph& graph, const Node& node, const TargetOptions& options);
 std::unique_ptr<LibraryCall> make_convolution(CudaDevice& device, const Node& node,
                                               const std::vector<Operand>& in, const std::vector<Operand>& out,
                                               const TargetOptions& options);

@@ -14,6 +14,14 @@ std::string by(const std::vector<int64_t>& list) {
 }
 }  // namespace
 
+std::vector<int64_t> channels_last_strides(const Shape& shape) {
+  std::vector<int64_t> out(shape.size(), 1);
+  int64_t stride = shape[1];
+  for (size_t d = shape.size(); d-- > 2;) out[d] = stride, stride *= shape[d];
+  out[0] = stride;
+  return out;
+}
+
 ConvolutionShape convolution_shape(const Node& node, const std::vector<Operand>& in,
                                    const std::vector<Operand>& out) {
   using Which = ConvolutionShape::Which;
@@ -43,6 +51,7 @@ std::string convolution_text(const ConvolutionShape& s) {
           " ", name(s.dtype), " n=", s.n, " ", s.channels, ":", by(s.spatial), " -> ", s.outputs, ":",
           by(s.counts), " k=", by(s.sizes), " s=", by(s.stride), " p=", by(s.lo), "+", by(s.hi));
   if (s.dilation != std::vector<int64_t>(s.dims(), 1)) text += str(" d=", by(s.dilation));
+  if (s.channels_last) text += " channels last";
   if (s.groups != 1) text += str(" g=", s.groups);
   return text + (s.bias ? " +bias" : "");
 }

@@ -9,12 +9,12 @@
 namespace lockstep::compiler {
 
 // One convolution, or the gradient of its input or weight. x [n, channels, spatial...], weight [outputs,
-// channels / groups, sizes...], y [n, outputs, counts...], all dense.
+// channels / groups, sizes...], y [n, outputs, counts...], all dense: in this order, or all with dim 1 last.
 struct ConvolutionShape {
   enum class Which { forward, input, weight };
   Which which = Which::forward;
   DType dtype = DType::f32;
-  bool bias = false;
+  bool bias = false, channels_last = false;
   int64_t n = 0, channels = 0, outputs = 0, groups = 1;
   std::vector<int64_t> spatial, sizes, counts, stride, lo, hi, dilation;
   size_t dims() const { return sizes.size(); }
@@ -23,6 +23,7 @@ struct ConvolutionShape {
   int64_t windows() const { return numel(counts); }
   int64_t weights() const { return outputs * (channels / groups) * places(); }
 };
+std::vector<int64_t> channels_last_strides(const Shape& shape);  // of [N, C, s...] in memory as [N, s..., C]
 ConvolutionShape convolution_shape(const Node& node, const std::vector<Operand>& in,
                                    const std::vector<Operand>& out);
 std::string convolution_text(
