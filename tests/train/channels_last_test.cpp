@@ -72,17 +72,12 @@ INSTANTIATE_TEST_SUITE_P(
                                       .options = {{"layers", 18}, {"size", 64}, {"classes", 5}},
                                       .global = 4,
                                       .micro = 4,
-                                      .steps = 1},
-                      tests::ModelRun{.kind = "resnet",
-                                      .options = {{"layers", 50}, {"size", 64}, {"classes", 5}},
-                                      .global = 4,
-                                      .micro = 4,
-                                      .steps = 1},
-                      tests::ModelRun{.kind = "unet", .options = {{"size", 16}, {"width", 4}, {"depth", 2}}}),
-    [](const auto& info) {
-      const tests::ModelRun& run = info.param;
-      return run.options.contains("layers") ? str(run.kind, run.options["layers"].get<int>()) : run.kind;
-    });
+                                      .steps = 1,
+                                      .formula = true},
+                      tests::ModelRun{.kind = "unet",
+                                      .options = {{"size", 16}, {"width", 4}, {"depth", 2}},
+                                      .formula = true}),
+    [](const auto& info) { return info.param.kind; });
 
 // Two convolutions and what stands between them.
 struct Block {

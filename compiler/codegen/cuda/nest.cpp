@@ -31,6 +31,8 @@ std::string index_type(const Graph& body, const Plan& plan) {
 
 namespace {
 constexpr int kFlatThreads = 256;
+constexpr int64_t kBusyThreads = 132 * 2048;  // that keep a device busy
+constexpr int64_t kMostTurns = 8;
 int64_t over(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
@@ -105,22 +107,43 @@ void Nest::flat_kernel() {
   while (plan_.columns % width != 0) width /= 2;
   const int64_t chunks = plan_.columns / width, all = plan_.rows * chunks;
   ChunkStatements statements(body_, plan_.items, *plan_.indexer, dialect_, width);
-  open_function(name_, over(all, kFlatThreads), kFlatThreads);
+  std::vector<int> roots;
+  for (const Store& store : plan_.stores) roots.push_back(store.item);
+  // A thread that computes something of its columns does so for several rows.
+  const int64_t turns =
+      computes_columns(statements, roots) ? std::clamp<int64_t>(all / kBusyThreads, 1, kMostTurns) : 1;
+  const int64_t rows = over(plan_.rows, turns);
+  open_function(name_, over(rows * chunks, kFlatThreads), kFlatThreads);
   text_.line(str("const ", number_, " g = (", number_, ")blockIdx.x * ", kFlatThreads, " + threadIdx.x;"));
-  text_.line(str("if (g >= ", all, ") return;"));
+  text_.line(str("if (g >= ", rows * chunks, ") return;"));
   if (plan_.rows > 1) {
-    text_.line(str("const ", number_, " r = (unsigned ", number_, ")g / ", chunks, "u, c0 = (g - r * ",
-                   chunks, ") * ", width, "; (void)r;"));
+    text_.line(str("const ", number_, turns > 1 ? " r0" : " r", " = (unsigned ", number_, ")g / ", chunks,
+                   "u, c0 = (g - ", turns > 1 ? "r0" : "r", " * ", chunks, ") * ", width, ";"));
   } else {
     text_.line(str("const ", number_, " c0 = g * ", width, ";"));
   }
-  std::vector<int> roots;
-  for (const Store& store : plan_.stores) roots.push_back(store.item);
-  auto ids = statements.closure(roots);
+  hoisted_.clear();
+  if (turns > 1) {
+    text_.line("const int k = 0; (void)k;");
+    hoist_columns(statements, roots, 1);
+    text_.open("{");
+    write_hoisted(statements);
+    text_.close();
+    text_.line("#pragma unroll 4");
+    text_.open(str("for (", number_, " r = r0; r < ", plan_.rows, "; r += ", rows, ") {"));
+  } else if (plan_.rows > 1) {
+    text_.line("(void)r;");
+  }
+  roots_here_ = roots;
+  computed_ = hoisted_;
+  auto ids = statements.closure(roots, hoisted_);
   for (int id : ids)
     if (!statements.item(id).varies) statements.row(text_, id);
   chunk(statements, ids, true, [] {});
+  if (turns > 1) text_.close();
   close_function();
+  computed_.clear();
+  hoisted_.clear();
 }
 
 // Where column sums lie in the workspace: [row_blocks, columns] each.

@@ -41,7 +41,8 @@ class Nest {
         number_(index_type(body, plan)),
         dialect_(number_),
         folding_(body, dialect_),
-        form_(form_of(plan.rows, plan.columns)) {}
+        form_(form_of(plan.rows, plan.columns)),
+        of_columns_(find_columns()) {}
   KernelText write();
 
  private:
@@ -164,6 +165,14 @@ class Nest {
                    const std::string& step);  // x<id>
   bool staged(int id) const { return staged_.count(id) > 0; }
 
+  // nest_hoist.cpp: values of columns alone, before the loop over the rows.
+  std::vector<bool> find_columns() const;  // per item: whether it is a value of a column alone
+  // Whether arithmetic of columns alone is among what the roots need.
+  bool computes_columns(const ChunkStatements& statements, const std::vector<int>& roots) const;
+  // Which of what the roots need, for a thread that has `steps` chunks: declared as v<id>[k][j].
+  void hoist_columns(const ChunkStatements& statements, const std::vector<int>& roots, int steps);
+  void write_hoisted(const ChunkStatements& statements);  // of step k, whose first column is c0
+
   // nest_one_hot.cpp: where(column == number of the row, x, 0) is x in one column.
   int one_hot(const ChunkStatements& statements,
               int id) const;  // the item that is the column's number; -1: something else
@@ -183,11 +192,13 @@ class Nest {
   CudaDialect dialect_;
   codegen::Folding folding_;
   Form form_;
+  std::vector<bool> of_columns_;
   codegen::Text text_;
   KernelText out_;
   std::vector<size_t> sums_at_;
   std::set<int> kept_;                    // chunks in registers
   std::set<int> kept_values_, computed_;  // values in registers; those of earlier stages
+  std::set<int> hoisted_;                 // values of columns in registers
   std::vector<int> roots_here_;           // of the stage that is being written
   bool guarded_ = false, unrolled_ = true;
   std::map<int, int64_t> staged_;  // item: where its chunks are in shared memory

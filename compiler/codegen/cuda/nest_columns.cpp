@@ -77,13 +77,23 @@ void Nest::tile_kernel() {
   for (size_t k : columns)
     text_.line(str(type(reduction(k)), " e", k, "[", form_.width, "]; LS_EACH(", form_.width, ") e", k,
                    "[j] = ", folding_.neutral(reduction(k)), ";"));
+  roots_here_ = all;
+  hoist_columns(statements, all, 1);
+  if (!hoisted_.empty()) {
+    text_.open("{");
+    text_.line("const int k = 0;");
+    write_hoisted(statements);
+    text_.close();
+  }
+  computed_ = hoisted_;
   if (!staged_.empty()) {
     text_.line(str("const ", number_, " limit = to;"));
     fetch_first(statements, "from", "1", true);
   }
   text_.line(staged_.empty() ? "#pragma unroll 4" : "#pragma unroll 2");
   text_.open(str("for (", number_, " r = from; r < to; ++r) {"));
-  auto ids = statements.closure(all);
+  text_.line("const int k = 0; (void)k;");
+  auto ids = statements.closure(all, hoisted_);
   if (!staged_.empty()) {
     text_.line(str("const ", number_, " next = r + ", depth_, "; ls_wait<", depth_ - 1, ">();"));
     take_chunks(statements, ids, "0");
@@ -95,7 +105,6 @@ void Nest::tile_kernel() {
       text_.line(str("e", k, "[j] = ", functor(reduction(k)), "(e", k, "[j], t", reduction(k).item, ");"));
   });
   if (!staged_.empty()) {
-    text_.line("const int k = 0;");
     fetch_chunks(statements);
     text_.line(str("ls_commit(); slot = slot + 1 == ", depth_, " ? 0 : slot + 1;"));
   }
@@ -104,6 +113,8 @@ void Nest::tile_kernel() {
     text_.line(str("LS_EACH(", form_.width, ") (", sums(k), " + (i64)b * ", plan_.columns, ")[c0 + j] = e", k,
                    "[j];"));
   close_function();
+  computed_.clear();
+  hoisted_.clear();
 }
 
 void Nest::combine_kernel() {

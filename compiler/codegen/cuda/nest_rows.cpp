@@ -49,6 +49,20 @@ void Nest::row_kernel(bool column_sums) {
       text_.line(str("LS_EACH(", form_.steps * form_.width, ") e", k, "[j / ", form_.width, "][j % ",
                      form_.width, "] = ", folding_.neutral(reduction(k)), ";"));
     }
+    if (unrolled_) {
+      std::vector<int> all;
+      for (const auto& some : roots(statements)) all.insert(all.end(), some.begin(), some.end());
+      hoist_columns(statements, all, form_.steps);
+    }
+    if (!hoisted_.empty()) {
+      text_.line("#pragma unroll");
+      text_.open(str("for (int k = 0; k < ", form_.steps, "; ++k) {"));
+      text_.line(str("const int q = lane + k * ", form_.lanes, ";"));
+      if (form_.chunks % form_.lanes != 0) text_.line(str("if (q >= ", form_.chunks, ") break;"));
+      text_.line(str("const ", number_, " c0 = (", number_, ")q * ", form_.width, ";"));
+      write_hoisted(statements);
+      text_.close();
+    }
     if (staged_bytes_ > 0) {
       text_.line(str("const ", number_, " first = (", number_, ")blockIdx.x * ", form_.block_rows,
                      " + team, end = first - team + ", form_.block_rows, ", limit = end < ", plan_.rows,
@@ -82,6 +96,7 @@ void Nest::row_kernel(bool column_sums) {
   close_function();
   kept_values_.clear();
   computed_.clear();
+  hoisted_.clear();
 }
 
 // Wide rows that several stages read stay in shared memory; rows of blocks that keep column sums arrive there
@@ -154,18 +169,21 @@ void Nest::one_row(ChunkStatements& statements) {
 void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots) {
   kept_.clear();
   kept_values_.clear();
-  computed_.clear();
+  computed_ = hoisted_;
   statements.forget_names();
   for (const auto& [id, at] : staged_) statements.rename_chunk(id, str("x", id));
   if (!unrolled_) return;
-  int sums = 0;  // registers of a thread that column sums take
+  int sums = 0;  // registers of a thread that column sums take, and values of columns
+  for (int id : hoisted_)
+    sums += form_.steps * form_.width *
+            static_cast<int>(std::max<size_t>(4, size_of(statements.item(id).dtype))) / 4;
   for (const Reduction& one : plan_.reductions)
     if (one.column)
       sums += form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(type_of(one)))) / 4;
   int left = form_.lanes > 512 ? 32 : std::min(72, 82 - sums);  // registers for chunks
   std::map<int, int> uses;
   for (const auto& some : stage_roots)
-    for (int id : statements.closure(some))
+    for (int id : statements.closure(some, hoisted_))
       if (statements.item(id).varies && statements.loads_chunk(id)) ++uses[id];
   // Rows that only the last stage reads are loaded with the others, so that they arrive while the first
   // stages run.
@@ -188,8 +206,10 @@ void Nest::keep_chunks(ChunkStatements& statements, const std::vector<std::vecto
 void Nest::keep_values(const ChunkStatements& statements, const std::vector<std::vector<int>>& stage_roots,
                        int left) {
   std::set<int> seen;
-  for (const auto& some : stage_roots)
-    for (int id : statements.closure(some, kept_values_)) {
+  for (const auto& some : stage_roots) {
+    std::set<int> known = kept_values_;
+    known.insert(hoisted_.begin(), hoisted_.end());
+    for (int id : statements.closure(some, known)) {
       const codegen::Item& item = statements.item(id);
       const int cost =
           form_.steps * form_.width * static_cast<int>(std::max<size_t>(4, size_of(item.dtype))) / 4;
@@ -198,6 +218,7 @@ void Nest::keep_values(const ChunkStatements& statements, const std::vector<std:
         kept_values_.insert(id);
       }
     }
+  }
   for (int id : kept_values_)
     text_.line(
         str(dialect_.type(statements.item(id).dtype), " v", id, "[", form_.steps, "][", form_.width, "];"));

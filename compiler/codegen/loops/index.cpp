@@ -191,6 +191,12 @@ Index Indexer::unflatten(const Expr& flat, const Shape& shape) {
 bool Indexer::varies_with_column(const Expr& a) const {
   return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) { return atoms_[t.first].varies; });
 }
+bool Indexer::varies_with_row(const Expr& a) const {
+  return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) {
+    const Atom& atom = atoms_[t.first];
+    return atom.kind == Kind::row || varies_with_row(atom.inside);
+  });
+}
 bool Indexer::divides_column(const Expr& a) const {
   return std::any_of(a.terms.begin(), a.terms.end(), [&](const auto& t) {
     const Atom& atom = atoms_[t.first];

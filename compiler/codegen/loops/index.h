@@ -66,6 +66,7 @@ class Indexer {
 
   Lanes lanes(const Expr& a) const;
   bool varies_with_column(const Expr& a) const;
+  bool varies_with_row(const Expr& a) const;  // where it reads no item
   bool divides_column(
       const Expr& a) const;  // a division, remainder or guard of c inside: a few instructions per vector
   std::vector<int> items(const Expr& a) const;  // ids of the items it reads
