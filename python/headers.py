@@ -190,10 +190,10 @@ def read_header(path):
         about.append(lines.pop(0)[2:].strip())
     out = Header(" ".join(about))
     body = "\n".join(line for line in lines if not line.startswith("#"))
-    match = re.search(r"^namespace lockstep \{$(.*?)^\}  // namespace lockstep$", body, re.S | re.M)
+    match = re.search(r"^namespace (lockstep(?:::\w+)*) \{$(.*?)^\}  // namespace \1$", body, re.S | re.M)
     if not match:
         raise ValueError(f"{path}: no namespace lockstep")
-    read_level(match[1], "", out)
+    read_level(match[2], "", out)
     return out
 
 

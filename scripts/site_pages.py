@@ -1,0 +1,93 @@
+"""The pages of the site: docs/, README and ARCHITECTURE as they are, the API from the public headers, the config keys from trainrun.
+
+  scripts/site_pages.py ROOT OUT TRAINRUN
+
+Links out of docs/ become names of files, since the site has no sources.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+root, out, trainrun = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3]
+sys.path.insert(0, str(root / "python"))
+import headers  # noqa: E402
+
+TITLES = [("core/ops", "Functions"), ("core/nn", "Layers and state"), ("core/optim", "Optimizers"), ("core/models", "Models"), ("core/tasks", "Tasks"),
+          ("compiler", "Compiling"), ("launcher", "Programs"), ("", "More")]
+OWN = {"README.md": "index.md", "ARCHITECTURE.md": "ARCHITECTURE.md"}
+
+
+def linked(text, where):
+    """Links of a page in folder `where` of the tree, as the site has them."""
+    def one(match):
+        words, target = match[1], match[2]
+        if re.match(r"[a-z]+:|#", target):
+            return match[0]
+        path, _, anchor = target.partition("#")
+        inside = (root / where / path).resolve().relative_to(root.resolve()).as_posix()
+        anchor = "#" + anchor if anchor else ""
+        if inside in OWN:
+            return f"[{words}]({OWN[inside]}{anchor})"
+        if inside.startswith("docs/") and (root / inside).is_file():
+            return f"[{words}]({inside[5:]}{anchor})"
+        return words if words == inside else f"{words} (`{inside}`)"
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)", one, text)
+
+
+def flat(doc):
+    return " ".join(doc.split())
+
+
+def signature(function):
+    params = ", ".join(f"{p.type} {p.name}" + (f" = {p.default}" if p.default else "") for p in function.params)
+    return f"{function.returns} {function.name}({params})".strip()
+
+
+def included(path):
+    """Headers that one includes of ours, in order."""
+    return re.findall(r'^#include "((?:core|compiler|launcher)/[^"]+)"', (root / path).read_text(), re.M)
+
+
+def api():
+    lines = ["# API", "", "From the comments of the public headers, `lockstep.h` and what it includes. Python has the same names (`import",
+             "lockstep as ls`): what a struct of options holds are keyword arguments there."]
+    public = [inner for path in included("lockstep.h") for inner in (included(path) if path.endswith("ops/functions.h") else [path])]
+    seen, title = set(), None
+    for path in sorted(public, key=lambda p: [p.startswith(f) for f, _ in TITLES].index(True)):
+        new = next(words for folder, words in TITLES if path.startswith(folder))
+        try:
+            header = headers.read_header(root / path)
+        except ValueError as error:  # written in words that the reader does not know
+            print(f"API: without {path}: {error}", file=sys.stderr)
+            continue
+        parts = [(signature(f), f.doc) for f in header.functions] + [(f"struct {c.name}", c.doc) for c in header.classes]
+        parts = [p for p in parts if p[1] and p[0] not in seen]
+        if not parts:
+            continue
+        if new != title:
+            title = new
+            lines += ["", f"## {title}"]
+        lines += ["", f"### {pathlib.Path(path).stem.replace('_', ' ').capitalize()}", "", f"`{path}`: {flat(header.about)}"]
+        for text, doc in parts:
+            seen.add(text)
+            lines += ["", "```cpp", text, "```", "", flat(doc).replace("<", "&lt;")]
+    return "\n".join(lines) + "\n"
+
+
+def keys():
+    text = subprocess.run([trainrun, "show", "--reference"], capture_output=True, text=True, check=True).stdout
+    return f"# Config keys\n\n`trainrun show --reference`, as it stands; `trainrun explain KEY` says more of one.\n\n```\n{text}```\n"
+
+
+out.mkdir(parents=True, exist_ok=True)
+for page in sorted((root / "docs").iterdir()):
+    if page.suffix == ".md":
+        (out / page.name).write_text(linked(page.read_text(), "docs"))
+    else:
+        (out / page.name).write_bytes(page.read_bytes())
+for name, page in OWN.items():
+    (out / page).write_text(linked((root / name).read_text(), "."))
+(out / "site.css").write_text(".md-grid { max-width: 82rem }\n.md-typeset pre > code { white-space: pre-wrap }\n")
+(out / "api.md").write_text(api())
+(out / "keys.md").write_text(keys())
