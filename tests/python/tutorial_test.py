@@ -23,7 +23,7 @@ class Tutorial(unittest.TestCase):
 
     def test_every_block(self):
         with open(PAGE, encoding="utf-8") as file:
-            blocks = re.findall(r"^```(\w+)(?: title="(\S+)")?\n(.*?)^```$", file.read(), re.M | re.S)
+            blocks = re.findall(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', file.read(), re.M | re.S)
         self.assertGreaterEqual(len(blocks), 12)
         said = {}
         for number, (language, name, text) in enumerate(blocks):
