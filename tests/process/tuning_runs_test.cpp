@@ -120,6 +120,14 @@ TEST_F(Tuning, PlanCountsWhatIsTrained) {
   EXPECT_EQ(b["model"]["parameters"].get<int64_t>(), a["model"]["parameters"].get<int64_t>() + adapters);
   EXPECT_EQ(b["model"]["state_bytes"].get<int64_t>(),
             4 * (b["model"]["parameters"].get<int64_t>() + 2 * adapters));
+  auto exchanged = [](const Json& plan) {
+    for (const auto& one : plan["collectives"])
+      if (one["op"] == "lane_exchange") return one["bytes"].get<int64_t>();
+    return int64_t{-1};
+  };
+  const int64_t beside = exchanged(a) - 4 * a["model"]["parameters"].get<int64_t>();  // the loss
+  EXPECT_GT(beside, 0);
+  EXPECT_EQ(exchanged(b), 4 * adapters + beside);
   const auto screen =
       trainrun({"plan", "c.json", "--train.lora.rank=2", R"(--train.lora.targets=["**.qkv"])"});
   EXPECT_HAS(screen.output, str(" parameters, ", adapters, " of them trained\n"));
