@@ -80,6 +80,12 @@ HostMemory host_memory(const std::string& root) {
   return least;
 }
 
+int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t mapped = 0, resident = 0;
+  return file >> mapped >> resident ? resident * sysconf(_SC_PAGESIZE) : 0;
+}
+
 std::optional<int64_t> address_space_left() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};

@@ -18,6 +18,8 @@ struct HostMemory {
 // UserError when LOCKSTEP_MEMORY is no amount.
 HostMemory host_memory(const std::string& root = "");
 
+int64_t resident_bytes();  // of this process; 0: not known
+
 // What this process may still map under `ulimit -v`; nullopt: there is no limit.
 std::optional<int64_t> address_space_left();
 

@@ -23,6 +23,7 @@ class Foretold {
   // libraries and capture); else nothing.
   std::optional<std::string> measured(double seconds, const std::map<std::string, double>& exposed = {});
   // Once measured: both, in seconds; 0 where there is no prediction.
+  const Prediction& prediction() const { return prediction_; }
   double predicted_s() const { return prediction_.step_s; }
   double median_s() const { return median_; }
 

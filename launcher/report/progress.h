@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::launcher {
 
@@ -13,6 +14,17 @@ namespace lockstep::launcher {
 // a time that is not known yet (<= 0, < 0) is left out.
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
                           std::string_view unit = "tokens");
+// The same for a terminal of `columns`, with a bar and with what a run knows of itself; what has no room is
+// left out, the least wanted first: "step 120/600  [=====>               ]  loss 2.413  12.3k tok/s  41 % of
+// peak  mem 315 MiB  ETA 1:23".
+struct ProgressState {
+  int64_t step = 0, steps = 0;
+  double loss = 0, rate = 0, eta_s = -1;
+  double of_peak = 0;  // share; 0: not known
+  int64_t memory = 0;  // bytes; 0: not known
+  std::string_view unit = "tokens";
+};
+std::string terminal_text(const ProgressState& state, int columns);
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
 std::string time_text(double seconds);     // "0:07", "1:23", "2:03:04"
 
@@ -26,6 +38,12 @@ struct ProgressOutput {
 // A terminal of `columns` columns reached through `fd`; without one, plain lines to stdout.
 ProgressOutput progress_output(int fd, int columns);
 
+// What a step takes, to be told beside its pace.
+struct ProgressCosts {
+  double flops = 0, peak = 0;            // of a rank: per step, and per second at most; 0: not known
+  std::function<int64_t()> memory = {};  // bytes that are in use now
+};
+
 class ProgressLine {
  public:
   // On a terminal the line is rewritten at most every 100 ms. Elsewhere there is a line at step `every`, 2
@@ -35,6 +53,7 @@ class ProgressLine {
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
+  void costs(ProgressCosts costs) { costs_ = std::move(costs); }
   // Step `step` (from 1) is done; `units` is what all ranks together read in it.
   void update(int64_t step, double loss, int64_t units);
   // Units per second of the recent steps, 0 before the second update.
@@ -49,6 +68,7 @@ class ProgressLine {
   Clock::time_point last_update_, last_shown_;
   std::string last_text_;
   double rate_ = 0, step_s_ = 0;  // moving averages
+  ProgressCosts costs_;
 };
 
 }  // namespace lockstep::launcher

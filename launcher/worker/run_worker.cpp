@@ -82,6 +82,10 @@ class Run : Training {
     }
     if (rank() == 0) foretold_ = std::make_unique<Foretold>(config_, live_, step.plan(), target_.device());
     ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, pace_unit());
+    if (foretold_) {
+      const Prediction& p = foretold_->prediction();
+      progress.costs({p.flops_per_s * p.step_s, p.peak_flops_per_s, [this] { return memory_in_use(); }});
+    }
     Profile profile({config_.name, dir_, done + 1, config_.log.profile, config_.train.steps}, live_);
     for (int64_t i = done + 1; i <= config_.train.steps; ++i) {
       hooks_.report_step(i);

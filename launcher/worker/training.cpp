@@ -11,6 +11,7 @@
 #include "launcher/data/kinds/open_samples.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
+#include "launcher/memory/host.h"
 #include "launcher/trainer/dry_run.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/host_check.h"
@@ -142,6 +143,11 @@ std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int
 
 int64_t Training::read_in(const compiler::StepResult& step) const {
   return pace_unit() == "tokens" ? static_cast<int64_t>(step.metrics.at("tokens")) : config_.batch.global;
+}
+int64_t Training::memory_in_use() const {
+  if (target_.device().addressable()) return resident_bytes();
+  const DeviceMemory memory = target_.device().memory_info();
+  return memory.total - memory.free;
 }
 std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }
 

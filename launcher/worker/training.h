@@ -56,6 +56,8 @@ class Training {
   std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i);
   // Of the whole state, equal on any layout. Collective.
   std::string hash_state();
+  // Bytes of the device, of all who use it; on the CPU of this process.
+  int64_t memory_in_use() const;
   // What a step read, in pace_unit().
   int64_t read_in(const compiler::StepResult& step) const;
   std::string_view pace_unit() const { return tasks::pace_unit(trainer_.task()); }

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include "core/base/error.h"
 #include "core/base/json.h"
@@ -177,6 +178,43 @@ TEST(Progress, TerminalLineIsRewrittenAndTheLastStays) {
   EXPECT_EQ(text.substr(0, text.find('\r') + 1), "step 1/3  loss \033[K\r");
   EXPECT_EQ(text.substr(text.rfind('\r') + 1).substr(0, 21), "step 3/3  loss 1.000 ");
   EXPECT_EQ(text.substr(text.size() - 4), "\033[K\n");
+}
+
+TEST(Progress, TheTerminalHasABarAndWhatThereIsRoomFor) {
+  ProgressState state{120, 600, 2.4131, 12345, 83, 0.41, int64_t{315} << 20, "tokens"};
+  EXPECT_EQ(terminal_text(state, 120),
+            "step 120/600  [=====>                    ]  loss 2.413  12.3k tok/s  41 % of peak  mem 315 MiB  "
+            "ETA 1:23");
+  EXPECT_EQ(
+      terminal_text(state, 100),
+      "step 120/600  [====>                ]  loss 2.413  12.3k tok/s  41 % of peak  mem 315 MiB  ETA 1:23");
+  EXPECT_EQ(terminal_text(state, 80),
+            "step 120/600  loss 2.413  12.3k tok/s  41 % of peak  mem 315 MiB  ETA 1:23");
+  EXPECT_EQ(terminal_text(state, 70), "step 120/600  loss 2.413  12.3k tok/s  41 % of peak  ETA 1:23");
+  EXPECT_EQ(terminal_text(state, 50), "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23");
+  EXPECT_EQ(terminal_text(state, 30), "step 120/600  loss 2.413");
+  EXPECT_EQ(terminal_text(state, 16), "step 120/600  l");
+  EXPECT_EQ(terminal_text({600, 600, 1, 0, -1, 0, 0, "samples"}, 60),
+            "step 600/600  [==========================]  loss 1.000");
+  EXPECT_EQ(terminal_text({1, 600, 1, 9, -1, 0.0412, int64_t{3} << 29, "samples"}, 90),
+            "step 1/600  [>                     ]  loss 1.000  9 samples/s  4.1 % of peak  mem 1.5 GiB");
+  for (int columns = 1; columns < 130; ++columns)
+    EXPECT_LT(static_cast<int>(terminal_text(state, columns).size()), std::max(2, columns));
+}
+
+TEST(Progress, ATerminalIsToldOfPeakAndMemory) {
+  std::string live;
+  {
+    ProgressLine line({100, [&](const std::string& text) { return live = text, true; }, {}}, 1000, 1);
+    line.costs({1e9, 1e12, [] { return int64_t{7} << 20; }});
+    line.update(1, 2.0, 100);
+    EXPECT_NE(live.find("mem 7 MiB"), std::string::npos) << live;
+    EXPECT_EQ(live.find("of peak"), std::string::npos) << "no step has been timed yet";
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+    line.update(2, 2.0, 100);
+    EXPECT_NE(live.find(" % of peak"), std::string::npos) << live;
+  }
+  EXPECT_EQ(live.find('['), live.find("\033[K") + 1) << "the last state stays without its bar: " << live;
 }
 
 TEST(Progress, PlainLinesAtEveryAndTheLast) {
