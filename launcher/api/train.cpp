@@ -1,12 +1,14 @@
 // The loop around a step of a user's own.
 #include "launcher/api/train.h"
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 
 #include "checkpoint/checkpoint.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
+#include "core/nn/layers.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/report/metrics.h"
 #include "launcher/trainer/options.h"
@@ -16,29 +18,59 @@ namespace lockstep {
 using namespace compiler;
 
 namespace {
-StepInput input_of(const SampleData& data, const TrainOptions& options, int64_t done, bool vote) {
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Samples `from`, `from` + 1, ... of the data.
+auto filler(const SampleData& data, int64_t from) {
   std::vector<size_t> bytes;
   for (const auto& field : data.fields)
     bytes.push_back(static_cast<size_t>(numel(field.shape)) * size_of(field.dtype));
-  auto filler = [&data, bytes, global = options.global_batch](int64_t step) {
-    return
-        [&data, bytes, from = step * global](int64_t first, int64_t count, const std::vector<void*>& fields) {
-          for (int64_t k = 0; k < count; ++k) {
-            std::vector<void*> at;
-            for (size_t f = 0; f < fields.size(); ++f)
-              at.push_back(static_cast<char*>(fields[f]) + static_cast<size_t>(k) * bytes[f]);
-            data.fill(from + first + k, at);
-          }
-        };
+  return [&data, bytes, from](int64_t first, int64_t count, const std::vector<void*>& fields) {
+    for (int64_t k = 0; k < count; ++k) {
+      std::vector<void*> at;
+      for (size_t f = 0; f < fields.size(); ++f)
+        at.push_back(static_cast<char*>(fields[f]) + static_cast<size_t>(k) * bytes[f]);
+      data.fill(from + first + k, at);
+    }
   };
-  StepInput out{done + 1, filler(done), vote ? 1 : 0};
-  if (done + 1 < options.steps) out.fill_next = filler(done + 1);
+}
+StepInput input_of(const SampleData& data, const TrainOptions& options, int64_t done, bool vote) {
+  StepInput out{done + 1, filler(data, done * options.global_batch), vote ? 1 : 0};
+  if (done + 1 < options.steps) out.fill_next = filler(data, (done + 1) * options.global_batch);
   return out;
 }
+std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch) {
+  std::vector<BatchField> fields;
+  for (const auto& field : data.fields) {
+    Shape shape = field.shape;
+    shape.insert(shape.begin(), micro_batch);
+    fields.push_back({field.name, field.dtype, shape});
+  }
+  return fields;
+}
 
-launcher::MetricsRow row_of(int64_t step, const StepResult& result) {
+std::unique_ptr<Step> compile_validation(State& state, const TrainOptions& options,
+                                         const CompileOptions& how) {
+  if (!options.validation) return nullptr;
+  const Validation& asked = *options.validation;
+  if (asked.samples < 1 || asked.samples % options.micro_batch != 0)
+    throw UserError(str("validation.samples is ", asked.samples, ", and a micro-batch has ",
+                        options.micro_batch, ": take a multiple of it, 1 time and more"));
+  if (asked.every < 0) throw UserError(str("validation.every is ", asked.every, ", needs 0 or more steps"));
+  return std::make_unique<Step>(compile(
+      state, batch_fields(asked.data, options.micro_batch), {asked.samples, options.micro_batch, 0},
+      [function = asked.function](const std::vector<Tensor>& batch) {
+        Evaluation evaluation;
+        return function(batch);
+      },
+      how));
+}
+
+launcher::MetricsRow row_of(int64_t step, const std::map<std::string, double>& metrics) {
   launcher::MetricsRow row(step);
-  for (const auto& [name, value] : result.metrics) row.add(name, static_cast<float>(value));
+  for (const auto& [name, value] : metrics) row.add(name, static_cast<float>(value));
   return row;
 }
 }  // namespace
@@ -52,15 +84,10 @@ std::string train(Session& session, State& state, const SampleData& data, const 
   CompileOptions how;
   how.precision = session.precision();
   state.compute_dtype(launcher::dtype_of_precision(how.precision));
-  std::vector<BatchField> fields;
-  for (const auto& field : data.fields) {
-    Shape shape = field.shape;
-    shape.insert(shape.begin(), options.micro_batch);
-    fields.push_back({field.name, field.dtype, shape});
-  }
   distributed::enter_pace(Pace::start);
-  Step step =
-      compile(state, fields, {options.global_batch, options.micro_batch, options.lanes}, function, how);
+  Step step = compile(state, batch_fields(data, options.micro_batch),
+                      {options.global_batch, options.micro_batch, options.lanes}, function, how);
+  const auto evaluation = compile_validation(state, options, how);
   const LiveMesh& mesh = session.mesh();
   std::shared_ptr<checkpoint::FolderLock> lock;
   std::string refused;
@@ -84,6 +111,7 @@ std::string train(Session& session, State& state, const SampleData& data, const 
   bool stopped = false;
   int64_t passed_over = 0;  // steps in a row
   while (done < options.steps && !stopped) {
+    const double began = now();
     const StepResult result = step.run(input_of(data, options, done, session.stop_requested()));
     const auto loss = static_cast<float>(result.metrics.at("loss"));
     passed_over = result.applied ? 0 : passed_over + 1;
@@ -95,8 +123,21 @@ std::string train(Session& session, State& state, const SampleData& data, const 
     ++done;
     stopped = result.votes > 0;
     const bool told = done == 1 || done == options.steps || stopped || done % options.report_every == 0;
-    session.progress(done, told ? result.metrics : std::map<std::string, double>{});
-    if (writer && told) writer->write(row_of(done, result));
+    const double seconds = now() - began;
+    std::map<std::string, double> metrics = result.metrics;
+    const bool last = done == options.steps || stopped;
+    const bool measured =
+        evaluation && (last || (options.validation->every > 0 && done % options.validation->every == 0));
+    if (measured)
+      for (const auto& [name, value] : evaluation->run({done, filler(options.validation->data, 0)}).metrics)
+        if (name != "tokens") metrics["val_" + name] = value;
+    session.progress(done, told || measured ? metrics : std::map<std::string, double>{});
+    if (writer && (told || measured)) {
+      launcher::MetricsRow row = row_of(done, metrics);
+      row.add("step_ms", static_cast<float>(seconds * 1e3));
+      row.add("samples_per_s", static_cast<float>(static_cast<double>(options.global_batch) / seconds));
+      writer->write(row);
+    }
     if (done == options.steps || stopped || (options.save_every > 0 && done % options.save_every == 0))
       save();
   }

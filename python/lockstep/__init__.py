@@ -4,6 +4,6 @@ from ._core import *  # noqa: F401,F403  functions, layers, optimizers: as their
 from . import init
 from .dcp import convert_dcp
 from .runs import load, metrics
-from .training import Session, arrays, train
+from .training import Session, Validation, arrays, train
 
 __version__ = _core.__version__

@@ -1,5 +1,6 @@
 """The session of a program, its data in memory, and the training loop."""
 import atexit
+import dataclasses
 import os
 import sys
 import traceback
@@ -73,17 +74,32 @@ def arrays(shuffle=False, seed=0, **fields):
     return _core._arrays(fields, shuffle, seed)
 
 
+@dataclasses.dataclass
+class Validation:
+    """What train() measures on samples that are not trained on.
+
+    function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give metrics, and updates nothing.
+    samples: of an evaluation, the first ones of the data, a multiple of the micro-batch. every: steps between evaluations; 0: at the end.
+    """
+    data: object
+    function: object
+    samples: int
+    every: int = 0
+
+
 def train(session, state, data, step, *, run="runs/own", steps=100, global_batch=16, micro_batch=4, lanes=0, save_every=0, report_every=10,
-          keep=3):
+          keep=3, validation=None):
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 
     step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the state and returns the
     Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The run goes on from the newest checkpoint of its folder,
     on any number of ranks; it saves every `save_every` steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop.
+    validation=Validation(...) measures on the way: "val_loss", and metrics as "val_NAME".
     """
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
-    hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep)
+    hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep,
+                         *((validation.data, validation.function, validation.samples, validation.every) if validation else (None, None, 0, 0)))
     if session.stop_requested and not os.environ.get("LOCKSTEP_LOG_DIR"):
         raise KeyboardInterrupt
     return hash_

@@ -45,6 +45,25 @@ class Training(Programs):
         self.assertEqual(columns["step"].tolist(), [1, 10, 20, 30, 40])
         self.assertLess(columns["loss"][-1], columns["loss"][0])
 
+    def test_validation_is_the_same_on_any_ranks_and_changes_no_bit(self):
+        measured = TRAIN.replace("save_every=10", """save_every=10, validation=ls.Validation(
+            ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=15)""")
+        plain = self.write("plain.py", CLASSIFIER + TRAIN)
+        program = self.write("measured.py", CLASSIFIER + measured)
+        want = self.state_of(self.alone(plain, "runs/p"))
+        self.assertEqual(self.state_of(self.alone(program, "runs/v")), want)
+        self.assertEqual(self.state_of(self.ranks(3, program, "runs/w")), want)
+        columns, others = ls.metrics(self.path("runs/v")), ls.metrics(self.path("runs/w"))
+        self.assertEqual(columns["step"].tolist(), [1, 10, 15, 20, 30, 40])
+        known = ~np.isnan(columns["val_loss"])
+        self.assertEqual(columns["step"][known].tolist(), [15, 30, 40])
+        self.assertEqual(columns["val_loss"][known].tolist(), others["val_loss"][known].tolist())
+        self.assertLess(columns["val_loss"][-1], columns["val_loss"][known][0])
+        self.assertGreater(columns["samples_per_s"].min(), 0)
+        wrong = self.write("wrong.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), 30,"))
+        said = self.alone(wrong, "runs/x", code=2)
+        self.assertIn("validation.samples is 30, and a micro-batch has 4: take a multiple of it", said)
+
     def test_bf16(self):
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
         want = self.state_of(self.alone(program, "runs/a", "--train.precision=bf16"))
