@@ -8,6 +8,7 @@
 #include "compiler/lower/simplify.h"
 #include "compiler/pipeline.h"
 #include "core/base/error.h"
+#include "core/nn/layers.h"
 
 namespace lockstep::compiler {
 
@@ -27,7 +28,10 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
   for (const auto& field : batch)
     inputs.emplace_back(builder,
                         builder->graph.add_input(InputKind::batch, field.name, field.dtype, field.shape));
-  Tensor result = function(inputs);
+  const Tensor result = [&] {
+    Evaluation evaluation;
+    return function(inputs);
+  }();
   shape_ = result.shape();
   builder->graph.add_output(OutputKind::value, "result", result.id());
   ids_ = id_bounds(builder->graph);
@@ -46,6 +50,9 @@ Forward::Forward(State& state, const std::vector<BatchField>& batch,
 Forward::~Forward() = default;
 
 const void* Forward::run(const std::vector<void*>& batch) {
+  if (!state_.allocated())
+    throw UserError(
+        "[forward] the state has no values yet; load a checkpoint into it, materialize() it, or train first");
   Device& device = target_.device();
   device.enter();
   std::vector<void*> inputs;

@@ -48,6 +48,29 @@ int threads_of(int64_t local_ranks) {
                               ? threads
                               : std::max<int64_t>(1, cores / std::max<int64_t>(1, local_ranks)));
 }
+// What looks like a key of a config and is none that a program reads: a word of the program's own has no
+// section of a config in front.
+void refuse_config_key(const std::string& argument) {
+  static const std::vector<std::string> read{"mesh.shape", "mesh.dim_names", "train.device",
+                                             "train.precision"};
+  static const char* const sections[] = {"mesh.", "train.",   "optim.", "batch.",  "checkpoint.",
+                                         "log.",  "compile.", "watch.", "verify.", "resume."};
+  if (argument.rfind("--", 0) != 0) return;
+  const std::string key = argument.substr(2, argument.find('=') - 2);
+  if (std::none_of(std::begin(sections), std::end(sections),
+                   [&](const char* section) { return key.rfind(section, 0) == 0; }))
+    return;
+  // A slip of a letter or two, not another key of the section.
+  std::string near = nearest(key, read);
+  const size_t word = key.find('.') + 1;
+  if (near.substr(0, word + 1) != key.substr(0, word + 1) || near.size() + 2 < key.size() ||
+      key.size() + 2 < near.size())
+    near.clear();
+  throw UserError(str(argument, ": ",
+                      near.empty() ? "a program sets this itself, and the argument would do nothing"
+                                   : str("did you mean --", near, "=?"),
+                      "; of a config's keys a program reads --", join(read, ", --")));
+}
 }  // namespace
 
 Session::Session(int argc, char** argv) {
@@ -74,6 +97,7 @@ Session::Session(int argc, char** argv) {
       precision_ = argument.substr(18);
       dtype_of_precision(precision_);  // refuses other words
     } else {
+      refuse_config_key(argument);
       arguments_.push_back(argument);
     }
   }

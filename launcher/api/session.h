@@ -18,7 +18,8 @@ class Session {
   // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and
   // --mesh.dim_names=[...] say. The device is that of --train.device=WORD (auto), as in a config; what the
   // program compiles runs there. --train.precision=WORD is for train(). These arguments are taken out; the
-  // others are left in arguments(). Steps are compiled for OMP_NUM_THREADS threads, else for the cores over
+  // others are left in arguments(), but for what looks like another key of a config (--optim.lr=), which a
+  // program sets itself: UserError. Steps are compiled for OMP_NUM_THREADS threads, else for the cores over
   // the ranks of this host. An exception that leaves main is reported as trainrun expects it (message,
   // record, exit code). At most one Session per process. UserError for a mesh that does not fit the ranks, or
   // a device that is not there.

@@ -100,6 +100,11 @@ std::string train(Session& session, State& state, const SampleData& data, const 
   auto loaded = checkpoint::load_latest(folder, state.arrays(), mesh);
   if (!loaded) state.materialize();
   int64_t done = loaded ? loaded->step : 0;
+  if (loaded && session.rank() == 0)
+    logs::info(str("resumed from ", loaded->path, " (step ", done, ", state ", loaded->state_hash, ")",
+                   done >= options.steps ? str("; nothing to do: it is step ", done, " of ", options.steps,
+                                               ", raise steps to go on")
+                                         : ""));
   std::unique_ptr<launcher::MetricsWriter> writer;
   if (session.rank() == 0)
     writer = std::make_unique<launcher::MetricsWriter>(options.run + "/metrics.jsonl", done);
@@ -141,6 +146,9 @@ std::string train(Session& session, State& state, const SampleData& data, const 
     if (done == options.steps || stopped || (options.save_every > 0 && done % options.save_every == 0))
       save();
   }
+  if (stopped && done < options.steps && session.rank() == 0)
+    logs::info(str("stopped on request after step ", done, "; saved in ", folder,
+                   "; the same command goes on from there"));
   const std::string hash = state_hash(std::as_const(state).arrays(), mesh);
   if (session.rank() == 0) {
     std::printf("step %lld: state %s\n", static_cast<long long>(done), hash.c_str());

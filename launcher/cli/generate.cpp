@@ -105,7 +105,8 @@ std::unique_ptr<Loaded> load_one(const std::string& folder, const std::string& p
                                  const std::vector<Override>& overrides) {
   auto held = hold_checkpoint(folder);  // its run may remove it from here on
   const std::string manifest = folder + "/manifest.json";
-  RunConfig config = parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides);
+  RunConfig config =
+      parse_config(read_manifest(folder, *held).config.dump(), manifest, overrides, DataPaths::may_be_empty);
   refuse_stored_plugin(config, manifest, folder, overrides, "trainrun generate " + path);
   return std::make_unique<Loaded>(folder, *held, std::move(config));
 }

@@ -35,11 +35,14 @@ class Gathered {
   Page page() const {
     const RunConfig& config = then_.config;
     Page out;
-    out.title = config.name;
+    out.title = then_.program ? std::filesystem::path(record_.folder()).filename().string() : config.name;
     out.below =
-        str(config.model.kind, plan_ ? str(", ", grouped(plan_->parameters), " parameters") : "",
-            then_.mesh.empty() ? plan_ ? str(", mesh ", text(plan_->mesh)) : "" : str(", mesh ", then_.mesh),
-            ", ", config.train.precision, ", device ", config.train.device);
+        then_.program
+            ? str("a program of its own", then_.mesh.empty() ? "" : str(", mesh ", then_.mesh))
+            : str(config.model.kind, plan_ ? str(", ", grouped(plan_->parameters), " parameters") : "",
+                  then_.mesh.empty() ? plan_ ? str(", mesh ", text(plan_->mesh)) : ""
+                                     : str(", mesh ", then_.mesh),
+                  ", ", config.train.precision, ", device ", config.train.device);
     out.facts = facts();
     out.sections.push_back(training());
     out.sections.push_back(step_section(measured(), plan_.get(), no_plan_));
@@ -56,7 +59,7 @@ class Gathered {
     if (plan_) out.sections.push_back(memory_section(*plan_));
     out.sections.push_back(promises());
     out.events = attempts_.events;
-    out.config = config_text(config);
+    if (!then_.program) out.config = config_text(config);
     return out;
   }
 
@@ -69,6 +72,7 @@ class Gathered {
 
   void plan() try {
     RunConfig config = then_.config;
+    if (then_.program) throw UserError("it is of a program of its own, whose model no config says");
     if (device_choice(config.train.device).kind == "plugin")
       throw UserError("its device is a plugin, which a report does not load");
     const PlannedRun planned(config, std::max<int64_t>(1, attempts_.ranks), "");
@@ -191,7 +195,8 @@ class Gathered {
       return std::string(out);
     };
     std::vector<PageFact> out;
-    out.push_back({"Step", grouped(last), str("of ", grouped(config.train.steps))});
+    out.push_back(
+        {"Step", grouped(last), then_.program ? std::string() : str("of ", grouped(config.train.steps))});
     if (const Points loss = points("loss"); !loss.empty())
       out.push_back({"Loss", figure(loss.back().second), str("first ", figure(loss.front().second))});
     if (const Points loss = points("val_loss"); !loss.empty()) {

@@ -108,11 +108,12 @@ RunRecord::Then RunRecord::then(int64_t step) const {
     if (!first && entry.problem.empty() && entry.step >= step) first = &entry;
   out.where = first ? first->path + "/manifest.json" : folder_ + "/config.json";
   if (!first) {
-    out.config = load_config(out.where);
+    out.config = load_config(out.where, {}, DataPaths::may_be_empty);
     return out;
   }
   Manifest manifest = read_manifest(first->path);
-  out.config = parse_config(manifest.config.dump(), out.where);
+  out.program = manifest.config.empty();
+  out.config = parse_config(manifest.config.dump(), out.where, {}, DataPaths::may_be_empty);
   auto word = [&](const char* name) {
     return manifest.extra.is_object() ? manifest.extra.value(name, std::string()) : std::string();
   };

@@ -36,6 +36,7 @@ class RunRecord {
   // config.json.
   struct Then {
     RunConfig config;
+    bool program = false;             // of a program of one's own, which has no config
     std::string where;                // the file
     std::string library, data, mesh;  // "" where they are not recorded
   };

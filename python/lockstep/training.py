@@ -18,14 +18,14 @@ class Session:
 
     def __init__(self, arguments=None):
         words = list(sys.argv) if arguments is None else [sys.argv[0], *arguments]
+        self._before = sys.excepthook
+        sys.excepthook = _leave
         self._session = _core._open_session(words or ["python"])
         self.mesh = self._session.mesh
         self.rank = self._session.rank
         self.local_ranks = self._session.local_ranks
         self.arguments = self._session.arguments
         self.precision = self._session.precision
-        self._before = sys.excepthook
-        sys.excepthook = _leave
         atexit.register(self.close)
 
     def argument(self, index, otherwise=None):
@@ -100,6 +100,9 @@ def train(session, state, data, step, *, run="runs/own", steps=100, global_batch
         raise _core.UserError("[train] the session is closed")
     hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep,
                          *((validation.data, validation.function, validation.samples, validation.every) if validation else (None, None, 0, 0)))
-    if session.stop_requested and not os.environ.get("LOCKSTEP_LOG_DIR"):
+    if session.stop_requested:
+        if os.environ.get("LOCKSTEP_LOG_DIR"):
+            session.close()
+            sys.exit(80)  # as trainrun says of a run that was stopped and saved
         raise KeyboardInterrupt
     return hash_

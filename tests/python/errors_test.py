@@ -37,6 +37,37 @@ class Errors(Programs):
         self.told("def broken(x, y):\n    if x > 0:\n        return 1\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
                   "TypeError: a tensor, bool[4,8], is neither true nor false while a step is traced", "where(condition, a, b)", code=1)
 
+    def test_first_reflexes_of_pytorch(self):
+        compile_ = "\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n"
+        for line, kind, words in (
+                ("x.item()", "AttributeError", "'Tensor' object has no attribute 'item' (f32[4,8]): it has no value while a step is traced"),
+                ("x.view(2, 16)", "AttributeError", "write x.reshape(...)"),
+                ("x.nothing", "AttributeError", "'Tensor' object has no attribute 'nothing'"),
+                ("np.exp(x)", "TypeError", "a tensor, f32[4,8], has no values while a step is traced, so NumPy cannot compute with it"),
+                ("step(x, y).backward()", "AttributeError", "gradients are asked for: ls.grad(loss, state.parameters())"),
+                ("step(x, y) > 0", "TypeError", "has no value while a step is traced; a called step returns it as step(x)[\"loss\"]")):
+            with self.subTest(line):
+                said = self.alone(self.write("program.py", STEP + f"def broken(x, y):\n    return {line}" + compile_), code=1)
+                self.assertIn(f"{kind}: ", said)
+                self.assertIn(words, said)
+
+    def test_metric_of_values(self):
+        said = self.alone(self.write("program.py", STEP + "def broken(x, y):\n    ls.metric('near', (w(x) - y).abs().mean())\n    return step(x, y)\n"
+                                     "ls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n"), code=2)
+        self.assertIn("a metric is a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
+
+    def test_forward_of_a_state_without_values(self):
+        said = self.alone(self.write("program.py", STEP + "ls.forward(state, {'x': (ls.f32, [4, 8])}, w)(np.zeros((4, 8), np.float32))\n"), code=2)
+        self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
+
+    def test_keys_of_a_config(self):
+        program = self.write("program.py", "session = ls.Session()\nprint(session.arguments)\n")
+        self.assertIn("did you mean --train.precision=?", self.alone(program, "--train.precison=bf16", code=2))
+        self.assertIn("--optim.lr=1: a program sets this itself, and the argument would do nothing; of a config's keys a program reads "
+                      "--mesh.shape, --mesh.dim_names, --train.device, --train.precision", self.alone(program, "--optim.lr=1", code=2))
+        self.assertIn("train.device", self.alone(program, "--train.device=tpu", code=2))
+        self.assertIn("['--lr=3', 'more']", self.alone(program, "--lr=3", "more", "--train.precision=bf16"))
+
     def test_shapes_that_do_not_fit(self):
         self.told("def broken(x, y):\n    return ls.mse_loss(x @ w.weight(x), y)\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
                   "UserError: [matmul] ", "program.py:14", "f32[4,8]", code=2)

@@ -117,6 +117,29 @@ print(f"step {compiled.done}: state {state.hash()}")
         self.assertTrue(rest.endswith("interrupted\n"), rest)
         self.assertTrue(ls.load(self.path("runs/a")))
 
+    def test_a_stop_under_trainrun_ends_with_80_and_goes_on(self):
+        trainrun = f"{os.environ['LOCKSTEP_BIN']}/trainrun"
+        words = [trainrun, "--nproc", "2", self.write("long.py", CLASSIFIER + TRAIN.replace("steps=steps", "steps=10**9"))]
+        program = subprocess.Popen(words, cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(program.kill)
+        said = ""
+        while "step 20 " not in said:
+            line = program.stdout.readline()
+            self.assertTrue(line, said)
+            said += line
+        program.send_signal(signal.SIGTERM)
+        said += program.communicate(timeout=60)[0]
+        self.assertEqual(program.returncode, 80, said)
+        self.assertIn("saved in runs/a/ckpt; the same command goes on from there", said)
+        with open(self.path("long.py"), encoding="utf-8") as file:
+            text = file.read()
+        with open(self.path("short.py"), "w", encoding="utf-8") as file:
+            file.write(text.replace("steps=10**9", "steps=30"))
+        again = self.alone(self.path("short.py"), "runs/a")
+        self.assertIn("resumed from runs/a/ckpt/step-", again)
+        page = self.run_words([trainrun, "report", "runs/a"])
+        self.assertTrue(os.path.exists(self.path("runs/a/report.html")), page)
+
     def test_interrupt_of_ones_own_loop(self):
         program = subprocess.Popen([sys.executable, "-u", self.write("long.py", CLASSIFIER + "print('here')\nwhile True:\n    pass\n")], cwd=self.folder.name,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
