@@ -85,6 +85,10 @@ struct WordCaster {
 };
 
 void bind_errors(nb::module_& m);
+// What an attribute that ours have not is answered with: the words of PyTorch's tensors with ours
+// (reflexes.cpp).
+std::string unknown_attribute(const char* type, const std::string& text, const std::string& word);
+bool no_truth(const Loss& loss);  // TypeError: a loss has no value while a step is traced
 nb::class_<Tensor> bind_values(nb::module_& m);
 void bind_options(nb::module_& m);
 void bind_functions_a(nb::module_& m, nb::class_<Tensor>& tensor);

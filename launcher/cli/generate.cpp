@@ -28,7 +28,7 @@ namespace {
 std::vector<std::string> step_folders(const std::string& path) {
   std::error_code unknown;  // a folder that may not be entered holds none for us
   if (std::filesystem::exists(path + "/manifest.json", unknown)) return {path};
-  for (const std::string& dir : {path + "/ckpt", path}) {
+  for (const std::string& dir : {path + "/ckpt", path, "runs/" + path + "/ckpt"}) {  // a run by its name, too
     if (!std::filesystem::is_directory(dir, unknown)) continue;
     std::vector<std::string> out;
     for (const auto& found : list_checkpoints(dir)) out.insert(out.begin(), found.path);

@@ -50,7 +50,8 @@ std::vector<std::string> with_subcommand(std::vector<std::string> words) {
                           join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
     return {words[1], "--help"};
   }
-  if (words.size() == 1 && words[0].find_first_of("./") == std::string::npos &&
+  const bool alone = words.size() == 1, config_behind = words.size() > 1 && words[1].ends_with(".json");
+  if ((alone || config_behind) && words[0].find_first_of("./") == std::string::npos &&
       !std::filesystem::exists(words[0]))
     if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
       throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",

@@ -43,7 +43,6 @@ double now_s() {
 // with an error of its own, so that they can say theirs; after one has left with code 0 out of the middle of
 // MPI, where all may be leaving.
 constexpr double kAfterError = 5, kAfterExit = 0.25, kAfterEarly = 1;
-constexpr double kSameSignal = 0.05;
 constexpr double kNeverReady = 5;
 
 class Attempt {
@@ -196,11 +195,9 @@ class Attempt {
       kill(ranks_[i]->pid(), SIGUSR1);
       told_.insert(i);
     }
-    // GNU timeout and terminals signal a process and its group at once: that is one signal.
-    if (now_s() - stop_since_ < kSameSignal) first_signals_ = seen;
-    if (!facts_.killed && (seen > first_signals_ || now_s() - stop_since_ > grace_))
-      kill_group(seen > first_signals_ ? "second signal"
-                                       : str("not done ", number_text(grace_), " s after the first signal"));
+    if (!facts_.killed && (seen > 1 || now_s() - stop_since_ > grace_))
+      kill_group(seen > 1 ? "second signal"
+                          : str("not done ", number_text(grace_), " s after the first signal"));
   }
 
   void kill_group(const std::string& why) {
@@ -236,7 +233,6 @@ class Attempt {
   std::vector<ErrorRecord> told_records_;  // by lines of ranks instead of files
   std::vector<Early> early_;
   bool killing_ = false;
-  int first_signals_ = 0;
   double stop_since_ = 0, error_since_ = 0, looked_ = 0, end_at_ = 0;
 };
 

@@ -31,7 +31,6 @@ double seconds_since(Clock::time_point then) {
 }
 
 // How long ranks may live on after one of them failed: they meet it at their next collective.
-constexpr double kSameSignal = 0.05;
 constexpr double kAfterFailure = 10;
 
 class Ranks {
@@ -152,7 +151,6 @@ class Ranks {
 
   void watch_over() {
     Clock::time_point stop_since;
-    int first_signals = 0;  // a process and its group may be signalled at once
     for (bool stopping = false; !over_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
       std::lock_guard lock(mutex_);
       if (const int seen = signals_seen()) {
@@ -162,8 +160,7 @@ class Ranks {
           console_.notice(str(signal_text(first_signal()), ": ", options_.when_stopped,
                               "; a second signal kills at once"));
         }
-        if (seconds_since(stop_since) < kSameSignal) first_signals = seen;
-        if (seen > first_signals) end_process(facts(), "second signal");
+        if (seen > 1) end_process(facts(), "second signal");
         if (seconds_since(stop_since) > options_.grace)
           end_process(facts(), str("not done ", number_text(options_.grace), " s after the first signal"));
       }

@@ -60,6 +60,15 @@ TEST_F(JsonlRun, GeneratesTextByTheTokenizerOfTheRun) {
   auto said = trainrun({"generate", "runs/g", "--prompt", "How much", "--tokens=4", "--temperature=0"});
   EXPECT_EQ(said.code, kExitOk) << said.output;
   EXPECT_HAS(said.output, "How much");
+  said = trainrun({"generate", "g", "--prompt", "How much", "--tokens=1"});  // a run by its name
+  EXPECT_EQ(said.code, kExitOk) << said.output;
+  // The folder of a run as initial weights: its newest checkpoint.
+  result = trainrun({"--nproc", "2", "c.json", "--name=h", "--train.init_from=runs/g", "--train.steps=1"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(result.output, "initial weights from runs/g");
+  result = trainrun({"train", "c.json"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(result.output, "there is no command \"train\": training is trainrun [run] CONFIG");
 }
 
 // A model that sees no borders is refused before anything is compiled.
