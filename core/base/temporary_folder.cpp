@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 
 #include "core/base/error.h"
@@ -19,24 +20,30 @@ namespace fs = std::filesystem;
 namespace {
 constexpr size_t kRandomLetters = 6;  // that mkdtemp puts in
 constexpr int kTries = 64;
+constexpr time_t kYoungSeconds = 60;  // a folder that is younger may be one that its maker has not locked yet
 
 Descriptor open_folder(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-// A lock that can be had on a folder of ours means that its process has gone. A folder that is just being
-// made is locked only a moment later: its maker sees that it is gone or going, and makes another.
+bool left_by_name(const fs::path& path) {
+  struct stat at;
+  return ::lstat(path.c_str(), &at) == 0 && S_ISDIR(at.st_mode) && at.st_uid == ::geteuid() &&
+         ::time(nullptr) - at.st_mtime >= kYoungSeconds;
+}
+
+// A lock that can be had on a folder of ours means that its process has gone. Others make and remove folders
+// while the list is read: what cannot be read or removed now, the next one tries again.
 void remove_left(const std::string& temporary, const std::string& start) {
   std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(temporary, failed)) {
-    const std::string name = entry.path().filename();
+  for (fs::directory_iterator at(temporary, failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = at->path().filename();
     if (!name.starts_with(start) || name.size() != start.size() + kRandomLetters) continue;
-    Descriptor folder = open_folder(entry.path());
-    struct stat at;
-    if (!folder || ::fstat(folder.get(), &at) != 0 || at.st_uid != ::geteuid()) continue;
-    if (::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
-    std::error_code ignored;  // the next one tries again
-    fs::remove_all(entry.path(), ignored);
+    if (!left_by_name(at->path())) continue;
+    Descriptor folder = open_folder(at->path());
+    if (!folder || ::flock(folder.get(), LOCK_EX | LOCK_NB) != 0) continue;
+    std::error_code ignored;
+    fs::remove_all(at->path(), ignored);
   }
 }
 }  // namespace

@@ -10,8 +10,9 @@ namespace lockstep {
 
 class TemporaryFolder {
  public:
-  // TMPDIR/lockstep-scratch-KIND-XXXXXX, 0700. Removes folders of this kind and user whose process has gone.
-  // UserError when none can be made, or TMPDIR is one in which others could put another in its place.
+  // TMPDIR/lockstep-scratch-KIND-XXXXXX, 0700. Removes folders of this kind and user whose process has gone
+  // and that were not written to in the last minute. UserError when none can be made, or TMPDIR is one in
+  // which others could put another in its place.
   explicit TemporaryFolder(const std::string& kind);
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
