@@ -109,6 +109,18 @@ int64_t Mesh::data_rank(int64_t rank) const {
 }
 
 namespace {
+// Layers and sequences are split over ranks by nothing: dims of these names have size 1.
+bool is_unsplit(std::string_view name) { return name == "pp" || name == "cp"; }
+// What other frameworks split along dims of this name, and nothing does here.
+std::string unsplit_thing(const std::string& name) {
+  for (const char* word : {"pipeline", "pipe", "stage"})
+    if (name == word) return "layers";
+  for (const char* word : {"context", "seq", "sequence", "ring"})
+    if (name == word) return "sequences";
+  for (const char* word : {"ep", "expert", "experts"})
+    if (name == word) return "experts";
+  return "";
+}
 // What other frameworks call a mesh dim, else the name that is spelled nearly so.
 std::string nearest_dim(const std::string& name, const std::vector<std::string>& known) {
   static const std::map<std::string, std::string> elsewhere = {{"ddp", "dp_replicate"},
@@ -124,11 +136,7 @@ std::string nearest_dim(const std::string& name, const std::vector<std::string>&
                                                                {"tensor", "tp"},
                                                                {"model", "tp"},
                                                                {"mp", "tp"},
-                                                               {"context", "cp"},
-                                                               {"sp", "cp"},
-                                                               {"seq", "cp"},
-                                                               {"pipeline", "pp"},
-                                                               {"pipe", "pp"}};
+                                                               {"sp", "tp, which splits sequences too"}};
   if (auto found = elsewhere.find(name); found != elsewhere.end()) return found->second;
   return name.size() < 100 ? nearest(name, known) : "";
 }
@@ -139,10 +147,15 @@ Mesh resolve_mesh(const Shape& shape, const std::vector<std::string>& dim_names,
   if (shape.size() != dim_names.size())
     throw UserError(str("mesh.shape has ", shape.size(), " sizes and mesh.dim_names has ", dim_names.size(),
                         " names; give one name per size"));
-  std::vector<std::string> known(std::begin(kMeshDims), std::end(kMeshDims));
+  std::vector<std::string> known;
+  for (std::string_view dim : kMeshDims)
+    if (!is_unsplit(dim)) known.emplace_back(dim);
   std::set<std::string> seen;
   for (const auto& name : dim_names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::find(known.begin(), known.end(), name) == known.end() && !is_unsplit(name)) {
+      if (const std::string what = unsplit_thing(name); !what.empty())
+        throw UserError(str("mesh.dim_names: \"", name, "\": this version splits no ", what,
+                            " over ranks; known: ", join(known, ", ")));
       const std::string near = nearest_dim(name, known);
       throw UserError(str("mesh.dim_names: unknown dim \"", shortened(name, 60), "\"",
                           near.empty() ? "" : "; nearest: " + near, "; known: ", join(known, ", ")));

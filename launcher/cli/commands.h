@@ -73,6 +73,8 @@ int report(const ReportArguments& arguments, std::ostream& out);
 struct GenerateArguments {
   std::string path;          // runs/NAME, its ckpt folder, or one step-N folder
   std::string prompt;        // the text to go on from; "" starts from a newline
+  bool chat = false;         // the prompt is a user's message, in the template of the run's data
+  std::string system;        // of chat: the message before it; "": none
   int64_t tokens = 200;      // how many to add
   double temperature = 0.8;  // 0 takes the likeliest token
   int64_t top_k = 0;         // choose among the k likeliest; 0: among all

@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/ops/op.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/flags.h"
 #include "launcher/cli/words.h"
 #include "launcher/config/neighbours.h"
 
@@ -49,6 +50,14 @@ const std::vector<Word>& fixed_words() {
       {"130",
        "Exit code 130: killed by a second SIGINT, or when the grace after SIGINT was over. The last "
        "checkpoint holds."},
+      {"134", "Exit code 134 of a program: it died of SIGABRT (6). trainrun itself answers with 70 then."},
+      {"137",
+       "Exit code 137 of a shell or a container: SIGKILL (9), most often because memory ran out (dmesg, or "
+       "the "
+       "container's limit); trainrun plan CONFIG says what a run needs. trainrun whose rank was killed "
+       "answers "
+       "with 75, and names the rank; the same command continues from the last checkpoint."},
+      {"139", "Exit code 139 of a program: it died of SIGSEGV (11). trainrun itself answers with 70 then."},
       {"143",
        "Exit code 143: killed by a second SIGTERM, or when the grace after SIGTERM was over. The last "
        "checkpoint holds."},
@@ -101,6 +110,12 @@ const char* kind_text(OpKind kind) {
 int explain(const std::string& word, std::ostream& out) {
   std::vector<std::string> known;
   bool found = false;
+  for (const auto& flag : run_flags()) {
+    for (const auto& name : flag.names) {
+      if (name == word) out << "--" << name << " " << flag.type << ": " << flag.help << "\n", found = true;
+      known.push_back(name);
+    }
+  }
   for (const auto& row : config_keys()) {
     if (row.path == word || row.path.rfind(word + ".", 0) == 0 || row.path.ends_with("." + word))
       explain_key(row, out), found = true;

@@ -165,6 +165,17 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return out;
 }
 
+std::vector<FlagWords> run_flags() {
+  CLI::App app;
+  Flags flags;
+  add_run_flags(app, flags);
+  std::vector<FlagWords> out;
+  for (const auto* option : app.get_options())
+    if (option->nonpositional() && option->get_lnames() != std::vector<std::string>{"help"})
+      out.push_back({option->get_lnames(), option->get_type_name(), option->get_description()});
+  return out;
+}
+
 std::vector<std::string> launcher_flags() {
   CLI::App app;
   Flags flags;

@@ -43,6 +43,12 @@ inline constexpr int64_t kMostLocalRanks = 4096;  // processes or threads that o
 int64_t parse_nproc(const std::string& text, const char* flag = "--nproc", int64_t most = kMostLocalRanks);
 // --simulate's rank count; 0 without it. UserError when --nproc is given too.
 int64_t parse_simulate(const CLI::App& app, const Flags& flags);
+// A flag of run, as its help has it.
+struct FlagWords {
+  std::vector<std::string> names;  // long ones, without dashes
+  std::string type, help;
+};
+std::vector<FlagWords> run_flags();
 // Long names of the flags of a command, without dashes.
 std::vector<std::string> names_of(const CLI::App& app);
 

@@ -14,6 +14,7 @@
 #include "core/base/philox.h"
 #include "launcher/cli/commands.h"
 #include "launcher/config/stored.h"
+#include "launcher/data/documents/record.h"
 #include "launcher/data/tokenizer/end_token.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/trainer/model.h"
@@ -68,12 +69,27 @@ struct Loaded {
       array->host_wrote();
     }
   }
-  // Ids of a text, and the text of ids.
-  std::vector<int32_t> ids(const std::string& text) const {
+  // The template of the run's data, or, where its tokenizer was made for another one, that.
+  data::ChatOpening chat(const std::string& system, const std::string& user) const {
+    std::vector<std::string> names = data::chat_templates();
+    names.insert(names.begin(), config.data.chat_template);
+    if (!tokenizer) return data::chat_opening(names[0], system, user);
+    for (const auto& name : names) {
+      data::ChatOpening out = data::chat_opening(name, system, user);
+      if (std::all_of(out.specials.begin(), out.specials.end(),
+                      [&](const std::string& token) { return tokenizer->id(token).has_value(); }))
+        return out;
+    }
+    throw UserError(str("--chat: ", tokenizer->path(), " has the tokens of no chat template (",
+                        join(data::chat_templates(), ", "),
+                        "), so the model was not tuned on chats; leave --chat out"));
+  }
+  // Ids of a text, and the text of ids. `framed`: it has a beginning of its own.
+  std::vector<int32_t> ids(const std::string& text, bool framed) const {
     const int64_t vocab = config.model.integer("vocab");
     std::vector<int32_t> out;
     if (tokenizer) {
-      out = tokenizer->before();
+      if (!framed) out = tokenizer->before();
       for (int32_t id : tokenizer->encode(text)) out.push_back(id);
       if (out.empty() && end) out.push_back(*end);
     } else {
@@ -159,6 +175,12 @@ int64_t choose(const float* logits, int64_t vocab, const GenerateArguments& argu
     if ((at -= weights[i]) < 0) return order[i];
   return order.back();
 }
+// The bytes at the end of a text with which `word` begins.
+size_t begun(const std::string& text, const std::string& word) {
+  for (size_t n = std::min(text.size(), word.size()); n > 0; --n)
+    if (text.ends_with(word.substr(0, n))) return n;
+  return 0;
+}
 }  // namespace
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
@@ -180,11 +202,16 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
         return convert(loaded->model.logits(batch[0], false), DType::f32);
       },
       options);
+  const data::ChatOpening chat =
+      arguments.chat ? loaded->chat(arguments.system, arguments.prompt) : data::ChatOpening{};
   std::vector<int32_t> tokens =
-      loaded->ids(arguments.prompt.empty() && !loaded->tokenizer ? "\n" : arguments.prompt);
+      loaded->ids(arguments.chat                                   ? chat.text
+                  : arguments.prompt.empty() && !loaded->tokenizer ? "\n"
+                                                                   : arguments.prompt,
+                  arguments.chat);
   const size_t given = tokens.size();
   size_t told = 0;  // bytes of the answer that are printed
-  out << arguments.prompt << std::flush;
+  if (!arguments.chat) out << arguments.prompt << std::flush;
   for (int64_t i = 0; i < arguments.tokens; ++i) {
     // The window is the last `context` tokens; what stands behind the last token is not seen by it.
     std::vector<int32_t> window(context, 0);
@@ -194,8 +221,15 @@ int generate(const GenerateArguments& arguments, std::ostream& out) {
     int64_t next = choose(logits + (seen - 1) * vocab, vocab, arguments, i);
     if (loaded->end && next == *loaded->end) break;
     tokens.push_back(static_cast<int32_t>(next));
+    std::string text = loaded->text(std::span(tokens).subspan(given));
+    const size_t end = chat.end.empty() ? std::string::npos : text.find(chat.end);
+    if (end != std::string::npos) {
+      out << text.substr(told, end - std::min(told, end));
+      break;
+    }
+    // What may become the end of an answer waits for the rest of it.
+    if (i + 1 < arguments.tokens) text.resize(text.size() - begun(text, chat.end));
     // A character may be of several tokens: what is not whole yet waits, but not for ever.
-    const std::string text = loaded->text(std::span(tokens).subspan(given));
     if (loaded->tokenizer && text.ends_with("\xef\xbf\xbd") && i + 1 < arguments.tokens) continue;
     out << text.substr(std::min(told, text.size())) << std::flush;
     told = text.size();

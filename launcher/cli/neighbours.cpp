@@ -1,12 +1,10 @@
 // One row per flag.
 #include "launcher/cli/neighbours.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
 
 #include "core/base/error.h"
+#include "launcher/cli/spaced_values.h"
 
 namespace lockstep::launcher::cli {
 
@@ -79,17 +77,12 @@ const Foreign* find(const std::string& flag) {
   return nullptr;
 }
 
-bool is_program(const std::string& word) {
-  std::error_code failed;
-  return word[0] != '-' && word.find('/') != std::string::npos && !word.ends_with(".json") &&
-         std::filesystem::is_regular_file(word, failed) && access(word.c_str(), X_OK) == 0;
-}
 }  // namespace
 
 std::vector<std::string> without_foreign_flags(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].empty() || is_program(words[i])) {
+    if (words[i].empty() || names_a_program(words[i])) {
       out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
       break;
     }

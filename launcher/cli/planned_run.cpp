@@ -1,11 +1,35 @@
 // Device, roofline and hosts, then the plan.
 #include "launcher/cli/planned_run.h"
 
+#include <filesystem>
+
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
+#include "launcher/data/files.h"
 #include "launcher/memory/host.h"
 
 namespace lockstep::launcher::cli {
+
+namespace {
+// Files by the names that the config gives, none of them opened.
+std::string data_in_words(const DataConfig& config) {
+  std::vector<std::string> paths = config.paths;
+  for (const auto& source : config.sources)
+    paths.insert(paths.end(), source.paths.begin(), source.paths.end());
+  if (paths.empty()) return "none named yet: data.paths is empty";
+  try {
+    const std::vector<std::string> files = data::find_files(paths, "").files;
+    if (files.empty()) return str("not there: ", join(paths, ", "), " holds no file");
+    constexpr size_t kAsked = 10000;  // a size costs a call each
+    double bytes = 0;
+    std::error_code unknown;
+    if (files.size() <= kAsked)
+      for (const auto& file : files) bytes += static_cast<double>(std::filesystem::file_size(file, unknown));
+    return str("there: ", files.size(), files.size() == 1 ? " file" : " files",
+               bytes > 0 ? str(" of ", bytes_text(bytes)) : "", ", read as ", config.kind);
+  } catch (const UserError& error) { return str("not there: ", error.what()); }
+}
+}  // namespace
 
 PlannedRun::PlannedRun(RunConfig config, int64_t nproc, const std::string& roofline)
     : config_(std::move(config)), found_(found_target(config_.train.device, nproc)) {
@@ -32,6 +56,7 @@ PlanReport PlannedRun::report(int64_t memory) const {
   const int64_t nproc = run_->words.size();
   PlanReport report = make_report(config_, *run_, roofline(), no_roofline());
   report.missing = found_.missing;
+  report.data = data_in_words(config_.data);
   report.on_device = !device.addressable() || device_choice(config_.train.device).kind == "cuda";
   // A GPU that is here has the memory that it has, unless the words say otherwise.
   report.available = memory ? memory : device.kind() == "cuda" ? device.memory_info().total : 0;

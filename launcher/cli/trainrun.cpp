@@ -14,6 +14,7 @@
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
 #include "launcher/cli/shell.h"
+#include "launcher/cli/spaced_values.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -28,6 +29,8 @@ namespace {
 const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
                                                "generate",  "replay",    "report",     "flight",  "env",
                                                "import-hf", "export-hf", "completion", "man",     "worker"};
+// Those that take config keys.
+const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},
@@ -234,6 +237,12 @@ class CommandLine {
         ->required()
         ->type_name("PATH");
     app->add_option("--prompt", g.prompt, "the text to go on from")->type_name("TEXT");
+    auto* chat = app->add_flag("--chat", g.chat,
+                               "the prompt is a user's message, in the run's data.template; the answer alone "
+                               "is printed, up to its end");
+    app->add_option("--system", g.system, "with --chat: the system's message before it")
+        ->type_name("TEXT")
+        ->needs(chat);
     app->add_option("--tokens", g.tokens, "how many tokens to add; default 200")
         ->check(CLI::NonNegativeNumber)
         ->type_name("N");
@@ -353,6 +362,8 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     return kExitOk;
   }
   if (words[0] == "run") words = without_foreign_flags(words);
+  if (std::find(std::begin(kOfConfigs), std::end(kOfConfigs), words[0]) != std::end(kOfConfigs))
+    words = with_joined_values(words);
   return CommandLine(out, worker).run(std::move(words));
 }
 

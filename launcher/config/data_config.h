@@ -55,10 +55,10 @@ struct DataConfig {
       key(&prompt, "data.prompt", "prompt", "jsonl: the member with what is given, which is not learnt");
   std::string completion = key(&completion, "data.completion", "completion",
                                "jsonl: the member with what is to be learnt behind it");
-  std::string messages =
-      key(&messages, "data.messages", "messages",
-          "jsonl: the member with a conversation, a list of {role, content}; what the role assistant says is "
-          "learnt");
+  std::string messages = key(
+      &messages, "data.messages", "messages",
+      "jsonl: the member with a conversation, a list of {role, content} or, as ShareGPT, {from, value}; what "
+      "the role assistant says is learnt; records of Alpaca (instruction, input, output) are read as one");
   std::string chat_template = key(&chat_template, "data.template", "chatml",
                                   "jsonl: what stands around messages; chatml: <|im_start|>ROLE ... "
                                   "<|im_end|>, as Qwen; llama3: <|start_header_id|>ROLE ... <|eot_id|>");

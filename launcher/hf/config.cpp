@@ -279,6 +279,10 @@ Json first_config(const HfFamily& family) {
     if (rule.role == KeyRole::fixed)
       if (const Json value = Json::parse(rule.can)[0]; !value.is_null())
         out[std::string(rule.theirs)] = value;
+  // Training here drops none of it, and transformers would where the key is missing.
+  for (const KeyRule& rule : family.keys)
+    if (rule.role == KeyRole::training && !is_off(Json::parse(rule.absent)))
+      out[std::string(rule.theirs)] = 0.0;
   if (has(family, Special::rope)) out["rope_parameters"] = {{"rope_type", "default"}}, out["rope_theta"] = 0;
   return out;
 }

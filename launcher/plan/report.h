@@ -29,6 +29,7 @@ struct PlanUse {                // of the slots for micro-batches on some number
 
 struct PlanReport {
   std::string name;
+  std::string data;  // what is there of what the run will read, in words; a plan reads none
   int64_t ranks = 1;
   Mesh mesh;
   int64_t parameters = 0, frozen = 0;  // elements; frozen: of them, not trained

@@ -105,6 +105,7 @@ Json prediction_json(const Prediction& p) {
 std::string plan_json(const PlanReport& r) {
   Json out;
   out["name"] = r.name;
+  out["data"] = r.data;
   out["ranks"] = r.ranks;
   out["mesh"] = {{"shape", r.mesh.shape}, {"dim_names", r.mesh.dim_names}};
   out["model"] = {{"parameters", r.parameters},

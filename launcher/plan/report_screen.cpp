@@ -122,6 +122,7 @@ std::string plan_screen(const PlanReport& r) {
     out += line("batch", str(grouped(r.units), " ", r.unit, " in ", r.micro_batches, " micro-batches, ",
                              p.micro_batches, " on the fullest rank"));
   }
+  if (!r.data.empty()) out += line("data", r.data);
   return out +
          line("more",
               "--long: tensors, memory by region, collectives; --json; --program; show --graph: a picture");

@@ -19,6 +19,7 @@
 #include "distributed/watch/flight_record.h"
 #include "launcher/supervise/late_watch.h"
 #include "launcher/supervise/leftovers.h"
+#include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/rank_process.h"
 #include "launcher/supervise/rank_server.h"
 
@@ -29,7 +30,8 @@ namespace fs = std::filesystem;
 namespace {
 
 std::atomic<int> g_seen{0}, g_first{0};
-void on_signal(int signal) {
+void on_signal(int signal, siginfo_t* info, void*) {
+  if (same_as_first(signal, info)) return;
   int none = 0;
   g_first.compare_exchange_strong(none, signal);
   ++g_seen;
@@ -240,8 +242,8 @@ class Attempt {
 
 void install_signals(bool restart_calls) {
   struct sigaction action{};
-  action.sa_handler = on_signal;
-  action.sa_flags = restart_calls ? SA_RESTART : 0;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | (restart_calls ? SA_RESTART : 0);
   struct sigaction before{};
   const bool deaf_to_hangup = sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler == SIG_IGN;
   for (int signal : {SIGTERM, SIGINT, SIGHUP})

@@ -23,6 +23,7 @@
 #include "core/base/private_file.h"
 #include "core/mesh/deadline.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/supervise/one_signal.h"
 #include "launcher/supervise/program_error.h"
 #include "launcher/supervise/signals_apart.h"
 
@@ -39,14 +40,15 @@ Main g_main = Main::lockstep;
 
 // Under trainrun a second signal is trainrun's to act on: a scheduler sends it to all processes alike, and
 // the ranks must stop together.
-void on_signal(int signal) {
+void on_signal(int signal, siginfo_t* info, void*) {
+  if (same_as_first(signal, info)) return;
   if (g_stop.exchange(true) && !g_place.supervised()) _exit(128 + signal);
 }
 
 void handle_signals() {
   struct sigaction action{}, before{};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
   // A hangup ends a program of its own, as ever; what nohup ignores stays ignored.
   const bool hangup =
       g_place.supervised() && sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN;

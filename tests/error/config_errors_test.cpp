@@ -159,13 +159,16 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
             "c.json: optim.kind is \"adam\"; choose adamw | sgd | lion | rmsprop | adagrad | "
             "sparse_adam | rowwise_adagrad | muon | adafactor; did you mean adamw?");
   EXPECT_EQ(with({"--mesh.dim_names=[ddp]"}),
-            "c.json: mesh.dim_names: unknown dim \"ddp\"; nearest: dp_replicate; known: pp, dp_replicate, "
-            "dp_shard, cp, tp");
+            "c.json: mesh.dim_names: unknown dim \"ddp\"; nearest: dp_replicate; known: dp_replicate, "
+            "dp_shard, tp");
   EXPECT_EQ(with({"--mesh.dim_names=[fsdp]"}),
-            "c.json: mesh.dim_names: unknown dim \"fsdp\"; nearest: dp_shard; known: pp, dp_replicate, "
-            "dp_shard, cp, tp");
+            "c.json: mesh.dim_names: unknown dim \"fsdp\"; nearest: dp_shard; known: dp_replicate, "
+            "dp_shard, tp");
+  EXPECT_EQ(with({"--mesh.dim_names=[pipeline]"}),
+            "c.json: mesh.dim_names: \"pipeline\": this version splits no layers over ranks; known: "
+            "dp_replicate, dp_shard, tp");
   EXPECT_EQ(with({"--mesh.dim_names=[quux]"}),
-            "c.json: mesh.dim_names: unknown dim \"quux\"; known: pp, dp_replicate, dp_shard, cp, tp");
+            "c.json: mesh.dim_names: unknown dim \"quux\"; known: dp_replicate, dp_shard, tp");
 }
 
 TEST(ConfigErrors, CommentsAndWhatEditorsWrite) {

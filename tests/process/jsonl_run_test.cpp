@@ -71,6 +71,34 @@ TEST_F(JsonlRun, GeneratesTextByTheTokenizerOfTheRun) {
   EXPECT_HAS(result.output, "there is no command \"train\": training is trainrun [run] CONFIG");
 }
 
+// A model that was tuned on one answer gives it, and stops where the answer ends.
+TEST_F(JsonlRun, AnswersAMessage) {
+  std::string lines;
+  for (int i = 0; i < 40; ++i)
+    lines +=
+        R"({"conversations": [{"from": "human", "value": "Hello?"}, {"from": "gpt", "value": "It is 5."}]})"
+        "\n";
+  scratch_.write("chat.jsonl", lines);
+  auto result =
+      trainrun({"--nproc", "2", "c.json", "--name=answers", "--train.steps=60", "--optim.lr", "0.01"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  const std::vector<std::string> words = {"generate", "answers",         "--prompt",
+                                          "Hello?",   "--temperature=0", "--tokens=20"};
+  auto chat = words;
+  chat.push_back("--chat");
+  EXPECT_EQ(trainrun(chat).output, "It is 5.\n");
+  EXPECT_NE(trainrun(words).output, "It is 5.\n");
+  // Bytes: the template is text, and so is its end.
+  result = trainrun({"c.json", "--name=bytes", "--train.steps=80", "--optim.lr", "0.01", "--data.tokenizer",
+                     "bytes", "--model.vocab=256", "--model.context=96"});
+  ASSERT_EQ(result.code, kExitOk) << result.output;
+  chat[1] = "bytes", chat[5] = "--tokens=40";
+  EXPECT_EQ(trainrun(chat).output, "It is 5.\n");
+  result = trainrun({"generate", "bytes", "--system", "Be brief."});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_HAS(result.output, "--system requires --chat");
+}
+
 // A model that sees no borders is refused before anything is compiled.
 TEST_F(JsonlRun, AModelThatSeesNoBordersIsRefused) {
   auto result = trainrun({"c.json", "--name=l", "--model.kind=lstm"});

@@ -134,19 +134,23 @@ TEST_F(PlanCommand, ARooflineOfOnesOwnDecidesTheTime) {
             "  memory is missing\n  inside is missing\n  ranks_per_node is missing\n");
 }
 
-// Eight lines that a person reads; the data need not be there.
+// Eight lines that a person reads, and whether the data is there, which need not be.
 TEST_F(PlanCommand, OneScreenWithoutData) {
   write_tiny();
   const auto plan = trainrun(
       {"plan", "--nproc", "2", "c.json", "--train.device=cpu", "--data.paths=[\"nowhere/at-all.txt\"]"});
   EXPECT_EQ(plan.code, kExitOk) << plan.output;
-  EXPECT_EQ(occurrences(plan.output, "\n"), 8) << plan.output;
+  EXPECT_EQ(occurrences(plan.output, "\n"), 9) << plan.output;
   for (const char* part :
        {"run on 2 ranks, mesh [dp_replicate=2]; 28,032 parameters\n",
         "\n  fits      yes, on this host: 2 ranks take at most ", "\n  memory    at most ", "\n  step      ",
         " predicted by the roofline cpu\n", "\n  speed     ", " tokens/s, ", " of its peak\n",
-        "\n  time      ", "\n  limits    ", "\n  more      --long: "})
+        "\n  time      ", "\n  limits    ",
+        "\n  data      not there: data.paths: nowhere/at-all.txt does not exist; ", "\n  more      --long: "})
     EXPECT_HAS(plan.output, part);
+  EXPECT_HAS(trainrun({"plan", "c.json", "--train.device=cpu"}).output, "\n  data      there: 1 file of ");
+  EXPECT_EQ(json_of({"c.json", "--train.device=cpu", "--data.paths=[]"})["data"],
+            "none named yet: data.paths is empty");
   EXPECT_EQ(trainrun({"plan", "--long", "--nproc", "2", "c.json", "--train.device=cpu",
                       "--data.paths=[\"nowhere/at-all.txt\"]"})
                 .code,

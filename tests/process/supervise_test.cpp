@@ -183,6 +183,19 @@ TEST_F(Supervise, SecondSignalKillsAtOnce) {
   }
 }
 
+// GNU timeout signals its child and then its group, of which it is the leader: that is one wish.
+TEST_F(Supervise, WhatTimeoutSendsTwiceIsOneSignal) {
+  for (const char* signal : {"INT", "TERM"}) {
+    const std::string run_folder = folder(signal);
+    Process process({"/usr/bin/timeout", "--preserve-status", "-s", signal, "2", FAKE_TRAINRUN, run_folder,
+                     "2", "0", "0", "10", FAKE_WORKER, "2000"},
+                    run_folder + ".out");
+    EXPECT_EQ(process.wait(15), kExitStopped) << process.output();
+    EXPECT_HAS(process.output(), "stopped on request, saved");
+    EXPECT_LACKS(process.output(), "killing all ranks");
+  }
+}
+
 TEST_F(Supervise, GraceEnds) {
   auto process = start({"2000", "deaf"}, {.nproc = 2, .grace = 0.5});
   auto pids = run().pids(2);

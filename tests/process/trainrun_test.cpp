@@ -65,6 +65,18 @@ TEST_F(Trainrun, SpellingsOfNproc) {
     EXPECT_HAS(result.output, "RANK=R LOCAL_RANK=R WORLD_SIZE=2 ");
   }
   EXPECT_EQ(trainrun({"--nproc", "auto", "c.json", "--dry-run"}).code, kExitOk);
+  // A key's value may stand behind a space, before the config and behind it.
+  for (auto words : std::vector<std::vector<std::string>>{
+           {"show", "--optim.lr", "1e-3", "--optim.weight_decay", "-0", "c.json", "--log.tensorboard",
+            "true"},
+           {"show", "c.json", "--log.tensorboard=true", "--optim.lr", "1e-3"}}) {
+    auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitOk) << result.output;
+    EXPECT_HAS(result.output, "\"lr\": 0.001");
+    EXPECT_HAS(result.output, "\"tensorboard\": true");
+  }
+  EXPECT_HAS(trainrun({"c.json", "--log.tensorboard", "c.json"}).output, "--log.tensorboard has no value");
+  EXPECT_HAS(trainrun({"c.json", "--optim.lr", "--nproc", "2"}).output, "--optim.lr has no value");
   EXPECT_FALSE(std::filesystem::exists("runs")) << "a dry run writes nothing";
   for (const char* bad : {"0", "-1", "four", "2x", "99999999999999999999"}) {
     auto result = trainrun({str("--nproc=", bad), "c.json"});
@@ -223,6 +235,8 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("LOCKSTEP_FAULT"), "fault injection");
   EXPECT_HAS(said("fusion"), "LOCKSTEP_LOGS=fusion");
   EXPECT_HAS(said("softmax"), "op softmax");
+  EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
+  EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks on this host");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "launcher/data/documents/document_samples.h"
 #include "launcher/data/documents/packing.h"
+#include "launcher/data/documents/record.h"
 #include "launcher/data/kinds/open_samples.h"
 #include "tests/support/scratch_folder.h"
 
@@ -100,6 +101,45 @@ TEST_F(Documents, OfAConversationTheAnswersAreLearntWithTheirEnd) {
       "<|end_header_id|>\n\nb<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nc<|eot_id|>"
       "<|start_header_id|>assistant<|end_header_id|>\n\nd<|eot_id|>",
       "<|eot_id|>");
+}
+
+// The members of ShareGPT's and of Alpaca's files, as the same conversation in our own words.
+TEST_F(Documents, OfOthersFilesAreConversationsToo) {
+  auto read = [&](const std::string& line) {
+    auto o = options(line, "none");
+    o.context = 160;
+    const auto samples = open(o);
+    const Row found = row(*samples, 0, o);
+    return found.text() + "\n" + found.learnt();
+  };
+  const std::string asked = read(R"({"messages": [{"role": "user", "content": "Add.\n1 2"}, )"
+                                 R"({"role": "assistant", "content": "3"}]})");
+  EXPECT_NE(asked.find("<|im_start|>user\nAdd.\n1 2<|im_end|>\n<|im_start|>assistant\n3<|im_end|>"),
+            std::string::npos)
+      << asked;
+  EXPECT_EQ(
+      read(R"({"conversations": [{"from": "human", "value": "Add.\n1 2"}, {"from": "gpt", "value": "3"}]})"),
+      asked);
+  EXPECT_EQ(read(R"({"instruction": "Add.", "input": "1 2", "output": "3"})"), asked);
+  EXPECT_EQ(read(R"({"instruction": "Add.", "context": "1 2", "response": "3", "category": "sum"})"), asked);
+  EXPECT_EQ(read(R"({"instruction": "Add.\n1 2", "input": "", "output": "3"})"), asked);
+}
+
+// What a template opens for generation is what stands before an answer in training.
+TEST(ChatOpening, IsTheBeginningOfAConversation) {
+  for (const auto& name : chat_templates()) {
+    DataOptions options;
+    options.chat_template = name;
+    const Record record = RecordReader(options).read(
+        Json::parse(
+            R"({"messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "a"},
+                        {"role": "assistant", "content": "b"}]})"),
+        "here");
+    const ChatOpening opening = chat_opening(name, "Be brief.", "a");
+    ASSERT_GE(record.parts.size(), 2u);
+    EXPECT_EQ(record.parts[0].text, opening.text);
+    EXPECT_EQ(record.parts[1].text, "b" + opening.end);
+  }
 }
 
 TEST_F(Documents, ArePackedApart) {

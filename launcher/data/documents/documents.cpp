@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <thread>
 
@@ -101,14 +102,21 @@ std::vector<uint32_t> DocumentMaker::document(const Record& record, const std::s
   return out;
 }
 
-std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::string& where) const {
+std::vector<uint32_t> DocumentMaker::line(const std::string& text, const std::string& path,
+                                          int64_t number) const {
+  const std::string where = str("data.paths: ", path, ", line ", number);
   const JsonText read = read_json(text, Comments::refused);
   if (!read.readable || !read.value.is_object())
     throw UserError(str(where, ": ",
                         read.readable         ? "the line is no JSON object"
                         : read.errors.empty() ? "the line is not JSON"
                                               : read.errors[0],
-                        "; a file of JSON lines has an object on each line"));
+                        "; a file of JSON lines has an object on each line",
+                        number == 1 && trim(text)[0] == '['
+                            ? str(". A file that is one list of records becomes one with: python3 -c 'import "
+                                  "json, sys; [print(json.dumps(r)) for r in json.load(open(sys.argv[1]))]' ",
+                                  path, " > ", std::filesystem::path(path).stem().string(), "-lines.jsonl")
+                            : ""));
   return document(reader_.read(read.value, where), where);
 }
 
@@ -118,8 +126,7 @@ void DocumentMaker::write(const FileBytes& file, const std::string& path, TokenW
   for (std::vector<Line> block = lines.next(); !block.empty(); block = lines.next()) {
     std::vector<std::vector<uint32_t>> made(block.size());
     auto work = [&](size_t begin, size_t end) {
-      for (size_t i = begin; i < end; ++i)
-        made[i] = line(block[i].text, str("data.paths: ", path, ", line ", block[i].number));
+      for (size_t i = begin; i < end; ++i) made[i] = line(block[i].text, path, block[i].number);
     };
     std::vector<std::future<void>> parts;
     for (size_t w = 0; w < workers; ++w)

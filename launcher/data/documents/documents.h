@@ -31,7 +31,7 @@ class DocumentMaker {
 
  private:
   void write(const FileBytes& file, const std::string& path, TokenWriter& to) const;
-  std::vector<uint32_t> line(const std::string& text, const std::string& where) const;
+  std::vector<uint32_t> line(const std::string& text, const std::string& path, int64_t number) const;
 
   RecordReader reader_;
   std::optional<Tokenizer> tokenizer_;  // none: bytes

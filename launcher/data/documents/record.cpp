@@ -54,9 +54,25 @@ std::string text_in(const Json& record, const std::string& member, const std::st
   return value.get<std::string>();
 }
 
+// Who speaks, by the words of ShareGPT too.
+std::string role_of(const std::string& word) {
+  for (const char* other : {"human", "User", "Human"})
+    if (word == other) return "user";
+  for (const char* other : {"gpt", "chatgpt", "bing", "bard", "model", "bot"})
+    if (word == other) return "assistant";
+  return word;
+}
+
+// The member that a record of Alpaca or Dolly has of two names; null for none.
+const Json* one_of_members(const Json& record, const char* name, const char* other) {
+  for (const char* each : {name, other})
+    if (record.contains(each)) return &record[each];
+  return nullptr;
+}
+
 // A message's text: a string, or a list of parts of which each is text.
-std::string content_of(const Json& message, const std::string& where) {
-  const Json& content = message["content"];
+std::string content_of(const Json& message, const char* member, const std::string& where) {
+  const Json& content = message[member];
   if (content.is_string()) return content.get<std::string>();
   std::string out;
   bool all = content.is_array();
@@ -67,20 +83,47 @@ std::string content_of(const Json& message, const std::string& where) {
       out += part["text"].get<std::string>();
     }
   if (!all)
-    throw UserError(str(where, ": the \"content\" of a message is ", shortened(printable(content.dump()), 80),
+    throw UserError(str(where, ": the \"", member, "\" of a message is ",
+                        shortened(printable(content.dump()), 80),
                         ", and should be a text, or a list of {\"type\": \"text\", \"text\": ...}"));
   return out;
 }
 }  // namespace
 
-RecordReader::RecordReader(const DataOptions& options) : options_(options) {
-  const std::string& name = options.chat_template;
-  if (find_template(name)) return;
+namespace {
+const ChatTemplate& template_of(const std::string& name) {
+  if (const ChatTemplate* found = find_template(name)) return *found;
   const bool jinja = name.find('{') != std::string::npos || name.find(".jinja") != std::string::npos;
   throw UserError(str("data.template is \"", shortened(printable(name), 80), "\"",
                       jinja ? ", and templates of Jinja are not run" : ", which is none", "; choose chatml ",
                       "or llama3, or write each conversation as a record of prompt and completion "
                       "(transformers' apply_chat_template with tokenize=False gives the text)"));
+}
+}  // namespace
+
+const std::vector<std::string>& chat_templates() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const auto& row : templates()) out.emplace_back(row.name);
+    return out;
+  }();
+  return names;
+}
+
+ChatOpening chat_opening(const std::string& chat_template, const std::string& system,
+                         const std::string& user) {
+  const ChatTemplate& form = template_of(chat_template);
+  std::string text = form.begin;
+  auto message = [&](const char* role, const std::string& content) {
+    text += str(form.open, role, form.role, form.trimmed ? trim(content) : content, form.close, form.rest);
+  };
+  if (!system.empty()) message("system", system);
+  message("user", user);
+  return {str(text, form.open, "assistant", form.role), form.close, form.specials};
+}
+
+RecordReader::RecordReader(const DataOptions& options) : options_(options) {
+  template_of(options.chat_template);
 }
 
 std::vector<std::string> RecordReader::special_tokens() const {
@@ -93,7 +136,7 @@ std::string RecordReader::text() const {
 
 Record RecordReader::read(const Json& record, const std::string& where) const {
   const DataOptions& o = options_;
-  if (record.contains(o.messages_key)) return conversation(record[o.messages_key], where);
+  if (record.contains(o.messages_key)) return conversation(record[o.messages_key], o.messages_key, where);
   const bool prompt = record.contains(o.prompt_key), completion = record.contains(o.completion_key);
   if (prompt && completion)
     return {{{text_in(record, o.prompt_key, where), false}, {text_in(record, o.completion_key, where), true}},
@@ -104,27 +147,40 @@ Record RecordReader::read(const Json& record, const std::string& where) const {
     throw UserError(str(where, ": the record has \"", prompt ? o.prompt_key : o.completion_key,
                         "\" and no \"", prompt ? o.completion_key : o.prompt_key, "\"; it has: ",
                         members_of(record), "; name the members in data.prompt and data.completion"));
+  if (record.contains("conversations")) return conversation(record["conversations"], "conversations", where);
+  if (const Json* answer = one_of_members(record, "output", "response");
+      answer && record.contains("instruction")) {
+    std::string asked = text_in(record, "instruction", where);
+    const Json* input = one_of_members(record, "input", "context");
+    if (input && input->is_string() && !input->get<std::string>().empty())
+      asked += "\n" + input->get<std::string>();
+    return conversation(
+        Json::array({{{"role", "user"}, {"content", asked}}, {{"role", "assistant"}, {"content", *answer}}}),
+        "instruction", where);
+  }
   throw UserError(str(where, ": the record has no \"", o.text_key, "\", no \"", o.messages_key, "\", no \"",
                       o.prompt_key, "\" and \"", o.completion_key, "\"; it has: ", members_of(record),
                       "; name the member with the text in data.text (data.messages, data.prompt, "
                       "data.completion)"));
 }
 
-Record RecordReader::conversation(const Json& messages, const std::string& where) const {
+Record RecordReader::conversation(const Json& messages, const std::string& member,
+                                  const std::string& where) const {
   const ChatTemplate& form = *find_template(options_.chat_template);
   if (!messages.is_array())
-    throw UserError(str(where, ": \"", options_.messages_key, "\" is ",
-                        shortened(printable(messages.dump()), 80),
+    throw UserError(str(where, ": \"", member, "\" is ", shortened(printable(messages.dump()), 80),
                         ", and should be a list of {\"role\": ..., \"content\": ...}"));
   Record out{{}, true};
   std::string between = form.begin;  // what no one said
   for (const auto& message : messages) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string() ||
-        !message.contains("content"))
+    const bool shared = message.is_object() && message.contains("from") && message.contains("value");
+    const char *who = shared ? "from" : "role", *said = shared ? "value" : "content";
+    if (!message.is_object() || !message.contains(who) || !message[who].is_string() ||
+        !message.contains(said))
       throw UserError(str(where, ": a message is ", shortened(printable(message.dump()), 80),
                           ", and should be {\"role\": ..., \"content\": ...}"));
-    const std::string role = message["role"].get<std::string>();
-    std::string content = content_of(message, where);
+    const std::string role = role_of(message[who].get<std::string>());
+    std::string content = content_of(message, said, where);
     if (form.trimmed) content = trim(content);
     between += str(form.open, role, form.role);
     if (role == "assistant") {

@@ -19,7 +19,20 @@ struct Record {
                 // added
 };
 
-// Reads records of text, of prompt and completion, and of chat messages, by the members that they have.
+// How a template opens an answer to a first message, and what ends the answer.
+struct ChatOpening {
+  std::string text;                   // up to where the answer begins
+  std::string end;                    // behind the answer
+  std::vector<std::string> specials;  // tokens that the template is made of
+};
+// `system`: "" for none. UserError naming data.template for one that is not known.
+ChatOpening chat_opening(const std::string& chat_template, const std::string& system,
+                         const std::string& user);
+const std::vector<std::string>& chat_templates();  // names
+
+// Reads records of text, of prompt and completion, and of chat messages, by the members that they have; also
+// conversations of ShareGPT ("conversations" of from and value) and instructions of Alpaca and Dolly
+// (instruction, input or context, output or response), which are a user's message and its answer.
 class RecordReader {
  public:
   // UserError naming data.template for one that is not known.
@@ -31,7 +44,7 @@ class RecordReader {
   std::string text() const;  // all that decides what is read, for the fingerprint
 
  private:
-  Record conversation(const Json& messages, const std::string& where) const;
+  Record conversation(const Json& messages, const std::string& member, const std::string& where) const;
   DataOptions options_;
 };
 

@@ -1,0 +1,43 @@
+// Words, two and two.
+#include "launcher/cli/spaced_values.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "launcher/cli/python_program.h"
+#include "launcher/config/config.h"
+
+namespace lockstep::launcher::cli {
+
+namespace {
+const ConfigKey* key_of(const std::string& word) {
+  if (!word.starts_with("--") || word.find('=') != std::string::npos) return nullptr;
+  const std::string path = word.substr(2);
+  return find_key(path == "init_from" || path == "init-from" ? "train.init_from" : path);
+}
+}  // namespace
+
+bool names_a_program(const std::string& word) {
+  std::error_code failed;
+  return !word.empty() && word[0] != '-' && word.find('/') != std::string::npos && !word.ends_with(".json") &&
+         std::filesystem::is_regular_file(word, failed) && access(word.c_str(), X_OK) == 0;
+}
+
+std::vector<std::string> with_joined_values(const std::vector<std::string>& words) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (names_a_program(words[i]) || is_python_program(words[i])) {
+      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
+      break;
+    }
+    out.push_back(words[i]);
+    const ConfigKey* key = key_of(words[i]);
+    if (!key || i + 1 == words.size() || words[i + 1].starts_with("--")) continue;
+    if (key->fallback.is_boolean() && words[i + 1] != "true" && words[i + 1] != "false") continue;
+    out.back() += "=" + words[++i];
+  }
+  return out;
+}
+
+}  // namespace lockstep::launcher::cli
