@@ -130,11 +130,17 @@ SampleData token_data(const std::string& path, int64_t context, int64_t vocab, c
 std::string run_training(Session& session, State& state, const SampleData& data, nb::callable function,
                          const std::string& run, int64_t steps, int64_t global_batch, int64_t micro_batch,
                          int64_t lanes, int64_t save_every, int64_t report_every, int64_t keep,
-                         const SampleData* validation, nb::object measure, int64_t samples, int64_t every) {
+                         const SampleData* validation, nb::object measure, int64_t samples, int64_t every,
+                         nb::object measured) {
   TrainOptions options{run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep};
   if (validation)
     options.validation =
         Validation{*validation, step_function(nb::cast<nb::callable>(measure)), samples, every};
+  if (validation && !measured.is_none())
+    options.validation->measured = [&measured](const std::map<std::string, double>& metrics) {
+      nb::gil_scoped_acquire python;
+      measured(metrics);
+    };
   compiler::StepFunction traced = step_function(function);
   std::string hash;
   {
@@ -288,7 +294,7 @@ void bind_session(nb::module_& m) {
   m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
         nb::arg("run"), nb::arg("steps"), nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes"),
         nb::arg("save_every"), nb::arg("report_every"), nb::arg("keep"), nb::arg("validation").none(),
-        nb::arg("measure").none(), nb::arg("samples"), nb::arg("every"));
+        nb::arg("measure").none(), nb::arg("samples"), nb::arg("every"), nb::arg("measured").none());
 }
 
 }  // namespace lockstep::python

@@ -1,6 +1,8 @@
 // The plateau as assignments.
 #include "core/optim/plateau.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/nn/assign.h"
 #include "core/optim/optimizer.h"
@@ -65,6 +67,52 @@ void Plateau::observe(const Tensor& number, Here at) const {
   put("rest", where(falls, value(static_cast<double>(options_.cooldown)), where(rests, rest - 1.0, zero)));
   assign(of("sum"), where(look, zero, sum), at);
   assign(of("seen"), where(look, zero, seen), at);
+}
+
+float* Plateau::here(const char* name) const {
+  Array& array = state_->array(path_ + "." + name);
+  if (array.local_numel() == 0) return nullptr;
+  array.fetch();
+  return array.data.as<float>();
+}
+
+std::optional<double> Plateau::factor() const {
+  if (!state_->allocated())
+    throw UserError(str("[plateau] ", path_, ".factor is asked for before the state has values"));
+  const float* value = here("factor");
+  return value ? std::optional<double>(*value) : std::nullopt;
+}
+
+// All buffers have one element, so one set of ranks holds them, and each computes the same of the same
+// number.
+void Plateau::observe(double number) const {
+  if (!state_->allocated())
+    throw UserError(str("[plateau] observe(", number_text(number),
+                        ") comes before the state has values; it is ",
+                        "for numbers between steps, and within a step observe takes a Loss or a Tensor"));
+  float* sum = here("sum");
+  if (!sum) return;
+  float &factor = *here("factor"), &best = *here("best"), &waited = *here("waited"), &rest = *here("rest"),
+        &seen = *here("seen");
+  *sum += static_cast<float>(number);
+  if (++seen >= static_cast<float>(options_.every)) {
+    const double sign = options_.maximize ? 1 : -1;
+    const float mean = *sum / static_cast<float>(options_.every);
+    const float bar = options_.absolute ? best + static_cast<float>(sign * options_.threshold)
+                                        : best * static_cast<float>(1 + sign * options_.threshold);
+    const bool better = options_.maximize ? mean > bar : mean < bar, rests = rest > 0;
+    if (better) best = mean;
+    waited = rests || better ? 0 : waited + 1;
+    rest = rests ? rest - 1 : 0;
+    if (waited > static_cast<float>(options_.patience)) {
+      factor = std::max(factor * static_cast<float>(options_.factor), static_cast<float>(options_.least));
+      waited = 0;
+      rest = static_cast<float>(options_.cooldown);
+    }
+    *sum = seen = 0;
+  }
+  for (const char* name : {"factor", "best", "waited", "rest", "sum", "seen"})
+    state_->array(path_ + "." + name).host_wrote();
 }
 
 }  // namespace lockstep

@@ -1,6 +1,8 @@
 // Plateau: a rate that falls when a number stops improving, as PyTorch's ReduceLROnPlateau.
 #pragma once
 
+#include <optional>
+
 #include "core/nn/state.h"
 
 namespace lockstep {
@@ -21,6 +23,7 @@ struct PlateauOptions {
 // updates since the last look. A step that is passed over, because its loss is not finite, is not looked at.
 //   Plateau plateau(state / "plateau");  optimizer.follow(plateau);
 //   in the step: optimizer.update(...);  plateau.observe(loss);
+//   or behind a validation: plateau.observe(accuracy);
 class Plateau {
  public:
   // UserError when an option is out of range.
@@ -31,8 +34,15 @@ class Plateau {
   // another type, and for a second one in the same step.
   void observe(const Loss& loss, Here at = Here::current()) const;
   void observe(const Tensor& number, Here at = Here::current()) const;
+  // Between two steps, on every rank with the same number, as a validation gives it. A NaN is no improvement.
+  // UserError before the state has values.
+  void observe(double number) const;
+  // The factor of the next update, as this rank holds it; none where its rows lie on other ranks. UserError
+  // before the state has values.
+  std::optional<double> factor() const;
 
  private:
+  float* here(const char* name) const;  // null where this rank does not hold it
   Parameter of(const char* name) const;
   State* state_;
   std::string path_;

@@ -133,9 +133,13 @@ std::string train(Session& session, State& state, const SampleData& data, const 
     const bool last = done == options.steps || stopped;
     const bool measured =
         evaluation && (last || (options.validation->every > 0 && done % options.validation->every == 0));
-    if (measured)
-      for (const auto& [name, value] : evaluation->run({done, filler(options.validation->data, 0)}).metrics)
+    if (measured) {
+      const auto found = evaluation->run({done, filler(options.validation->data, 0)}).metrics;
+      for (const auto& [name, value] : found)
         if (name != "tokens") metrics["val_" + name] = value;
+      const int64_t every = options.validation->every;
+      if (options.validation->measured && every > 0 && done % every == 0) options.validation->measured(found);
+    }
     session.progress(done, told || measured ? metrics : std::map<std::string, double>{});
     if (writer && (told || measured)) {
       launcher::MetricsRow row = row_of(done, metrics);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ struct Validation {
   compiler::StepFunction function;
   int64_t samples = 0;  // of an evaluation: the first ones, whole micro-batches
   int64_t every = 0;    // steps between evaluations; 0: after the last one
+  // Called on every rank behind each evaluation of `every` with its loss and metrics, the same everywhere, as
+  // a Plateau wants them; not behind the one more at the end of a run, which a longer run does not have.
+  std::function<void(const std::map<std::string, double>& metrics)> measured = {};
 };
 
 struct TrainOptions {

@@ -268,6 +268,25 @@ void check_data(const RunConfig& c, DataPaths paths, Errors& errors) {
         str("data.fingerprint is \"", c.data.fingerprint, "\"; give bytes, as in 16GiB or 500MB"));
 }
 
+void check_plateau(const RunConfig& c, Errors& errors) {
+  const ScheduleConfig& s = c.optim.schedule;
+  if (s.kind != "plateau") return;
+  if (s.threshold_mode == "rel" && s.threshold > 1)
+    errors.push_back(str("optim.schedule.threshold is ", number_text(s.threshold),
+                         ", more than the whole of the best metric; give a share, as in 0.01, or choose "
+                         "optim.schedule.threshold_mode abs"));
+  only_for(c, errors, "optim.schedule.metric", s.metric, "loss", {"optim.schedule.every"});
+  if (s.metric == "loss") return;
+  if (!s.metric.starts_with("val_"))
+    errors.push_back(str("optim.schedule.metric is \"", shortened(printable(s.metric), 100),
+                         "\"; give loss, or a number of the validation, as in val_loss or val_accuracy"));
+  else if (c.train.eval_every == 0)
+    errors.push_back(
+        str("optim.schedule.metric is ", s.metric,
+            ", and train.eval_every is 0: there is one validation, at the end; give steps between "
+            "validations, as in train.eval_every=100"));
+}
+
 void check_optim(const RunConfig& c, Errors& errors) {
   if (c.optim.betas.size() != 2)
     errors.push_back(
@@ -284,8 +303,10 @@ void check_optim(const RunConfig& c, Errors& errors) {
   only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "restarts",
            {"optim.schedule.period", "optim.schedule.growth"});
   only_for(c, errors, "optim.schedule.kind", c.optim.schedule.kind, "plateau",
-           {"optim.schedule.every", "optim.schedule.factor", "optim.schedule.patience",
-            "optim.schedule.threshold", "optim.schedule.cooldown"});
+           {"optim.schedule.metric", "optim.schedule.mode", "optim.schedule.every", "optim.schedule.factor",
+            "optim.schedule.patience", "optim.schedule.threshold", "optim.schedule.threshold_mode",
+            "optim.schedule.cooldown"});
+  check_plateau(c, errors);
   if (c.optim.schedule.decay > c.train.steps)
     errors.push_back(str("optim.schedule.decay is ", c.optim.schedule.decay, " and train.steps ",
                          c.train.steps, "; the fall is a part of the run"));

@@ -168,16 +168,27 @@ struct ScheduleConfig {
                        "restarts: steps of the first cosine; 0: a quarter of the run", between(0, 1e12));
   double growth = key(&growth, "optim.schedule.growth", 1.0,
                       "restarts: how many times as long each cosine is as the one before", at_least(1));
-  int64_t every = key(&every, "optim.schedule.every", 100,
-                      "plateau: steps between looks at the mean training loss over them", between(1, 1e12));
+  std::string metric = key(
+      &metric, "optim.schedule.metric", "loss",
+      "plateau: what is looked at; loss: the mean training loss; a number of the validation, as val_loss or "
+      "val_accuracy: a look at each of train.eval_every");
+  std::string mode = key(&mode, "optim.schedule.mode", "min",
+                         "plateau: whether the metric shall fall or rise", one_of({"min", "max"}));
+  int64_t every =
+      key(&every, "optim.schedule.every", 100,
+          "plateau of the training loss: steps between looks at its mean over them", between(1, 1e12));
   double factor =
       key(&factor, "optim.schedule.factor", 0.1,
-          "plateau: what the rate is multiplied by when the loss stops falling", between(1e-6, 0.999999));
+          "plateau: what the rate is multiplied by when the metric stops improving", between(1e-6, 0.999999));
   int64_t patience = key(&patience, "optim.schedule.patience", 10,
                          "plateau: looks without improvement that do no harm", between(0, 1e12));
-  double threshold =
-      key(&threshold, "optim.schedule.threshold", 1e-4,
-          "plateau: share of the best loss by which a better one must be lower", between(0, 1));
+  double threshold = key(
+      &threshold, "optim.schedule.threshold", 1e-4,
+      "plateau: what a better metric must be better by, as optim.schedule.threshold_mode says", at_least(0));
+  std::string threshold_mode =
+      key(&threshold_mode, "optim.schedule.threshold_mode", "rel",
+          "plateau: rel: the threshold is a share of the best metric; abs: in the metric's own unit",
+          one_of({"rel", "abs"}));
   int64_t cooldown = key(&cooldown, "optim.schedule.cooldown", 0,
                          "plateau: looks after a fall of the rate that are not counted", between(0, 1e12));
 };

@@ -39,12 +39,15 @@ Schedule schedule_of(const RunConfig& config, double lr) {
 std::unique_ptr<Plateau> plateau_of(const RunConfig& config, State& state, Optimizer& optimizer) {
   const ScheduleConfig& s = config.optim.schedule;
   if (s.kind != "plateau") return nullptr;
-  auto out = std::make_unique<Plateau>(state / "plateau", PlateauOptions{.every = s.every,
-                                                                         .factor = s.factor,
-                                                                         .patience = s.patience,
-                                                                         .threshold = s.threshold,
-                                                                         .cooldown = s.cooldown,
-                                                                         .least = s.min_ratio});
+  auto out =
+      std::make_unique<Plateau>(state / "plateau", PlateauOptions{.every = s.metric == "loss" ? s.every : 1,
+                                                                  .factor = s.factor,
+                                                                  .patience = s.patience,
+                                                                  .threshold = s.threshold,
+                                                                  .absolute = s.threshold_mode == "abs",
+                                                                  .maximize = s.mode == "max",
+                                                                  .cooldown = s.cooldown,
+                                                                  .least = s.min_ratio});
   optimizer.follow(*out);
   return out;
 }
@@ -243,7 +246,7 @@ Loss Trainer::traced(const std::vector<Tensor>& batch, bool update) const {
     for (size_t i = 0; i < all.values.size(); ++i)
       metric(str(kGradientNorm, all.parameters[i].fqn()),
              global_norm({{all.parameters[i]}, {all.values[i]}}));
-  if (plateau_) plateau_->observe(objectives[0].loss);
+  if (plateau_ && config_.optim.schedule.metric == "loss") plateau_->observe(objectives[0].loss);
   return objectives[0].loss;
 }
 StepFunction Trainer::training_function() const {
@@ -280,6 +283,30 @@ Step Trainer::compile_evaluation(int64_t sequences) {
 StepPlan Trainer::plan_evaluation(const Mesh& mesh, int64_t sequences) const {
   return plan_step(state_, mesh, fields(), evaluation_shape(sequences), evaluation_function(),
                    evaluation_options());
+}
+
+bool Trainer::follows_validation() const { return plateau_ && config_.optim.schedule.metric != "loss"; }
+void Trainer::check_followed(const Step* evaluation) const {
+  if (!follows_validation()) return;
+  const std::string& metric = config_.optim.schedule.metric;
+  if (!evaluation)
+    throw UserError(str("optim.schedule.metric is ", metric,
+                        ", and the run has no validation; give it samples, as in data.validation=0.1"));
+  std::vector<std::string> known;
+  for (const auto& output : evaluation->program().metrics)
+    if (output.name != "tokens") known.push_back("val_" + output.name);
+  if (std::find(known.begin(), known.end(), metric) == known.end())
+    throw UserError(str("optim.schedule.metric is \"", shortened(printable(metric), 100),
+                        "\", which the validation of task.kind ", task_.kind, " does not give; choose ",
+                        join(known, " or ")));
+}
+void Trainer::measured(int64_t step, const std::map<std::string, double>& validation) {
+  if (!follows_validation() || step % config_.train.eval_every != 0) return;
+  plateau_->observe(validation.at(config_.optim.schedule.metric.substr(4)));
+}
+double Trainer::rate(int64_t step) const {
+  const double rate = state_.scalars(step).at("optim.lr");
+  return plateau_ ? rate * plateau_->factor().value_or(1) : rate;
 }
 
 }  // namespace lockstep::launcher

@@ -31,6 +31,14 @@ class Trainer {
       int64_t sequences);  // of at least this many sequences; what is beyond must be masked by the caller
   compiler::StepPlan plan_training(const Mesh& mesh) const;  // no peers, nothing allocated
   compiler::StepPlan plan_evaluation(const Mesh& mesh, int64_t sequences) const;
+  // Where the learning rate follows a number of the validation: UserError when `evaluation` does not give it.
+  void check_followed(const compiler::Step* evaluation) const;
+  // The rate follows the metrics of the validation behind `step`, on every rank alike. One that is not of
+  // train.eval_every, as the last of a run that is stopped, is not looked at: a run that is not stopped has
+  // none there.
+  void measured(int64_t step, const std::map<std::string, double>& validation);
+  // The learning rate of a step, with the factor of a plateau as the state has it now.
+  double rate(int64_t step) const;
   const compiler::CompileOptions& options() const { return options_; }
   const models::Model& model() const { return model_; }
   const tasks::Task& task() const { return task_; }
@@ -45,6 +53,7 @@ class Trainer {
                                      const compiler::Target& target);  // what `auto` means
   compiler::CompileOptions evaluation_options() const;
   std::vector<compiler::BatchField> fields() const;
+  bool follows_validation() const;
   Loss traced(const std::vector<Tensor>& batch, bool update) const;
   compiler::StepFunction training_function() const;
   compiler::StepFunction evaluation_function() const;

@@ -315,7 +315,7 @@ class Run : Training {
       row.add("grad_norm", static_cast<float>(found->second));
     add_metrics(row, "", values);
     if (norms) add_norms(row, values);
-    row.add("lr", state_.scalars(i).at("optim.lr"));
+    row.add("lr", trainer_.rate(i));
     row.add("step_ms", static_cast<float>(seconds * 1e3));
     for (const auto& [dim, waited] : result.exposed)
       row.add(str("exposed_", dim, "_ms"), static_cast<float>(waited * 1e3));
@@ -331,6 +331,7 @@ class Run : Training {
     told_passed_ = guard_.passed_over();
     if (eval) {
       const auto measured = evaluate(*evaluation, i);
+      trainer_.measured(i, measured);
       const auto loss = static_cast<float>(measured.at("loss"));
       row.add("val_loss", loss);
       if (trainer_.task().perplexity)

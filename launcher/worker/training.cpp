@@ -81,7 +81,9 @@ void Training::check_memory() {
 
 std::unique_ptr<compiler::Step> Training::compile_evaluation() {
   int64_t sequences = validation_sequences();
-  return sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences)) : nullptr;
+  auto out = sequences ? std::make_unique<compiler::Step>(trainer_.compile_evaluation(sequences)) : nullptr;
+  trainer_.check_followed(out.get());
+  return out;
 }
 
 void Training::start_state() {

@@ -80,11 +80,14 @@ class Validation:
 
     function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give metrics, and updates nothing.
     samples: of an evaluation, the first ones of the data, a multiple of the micro-batch. every: steps between evaluations; 0: at the end.
+    measured(metrics) is called on every rank behind each evaluation of `every`, with a dict of "loss" and the metrics, as in
+    measured=lambda metrics: plateau.observe(metrics["loss"]).
     """
     data: object
     function: object
     samples: int
     every: int = 0
+    measured: object = None
 
 
 def train(session, state, data, step, *, run="runs/own", steps=100, global_batch=16, micro_batch=4, lanes=0, save_every=0, report_every=10,
@@ -99,7 +102,8 @@ def train(session, state, data, step, *, run="runs/own", steps=100, global_batch
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
     hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep,
-                         *((validation.data, validation.function, validation.samples, validation.every) if validation else (None, None, 0, 0)))
+                         *((validation.data, validation.function, validation.samples, validation.every, validation.measured) if validation
+                           else (None, None, 0, 0, None)))
     if session.stop_requested:
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             session.close()

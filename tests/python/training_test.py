@@ -64,6 +64,18 @@ class Training(Programs):
         said = self.alone(wrong, "runs/x", code=2)
         self.assertIn("validation.samples is 30, and a micro-batch has 4: take a multiple of it", said)
 
+    def test_a_rate_follows_a_validation(self):
+        followed = TRAIN.replace("save_every=10", """save_every=10, validation=ls.Validation(
+            ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4,
+            measured=lambda metrics: plateau.observe(metrics["loss"]))""")
+        model = CLASSIFIER.replace("\ndef ", "\nplateau = ls.Plateau(state / 'plateau', factor=0.5, patience=1, threshold=0.9)\nadamw.follow(plateau)\ndef ", 1)
+        program = self.write("followed.py", model + followed)
+        want = self.state_of(self.alone(program, "runs/a", 40))
+        self.assertEqual(self.state_of(self.ranks(2, program, "runs/b", 40, "--mesh.dim_names=[dp_shard]")), want)
+        self.ranks(2, program, "runs/c", 17)
+        self.assertEqual(self.state_of(self.alone(program, "runs/c", 40)), want)
+        self.assertLess(ls.load(self.path("runs/a"))["plateau.factor"][0], 0.1)
+
     def test_bf16(self):
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
         want = self.state_of(self.alone(program, "runs/a", "--train.precision=bf16"))

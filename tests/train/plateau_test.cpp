@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -115,6 +116,46 @@ TEST(Plateau, LooksAtMeansOfSeveralUpdates) {
   EXPECT_EQ(found.factors, (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25}));
 }
 
+// The host computes of numbers between steps what the step computes of losses.
+TEST(Plateau, NumbersBetweenStepsAreLookedAtAsLossesAre) {
+  auto metrics = golden()["metrics"].get<std::vector<double>>();
+  for (double& metric : metrics) metric = std::round(metric * 64) / 64;  // the mean over six is exact
+  for (PlateauOptions options : {kMin, kMax})
+    for (int64_t every : {1, 2}) {
+      options.every = every;
+      const Ran steps = run(options, metrics);
+      for (const Mesh& words : {Mesh{{1}, {"dp_replicate"}}, Mesh{{3}, {"dp_shard"}}})
+        local_mesh(static_cast<int>(words.size()), words, [&](LiveMesh& mesh) {
+          State state(mesh, 3);
+          state.root().parameter("weight", {4, 3}, init::ones());
+          Plateau plateau(state / "plateau", options);
+          state.materialize();
+          std::vector<double> factors;
+          for (const double metric : metrics) {
+            plateau.observe(metric);
+            if (const auto factor = plateau.factor()) factors.push_back(*factor);
+          }
+          if (mesh.rank == 0 || !factors.empty()) { EXPECT_EQ(factors, steps.factors); }
+          for (const char* name : {"factor", "best", "waited", "rest", "sum", "seen"}) {
+            const std::string fqn = str("plateau.", name);
+            if (mesh.rank == 0) {
+              EXPECT_EQ(std::memcmp(state.array(fqn).data.as<std::byte>(), steps.state.at(fqn).data(), 4), 0)
+                  << name;
+            }
+          }
+        });
+    }
+}
+TEST(Plateau, ANumberThatIsNoneIsNoImprovement) {
+  State state(solo_mesh(), 3);
+  state.root().parameter("weight", {1}, init::ones());
+  Plateau plateau(state / "plateau", {.factor = 0.5, .patience = 0});
+  state.materialize();
+  for (const double number : {1.0, std::nan(""), 0.5}) plateau.observe(number);
+  EXPECT_EQ(plateau.factor(), 0.5);
+  EXPECT_EQ(state.array("plateau.best").data.as<float>()[0], 0.5f);
+}
+
 TEST(Plateau, OneSetOfBitsOnEveryMeshAndFromASavedState) {
   const auto metrics = golden()["metrics"].get<std::vector<double>>();
   for (Kind kind : {Kind::sgd, Kind::muon, Kind::adafactor}) {
@@ -146,6 +187,11 @@ TEST(Plateau, WhatIsWrongIsRefused) {
   auto builder = std::make_shared<Builder>();
   const Tensor x(builder, builder->graph.add_input(InputKind::batch, "x", DType::f32, {2}));
   refused([&] { plateau.observe(x); }, "is given f32[2]; it looks at one number, f32[]");
+  refused(
+      [&] { plateau.observe(0.5); },
+      "[plateau] observe(0.5) comes before the state has values; it is for numbers between steps, and within "
+      "a step observe takes a Loss or a Tensor");
+  refused([&] { plateau.factor(); }, "[plateau] plateau.factor is asked for before the state has values");
   struct Own : Optimizer {
     explicit Own(State& state) : Optimizer(state / "own", {}) {}
     void update(const Gradients&, Here) override {}

@@ -96,10 +96,13 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
                                             "optim.schedule.decay",
                                             "optim.schedule.period",
                                             "optim.schedule.growth",
+                                            "optim.schedule.metric",
+                                            "optim.schedule.mode",
                                             "optim.schedule.every",
                                             "optim.schedule.factor",
                                             "optim.schedule.patience",
                                             "optim.schedule.threshold",
+                                            "optim.schedule.threshold_mode",
                                             "optim.schedule.cooldown",
                                             "compile.mode"}));
 }
