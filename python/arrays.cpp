@@ -31,17 +31,43 @@ Shape shape_of(const HostArray& array) {
   return out;
 }
 
-// Copies elements from an array into a field of another dtype of the same kind: int64 to i32, float64 to f32.
-void copy_elements(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t count) {
+namespace {
+// The integers that a dtype holds.
+std::pair<int64_t, int64_t> range_of(DType dtype) {
+  if (dtype == DType::boolean) return {0, 1};
+  if (dtype == DType::i64) return {INT64_MIN, INT64_MAX};
+  if (dtype == DType::u64) return {0, INT64_MAX};
+  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  return dtype == DType::i32 ? std::pair<int64_t, int64_t>{INT32_MIN, INT32_MAX}
+                             : std::pair<int64_t, int64_t>{0, (int64_t{1} << bits) - 1};
+}
+}  // namespace
+
+bool all_fit(const HostArray& array, DType from, DType to) {
+  const auto [least, most] = range_of(to);
+  for (int64_t i = 0, n = numel(shape_of(array)); i < n; ++i)
+    if (const int64_t value = get_int(from, array.data(), i); value < least || value > most) return false;
+  return true;
+}
+
+void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
+                   int64_t count) {
   if (from_dtype == to_dtype) {
     std::memcpy(to, from, static_cast<size_t>(count) * size_of(to_dtype));
     return;
   }
-  for (int64_t i = 0; i < count; ++i)
-    if (is_float(to_dtype))
+  const auto [least, most] = range_of(is_float(to_dtype) ? DType::i64 : to_dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    if (is_float(to_dtype)) {
       set_double(to_dtype, to, i, get_double(from_dtype, from, i));
-    else
-      set_int(to_dtype, to, i, get_int(from_dtype, from, i));
+      continue;
+    }
+    const int64_t value = get_int(from_dtype, from, i);
+    if (value < least || value > most)
+      throw UserError(str("[data] field \"", name, "\" has ", value, " (", lockstep::name(from_dtype),
+                          "), and the step reads ", lockstep::name(to_dtype), ", ", least, " to ", most));
+    set_int(to_dtype, to, i, value);
+  }
 }
 // UserError unless the array is `shape` behind dim 0 (or whole), of a dtype that the field takes.
 void check_array(const std::string& name, const HostArray& array, const Shape& want, DType want_dtype) {

@@ -15,8 +15,12 @@ Shape shape_of(const HostArray& array);
 HostArray host_array(nb::handle value);
 // UserError naming the field unless the array has the shape, and numbers of the field's kind.
 void check_array(const std::string& name, const HostArray& array, const Shape& shape, DType dtype);
-// Elements, converted within their kind: int64 to i32, float64 to f32.
-void copy_elements(const void* from, DType from_dtype, void* to, DType to_dtype, int64_t count);
+// Elements, converted within their kind: int64 to i32, float64 to f32. UserError naming the field for an
+// integer that the dtype does not hold.
+void copy_elements(const std::string& name, const void* from, DType from_dtype, void* to, DType to_dtype,
+                   int64_t count);
+// Whether `to`, of integers, holds every element of an array of integers.
+bool all_fit(const HostArray& array, DType from, DType to);
 // This rank's part of a tensor, copied; bf16 as the same numbers in float32.
 nb::object numpy_of(const Array& array);
 nb::object numpy_of(const void* data, DType dtype, const Shape& shape);

@@ -51,8 +51,8 @@ std::unique_ptr<Session> open_session(const std::vector<std::string>& arguments)
 SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
   struct Column {
     HostArray array;
-    DType dtype;
-    size_t bytes;
+    DType held, dtype;  // of the array, and of the field
+    int64_t elements;   // of a row
   };
   auto columns = std::make_shared<std::vector<Column>>();
   SampleData out;
@@ -67,18 +67,22 @@ SampleData array_data(nb::dict arrays, bool shuffle, uint64_t seed) {
                           "\" has ", rows));
     rows = shape[0];
     shape.erase(shape.begin());
-    const DType dtype = dtype_of(array.dtype());
+    // NumPy's integers are int64 where nobody says otherwise, and labels and ids are i32 here.
+    const DType held = dtype_of(array.dtype());
+    const DType dtype = held == DType::i64 && all_fit(array, held, DType::i32) ? DType::i32 : held;
     out.fields.push_back({field, dtype, shape});
-    columns->push_back({array, dtype, static_cast<size_t>(numel(shape)) * size_of(dtype)});
+    columns->push_back({array, held, dtype, numel(shape)});
   }
   if (rows < 0) throw UserError("[data] there are no fields: arrays(x=..., y=...)");
-  out.fill = [columns, rows, shuffle, seed](int64_t i, const std::vector<void*>& fields) {
+  out.fill = [columns, rows, shuffle, seed, types = out.fields](int64_t i, const std::vector<void*>& fields) {
     const int64_t row = launcher::data::sequence_of(i, rows, shuffle, seed);
-    for (size_t f = 0; f < fields.size(); ++f)
-      std::memcpy(fields[f],
-                  static_cast<const std::byte*>((*columns)[f].array.data()) +
-                      static_cast<size_t>(row) * (*columns)[f].bytes,
-                  (*columns)[f].bytes);
+    for (size_t f = 0; f < fields.size(); ++f) {
+      const Column& column = (*columns)[f];
+      const auto bytes = static_cast<size_t>(column.elements) * size_of(column.held);
+      copy_elements(types[f].name,
+                    static_cast<const std::byte*>(column.array.data()) + static_cast<size_t>(row) * bytes,
+                    column.held, fields[f], column.dtype, column.elements);
+    }
   };
   return out;
 }
@@ -102,7 +106,8 @@ SampleData function_data(nb::dict types, nb::callable sample) {
           nb::isinstance<nb::dict>(made) ? nb::object(made[fields[f].name.c_str()]) : nb::object(made[f]);
       HostArray array = host_array(value);
       check_array(fields[f].name, array, fields[f].shape, fields[f].dtype);
-      copy_elements(array.data(), dtype_of(array.dtype()), to[f], fields[f].dtype, numel(fields[f].shape));
+      copy_elements(fields[f].name, array.data(), dtype_of(array.dtype()), to[f], fields[f].dtype,
+                    numel(fields[f].shape));
     }
   };
   return out;

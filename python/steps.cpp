@@ -65,7 +65,8 @@ nb::dict run_step(OwnStep& self, nb::args in_order, nb::kwargs by_name) {
                                 const int64_t row = numel(self.fields[f].shape);
                                 const auto* from = static_cast<const std::byte*>(arrays[f].data()) +
                                                    static_cast<size_t>(first * row) * size_of(dtypes[f]);
-                                copy_elements(from, dtypes[f], to[f], self.fields[f].dtype, count * row);
+                                copy_elements(self.fields[f].name, from, dtypes[f], to[f],
+                                              self.fields[f].dtype, count * row);
                               }
                             }};
   input.vote = launcher::stop_requested() ? 1 : 0;
@@ -126,7 +127,7 @@ nb::object run_forward(OwnForward& self, nb::args arrays) {
     check_array(field.name, array, field.shape, field.dtype);
     const int64_t count = numel(field.shape);
     held.emplace_back(static_cast<size_t>(count) * size_of(field.dtype));
-    copy_elements(array.data(), dtype_of(array.dtype()), held.back().data(), field.dtype, count);
+    copy_elements(field.name, array.data(), dtype_of(array.dtype()), held.back().data(), field.dtype, count);
     at.push_back(held.back().data());
   }
   const void* result = nullptr;

@@ -134,6 +134,7 @@ class Attempt {
       if (error_since_ == 0) error_since_ = now_s();
       if (line.empty()) return;
     }
+    if (!trim(line).empty()) facts_.last_words[rank] = trim(line);
     launcher_log_ << "[rank " << rank << "] " << line << std::endl;
     console_.rank_line(rank, line);
   }

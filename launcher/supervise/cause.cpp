@@ -135,6 +135,11 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
     std::string place = facts.where ? facts.where(end.rank) : "";
     return place.empty() ? "" : "; " + place;
   };
+  // What a program said that failed before it was among the ranks: the error of an import, of a file.
+  auto last_words = [&](const RankEnd& end) {
+    const auto said = facts.last_words.find(end.rank);
+    return said == facts.last_words.end() ? "" : str("; its last line: ", shortened(said->second, 300));
+  };
   if (const ErrorRecord* own = first_record(facts, false)) {
     out.exit_code = code_of(own->kind);
     out.cause = record_text(*own, facts.nproc);
@@ -142,8 +147,8 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
   }
   if (ends.death) {
     const int signal = WTERMSIG(ends.death->wait_status);
-    out.cause =
-        str("rank ", ends.death->rank, " died: ", signal_text(signal), perhaps(signal), where(*ends.death));
+    out.cause = str("rank ", ends.death->rank, " died: ", signal_text(signal), perhaps(signal),
+                    where(*ends.death), signal == SIGABRT ? last_words(*ends.death) : "");
     out.exit_code = is_defect(signal) ? kExitInternal : kExitPeer;
     out.restartable = true;
     out.dead = {ends.death->rank};
@@ -165,7 +170,8 @@ const ErrorRecord* find_cause(const AttemptFacts& facts, AttemptOutcome& out) {
     out.exit_code = is_documented(code) ? code : kExitProgram;
     out.restartable = code == kExitPeer;
     out.cause = str(facts.nproc > 1 ? str("rank ", ends.failed->rank) : std::string("the worker"),
-                    " exited with code ", code, " and left no error record", where(*ends.failed));
+                    " exited with code ", code, " and left no error record", where(*ends.failed),
+                    last_words(*ends.failed));
   } else {
     out.exit_code = ends.stopped ? kExitStopped : kExitOk;
   }

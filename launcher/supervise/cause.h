@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct AttemptFacts {
                                // (LateWatch::disagreement)
   bool killed = false;         // trainrun killed the group: second signal, or the grace was over
   int64_t furthest_step = -1;  // that a rank of the attempt began; -1 where none said so
+  std::map<int64_t, std::string> last_words;  // the last line on stderr of a rank before it had a log
   std::function<std::string(int64_t)> where;  // "step 60, in all_reduce #12" for a rank; "" when not known
 };
 

@@ -102,6 +102,42 @@ class Errors(Programs):
         self.told("ls.train(session, state, ls.arrays(x=np.zeros((8, 8)), y=np.zeros((7, 4))), step)\n",
                   'UserError: [data] field "y" has 7 rows, and "x" has 8', code=2)
 
+    def test_one_rank_alone_outside_of_a_step(self):
+        """What one rank raises is what trainrun names, while the others wait for it: before, between and behind steps."""
+        rank = "import os\nrank = int(os.environ.get('RANK', 0))\n"
+        before = self.write("program.py", rank + "if rank == 1:\n    raise RuntimeError('no such file here')\nsession = ls.Session()\n")
+        said = self.ranks(2, before, code=1)
+        self.assertIn("root cause: rank 1 exited with code 1 and left no error record; its last line: RuntimeError: no such file here", said)
+        calls = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\n" \
+                "x, y = np.zeros((8, 8), np.float32), np.zeros((8, 4), np.float32)\n"
+        for text in ("step(x, y)\nif rank == 1:\n    raise KeyError('column')\nstep(x, y)\n", "if rank == 1:\n    {}['column']\nstep(x, y)\n"):
+            said = self.ranks(3, self.write("program.py", rank + STEP + calls + text), code=1)
+            self.assertIn("root cause: rank 1: ProgramError", said)
+            self.assertIn("KeyError: 'column' (raised at program.py:", said)
+        # A rank that is not there any more, and left without a word.
+        said = self.ranks(2, self.write("program.py", rank + STEP + calls + "if rank == 1:\n    os._exit(3)\nstep(x, y)\n"), code=1)
+        self.assertIn("root cause: rank 1 exited with code 3 and left no error record", said)
+
+    def test_integers_of_numpy(self):
+        """int64, as NumPy makes them, are labels and ids where all of them fit; another is named."""
+        program = """
+session = ls.Session()
+state = ls.State(session.mesh, seed=1)
+table = ls.Embedding(state / "table", 5, 4)
+sgd = ls.Sgd(state / "optim", lr=0.1)
+def pick(ids, y):
+    loss = ls.mse_loss(table(ids), y)
+    sgd.update(ls.grad(loss, state.parameters()))
+    return loss
+"""
+        train = "ls.train(session, state, ls.arrays(ids={}, y=np.zeros((8, 4), np.float32)), pick, steps=2, global_batch=4)\n"
+        said = self.alone(self.write("program.py", program + train.format("np.arange(8) % 5")))
+        self.state_of(said)
+        compiled = "one = ls.compile(state, {'ids': (ls.i32, []), 'y': (ls.f32, [4])}, pick, global_batch=8, micro_batch=4)\nstate.materialize()\n"
+        self.alone(self.write("program.py", program + compiled + "one(np.arange(8) % 5, np.zeros((8, 4), np.float32))\n"))
+        said = self.alone(self.write("program.py", program + compiled + "one(np.arange(8) + 2**31, np.zeros((8, 4), np.float32))\n"), code=2)
+        self.assertIn('[data] field "ids" has 2147483648 (i64), and the step reads i32, -2147483648 to 2147483647', said)
+
     def test_sys_exit_keeps_its_code(self):
         file = self.write("program.py", STEP + "import sys\nsys.exit(3)\n")
         self.alone(file, code=3)

@@ -149,6 +149,10 @@ TEST(Cause, LoneRank) {
   EXPECT_EQ(diagnose(alone).exit_code, kExitInternal);
   alone.ends = {{0, exited(5)}};
   EXPECT_EQ(diagnose(alone).cause, "the worker exited with code 5 and left no error record");
+  alone.last_words[0] = "ModuleNotFoundError: No module named 'pandas'";
+  EXPECT_EQ(diagnose(alone).cause,
+            "the worker exited with code 5 and left no error record; its last line: ModuleNotFoundError: No "
+            "module named 'pandas'");
 }
 
 TEST(Cause, Stops) {
