@@ -172,7 +172,8 @@ std::vector<FlagWords> run_flags() {
   std::vector<FlagWords> out;
   for (const auto* option : app.get_options())
     if (option->nonpositional() && option->get_lnames() != std::vector<std::string>{"help"})
-      out.push_back({option->get_lnames(), option->get_type_name(), option->get_description()});
+      out.push_back({option->get_lnames(), split(option->get_type_name(), ':')[0],
+                     option->get_description()});  // behind ':' stands what is checked
   return out;
 }
 

@@ -26,6 +26,9 @@ bool names_a_program(const std::string& word) {
 
 std::vector<std::string> with_joined_values(const std::vector<std::string>& words) {
   std::vector<std::string> out;
+  // A flag is explained as it is written.
+  if (words.size() == 2 && words[0] == "explain" && words[1].starts_with("--") && words[1] != "--help")
+    return {words[0], words[1].substr(2)};
   for (size_t i = 0; i < words.size(); ++i) {
     if (names_a_program(words[i]) || is_python_program(words[i])) {
       out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());

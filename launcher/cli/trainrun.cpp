@@ -29,8 +29,8 @@ namespace {
 const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
                                                "generate",  "replay",    "report",     "flight",  "env",
                                                "import-hf", "export-hf", "completion", "man",     "worker"};
-// Those that take config keys.
-const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf"};
+// Those that take config keys, or explain them.
+const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf", "explain"};
 // Words of other command lines, that nobody means as the name of a config.
 const std::map<std::string, std::string> kElsewhere = {
     {"train", "training is trainrun [run] CONFIG"},

@@ -45,7 +45,9 @@ struct DataConfig {
   std::string tokenizer = key(
       &tokenizer, "data.tokenizer", "bytes",
       "how text becomes tokens; bytes: a byte is a token; else a tokenizer.json of Hugging Face (BPE: gpt2, "
-      "llama, qwen, mistral, gemma), or a folder that has one");
+      "llama, qwen, mistral, gemma; Unigram: t5, xlm-roberta), a tokenizer.model of SentencePiece, or a "
+      "folder "
+      "that has one");
   std::string eos = key(&eos, "data.eos", "auto",
                         "text by a tokenizer.json: the token that ends a document; auto: the eos_token of a "
                         "tokenizer_config.json beside it, else <|endoftext|>, <|end_of_text|>, </s>, <eos>, "
@@ -62,11 +64,13 @@ struct DataConfig {
   std::string chat_template = key(&chat_template, "data.template", "chatml",
                                   "jsonl: what stands around messages; chatml: <|im_start|>ROLE ... "
                                   "<|im_end|>, as Qwen; llama3: <|start_header_id|>ROLE ... <|eot_id|>");
-  std::string pack = key(&pack, "data.pack", "documents",
-                         "jsonl: how rows of model.context tokens are made; documents: several records in a "
-                         "row, which do not see one another, positions from 0 in each; none: a record in a "
-                         "row; stream: all records of a file as one text",
-                         one_of({"documents", "none", "stream"}));
+  std::string pack =
+      key(&pack, "data.pack", "documents",
+          "jsonl: how rows of model.context tokens are made; documents: several records in a "
+          "row, which do not see one another, positions from 0 in each; none: a record in a "
+          "row; stream: all records of a file as one text, as task.kind masked_lm always reads "
+          "them; for seq2seq a record is a pair, whatever is said here",
+          one_of({"documents", "none", "stream"}));
   ImageConfig image;
   std::string dtype = key(&dtype, "data.dtype", "uint16", "tokens: width of an id in raw files",
                           one_of({"uint16", "uint32"}));

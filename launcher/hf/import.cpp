@@ -51,7 +51,7 @@ std::string step_of(const std::string& path) {
 }
 
 // The config of the run before overrides: a model, and what fine-tuning starts from.
-// A tokenizer.json makes its data text, by the copy that the run `carried` keeps.
+// A tokenizer.json, or .model, makes its data text, by the copy that the run `carried` keeps.
 Json first_config(const HfModel& model, const std::string& tokenizer, std::ostream& out) {
   Json options = complete(*model.family, model.options, 0);
   const bool rotary = std::any_of(model.family->keys.begin(), model.family->keys.end(),
@@ -106,7 +106,8 @@ RunConfig config_of(const ImportRequest& request, const HfFolder& folder, const 
                                   [](const Override& one) { return one.path == "name"; });
   if (named == request.overrides.end())
     throw UserError("import-hf: no name is given; --name=NAME names the run, which is written to runs/NAME");
-  const bool reads_text = std::filesystem::exists(folder.folder + "/tokenizer.json");
+  const bool reads_text = std::filesystem::exists(folder.folder + "/tokenizer.json") ||
+                          std::filesystem::exists(folder.folder + "/tokenizer.model");
   const Json quoted = Json::parse(named->value, nullptr, false);
   const std::string carried =
       carried_in("runs/" + (quoted.is_string() ? quoted.get<std::string>() : named->value));

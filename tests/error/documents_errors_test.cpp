@@ -37,6 +37,8 @@ TEST_F(DocumentsErrors, Lines) {
   expect_says("{\"text\": \"a\"}\n\n{\"text\": \"b\"\n", place + ", line 3: ");
   expect_says("{\"text\": \"b\"\n", "; a file of JSON lines has an object on each line");
   expect_says("[1]\n", place + ", line 1: the line is no JSON object; a file of JSON lines has an object");
+  expect_says("[\n{\"text\": \"a\"}\n]\n",
+              str("json.load(open(sys.argv[1]))]' ", folder_.path("a.jsonl"), " > a-lines.jsonl"));
   // Of many lines, read by several threads, the first wrong one is told.
   std::string many;
   for (int i = 0; i < 500; ++i) many += i == 123 || i == 400 ? "{\n" : "{\"text\": \"ab\"}\n";
@@ -59,6 +61,10 @@ TEST_F(DocumentsErrors, Members) {
               "\"messages\" is \"a\", and should be a list of {\"role\": ..., \"content\": ...}");
   expect_says(R"({"messages": [{"content": "a"}]})",
               "a message is {\"content\":\"a\"}, and should be {\"role\": ..., \"content\": ...}");
+  expect_says(R"({"conversations": [{"from": "human", "value": 3}]})",
+              "the \"value\" of a message is 3, and should be a text");
+  expect_says(R"({"instruction": "a", "output": 3})",
+              "the \"content\" of a message is 3, and should be a text");
   expect_says(R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
               "the \"content\" of a message is [{\"type\":\"image\"}], and should be a text, or a list of");
   expect_says("{\"text\": \"a\"}\n{\"text\": \"\"}\n",
@@ -104,9 +110,19 @@ TEST_F(DocumentsErrors, FilesAndFields) {
   DataOptions o = options(R"({"text": "ab"})");
   expect_words(
       refusal(o, {{"images", DType::f32, {2, 2}}, {"labels", DType::i32, {}}}),
-      "data.kind is jsonl, rows of ids and targets, and a sample of this model and task has images "
-      "f32[2,2], labels i32[]; choose a model of the next token (gpt, llama, qwen, mistral, gemma) and "
-      "task.kind causal_lm");
+      "data.kind is jsonl, rows of tokens, and a sample of this model and task has images f32[2,2], labels "
+      "i32[]; choose a model of text: of the next token (gpt, llama, qwen, mistral, gemma; task.kind "
+      "causal_lm), bert (masked_lm), or t5 (seq2seq)");
+  DataOptions other = o;
+  other.pack = "none";
+  expect_words(refusal(other, {{"ids", DType::i32, {2}}}),
+               "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "
+               "trained on the empty places behind a record; leave data.pack out");
+  other.pack = "documents";
+  expect_words(
+      refusal(other,
+              {{"ids", DType::i32, {4}}, {"decoder_ids", DType::i32, {4}}, {"targets", DType::i32, {4}}}),
+      "1 record in " + folder_.path("a.jsonl") + ", and none to train on has a token to learn");
   folder_.write("d/a.txt", "x");
   o.paths = {folder_.path("d")};
   expect_words(refusal(o), "data.paths: no *.jsonl file in " + folder_.path("d") +

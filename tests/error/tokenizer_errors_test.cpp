@@ -55,7 +55,10 @@ TEST_F(TokenizerErrors, TheSmallOneIsRead) {
 
 TEST_F(TokenizerErrors, FilesThatAreNone) {
   expect_words(refusal_of(folder_.path("no.json")), "data.tokenizer: cannot read " + folder_.path("no.json"));
-  expect_words(refusal_of(folder_.path("no.json")), "name a tokenizer.json of Hugging Face, or bytes");
+  expect_words(refusal_of(folder_.path("no.json")),
+               "name a tokenizer.json of Hugging Face, a tokenizer.model of SentencePiece, or bytes");
+  expect_words(refusal_of(folder_.write("t.model", "no model")), "t.model is no model of SentencePiece");
+  expect_words(refusal_of(folder_.write("t.model", "")), "t.model is no model of SentencePiece");
   expect_words(refusal_of(folder_.write("x.json", "{\"model\": ")), "x.json is not JSON: ");
   expect_words(refusal_of(folder_.write("x.json", "[]")), "holds array, and a tokenizer.json is an object");
   std::string deep = "0";
@@ -67,10 +70,23 @@ TEST_F(TokenizerErrors, FilesThatAreNone) {
 }
 
 TEST_F(TokenizerErrors, Models) {
-  expect_says(
-      with("model/type", "Unigram"),
-      "model is Unigram, and BPE is read (gpt2, llama, qwen, mistral, gemma): tokenize elsewhere, and "
-      "use data.kind tokens");
+  expect_says(with("model/type", "WordPiece"),
+              "model is WordPiece, and BPE (gpt2, llama, qwen, mistral, gemma) and Unigram (t5, xlm-roberta, "
+              "albert) are read: tokenize elsewhere, and use data.kind tokens");
+  auto unigram = [&](const json& rows, const json& unk) {
+    json file = with("model", {{"type", "Unigram"}, {"vocab", rows}, {"unk_id", unk}});
+    file["added_tokens"] = json::array();
+    return file;
+  };
+  const json rows = json::parse(R"([["<unk>", 0], ["a", -1.5]])");
+  EXPECT_EQ(refusal(unigram(rows, 0)), "no error");
+  EXPECT_EQ(Tokenizer(folder_.path("t.json")).encode("axya"), (std::vector<int32_t>{1, 0, 1}));
+  expect_says(unigram(rows, 2), "model: unk_id is 2, and \"vocab\" has 2 rows");
+  expect_says(unigram(json::parse(R"([["a", "b"]])"), 0),
+              "model: the row 0 of \"vocab\" is [\"a\",\"b\"], and should be a token and a number");
+  expect_says(unigram(json::array(), nullptr), "model: \"vocab\" is empty");
+  EXPECT_EQ(refusal(unigram(rows, nullptr)), "no error");
+  EXPECT_THROW(Tokenizer(folder_.path("t.json")).encode("ax"), UserError);
   expect_says(with("model/end_of_word_suffix", "</w>"),
               "model has \"end_of_word_suffix\": \"</w>\", which is not read");
   expect_says(with("model/dropout", 0.1),
@@ -89,8 +105,11 @@ TEST_F(TokenizerErrors, Models) {
 
 TEST_F(TokenizerErrors, Members) {
   expect_says(
-      with("normalizer", {{"type", "Precompiled"}}),
-      "normalizer is Precompiled, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
+      with("normalizer", {{"type", "BertNormalizer"}}),
+      "normalizer is BertNormalizer, which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace");
+  for (const char* table : {"", "AAAA", "!", "BAAAAAA="})
+    expect_says(with("normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", table}}),
+                "normalizer: precompiled_charsmap is no table of SentencePiece; is the file whole?");
   expect_says(with("pre_tokenizer", {{"type", "BertPreTokenizer"}}),
               "pre_tokenizer is BertPreTokenizer, which is not read; ByteLevel, Split, Metaspace, Digits");
   expect_says(

@@ -1,27 +1,34 @@
 // Tokenizers against the ids of the package tokenizers: tokenizer/ holds them, and the script that made them.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/json.h"
 #include "core/base/text.h"
+#include "launcher/data/tokenizer/end_token.h"
 #include "launcher/data/tokenizer/tokenizer.h"
+#include "tests/support/scratch_folder.h"
 
 namespace lockstep::launcher::data {
 namespace {
 
-const nlohmann::json& cases() {
-  static const auto read = nlohmann::json::parse(std::ifstream(TOKENIZERS "/cases.json"));
-  return read;
+// cases.json of check.py and pieces.json of pieces.py, one of which has the tokenizer.
+const nlohmann::json& cases_of(const std::string& name) {
+  static const auto read = nlohmann::json::parse(std::ifstream(TOKENIZERS "/cases.json")),
+                    pieces = nlohmann::json::parse(std::ifstream(TOKENIZERS "/pieces.json"));
+  return read["tokenizers"].contains(name) ? read : pieces;
 }
-std::string file_of(const std::string& name) { return str(TOKENIZERS, "/", name, ".json"); }
+std::string file_of(const std::string& name) {
+  return str(TOKENIZERS, "/", name, name.find('.') == std::string::npos ? ".json" : "");
+}
 
 class TokenizerIds : public testing::TestWithParam<const char*> {};
 
 TEST_P(TokenizerIds, AreThoseOfThePackage) {
   const Tokenizer tokenizer(file_of(GetParam()));
-  const auto& want = cases()["tokenizers"][GetParam()];
-  const auto& texts = cases()["texts"];
+  const auto& want = cases_of(GetParam())["tokenizers"][GetParam()];
+  const auto& texts = cases_of(GetParam())["texts"];
   ASSERT_GT(texts.size(), 60u);
   for (size_t i = 0; i < texts.size(); ++i)
     EXPECT_EQ(tokenizer.encode(texts[i].get<std::string>()), want["ids"][i].get<std::vector<int32_t>>())
@@ -30,7 +37,7 @@ TEST_P(TokenizerIds, AreThoseOfThePackage) {
 
 TEST_P(TokenizerIds, DecodeToTheTextOfThePackage) {
   const Tokenizer tokenizer(file_of(GetParam()));
-  const auto& want = cases()["tokenizers"][GetParam()];
+  const auto& want = cases_of(GetParam())["tokenizers"][GetParam()];
   for (size_t i = 0; i < want["ids"].size(); ++i)
     EXPECT_EQ(tokenizer.decode(want["ids"][i].get<std::vector<int32_t>>()),
               want["decoded"][i].get<std::string>());
@@ -38,7 +45,7 @@ TEST_P(TokenizerIds, DecodeToTheTextOfThePackage) {
 
 TEST_P(TokenizerIds, WhatIsPutAroundATextIsThatOfThePackage) {
   const Tokenizer tokenizer(file_of(GetParam()));
-  const auto& around = cases()["tokenizers"][GetParam()]["around"];
+  const auto& around = cases_of(GetParam())["tokenizers"][GetParam()]["around"];
   std::vector<int32_t> ids = tokenizer.before();
   for (int32_t id : tokenizer.encode("a")) ids.push_back(id);
   ids.insert(ids.end(), tokenizer.behind().begin(), tokenizer.behind().end());
@@ -60,11 +67,19 @@ TEST_P(TokenizerIds, OfPartsAreThoseOfTheWhole) {
     last = token.part;
   }
   EXPECT_EQ(ids, tokenizer.encode(whole));
-  EXPECT_EQ(last, 6);
+  EXPECT_GE(
+      last,
+      5);  // where the end of the text is white space that a normalizer takes off, "345" may go with "12"
 }
 
-INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds, testing::Values("gpt2", "llama3", "qwen", "llama2", "gemma"),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds,
+                         testing::Values("gpt2", "llama3", "qwen", "llama2", "gemma", "sp_unigram.model",
+                                         "sp_bytes.model", "sp_plain.model", "unigram.json", "words.json",
+                                         "accents.json"),
+                         [](const auto& info) {
+                           const std::string name = info.param;
+                           return name.substr(0, name.find('.'));
+                         });
 
 TEST(Tokenizer, SaysWhichPartATokenBeginsIn) {
   const Tokenizer tokenizer(file_of("qwen"));
@@ -74,6 +89,30 @@ TEST(Tokenizer, SaysWhichPartATokenBeginsIn) {
   for (const auto& token : tokenizer.encode_parts(parts))
     if (token.part == 1 || token.part == 2) counted += tokenizer.decode(std::vector{token.id});
   EXPECT_EQ(counted, "Hello<|im_end|>");
+}
+
+// What a model of SentencePiece knows: its own symbols, and what a tokenizer_config.json beside it asks for.
+TEST(Tokenizer, OfSentencePiece) {
+  const Tokenizer tokenizer(file_of("sp_unigram.model"));
+  const std::vector<std::string> parts = {"<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "Hello",
+                                          "<|im_end|>", "\n"};
+  std::string counted;
+  for (const auto& token : tokenizer.encode_parts(parts))
+    if (token.part == 1 || token.part == 2) counted += tokenizer.token(token.id);
+  EXPECT_TRUE(counted.ends_with("Hello<|im_end|>")) << counted;
+  EXPECT_EQ(tokenizer.id("</s>"), 2);
+  EXPECT_TRUE(tokenizer.special(2));
+  EXPECT_FALSE(tokenizer.special(*tokenizer.id("<tool>")));
+  EXPECT_FALSE(tokenizer.id("<|nothing|>"));
+  EXPECT_TRUE(tokenizer.before().empty());
+
+  ScratchFolder folder;
+  std::filesystem::copy_file(file_of("sp_bytes.model"), folder.path("tokenizer.model"));
+  folder.write("tokenizer_config.json", R"({"add_bos_token": true, "add_eos_token": false})");
+  const Tokenizer beside(tokenizer_file_of(folder.path("")));
+  EXPECT_EQ(beside.before(), std::vector<int32_t>{1});
+  EXPECT_TRUE(beside.behind().empty());
+  EXPECT_EQ(end_token(beside, "auto"), 2);
 }
 
 TEST(Tokenizer, KnowsItsTokens) {

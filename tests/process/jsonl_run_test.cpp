@@ -99,6 +99,24 @@ TEST_F(JsonlRun, AnswersAMessage) {
   EXPECT_HAS(result.output, "--system requires --chat");
 }
 
+// Other tasks of text: an encoder reads full rows, an encoder and a decoder pairs.
+TEST_F(JsonlRun, TrainsBertAndT5) {
+  for (const char* kind : {"bert", "t5"}) {
+    for (const char* ranks : {"1", "2", "3"}) {
+      auto result = trainrun({"--nproc", ranks, "c.json", str("--name=", kind, ranks),
+                              str("--model.kind=", kind), "--model.depth=1"});
+      ASSERT_EQ(result.code, kExitOk) << result.output;
+      EXPECT_HAS(result.output,
+                 std::string(kind) == "bert" ? "pack stream" : "81 training pairs, 9 validation pairs");
+    }
+    const std::string name = kind;
+    ASSERT_EQ(losses(name + "1").size(), 8u);
+    EXPECT_EQ(losses(name + "2"), losses(name + "1"));
+    EXPECT_EQ(losses(name + "3"), losses(name + "1"));
+    EXPECT_EQ(losses(name + "2", "val_loss"), losses(name + "1", "val_loss"));
+  }
+}
+
 // A model that sees no borders is refused before anything is compiled.
 TEST_F(JsonlRun, AModelThatSeesNoBordersIsRefused) {
   auto result = trainrun({"c.json", "--name=l", "--model.kind=lstm"});

@@ -237,6 +237,7 @@ TEST_F(Trainrun, ExplainLooksEverywhere) {
   EXPECT_HAS(said("softmax"), "op softmax");
   EXPECT_HAS(said("137"), "SIGKILL (9), most often because memory ran out");
   EXPECT_HAS(said("nproc"), "--nproc N|auto: ranks on this host");
+  EXPECT_HAS(said("--max-restarts"), "--max-restarts N: restarts after a rank died");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <span>
 
 #include "core/base/text.h"
 #include "launcher/data/documents/document_samples.h"
@@ -189,6 +190,69 @@ TEST_F(Documents, WithoutATargetAreLeftOutAndTheLastAreKeptForValidation) {
 }
 
 // The samples of a step are the same however many ranks read them, and an epoch has each row once.
+// Of an encoder that sees the whole row there is no place without a token: the rest of a file is left out.
+TEST_F(Documents, OfIdsAloneFillTheirRows) {
+  const auto o = options(
+      "{\"text\": \"hello, \"}\n{\"prompt\": \"wide \", \"completion\": \"world of words\"}\n", "documents");
+  const auto samples = open_samples(o, {{"ids", DType::i32, {8}}});
+  std::string rows;
+  for (int64_t i = 0; i < 4; ++i) {
+    int32_t ids[8];
+    samples->fill(i, 1, 0, 1, {ids});
+    for (int32_t id : ids) rows += static_cast<char>(id);
+    rows += '|';
+  }
+  EXPECT_EQ(rows, "hello, w|ide worl|d of wor|hello, w|");  // 26 bytes: 3 rows, then the next epoch
+}
+
+// Of an encoder and a decoder: what is given, and the last answer behind it.
+TEST_F(Documents, AsPairsAreGivenAndLearnt) {
+  auto o = options(
+      "{\"prompt\": \"2+2=\", \"completion\": \"four\"}\n{\"text\": \"left out\"}\n"
+      "{\"prompt\": \"too long a prompt\", \"completion\": \"and its answer\"}\n"
+      "{\"prompt\": \"kept\", \"completion\": \"x\"}\n",
+      "documents");
+  o.validation = 0.25;
+  const auto samples = open_samples(
+      o, {{"ids", DType::i32, {6}}, {"decoder_ids", DType::i32, {5}}, {"targets", DType::i32, {5}}});
+  EXPECT_EQ(samples->validation(), 1);
+  EXPECT_EQ(samples->counts(),
+            (std::pair<std::string, std::string>{"pairs", "2 for training, 1 for validation"}));
+  auto shown = [&](int64_t i, bool validation) {
+    int32_t ids[6], decoder[5], targets[5];
+    if (validation)
+      samples->fill_validation(i, 1, {ids, decoder, targets});
+    else
+      samples->fill(i, 1, 0, 1, {ids, decoder, targets});
+    std::string out;
+    for (auto side : {std::span<int32_t>(ids), std::span<int32_t>(decoder), std::span<int32_t>(targets)}) {
+      for (int32_t id : side) out += id == -100 ? '.' : id == 0 ? '_' : static_cast<char>(id);
+      out += '|';
+    }
+    return out;
+  };
+  EXPECT_EQ(shown(0, false), "2+2=__|_four|four.|");
+  EXPECT_EQ(shown(1, false), "too lo|_and |and i|");
+  EXPECT_EQ(shown(0, true), "kept__|_x___|x....|");
+  EXPECT_EQ(shown(2, false), shown(0, false));
+}
+
+// With a tokenizer the answer has its end, and <pad> stands in front of it and behind.
+TEST_F(Documents, AsPairsEndWithTheTokenizersEnd) {
+  auto o = options(R"({"prompt": "ab", "completion": "ba"})", "documents");
+  o.tokenizer = folder_.write("t.json", R"({"added_tokens": [
+      {"id": 2, "content": "</s>", "special": true, "normalized": false},
+      {"id": 3, "content": "<pad>", "special": true, "normalized": false}],
+      "model": {"type": "Unigram", "unk_id": null, "vocab": [["a", -1], ["b", -1]]}})");
+  const auto samples = open_samples(
+      o, {{"ids", DType::i32, {4}}, {"decoder_ids", DType::i32, {4}}, {"targets", DType::i32, {4}}});
+  int32_t ids[4], decoder[4], targets[4];
+  samples->fill(0, 1, 0, 1, {ids, decoder, targets});
+  EXPECT_EQ(std::vector<int32_t>(ids, ids + 4), (std::vector<int32_t>{0, 1, 3, 3}));
+  EXPECT_EQ(std::vector<int32_t>(decoder, decoder + 4), (std::vector<int32_t>{3, 1, 0, 2}));
+  EXPECT_EQ(std::vector<int32_t>(targets, targets + 4), (std::vector<int32_t>{1, 0, 2, -100}));
+}
+
 TEST_F(Documents, FollowFromTheirNumberAlone) {
   std::string lines;
   for (int i = 0; i < 300; ++i)

@@ -2,19 +2,14 @@
 #include "launcher/data/documents/document_samples.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <map>
 
 #include "core/base/error.h"
-#include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/ops/functions/losses.h"
-#include "launcher/data/documents/documents.h"
+#include "launcher/data/documents/document_files.h"
 #include "launcher/data/documents/packing.h"
-#include "launcher/data/files.h"
+#include "launcher/data/documents/pair_samples.h"
 #include "launcher/data/order.h"
-#include "launcher/data/scan.h"
 
 namespace lockstep::launcher::data {
 
@@ -47,12 +42,14 @@ class Window {
 
 class DocumentSamples : public Samples {
  public:
-  DocumentSamples(const DataOptions& options, const std::vector<SampleField>& fields)
-      : options_(options), train_(options.context), validation_(options.context) {
+  DocumentSamples(const DataOptions& options, const std::vector<SampleField>& fields, DocumentMaker maker)
+      : options_(options),
+        files_(options, maker),
+        train_(options.context),
+        validation_(options.context),
+        padding_(maker.padding()) {
     for (const auto& field : fields) names_.push_back(field.name);
-    DocumentMaker maker(options);
-    padding_ = maker.padding();
-    open(maker);
+    whole_rows_ = fields.size() == 1;
     lay();
     tell(maker);
   }
@@ -69,63 +66,24 @@ class DocumentSamples : public Samples {
   void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
     for (int64_t i = 0; i < count; ++i) row(validation_, first + i, i, fields);
   }
-  const std::vector<DataFile>& contents() const override { return contents_; }
-  const std::string& fingerprint() const override { return fingerprint_; }
-  const std::string& read_as() const override { return read_as_; }
+  const std::vector<DataFile>& contents() const override { return files_.contents; }
+  const std::string& fingerprint() const override { return files_.fingerprint; }
+  const std::string& read_as() const override { return files_.read_as; }
   std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
   std::pair<std::string, std::string> counts() const override {
     return {"tokens", str(train_.inputs(), " for training, ", validation_.inputs(), " for validation")};
   }
 
  private:
-  void open(DocumentMaker& maker) {
-    const FileList list = find_files(options_.paths, ".jsonl");
-    std::vector<Source> files;
-    int64_t bytes = 0, read = 0;
-    for (const auto& path : list.files) {
-      files.push_back(Source::text(path));
-      bytes += files.back().bytes.size();
-    }
-    if (files.empty())
-      throw UserError(str("data.paths: no *.jsonl file in ", join(options_.paths, ", "),
-                          "; name files with another ending one by one"));
-    const ScanPlan plan = scan_plan(bytes, options_.read_whole);
-    read_as_ = plan.text();
-    std::string all;
-    std::map<std::string, int> names;
-    for (const auto& file : files) {
-      const Scan found = scan_once(file, plan, options_.cache, read);
-      stores_.push_back(maker.store(file.bytes, file.path));
-      std::string name = file.path.substr(file.path.rfind('/') + 1);
-      if (int times = ++names[name]; times > 1) name += str(" #", times);
-      char hex[20];
-      std::snprintf(hex, sizeof hex, "%016llx",
-                    static_cast<unsigned long long>(hash64(
-                        str(name, " ", file.bytes.size(), " ", found.content, " ", maker.fingerprint()))));
-      contents_.push_back({name, stores_.back().tokens, hex});
-      all += str(hex, "\n");
-      documents_ += stores_.back().documents;
-    }
-    fingerprint_ = hash_hex(all);
-    bytes_ = bytes;
-  }
-
   // The last documents of each file are kept for validation.
   void lay() {
-    for (size_t i = 0; i < stores_.size(); ++i) {
-      const std::vector<int64_t> starts = stores_[i].starts();
-      const int64_t n = stores_[i].documents,
-                    kept = std::llround(static_cast<double>(n) * options_.validation);
-      lay_range(static_cast<int32_t>(i), starts, 0, n - kept, train_);
-      lay_range(static_cast<int32_t>(i), starts, n - kept, n, validation_);
+    for (const auto& [store, starts, kept] : files_.ranges(options_.validation)) {
+      lay_range(store, starts, 0, kept, train_);
+      lay_range(store, starts, kept, static_cast<int64_t>(starts.size()) - 1, validation_);
     }
     train_.finish(), validation_.finish();
     window_ = {};
-    if (train_.size() == 0)
-      throw UserError(str("data.paths: ", documents_, documents_ == 1 ? " record" : " records", " in ",
-                          join(options_.paths, ", "),
-                          ", and none to train on has a token to learn; is data.validation ",
-                          options_.validation, " too much, or have no messages the role assistant?"));
+    if (train_.size() == 0) files_.refuse_empty(options_);
   }
 
   void lay_range(int32_t store, const std::vector<int64_t>& starts, int64_t from, int64_t until,
@@ -143,8 +101,12 @@ class DocumentSamples : public Samples {
     longer_ += until - from - 1 > context;
     bool any = false;
     for (int64_t at = from; at + 1 < until; at += context) {
-      const int64_t count = std::min(context, until - 1 - at);
-      if (!window_.any_counts(stores_[static_cast<size_t>(store)], store, at + 1, count)) continue;
+      const int64_t count = std::min(context, until - (whole_rows_ ? 0 : 1) - at);
+      if (whole_rows_) {
+        if (count == context) rows.alone({at, store, static_cast<int32_t>(count)}), any = true;
+        continue;
+      }
+      if (!window_.any_counts(files_.stores[static_cast<size_t>(store)], store, at + 1, count)) continue;
       any = true;
       const RowPiece piece{at, store, static_cast<int32_t>(count)};
       if (options_.pack == "documents")
@@ -156,26 +118,18 @@ class DocumentSamples : public Samples {
   }
 
   void tell(const DocumentMaker& maker) const {
-    if (maker.made && maker.seconds > 1)
-      logs::info(
-          str("data: ", bytes_text(static_cast<double>(maker.made)), " of JSON lines tokenized in ",
-              static_cast<int64_t>(maker.seconds + 0.5), " s",
-              options_.cache.empty() ? "" : str("; kept in ", options_.cache, " until a file changes")));
     if (longer_ && options_.pack != "stream")
-      logs::info(str("data: ", longer_, " of ", documents_, " records are longer than model.context, ",
+      logs::info(str("data: ", longer_, " of ", files_.documents, " records are longer than model.context, ",
                      options_.context, ": they are cut into pieces, which do not see one another"));
     if (nothing_ && options_.pack != "stream")
-      logs::info(
-          str("data: ", nothing_, " of ", documents_, " records have no token to learn, and are left out"));
-    if (options_.validation > 0 && validation_.size() == 0)
-      logs::info(str("warning: data.validation: ", options_.validation, " keeps no record of ", documents_,
-                     ": there will be no validation loss; keep more, or set it to 0"));
+      logs::info(str("data: ", nothing_, " of ", files_.documents,
+                     " records have no token to learn, and are left out"));
     const auto room = static_cast<double>(train_.size() * options_.context);
-    logs::info(str("data: ", stores_.size(), stores_.size() == 1 ? " file, " : " files, ", bytes_, " bytes, ",
-                   documents_, " records; ", train_.size(), " training rows of ", options_.context, ", ",
-                   static_cast<int64_t>(100 * static_cast<double>(train_.inputs()) / room), " % full, ",
-                   validation_.size(), " validation rows, pack ", options_.pack, ", order ", options_.order,
-                   ", fingerprint ", fingerprint_));
+    files_.tell(options_, maker,
+                str(train_.size(), " training rows of ", options_.context, ", ",
+                    static_cast<int64_t>(100 * static_cast<double>(train_.inputs()) / room), " % full, ",
+                    validation_.size(), " validation rows, pack ", options_.pack),
+                validation_.size());
   }
 
   void row(const PackedPieces& rows, int64_t i, int64_t at, const std::vector<void*>& fields) const {
@@ -192,10 +146,10 @@ class DocumentSamples : public Samples {
     int64_t t = 0;
     int32_t document = 0;
     for (const RowPiece* piece = rows.begin(i); piece != rows.end(i); ++piece, ++document) {
-      tokens.resize(static_cast<size_t>(piece->count) + 1);
-      stores_[static_cast<size_t>(piece->store)].read(piece->begin, tokens);
+      tokens.resize(static_cast<size_t>(piece->count) + (whole_rows_ ? 0 : 1));
+      files_.stores[static_cast<size_t>(piece->store)].read(piece->begin, tokens);
       for (int32_t k = 0; k < piece->count; ++k, ++t) {
-        const uint32_t next = tokens[static_cast<size_t>(k) + 1];
+        const uint32_t next = whole_rows_ ? 0 : tokens[static_cast<size_t>(k) + 1];
         put(to, t, static_cast<int32_t>(tokens[static_cast<size_t>(k)] & ~kCounts),
             next & kCounts ? static_cast<int32_t>(next & ~kCounts) : static_cast<int32_t>(kIgnoreIndex),
             document, k);
@@ -205,40 +159,48 @@ class DocumentSamples : public Samples {
   }
   static void put(const RowFields& to, int64_t t, int32_t id, int32_t target, int32_t document,
                   int32_t position) {
-    to.ids[t] = id, to.targets[t] = target;
+    to.ids[t] = id;
+    if (to.targets) to.targets[t] = target;
     if (to.documents) to.documents[t] = document;
     if (to.positions) to.positions[t] = position;
   }
 
   DataOptions options_;
   std::vector<std::string> names_;
-  std::vector<TokenStore> stores_;
+  DocumentFiles files_;
   PackedPieces train_, validation_;
   Window window_;  // while rows are laid
-  std::vector<DataFile> contents_;
-  std::string fingerprint_, read_as_;
   int32_t padding_ = 0;
-  int64_t documents_ = 0, bytes_ = 0, longer_ = 0, nothing_ = 0;
+  bool whole_rows_ = false;  // a row of ids alone has no place that is not learnt
+  int64_t longer_ = 0, nothing_ = 0;
 };
 }  // namespace
 
 std::unique_ptr<Samples> document_samples(const DataOptions& options,
                                           const std::vector<SampleField>& fields) {
-  bool ids = false, targets = false;
   std::vector<std::string> all;
+  std::string names;
   for (const auto& field : fields) {
     all.push_back(text(field));
-    ids |= field.name == "ids", targets |= field.name == "targets";
+    names += field.name + " ";
   }
-  if (!ids || !targets || fields.size() != (options.pack == "documents" ? 4u : 2u))
-    throw UserError(
-        str("data.kind is jsonl, rows of ids and targets, and a sample of this model and task has ",
-            join(all, ", "),
-            "; choose a model of the next token (gpt, llama, qwen, mistral, "
-            "gemma) and task.kind causal_lm"));
   DataOptions of = options;
-  of.context = fields[0].shape.at(0);
-  return std::make_unique<DocumentSamples>(of, fields);
+  of.context = fields[0].shape.empty() ? 0 : fields[0].shape[0];
+  if (names == "ids decoder_ids targets ") return pair_samples(of, fields);
+  if (names == "ids ") {
+    if (options.pack == "none")
+      throw UserError(
+          "data.pack is none, and a model that sees all tokens of a row (task.kind masked_lm) would be "
+          "trained on the empty places behind a record; leave data.pack out, which makes rows of the records "
+          "one after another");
+    of.pack = "stream";
+  } else if (names != (options.pack == "documents" ? "ids targets documents positions " : "ids targets ")) {
+    throw UserError(
+        str("data.kind is jsonl, rows of tokens, and a sample of this model and task has ", join(all, ", "),
+            "; choose a model of text: of the next token (gpt, llama, qwen, mistral, gemma; task.kind "
+            "causal_lm), bert (masked_lm), or t5 (seq2seq)"));
+  }
+  return std::make_unique<DocumentSamples>(of, fields, DocumentMaker(of));
 }
 
 }  // namespace lockstep::launcher::data

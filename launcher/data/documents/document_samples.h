@@ -8,7 +8,8 @@
 namespace lockstep::launcher::data {
 
 // Of kind jsonl. Fields: "ids" and "targets" (-100 where the next token is not learnt); with data.pack
-// documents also "documents" (a number for each document of a row) and "positions" (from 0 in each). Of the n
+// documents also "documents" (a number for each document of a row) and "positions" (from 0 in each). Of "ids"
+// alone rows are full, records one after another. Of "decoder_ids" too: pair_samples.h. Of the n
 // documents of a file the last round(n * validation) are kept for validation. UserError as DocumentMaker, and
 // where nothing is left to learn.
 std::unique_ptr<Samples> document_samples(const DataOptions& options, const std::vector<SampleField>& fields);

@@ -25,6 +25,7 @@ class DocumentMaker {
   TokenStore store(const FileBytes& file, const std::string& path);
   const std::string& fingerprint() const { return fingerprint_; }  // of all that decides the tokens
   int32_t padding() const { return end_.value_or(0); }
+  std::optional<int32_t> pad() const { return tokenizer_ ? tokenizer_->id("<pad>") : std::nullopt; }
 
   int64_t made = 0;  // bytes that were read now, rather than before
   double seconds = 0;

@@ -36,7 +36,8 @@ bool within_word(std::string_view text, size_t begin, size_t end) {
 }
 }  // namespace
 
-std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Bpe& model, const std::string& who) {
+std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Vocabulary& vocabulary,
+                                     const std::string& who) {
   std::vector<AddedToken> out;
   if (!file.contains("added_tokens") || file["added_tokens"].is_null()) return out;
   const std::string where = who + ": added_tokens";
@@ -49,8 +50,8 @@ std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Bpe& mode
     if (id < 0 || id >= int64_t{1} << 31)
       throw UserError(str(where, ": ", printable(token.content), " has the id ", id, ", which is none"));
     if (token.content.empty()) continue;
-    if (const auto found = model.vocabulary().find(token.content);
-        found != model.vocabulary().end() && found->second != token.id)
+    if (const auto found = vocabulary.find(token.content);
+        found != vocabulary.end() && found->second != token.id)
       throw UserError(str(where, ": ", printable(token.content), " has the id ", id, ", and ", found->second,
                           " in the vocabulary; the file is of two tokenizers"));
     out.push_back(std::move(token));

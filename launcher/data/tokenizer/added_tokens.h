@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/normalize.h"
+#include "launcher/data/tokenizer/token_model.h"
 
 namespace lockstep::launcher::data {
 
@@ -20,7 +20,8 @@ struct AddedToken {
   bool special, single_word, lstrip, rstrip, normalized;
 };
 // UserError naming `who` for a row that is none, and for an id that the vocabulary gives to another token.
-std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Bpe& model, const std::string& who);
+std::vector<AddedToken> added_tokens(const nlohmann::json& file, const Vocabulary& vocabulary,
+                                     const std::string& who);
 
 // Finds them: the leftmost, of several at one place the longest.
 class AddedTokenFinder {

@@ -83,11 +83,6 @@ bool bytes_of_spelling(std::string_view token, std::string& bytes) {
 Bpe::Bpe(const nlohmann::json& model, bool byte_level, const std::string& who)
     : who_(who), byte_level_(byte_level) {
   const std::string where = who + ": model";
-  const std::string type = model.contains("type") ? word_in(model, "type", where) : "BPE";
-  if (type != "BPE")
-    throw UserError(str(where, " is ", type,
-                        ", and BPE is read (gpt2, llama, qwen, mistral, gemma): tokenize elsewhere, and use "
-                        "data.kind tokens"));
   for (const char* member : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (model.contains(member) && !model[member].is_null() && model[member] != "")
       throw UserError(str(where, " has \"", member, "\": ", model[member].dump(),

@@ -2,37 +2,23 @@
 // 1508.07909.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <vector>
+
+#include "launcher/data/tokenizer/token_model.h"
 
 namespace lockstep::launcher::data {
 
-// An id, and how many bytes of the piece it stands for.
-struct PieceToken {
-  int32_t id;
-  uint32_t bytes;
-};
-
-class Bpe {
+class Bpe : public TokenModel {
  public:
   // Of the file's "model". `byte_level`: tokens are spelled in ByteLevel's alphabet, a character for a byte.
-  // UserError naming `who` for a model that is no BPE, one with dropout, prefixes or suffixes, and for merges
+  // UserError naming `who` for a model with dropout, prefixes or suffixes, and for merges
   // of tokens that the vocabulary does not have.
   Bpe(const nlohmann::json& model, bool byte_level, const std::string& who);
 
   // Appends the tokens of a piece. UserError naming a character that has no token, where there is neither
   // unk_token nor byte_fallback.
-  void encode(std::string_view piece, std::vector<PieceToken>& out) const;
-
-  struct TextHash : std::hash<std::string_view> {
-    using is_transparent = void;
-  };
-  using Vocabulary = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
-  const Vocabulary& vocabulary() const { return vocabulary_; }  // as the file spells it
+  void encode(std::string_view piece, std::vector<PieceToken>& out) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
 
  private:
   struct Merge {

@@ -27,7 +27,9 @@ std::string configured(const std::string& tokenizer) {
 
 std::string tokenizer_file_of(const std::string& path) {
   std::error_code unknown;
-  return std::filesystem::is_directory(path, unknown) ? path + "/tokenizer.json" : path;
+  if (!std::filesystem::is_directory(path, unknown)) return path;
+  const std::string json = path + "/tokenizer.json", model = path + "/tokenizer.model";
+  return !std::filesystem::exists(json, unknown) && std::filesystem::exists(model, unknown) ? model : json;
 }
 
 std::optional<int32_t> end_token(const Tokenizer& tokenizer, const std::string& chosen) {

@@ -7,7 +7,8 @@
 
 namespace lockstep::launcher::data {
 
-// tokenizer.json in a folder that is named, else the path itself.
+// In a folder that is named tokenizer.json, or tokenizer.model where that is there alone; else the path
+// itself.
 std::string tokenizer_file_of(const std::string& path);
 
 // `chosen`: "none"; a token; or "auto", the eos_token of a tokenizer_config.json beside the file, else the

@@ -1,9 +1,12 @@
 // Text that is made of parts: what becomes of it on the way to tokens keeps the borders of the parts.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lockstep::launcher::data {
@@ -42,6 +45,32 @@ struct MarkedText {
       change(std::string_view(text).substr(marks[i].at, end - marks[i].at), out);
     }
     text = std::move(out), marks = std::move(moved);
+  }
+  // `by` in place of each match; `find` gives the next one from a byte on. What a part begins with within a
+  // match goes with the match.
+  using Match = std::optional<std::pair<size_t, size_t>>;
+  void replace(const std::function<Match(size_t from)>& find, std::string_view by) {
+    std::string out;
+    std::vector<Mark> moved = marks;
+    size_t done = 0, next = 0;
+    auto copy = [&](size_t until) {
+      for (; next < marks.size() && marks[next].at <= until; ++next)
+        moved[next].at = out.size() + (marks[next].at - done);
+      out.append(text, done, until - done);
+    };
+    for (Match found = find(0); found && found->second > found->first; found = find(done)) {
+      copy(found->first);
+      out += by;
+      done = found->second;
+      for (; next < marks.size() && marks[next].at < done; ++next) moved[next].at = out.size();
+    }
+    copy(text.size());
+    text = std::move(out), marks = std::move(moved);
+  }
+  // Without what lies outside of bytes [begin, end).
+  void keep(size_t begin, size_t end) {
+    text = text.substr(begin, end - begin);
+    for (Mark& mark : marks) mark.at = std::min(text.size(), mark.at - std::min(mark.at, begin));
   }
   // In front, as of the first part.
   void prepend(std::string_view added) {

@@ -4,10 +4,12 @@
 #include <utf8proc.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 
 #include "core/base/error.h"
 #include "launcher/data/tokenizer/pattern.h"
+#include "launcher/data/tokenizer/precompiled.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
 
 namespace lockstep::launcher::data {
@@ -52,15 +54,54 @@ void to_lower(std::string_view text, std::string& out) {
   }
 }
 
-void replace_all(std::string_view text, const Pattern& pattern, const std::string& by, std::string& out) {
-  size_t done = 0;
-  while (auto found = pattern.find(text, done)) {
-    if (found->second == found->first) break;
-    out += text.substr(done, found->first - done);
-    out += by;
-    done = found->second;
+// A text by its characters: `change` gives another code point, or a negative number to leave it out.
+void each_character(std::string_view text, std::string& out,
+                    const std::function<utf8proc_int32_t(utf8proc_int32_t)>& change) {
+  utf8proc_int32_t point = 0;
+  for (size_t i = 0; i < text.size();) {
+    const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + i,
+                                       static_cast<utf8proc_ssize_t>(text.size() - i), &point);
+    LS_CHECK(used > 0, "text is not UTF-8");
+    const utf8proc_int32_t made = change(point);
+    utf8proc_uint8_t bytes[4];
+    if (made == point)
+      out += text.substr(i, static_cast<size_t>(used));
+    else if (made >= 0)
+      out.append(reinterpret_cast<char*>(bytes), static_cast<size_t>(utf8proc_encode_char(made, bytes)));
+    i += static_cast<size_t>(used);
   }
-  out += text.substr(done);
+}
+
+// The table of the package for machine translation: control characters go, other spaces become one.
+utf8proc_int32_t nmt(utf8proc_int32_t c) {
+  auto in = [c](utf8proc_int32_t first, utf8proc_int32_t last) { return c >= first && c <= last; };
+  if (in(0x1, 0x8) || c == 0xb || in(0xe, 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return -1;
+  const bool space = in(0x9, 0xa) || in(0xc, 0xd) || c == 0x1680 || in(0x200b, 0x200f) || c == 0x2028 ||
+                     c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+  return space ? ' ' : c;
+}
+utf8proc_int32_t without_marks(utf8proc_int32_t c) {
+  const auto kind = utf8proc_category(c);
+  return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_ME ? -1
+                                                                                                      : c;
+}
+
+// Without white space at its ends.
+void strip(MarkedText& text, bool left, bool right, const Pattern& space) {
+  size_t begin = 0, end = text.text.size();
+  for (size_t at = 0; left && at < end;) {
+    const auto found = space.find(text.text, at);
+    if (!found || found->first != at) break;
+    begin = at = found->second;
+  }
+  while (right && end > begin) {
+    size_t last = end - 1;
+    while (last > begin && (static_cast<unsigned char>(text.text[last]) & 0xc0) == 0x80) --last;
+    const auto found = space.find(text.text, last);
+    if (!found || found->first != last) break;
+    end = last;
+  }
+  if (begin > 0 || end < text.text.size()) text.keep(begin, end);
 }
 
 int form_of(const std::string& type) {
@@ -86,6 +127,20 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
     });
   } else if (type == "Lowercase") {
     steps_.emplace_back([](MarkedText& text) { text.each_part(to_lower); });
+  } else if (type == "Precompiled") {
+    auto table = std::make_shared<const Precompiled>(word_in(described, "precompiled_charsmap", who), who);
+    steps_.emplace_back([table](MarkedText& text) {
+      text.each_part([&](std::string_view part, std::string& out) { table->apply(part, out); });
+    });
+  } else if (type == "Nmt" || type == "StripAccents") {
+    auto change = type == "Nmt" ? nmt : without_marks;
+    steps_.emplace_back([change](MarkedText& text) {
+      text.each_part([&](std::string_view part, std::string& out) { each_character(part, out, change); });
+    });
+  } else if (type == "Strip") {
+    steps_.emplace_back([left = flag_in(described, "strip_left", true),
+                         right = flag_in(described, "strip_right", true),
+                         space = Pattern("\\s", who)](MarkedText& text) { strip(text, left, right, space); });
   } else if (type == "Prepend") {
     steps_.emplace_back([by = word_in(described, "prepend", who)](MarkedText& text) {
       if (!text.text.empty()) text.prepend(by);
@@ -93,12 +148,13 @@ void Normalizer::add(const nlohmann::json& described, const std::string& who) {
   } else if (type == "Replace") {
     const Pattern pattern = pattern_in(described, "pattern", who);
     steps_.emplace_back([pattern, by = word_in(described, "content", who)](MarkedText& text) {
-      text.each_part([&](std::string_view part, std::string& out) { replace_all(part, pattern, by, out); });
+      text.replace([&](size_t from) { return pattern.find(text.text, from); }, by);
     });
   } else {
     throw UserError(str(who, " is ", type,
-                        ", which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace and "
-                        "Sequence of them are: tokenize elsewhere, and use data.kind tokens"));
+                        ", which is not read; NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, "
+                        "Precompiled, Nmt, Strip, StripAccents and Sequence of them are: tokenize elsewhere, "
+                        "and use data.kind tokens"));
   }
 }
 

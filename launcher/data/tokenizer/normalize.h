@@ -12,8 +12,8 @@ namespace lockstep::launcher::data {
 
 class Normalizer {
  public:
-  // Of the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace and Sequence of
-  // them. UserError naming `who` for another.
+  // Of the file's "normalizer": null, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace,
+  // Precompiled, Nmt, Strip, StripAccents and Sequence of them. UserError naming `who` for another.
   Normalizer(const nlohmann::json& described, const std::string& who);
   void apply(MarkedText& text) const;
   bool empty() const { return steps_.empty(); }

@@ -23,6 +23,34 @@ std::string text_with(std::string_view all, std::string_view from, std::string_v
   out += all.substr(done);
   return out;
 }
+
+// Words between white space, each with the mark in front of it.
+void mark_words(MarkedText& text, const std::string& mark, const Pattern& space) {
+  std::string out;
+  std::vector<MarkedText::Mark> moved = text.marks;
+  size_t next = 0;  // of the parts whose new place is not known yet
+  auto place = [&](size_t until, size_t at) {
+    for (; next < moved.size() && text.marks[next].at < until; ++next) moved[next].at = at;
+  };
+  auto word = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    const std::string_view one = std::string_view(text.text).substr(begin, end - begin);
+    if (!one.starts_with(mark)) out += mark;
+    for (; next < moved.size() && text.marks[next].at < end; ++next)
+      moved[next].at = text.marks[next].at <= begin ? out.size() : out.size() + text.marks[next].at - begin;
+    out += one;
+  };
+  size_t done = 0;
+  for (auto found = space.find(text.text, 0); found; found = space.find(text.text, done)) {
+    word(done, found->first);
+    done = found->second;
+    place(done, out.size());
+  }
+  word(done, text.text.size());
+  place(text.text.size() + 1, out.size());
+  text.text = std::move(out), text.marks = std::move(moved);
+  text.marks[0].at = 0;
+}
 }  // namespace
 
 PreTokenizer::PreTokenizer(const nlohmann::json& described, const std::string& who) {
@@ -42,6 +70,14 @@ void PreTokenizer::edit(const std::string& type, const std::string& who,
   edits_.push_back(std::move(change));
 }
 
+// WhitespaceSplit and then Metaspace.
+void PreTokenizer::add_marked_words(const nlohmann::json& metaspace, const std::string& who) {
+  const std::string mark = word_in(metaspace, "replacement", who);
+  edit("Metaspace", who,
+       [mark, space = Pattern("\\s", who)](MarkedText& text) { mark_words(text, mark, space); });
+  add_cut(Pattern::literal(mark, who), Behaviour::with_next);
+}
+
 void PreTokenizer::add(const nlohmann::json& described, const std::string& who) {
   auto behaviour_of = [&](const std::string& word) {
     const std::pair<const char*, Behaviour> known[] = {{"Isolated", Behaviour::isolated},
@@ -56,7 +92,14 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
   };
   const std::string type = word_in(described, "type", who);
   if (type == "Sequence") {
-    for (const auto& each : list_in(described, "pretokenizers", who)) add(each, who);
+    const auto& list = list_in(described, "pretokenizers", who);
+    auto is = [&](size_t i, const char* name) { return word_in(list[i], "type", who) == name; };
+    // Metaspace adds text to each word then; all of them are marked, whatever stands before.
+    const bool words = list.size() == 2 && is(0, "WhitespaceSplit") && is(1, "Metaspace") &&
+                       list[1].value("prepend_scheme", "always") == "always" &&
+                       flag_in(list[1], "split", true) && flag_in(list[1], "add_prefix_space", true);
+    if (words) return add_marked_words(list[1], who);
+    for (const auto& each : list) add(each, who);
   } else if (type == "ByteLevel") {
     byte_level_ = true;
     if (flag_in(described, "add_prefix_space", true))
@@ -89,7 +132,7 @@ void PreTokenizer::add(const nlohmann::json& described, const std::string& who) 
     edit(type, who, [mark, scheme](MarkedText& text) {
       text.each_part([&](std::string_view part, std::string& out) { out += text_with(part, " ", mark); });
       if (scheme == "never" || (scheme == "first" && !text.first)) return;
-      if (!text.text.starts_with(mark)) text.prepend(mark);
+      if (!text.text.empty() && !text.text.starts_with(mark)) text.prepend(mark);
     });
     if (flag_in(described, "split", true)) add_cut(Pattern::literal(mark, who), Behaviour::with_next);
   } else {

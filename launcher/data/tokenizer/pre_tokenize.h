@@ -33,6 +33,7 @@ class PreTokenizer {
     bool invert;
   };
   void add(const nlohmann::json& described, const std::string& who);
+  void add_marked_words(const nlohmann::json& metaspace, const std::string& who);
   void add_cut(const Pattern& pattern, Behaviour behaviour, bool invert = false);
   void edit(const std::string& type, const std::string& who, std::function<void(MarkedText&)> change);
   void cut(size_t i, std::string_view piece, size_t at, const Piece& to) const;

@@ -1,5 +1,5 @@
-// A tokenizer of Hugging Face's file tokenizer.json: text to ids and back, the ids that the package
-// `tokenizers` gives.
+// A tokenizer of a file: text to ids and back. Of tokenizer.json the ids that the package `tokenizers` gives,
+// of tokenizer.model those of `sentencepiece`.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,10 @@ namespace lockstep::launcher::data {
 class Tokenizer {
  public:
   // BPE over bytes (gpt2, llama 3, qwen) or over characters with a fallback to bytes (llama 2, mistral,
-  // gemma). UserError naming the file, the member and the way out for what is not read.
+  // gemma), and Unigram (t5, xlm-roberta, albert), of a tokenizer.json; what ends with .model is a model of
+  // SentencePiece, of any type. UserError naming the file, the member and the way out for what is not read.
   explicit Tokenizer(const std::string& path);
+  struct Impl;
 
   // Ids of a text, added tokens found in it; of one that stands in several parts, with the part that each
   // token begins in. `path` and `byte` of the text are named where it is not UTF-8.
@@ -27,7 +29,8 @@ class Tokenizer {
   };
   std::vector<Token> encode_parts(std::span<const std::string> parts) const;
 
-  // What the file's post_processor puts around a text: <s>, <|begin_of_text|>.
+  // What the file's post_processor puts around a text: <s>, <|begin_of_text|>. Of tokenizer.model what a
+  // tokenizer_config.json beside it asks for (add_bos_token, add_eos_token).
   const std::vector<int32_t>& before() const;
   const std::vector<int32_t>& behind() const;
 
@@ -40,7 +43,6 @@ class Tokenizer {
   const std::string& fingerprint() const;  // of the file's bytes
 
  private:
-  struct Impl;
   std::shared_ptr<const Impl> impl_;
 };
 

@@ -1,35 +1,23 @@
 // The members of tokenizer.json in the order in which a text goes through them.
-#include "launcher/data/tokenizer/tokenizer.h"
-
-#include <utf8proc.h>
-
 #include <algorithm>
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
-#include "core/base/plain_file.h"
 #include "launcher/data/tokenizer/added_tokens.h"
 #include "launcher/data/tokenizer/bpe.h"
 #include "launcher/data/tokenizer/decode.h"
 #include "launcher/data/tokenizer/normalize.h"
 #include "launcher/data/tokenizer/pre_tokenize.h"
 #include "launcher/data/tokenizer/tokenizer_file.h"
+#include "launcher/data/tokenizer/tokenizer_kind.h"
+#include "launcher/data/tokenizer/unigram.h"
 
 namespace lockstep::launcher::data {
 
 namespace {
-constexpr int64_t kFileBytes = int64_t{256} << 20;
 constexpr int kDepth = 64;
 constexpr int32_t kMostId = 1 << 22;
 constexpr size_t kCached = 1 << 16, kCachedBytes = 64;  // pieces whose tokens a thread keeps
-
-std::string text_of(const std::string& path) {
-  std::string text, why;
-  if (!read_plain(path, text, why, kFileBytes))
-    throw UserError(str("data.tokenizer: cannot read ", path, ": ", why,
-                        "; name a tokenizer.json of Hugging Face, or bytes"));
-  return text;
-}
 
 nlohmann::json json_of(const std::string& text, const std::string& who) {
   try {
@@ -45,8 +33,7 @@ nlohmann::json json_of(const std::string& text, const std::string& who) {
     return out;
   } catch (const nlohmann::json::exception& error) {
     throw UserError(str(who, " is not JSON: ", shortened(printable(error.what()), 200),
-                        "; name a tokenizer.json of Hugging Face (tokenizer.model of SentencePiece becomes "
-                        "one by transformers' AutoTokenizer and save_pretrained)"));
+                        "; name a tokenizer.json of Hugging Face, or a tokenizer.model of SentencePiece"));
   }
 }
 
@@ -62,36 +49,45 @@ bool is_byte_level(const nlohmann::json& described) {
   return list != described.end() && list->is_array() &&
          std::any_of(list->begin(), list->end(), [](const auto& each) { return is_byte_level(each); });
 }
-}  // namespace
+// By its type.
+std::unique_ptr<const TokenModel> token_model(const nlohmann::json& model, bool byte_level,
+                                              const std::string& who) {
+  const std::string where = who + ": model";
+  const std::string type = model.contains("type") ? word_in(model, "type", where) : "BPE";
+  if (type == "BPE") return std::make_unique<const Bpe>(model, byte_level, who);
+  if (type == "Unigram") return std::make_unique<const Unigram>(model, who);
+  throw UserError(
+      str(where, " is ", type,
+          ", and BPE (gpt2, llama, qwen, mistral, gemma) and Unigram (t5, xlm-roberta, albert) are "
+          "read: tokenize elsewhere, and use data.kind tokens"));
+}
 
-struct Tokenizer::Impl {
-  std::string path, who, fingerprint;
+struct JsonTokenizer : Tokenizer::Impl {
+  using Token = Tokenizer::Token;
+  std::string who;
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  Bpe model;
+  std::unique_ptr<const TokenModel> model;
   Decoder decoder;
   std::vector<AddedToken> added;
   AddedTokenFinder as_written, normal;
-  std::vector<int32_t> before, behind;
-  std::vector<std::string> tokens;  // by id
-  std::vector<char> special;
 
-  Impl(const std::string& file, const std::string& name, const std::string& text, const nlohmann::json& json)
-      : path(file),
-        who(name),
-        fingerprint(hash_hex(text)),
+  JsonTokenizer(const std::string& file, const std::string& name, const std::string& text,
+                const nlohmann::json& json)
+      : who(name),
         normalizer(member(json, "normalizer"), who),
         pre_tokenizer(member(json, "pre_tokenizer"), who),
-        model(object_in(json, "model", who), is_byte_level(member(json, "pre_tokenizer")), who),
+        model(token_model(object_in(json, "model", who), is_byte_level(member(json, "pre_tokenizer")), who)),
         decoder(member(json, "decoder"), who),
-        added(added_tokens(json, model, who)),
+        added(added_tokens(json, model->vocabulary(), who)),
         as_written(added, false, normalizer),
         normal(added, true, normalizer) {
+    path = file, fingerprint = hash_hex(text);
     auto name_id = [&](int32_t id, const std::string& token) {
       if (static_cast<size_t>(id) >= tokens.size()) tokens.resize(static_cast<size_t>(id) + 1);
       tokens[static_cast<size_t>(id)] = token;
     };
-    for (const auto& [token, id] : model.vocabulary()) {
+    for (const auto& [token, id] : model->vocabulary()) {
       if (id > kMostId)
         throw UserError(str(who, ": the token ", printable(token), " has the id ", id, ", and ids up to ",
                             kMostId, " are read"));
@@ -138,9 +134,9 @@ struct Tokenizer::Impl {
 
   // The tokens of a piece, from this thread's memory where it has them.
   void encode_piece(std::string_view piece, std::vector<PieceToken>& out) const {
-    using Kept = std::unordered_map<std::string, std::vector<PieceToken>, Bpe::TextHash, std::equal_to<>>;
+    using Kept = std::unordered_map<std::string, std::vector<PieceToken>, TextHash, std::equal_to<>>;
     thread_local std::pair<std::string, Kept> memory;
-    if (piece.size() > kCachedBytes) return model.encode(piece, out);
+    if (piece.size() > kCachedBytes) return model->encode(piece, out);
     auto& [of, kept] = memory;
     if (of != fingerprint) of = fingerprint, kept.clear();
     if (const auto found = kept.find(piece); found != kept.end()) {
@@ -148,7 +144,7 @@ struct Tokenizer::Impl {
       return;
     }
     const size_t begin = out.size();
-    model.encode(piece, out);
+    model->encode(piece, out);
     if (kept.size() < kCached)
       kept.emplace(piece,
                    std::vector<PieceToken>(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end()));
@@ -167,7 +163,7 @@ struct Tokenizer::Impl {
     });
   }
 
-  void encode(MarkedText all, std::vector<Token>& out) const {
+  void encode(MarkedText all, std::vector<Token>& out) const override {
     auto put = [&](const MarkedText& text, size_t begin, int32_t id) {
       out.push_back({id, text.part_at(begin)});
     };
@@ -182,73 +178,27 @@ struct Tokenizer::Impl {
       });
     });
   }
+
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::vector<std::string> words;
+    for (int32_t id : ids)
+      words.push_back(id >= 0 && static_cast<size_t>(id) < tokens.size() ? tokens[static_cast<size_t>(id)]
+                                                                         : "");
+    return decoder.apply(std::move(words));
+  }
+
+  std::optional<int32_t> id(std::string_view token) const override {
+    for (const auto& each : added)
+      if (each.content == token) return each.id;
+    const auto found = model->vocabulary().find(token);
+    return found == model->vocabulary().end() ? std::nullopt : std::optional(found->second);
+  }
 };
+}  // namespace
 
-Tokenizer::Tokenizer(const std::string& path) {
-  const std::string text = text_of(path), who = "data.tokenizer: " + path;
-  impl_ = std::make_shared<const Impl>(path, who, text, json_of(text, who));
-}
-
-std::vector<Tokenizer::Token> Tokenizer::encode_parts(std::span<const std::string> parts) const {
-  MarkedText all;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    all.marks.push_back({all.text.size(), static_cast<int>(i)});
-    all.text += parts[i];
-  }
-  if (all.marks.empty()) all.marks.push_back({0, 0});
-  if (const auto at = not_utf8_at(all.text))
-    throw UserError(
-        str("the text is not UTF-8 from byte ", *at,
-            " on; write it as UTF-8 (iconv -t utf-8), or train on bytes with data.tokenizer bytes"));
-  std::vector<Token> out;
-  impl_->encode(std::move(all), out);
-  return out;
-}
-
-std::vector<int32_t> Tokenizer::encode(std::string_view text) const {
-  const std::string one(text);
-  std::vector<int32_t> out;
-  for (const auto& token : encode_parts({&one, 1})) out.push_back(token.id);
-  return out;
-}
-
-std::string Tokenizer::decode(std::span<const int32_t> ids) const {
-  std::vector<std::string> tokens;
-  for (int32_t id : ids) tokens.push_back(token(id));
-  return impl_->decoder.apply(std::move(tokens));
-}
-
-std::optional<int32_t> Tokenizer::id(std::string_view token) const {
-  for (const auto& added : impl_->added)
-    if (added.content == token) return added.id;
-  const auto found = impl_->model.vocabulary().find(token);
-  return found == impl_->model.vocabulary().end() ? std::nullopt : std::optional(found->second);
-}
-std::string Tokenizer::token(int32_t id) const {
-  return id >= 0 && id < ids() ? impl_->tokens[static_cast<size_t>(id)] : "";
-}
-bool Tokenizer::special(int32_t id) const {
-  return id >= 0 && id < ids() && impl_->special[static_cast<size_t>(id)];
-}
-int64_t Tokenizer::ids() const { return static_cast<int64_t>(impl_->tokens.size()); }
-const std::vector<int32_t>& Tokenizer::before() const { return impl_->before; }
-const std::vector<int32_t>& Tokenizer::behind() const { return impl_->behind; }
-const std::string& Tokenizer::path() const { return impl_->path; }
-const std::string& Tokenizer::fingerprint() const { return impl_->fingerprint; }
-
-std::optional<size_t> not_utf8_at(std::string_view text) {
-  utf8proc_int32_t point = 0;
-  for (size_t at = 0; at < text.size();) {
-    if (static_cast<unsigned char>(text[at]) < 0x80) {
-      ++at;
-      continue;
-    }
-    const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
-                                       static_cast<utf8proc_ssize_t>(text.size() - at), &point);
-    if (used <= 0) return at;
-    at += static_cast<size_t>(used);
-  }
-  return {};
+std::shared_ptr<const Tokenizer::Impl> json_tokenizer(const std::string& path, const std::string& text) {
+  const std::string who = "data.tokenizer: " + path;
+  return std::make_shared<const JsonTokenizer>(path, who, text, json_of(text, who));
 }
 
 }  // namespace lockstep::launcher::data

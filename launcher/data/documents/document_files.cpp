@@ -1,0 +1,76 @@
+// Files to stores, and what is said of them.
+#include "launcher/data/documents/document_files.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "core/base/error.h"
+#include "core/base/hash.h"
+#include "core/base/log.h"
+#include "launcher/data/files.h"
+#include "launcher/data/scan.h"
+
+namespace lockstep::launcher::data {
+
+DocumentFiles::DocumentFiles(const DataOptions& options, DocumentMaker& maker) {
+  const FileList list = find_files(options.paths, ".jsonl");
+  std::vector<Source> files;
+  int64_t read = 0;
+  for (const auto& path : list.files) {
+    files.push_back(Source::text(path));
+    bytes += files.back().bytes.size();
+  }
+  if (files.empty())
+    throw UserError(str("data.paths: no *.jsonl file in ", join(options.paths, ", "),
+                        "; name files with another ending one by one"));
+  const ScanPlan plan = scan_plan(bytes, options.read_whole);
+  read_as = plan.text();
+  std::string all;
+  std::map<std::string, int> names;
+  for (const auto& file : files) {
+    const Scan found = scan_once(file, plan, options.cache, read);
+    stores.push_back(maker.store(file.bytes, file.path));
+    std::string name = file.path.substr(file.path.rfind('/') + 1);
+    if (int times = ++names[name]; times > 1) name += str(" #", times);
+    char hex[20];
+    std::snprintf(hex, sizeof hex, "%016llx",
+                  static_cast<unsigned long long>(hash64(
+                      str(name, " ", file.bytes.size(), " ", found.content, " ", maker.fingerprint()))));
+    contents.push_back({name, stores.back().tokens, hex});
+    all += str(hex, "\n");
+    documents += stores.back().documents;
+  }
+  fingerprint = hash_hex(all);
+}
+
+std::vector<DocumentFiles::Range> DocumentFiles::ranges(double validation) const {
+  std::vector<Range> out;
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const int64_t n = stores[i].documents, kept = std::llround(static_cast<double>(n) * validation);
+    out.push_back({static_cast<int32_t>(i), stores[i].starts(), n - kept});
+  }
+  return out;
+}
+
+void DocumentFiles::refuse_empty(const DataOptions& options) const {
+  throw UserError(str("data.paths: ", documents, documents == 1 ? " record" : " records", " in ",
+                      join(options.paths, ", "),
+                      ", and none to train on has a token to learn; is data.validation ", options.validation,
+                      " too much, or have no messages the role assistant?"));
+}
+
+void DocumentFiles::tell(const DataOptions& options, const DocumentMaker& maker, const std::string& rows,
+                         int64_t validation) const {
+  if (maker.made && maker.seconds > 1)
+    logs::info(str("data: ", bytes_text(static_cast<double>(maker.made)), " of JSON lines tokenized in ",
+                   static_cast<int64_t>(maker.seconds + 0.5), " s",
+                   options.cache.empty() ? "" : str("; kept in ", options.cache, " until a file changes")));
+  if (options.validation > 0 && validation == 0)
+    logs::info(str("warning: data.validation: ", options.validation, " keeps no record of ", documents,
+                   ": there will be no validation loss; keep more, or set it to 0"));
+  logs::info(str("data: ", stores.size(), stores.size() == 1 ? " file, " : " files, ", bytes, " bytes, ",
+                 documents, " records; ", rows, ", order ", options.order, ", fingerprint ", fingerprint));
+}
+
+}  // namespace lockstep::launcher::data

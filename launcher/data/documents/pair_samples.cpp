@@ -1,0 +1,113 @@
+// Where each record is split, and its two sides as rows.
+#include "launcher/data/documents/pair_samples.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/ops/functions/losses.h"
+#include "launcher/data/documents/document_files.h"
+#include "launcher/data/order.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+// Tokens of a store: given [begin, answer), learnt [answer, end).
+struct Pair {
+  int64_t begin, answer, end;
+  int32_t store;
+};
+
+class PairSamples : public Samples {
+ public:
+  PairSamples(const DataOptions& options, const std::vector<SampleField>& fields, DocumentMaker maker)
+      : options_(options),
+        files_(options, maker),
+        source_(fields[0].shape.at(0)),
+        target_(fields[1].shape.at(0)),
+        padding_(maker.pad().value_or(maker.padding())) {
+    for (const auto& [store, starts, kept] : files_.ranges(options_.validation))
+      for (size_t i = 0; i + 1 < starts.size(); ++i)
+        add(store, starts[i], starts[i + 1], static_cast<int64_t>(i) < kept ? train_ : validation_);
+    if (train_.empty()) files_.refuse_empty(options_);
+    if (one_sided_)
+      logs::info(str("data: ", one_sided_, " of ", files_.documents,
+                     " records have nothing that is given, or nothing to learn behind it, and are left out"));
+    if (longer_)
+      logs::info(str("data: ", longer_, " of ", files_.documents,
+                     " records are longer than model.source_context, ", source_, ", or model.context, ",
+                     target_, ": the ends of these sides are left out"));
+    files_.tell(options_, maker,
+                str(train_.size(), " training pairs, ", validation_.size(), " validation pairs"),
+                static_cast<int64_t>(validation_.size()));
+  }
+
+  int64_t validation() const override { return static_cast<int64_t>(validation_.size()); }
+  void fill(int64_t step, int64_t global_batch, int64_t first, int64_t count,
+            const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t which = sequence_of(step * global_batch + first + i, static_cast<int64_t>(train_.size()),
+                                        options_.order == "shuffle", options_.seed);
+      row(train_[static_cast<size_t>(which)], i, fields);
+    }
+  }
+  void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
+    for (int64_t i = 0; i < count; ++i) row(validation_[static_cast<size_t>(first + i)], i, fields);
+  }
+  const std::vector<DataFile>& contents() const override { return files_.contents; }
+  const std::string& fingerprint() const override { return files_.fingerprint; }
+  const std::string& read_as() const override { return files_.read_as; }
+  std::vector<std::string> changed() const override { return {}; }  // what is read are stores of its own
+  std::pair<std::string, std::string> counts() const override {
+    return {"pairs", str(train_.size(), " for training, ", validation_.size(), " for validation")};
+  }
+
+ private:
+  void add(int32_t store, int64_t begin, int64_t end, std::vector<Pair>& to) {
+    std::vector<uint32_t> tokens(static_cast<size_t>(end - begin));
+    files_.stores[static_cast<size_t>(store)].read(begin, tokens);
+    auto counts = [](uint32_t token) { return (token & kCounts) != 0; };
+    // The last run of tokens that are learnt.
+    const auto until = std::find_if(tokens.rbegin(), tokens.rend(), counts).base();
+    const auto from = std::find_if_not(std::make_reverse_iterator(until), tokens.rend(), counts).base();
+    if (from == until || from == tokens.begin()) {
+      ++one_sided_;
+      return;
+    }
+    const int64_t answer = begin + (from - tokens.begin()), last = begin + (until - tokens.begin());
+    longer_ += answer - begin > source_ || last - answer > target_;
+    to.push_back({begin, answer, std::min(last, answer + target_), store});
+  }
+
+  void row(const Pair& pair, int64_t at, const std::vector<void*>& fields) const {
+    auto* ids = static_cast<int32_t*>(fields[0]) + at * source_;
+    auto* decoder = static_cast<int32_t*>(fields[1]) + at * target_;
+    auto* targets = static_cast<int32_t*>(fields[2]) + at * target_;
+    std::fill_n(ids, source_, padding_);
+    std::fill_n(decoder, target_, padding_);
+    std::fill_n(targets, target_, static_cast<int32_t>(kIgnoreIndex));
+    const TokenStore& store = files_.stores[static_cast<size_t>(pair.store)];
+    std::vector<uint32_t> tokens(static_cast<size_t>(std::min(pair.answer - pair.begin, source_)));
+    store.read(pair.begin, tokens);
+    std::transform(tokens.begin(), tokens.end(), ids, id_of);
+    tokens.resize(static_cast<size_t>(pair.end - pair.answer));
+    store.read(pair.answer, tokens);
+    std::transform(tokens.begin(), tokens.end(), targets, id_of);
+    std::copy_n(targets, std::min(static_cast<int64_t>(tokens.size()), target_ - 1), decoder + 1);
+  }
+  static int32_t id_of(uint32_t token) { return static_cast<int32_t>(token & ~kCounts); }
+
+  DataOptions options_;
+  DocumentFiles files_;
+  int64_t source_, target_;
+  int32_t padding_;
+  std::vector<Pair> train_, validation_;
+  int64_t longer_ = 0, one_sided_ = 0;
+};
+}  // namespace
+
+std::unique_ptr<Samples> pair_samples(const DataOptions& options, const std::vector<SampleField>& fields) {
+  return std::make_unique<PairSamples>(options, fields, DocumentMaker(options));
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,83 @@
+// Base64, the double array, clusters by utf8proc.
+#include "launcher/data/tokenizer/precompiled.h"
+
+#include <sodium.h>
+#include <utf8proc.h>
+
+#include <cstring>
+
+#include "core/base/error.h"
+
+namespace lockstep::launcher::data {
+
+namespace {
+constexpr size_t kCluster = 6;  // bytes: longer ones are taken apart
+
+size_t character(std::string_view text, size_t at, utf8proc_int32_t& point) {
+  const auto used = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
+                                     static_cast<utf8proc_ssize_t>(text.size() - at), &point);
+  LS_CHECK(used > 0, "text is not UTF-8");
+  return static_cast<size_t>(used);
+}
+// A unit of the double array: whether a value follows, the value, the label, the way on.
+bool has_leaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
+uint32_t value(uint32_t unit) { return unit & 0x7fffffff; }
+uint32_t label(uint32_t unit) { return unit & 0x800000ff; }
+uint32_t offset(uint32_t unit) { return (unit >> 10) << ((unit & 0x200) >> 6); }
+}  // namespace
+
+Precompiled::Precompiled(const std::string& base64, const std::string& who) {
+  std::string bytes(base64.size(), '\0');
+  size_t size = 0;
+  const bool read =
+      sodium_base642bin(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size(), base64.data(),
+                        base64.size(), "\n", &size, nullptr, sodium_base64_VARIANT_ORIGINAL) == 0;
+  bytes.resize(size);
+  uint32_t table = 0;
+  if (read && bytes.size() >= sizeof table) std::memcpy(&table, bytes.data(), sizeof table);
+  if (!read || table == 0 || table % 4 != 0 || bytes.size() - 4 < table)
+    throw UserError(str(who, ": precompiled_charsmap is no table of SentencePiece; is the file whole?"));
+  units_.resize(table / 4);
+  std::memcpy(units_.data(), bytes.data() + 4, table);
+  normal_ = bytes.substr(4 + table);
+}
+
+// What the shortest beginning of a chunk that the table has stands for, in place of the whole chunk.
+bool Precompiled::replace(std::string_view chunk, std::string& out) const {
+  uint32_t at = offset(units_[0]);
+  for (unsigned char byte : chunk) {
+    at ^= byte;
+    if (byte == 0 || at >= units_.size() || label(units_[at]) != byte) return false;
+    const bool leaf = has_leaf(units_[at]);
+    at ^= offset(units_[at]);
+    if (!leaf) continue;
+    if (at >= units_.size() || value(units_[at]) >= normal_.size()) return false;
+    out += normal_.c_str() + value(units_[at]);
+    return true;
+  }
+  return false;
+}
+
+void Precompiled::apply(std::string_view text, std::string& out) const {
+  auto by_characters = [&](std::string_view cluster) {
+    utf8proc_int32_t point = 0;
+    for (size_t at = 0, n; at < cluster.size(); at += n) {
+      n = character(cluster, at, point);
+      if (!replace(cluster.substr(at, n), out)) out += cluster.substr(at, n);
+    }
+  };
+  utf8proc_int32_t point = 0, before = 0, state = 0;
+  size_t begin = 0;
+  auto end_cluster = [&](size_t end) {
+    const std::string_view cluster = text.substr(begin, end - begin);
+    if (cluster.size() >= kCluster || !replace(cluster, out)) by_characters(cluster);
+    begin = end;
+  };
+  for (size_t at = 0, n; at < text.size(); at += n, before = point) {
+    n = character(text, at, point);
+    if (at > 0 && utf8proc_grapheme_break_stateful(before, point, &state)) end_cluster(at);
+  }
+  if (begin < text.size()) end_cluster(text.size());
+}
+
+}  // namespace lockstep::launcher::data

@@ -1,0 +1,24 @@
+// The normal form that a SentencePiece model carries: a table of replacements, as tokenizer.json has it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+class Precompiled {
+ public:
+  // Of base64. UserError naming `who` for what is no such table.
+  Precompiled(const std::string& base64, const std::string& who);
+  // Appends the normal form of a text that is UTF-8: by clusters of up to five bytes, else by characters.
+  void apply(std::string_view text, std::string& out) const;
+
+ private:
+  bool replace(std::string_view chunk, std::string& out) const;
+  std::vector<uint32_t> units_;  // a double array: Aoe, 1989, in the layout of darts-clone
+  std::string normal_;           // replacements, each up to a zero
+};
+
+}  // namespace lockstep::launcher::data

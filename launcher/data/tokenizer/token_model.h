@@ -1,0 +1,32 @@
+// What makes tokens of a piece of text: the "model" of tokenizer.json, of which there are two types.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace lockstep::launcher::data {
+
+// An id, and how many bytes of the piece it stands for.
+struct PieceToken {
+  int32_t id;
+  uint32_t bytes;
+};
+
+struct TextHash : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+using Vocabulary = std::unordered_map<std::string, int32_t, TextHash, std::equal_to<>>;
+
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  // Appends the tokens of a piece, which is UTF-8. UserError naming a character that has no token.
+  virtual void encode(std::string_view piece, std::vector<PieceToken>& out) const = 0;
+  virtual const Vocabulary& vocabulary() const = 0;  // as the file spells it
+};
+
+}  // namespace lockstep::launcher::data

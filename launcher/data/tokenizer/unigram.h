@@ -1,0 +1,46 @@
+// Unigram language model: the tokens whose probabilities multiply to the most. Kudo, arXiv 1804.10959.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/data/tokenizer/token_model.h"
+
+namespace lockstep::launcher::data {
+
+class Unigram : public TokenModel {
+ public:
+  // Of the file's "model": a list of tokens with the logarithms of their probabilities. UserError naming
+  // `who` for rows that are none, and for an unk_id beyond them.
+  Unigram(const nlohmann::json& model, const std::string& who);
+
+  void encode(std::string_view piece, std::vector<PieceToken>& out) const override;
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+
+ private:
+  struct Node {  // of the best tokens of the piece up to some byte
+    double score = 0;
+    int64_t begin = -1;  // of the last of them; -1: not reached yet
+    int32_t id = -1;
+  };
+  struct Edge {                    // from a prefix of tokens to a longer one, by a byte
+    uint64_t from = ~uint64_t{0};  // prefix << 8 | byte
+    uint32_t to = 0;
+  };
+  void read(const nlohmann::json& model);
+  void grow_trie();
+  uint32_t longer(uint32_t prefix, unsigned char byte) const;  // 0: no token begins so
+  void walk(std::string_view piece, std::vector<Node>& best) const;
+  void put(std::string_view text, std::vector<PieceToken>& out) const;
+
+  std::string who_;
+  bool byte_fallback_;
+  int32_t unk_ = -1;
+  double unk_score_ = 0;
+  Vocabulary vocabulary_;
+  std::vector<double> scores_;
+  int32_t bytes_[256];
+  std::vector<Edge> edges_;        // open addressing, a power of two
+  std::vector<int32_t> ends_{-1};  // by prefix: the token that it is; -1: none
+};
+
+}  // namespace lockstep::launcher::data
