@@ -7,11 +7,11 @@
 #include "core/base/env.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
+#include "distributed/open_world.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/version.h"
 #ifdef LOCKSTEP_CUDA
 #include "core/device/cuda/inventory.h"
-#include "distributed/open_world.h"
 #endif
 
 namespace lockstep::launcher {

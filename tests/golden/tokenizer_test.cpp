@@ -67,9 +67,8 @@ TEST_P(TokenizerIds, OfPartsAreThoseOfTheWhole) {
     last = token.part;
   }
   EXPECT_EQ(ids, tokenizer.encode(whole));
-  EXPECT_GE(
-      last,
-      5);  // where the end of the text is white space that a normalizer takes off, "345" may go with "12"
+  // "345" may be one token with "12", and the white space behind it be taken off by a normalizer.
+  EXPECT_GE(last, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Styles, TokenizerIds,
