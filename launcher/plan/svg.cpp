@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "core/base/markup.h"
 #include "core/base/text.h"
 
 namespace lockstep::launcher {
@@ -13,30 +14,12 @@ std::string number(double value) {
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
 }
-// Text between tags: what XML reads as marks is escaped, and what it forbids is printed as numbers.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : printable(text)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
 }  // namespace
 
 void Svg::box(const Box& at, std::string_view fill, const std::string& title) {
   body_ += str("<rect x=\"", number(at.x), "\" y=\"", number(at.y), "\" width=\"", number(at.width),
                "\" height=\"", number(at.height), "\" fill=\"", fill, "\"");
-  body_ += title.empty() ? "/>\n" : str("><title>", escaped(title), "</title></rect>\n");
+  body_ += title.empty() ? "/>\n" : str("><title>", escaped_markup(title), "</title></rect>\n");
 }
 
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view stroke) {
@@ -48,7 +31,7 @@ void Svg::words(double x, double y, const std::string& text, const Style& style)
   static constexpr std::string_view anchors[] = {"start", "middle", "end"};
   body_ += str("<text x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"", number(style.size),
                "\" text-anchor=\"", anchors[static_cast<size_t>(style.anchor)], "\" fill=\"", style.fill,
-               "\"", style.bold ? " font-weight=\"bold\"" : "", ">", escaped(text), "</text>\n");
+               "\"", style.bold ? " font-weight=\"bold\"" : "", ">", escaped_markup(text), "</text>\n");
 }
 
 double Svg::width_of(std::string_view text, double size) {
@@ -60,7 +43,7 @@ std::string Svg::document(double width, double height, const std::string& title)
   return str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n",
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", size, "\" width=\"", number(width),
              "\" height=\"", number(height), "\" font-family=\"Helvetica, Arial, sans-serif\">\n<title>",
-             escaped(title), "</title>\n<rect width=\"", number(width), "\" height=\"", number(height),
+             escaped_markup(title), "</title>\n<rect width=\"", number(width), "\" height=\"", number(height),
              "\" rx=\"8\" fill=\"#ffffff\" stroke=\"#d0d7de\"/>\n", body_, "</svg>\n");
 }
 

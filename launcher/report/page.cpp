@@ -6,35 +6,16 @@
 #include <cstdio>
 
 #include "core/base/json.h"
+#include "core/base/markup.h"
 #include "core/base/text.h"
 
 namespace lockstep::launcher {
 
 namespace {
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : printable(text)) switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  return out;
-}
 // Lines stay lines.
 std::string escaped_lines(const std::string& text) {
   std::vector<std::string> lines = split(text, '\n');
-  for (auto& line : lines) line = escaped(line);
+  for (auto& line : lines) line = escaped_markup(line);
   return join(lines, "\n");
 }
 std::string tag(const std::string& name, const std::string& cls, const std::string& inside) {
@@ -64,8 +45,8 @@ std::string facts_html(const std::vector<PageFact>& facts) {
   std::string out;
   for (const auto& fact : facts)
     out += tag("div", "fact",
-               tag("dt", "", escaped(fact.name)) + tag("dd", "", escaped(fact.value)) +
-                   (fact.note.empty() ? "" : tag("p", "", escaped(fact.note))));
+               tag("dt", "", escaped_markup(fact.name)) + tag("dd", "", escaped_markup(fact.value)) +
+                   (fact.note.empty() ? "" : tag("p", "", escaped_markup(fact.note))));
   return tag("dl", "facts", out) + "\n";
 }
 
@@ -81,17 +62,17 @@ std::string bar_html(const PageBar& bar) {
     char shown[32];
     std::snprintf(shown, sizeof shown, share > 0 && share < 0.095 ? "%.1f %%" : "%.0f %%", 100 * share);
     const std::string cls = str("c", color++ % 8);
-    segments += str("<i class=\"", cls, "\" style=\"width:", percent, "%\" title=\"", escaped(part.name),
-                    ": ", escaped(part.text), "\"></i>");
-    list +=
-        tag("li", "",
-            str("<i class=\"", cls, "\"></i>") +
-                tag("span", "name",
-                    escaped(part.name) + (part.note.empty() ? "" : tag("small", "", escaped(part.note)))) +
-                tag("span", "figure", escaped(part.text)) + tag("span", "share", shown));
+    segments += str("<i class=\"", cls, "\" style=\"width:", percent, "%\" title=\"",
+                    escaped_markup(part.name), ": ", escaped_markup(part.text), "\"></i>");
+    list += tag("li", "",
+                str("<i class=\"", cls, "\"></i>") +
+                    tag("span", "name",
+                        escaped_markup(part.name) +
+                            (part.note.empty() ? "" : tag("small", "", escaped_markup(part.note)))) +
+                    tag("span", "figure", escaped_markup(part.text)) + tag("span", "share", shown));
   }
   return tag("figure", "bar",
-             tag("figcaption", "", escaped(bar.title) + tag("b", "", escaped(bar.total))) +
+             tag("figcaption", "", escaped_markup(bar.title) + tag("b", "", escaped_markup(bar.total))) +
                  tag("div", "whole", segments) + tag("ul", "", list)) +
          "\n";
 }
@@ -100,20 +81,20 @@ std::string table_html(const PageTable& table) {
   std::string rows;
   for (size_t r = 0; r < table.rows.size(); ++r) {
     std::string cells;
-    for (const auto& cell : table.rows[r]) cells += tag(r ? "td" : "th", "", escaped(cell));
+    for (const auto& cell : table.rows[r]) cells += tag(r ? "td" : "th", "", escaped_markup(cell));
     if (r ||
         !std::all_of(table.rows[r].begin(), table.rows[r].end(), [](const auto& c) { return c.empty(); }))
       rows += tag("tr", "", cells) + "\n";
   }
   return tag("figure", table.words ? "table words" : "table",
-             (table.title.empty() ? "" : tag("figcaption", "", escaped(table.title))) +
+             (table.title.empty() ? "" : tag("figcaption", "", escaped_markup(table.title))) +
                  tag("div", "scroll", tag("table", "", "\n" + rows))) +
          "\n";
 }
 
 std::string section_html(const PageSection& section, Json& charts) {
-  std::string out = tag("h2", "", escaped(section.title)) + "\n";
-  if (!section.text.empty()) out += tag("p", "lead", escaped(section.text)) + "\n";
+  std::string out = tag("h2", "", escaped_markup(section.title)) + "\n";
+  if (!section.text.empty()) out += tag("p", "lead", escaped_markup(section.text)) + "\n";
   std::string drawn;
   for (const auto& chart : section.charts) {
     drawn += str("<figure class=\"chart\" data-chart=\"", charts.size(), "\"></figure>\n");
@@ -141,7 +122,8 @@ std::string events_html(const std::vector<PageEvent>& events) {
                     event.step < 0    ? ""
                     : event.step == 0 ? "start"
                                       : str("step ", number_text(event.step))) +
-                    tag("span", "what", escaped(event.text)) + tag("time", "", escaped(event.time))) +
+                    tag("span", "what", escaped_markup(event.text)) +
+                    tag("time", "", escaped_markup(event.time))) +
             "\n";
   return events.empty()
              ? ""
@@ -172,10 +154,10 @@ std::string page_html(const Page& page) {
   Json charts = Json::array(), marks = Json::array();
   for (const auto& event : page.events)
     if (event.step > 0) marks.push_back({{"step", event.step}, {"text", event.text}, {"bad", event.bad}});
-  std::string body =
-      tag("header", "",
-          tag("h1", "", escaped(page.title)) + tag("p", "", escaped(page.below)) + facts_html(page.facts)) +
-      "\n";
+  std::string body = tag("header", "",
+                         tag("h1", "", escaped_markup(page.title)) +
+                             tag("p", "", escaped_markup(page.below)) + facts_html(page.facts)) +
+                     "\n";
   for (const auto& section : page.sections) body += section_html(section, charts);
   body += events_html(page.events);
   if (!page.config.empty())
@@ -187,8 +169,8 @@ std::string page_html(const Page& page) {
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
-      escaped(page.title), "</title>\n<style>\n", kPageStyle, "</style>\n</head>\n<body>\n<main>\n", body,
-      "</main>\n<script type=\"application/json\" id=\"data\">",
+      escaped_markup(page.title), "</title>\n<style>\n", kPageStyle, "</style>\n</head>\n<body>\n<main>\n",
+      body, "</main>\n<script type=\"application/json\" id=\"data\">",
       script_json({{"charts", charts}, {"marks", marks}}), "</script>\n<script>\n", kPageScript,
       "</script>\n</body>\n</html>\n");
 }
