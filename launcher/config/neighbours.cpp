@@ -36,6 +36,7 @@ constexpr Row kRows[] = {
      "adafactor)?"},
     {"adam_beta1 adam_beta2 beta1 beta2", "did you mean optim.betas, as in [0.9,0.95]?"},
     {"adam_eps adam_epsilon", "did you mean optim.eps?"},
+    {"sizes mesh_shape mesh_size", "did you mean mesh.shape?"},
     {"wd decay", "did you mean optim.weight_decay?"},
     {"lora_r lora_rank", "did you mean train.lora.rank?"},
     {"lora_alpha", "did you mean train.lora.alpha?"},

@@ -83,11 +83,19 @@ std::vector<std::string> members(const std::string& section) {
   return out;
 }
 
-// "did you mean optim.lr?" for a path that is no key: the same leaf elsewhere, then what other frameworks
-// call so, then a near leaf in its section, then (no such section) a near path.
+bool is_leaf(const std::string& word) {
+  const auto paths = all_paths();
+  return std::any_of(paths.begin(), paths.end(), [&](const auto& path) { return leaf(path) == word; });
+}
+
+// "did you mean optim.lr?" for a path that is no key: what other frameworks write as one word (batch.size),
+// the same leaf elsewhere, what other frameworks call so, then a near leaf in its section, then (no such
+// section) a near path.
 std::string advice(const std::string& path) {
   constexpr size_t kLongest = 100;  // of a word that may be meant for a key
   if (path.size() > kLongest) return str("the keys of a config are ", join(members(""), ", "));
+  if (path.find('.') != std::string::npos)
+    if (auto known = neighbour(join(split(path, '.'), "_")); !known.empty()) return known;
   for (const auto& known : all_paths())
     if (leaf(known) == leaf(path)) return str("did you mean ", known, "?");
   if (auto known = neighbour(path); !known.empty()) return known;
@@ -191,8 +199,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments,
     if (path == "init_from" || path == "init-from") path = "train.init_from";
     const bool known = find_key(path), section = is_section(path);
     const std::string other = known || section ? "" : neighbour(path);
-    const bool may_be_flag =
-        !known && !section && other.empty() && path.size() < 100 && path.find('.') == std::string::npos;
+    const bool may_be_flag = !known && !section && !is_leaf(path) && other.empty() && path.size() < 100 &&
+                             path.find('.') == std::string::npos;
     if (auto flag = may_be_flag && path != "init_from" ? nearest(path, flags) : ""; !flag.empty())
       errors.add(str("unknown flag --", path, "; did you mean --", flag, "?"));
     else if (!known)

@@ -120,6 +120,8 @@ TEST(ConfigErrors, WordsOfTheNeighbours) {
            {"batch_size",
             "batch.global is sequences per step on all ranks together, batch.micro those of a micro-batch"},
            {"bs", "batch.global is sequences per step"},
+           {"batch.size", "batch.global is sequences per step"},
+           {"mesh.sizes", "did you mean mesh.shape?"},
            {"learning_rate", "did you mean optim.lr?"},
            {"n_layer", "did you mean model.depth?"},
            {"chat_template", "did you mean data.template (chatml, llama3)?"},
@@ -360,6 +362,8 @@ TEST(ConfigErrors, CommandLine) {
             "command line: --optim is a section; name one of its keys: --optim.kind=VALUE");
   EXPECT_EQ(refusal([] { parse_overrides({"--nprc=4"}, {"nproc", "grace"}); }),
             "command line: unknown flag --nprc; did you mean --nproc?");
+  EXPECT_EQ(refusal([] { parse_overrides({"--weight_decay=0"}, {"restart_delay"}); }),
+            "command line: unknown key weight_decay in --weight_decay=0; did you mean optim.weight_decay?");
   EXPECT_EQ(refusal([] { parse_overrides({"a", "--b.c=1"}); }).substr(0, 23), "command line: 2 errors\n");
 }
 
