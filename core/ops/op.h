@@ -70,7 +70,7 @@ struct Sample {
 // A collective is in flight between its start and its wait.
 enum class CollectiveHalf { none, start, wait };
 // The library calls that a target may have for an op.
-enum class Library { none, contraction, convolution, attention, row_sums };
+enum class Library { none, contraction, convolution, attention, row_sums, pooling };
 
 // What a type rule may read of a node: names and types are checked before it runs.
 enum class AttrType { flag, integer, number, word, list, dtype };  // an integer is a number, too

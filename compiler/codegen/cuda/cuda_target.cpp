@@ -25,7 +25,10 @@ class CudaTarget : public Target {
     return op == ops::linear || op == ops::sdpa || op == ops::sdpa_grad || op == ops::embedding_grad ||
            op_row(op).library == Library::convolution;
   }
-  bool is_library_op(OpId op) const override { return op_row(op).library != Library::none; }
+  bool is_library_op(OpId op) const override {
+    const Library library = op_row(op).library;
+    return library != Library::none && library != Library::pooling;
+  }
   bool accepts_strides(const Node& node, size_t index) const override {
     return compiler::accepts_strides(node, index);
   }
@@ -59,6 +62,7 @@ class CudaTarget : public Target {
         return cuda::make_row_sums(*device_, node, in, out, options);
       case Library::convolution:
         return cuda::make_convolution(*device_, node, in, out, options);
+      case Library::pooling:
       case Library::none:
         break;
     }

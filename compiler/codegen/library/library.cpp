@@ -42,6 +42,8 @@ std::unique_ptr<LibraryCall> make_library_call(const Node& node, const std::vect
       return make_attention(node, in, out);
     case Library::row_sums:
       return make_row_sums(node, in, out);
+    case Library::pooling:
+      return make_pooling(node, in, out);
     case Library::none:
       break;
   }
