@@ -1,4 +1,5 @@
-"""The pages of the site: docs/, README and ARCHITECTURE as they are, the API from the public headers, the config keys from trainrun.
+"""The pages of the site: docs/, README and ARCHITECTURE as they are, the API from the public headers, the config
+keys from trainrun.
 
   scripts/site_pages.py ROOT OUT TRAINRUN
 
@@ -6,6 +7,7 @@ Links out of docs/ become names of files, since the site has no sources.
 """
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -81,7 +83,8 @@ def keys():
 
 
 out.mkdir(parents=True, exist_ok=True)
-for page in sorted((root / "docs").iterdir()):
+shutil.copytree(root / "docs" / "pictures", out / "pictures", ignore=shutil.ignore_patterns("*.py"))
+for page in sorted(p for p in (root / "docs").iterdir() if p.is_file()):
     if page.suffix == ".md":
         (out / page.name).write_text(linked(page.read_text(), "docs"))
     else:

@@ -25,6 +25,10 @@ std::string counted(size_t count, const std::string& what) {
   return str(count, " ", what, count == 1 ? "" : "s");
 }
 
+std::string and_more(size_t count) { return count == 1 ? std::string() : str(", and ", count - 1, " more"); }
+
+constexpr const char* kUnlessGated = "; not where the loss or a norm is not finite, or beyond its limit";
+
 struct Writer {
   const StepProgram& program;
 
@@ -70,10 +74,9 @@ struct Writer {
     std::vector<std::string> addends;
     for (const auto& source : first.sources) addends.push_back(at(source.at));
     return str("sum ", counted(sums.trees.size(), "tensor"),
-               first.row_squares.there() ? " and the squares of their rows" : "", ", the first ",
-               join(addends, " + "),
-               first.out == first.sources.at(0).at ? std::string(", in place of the first addend")
-                                                   : str(", into ", at(first.out)));
+               first.row_squares.there() ? " and square their rows: " : ": ", join(addends, " + "),
+               first.out == first.sources.at(0).at ? std::string(" in place") : " into " + at(first.out),
+               and_more(sums.trees.size()));
   }
   std::string operator()(const CopySpans& all) const {
     int64_t bytes = 0;
@@ -94,10 +97,9 @@ struct Writer {
   }
   std::string operator()(const UpdateTensors& update) const {
     const auto& first = update.tensors.at(0);
-    return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"),
-               ", the first ", at(first.outputs.at(0)),
-               first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
-               update.gates.empty() ? "" : ", unless the loss or a norm is beyond its limit");
+    return str(update.gates.empty() ? "convert " : "update ", counted(update.tensors.size(), "tensor"), ": ",
+               at(first.outputs.at(0)), first.copy.there() ? str(", rounded into ", at(first.copy)) : "",
+               and_more(update.tensors.size()), update.gates.empty() ? "" : kUnlessGated);
   }
   std::string operator()(const SumRows& sum) const {
     return str("add rows of equal ids of ", at(sum.rows), ", ", sum.ids.bytes / 4, " ids below ",
@@ -105,7 +107,7 @@ struct Writer {
   }
   std::string operator()(const PutRows& put) const {
     return str("replace up to ", put.ids.bytes / 4, " rows of ", at(put.table), " by ", at(put.rows),
-               ", unless the loss or a norm is beyond its limit");
+               kUnlessGated);
   }
   std::string operator()(const SumSquares& sum) const {
     return str("add up the squares of ", counted(sum.addends.size(), "tensor"),
@@ -116,7 +118,7 @@ struct Writer {
   }
   std::string operator()(const ChecksumSpans& checked) const {
     return str("checksums of ", counted(checked.parts.size(), "tensor"), " that other ranks hold, too, into ",
-               at(checked.sums), ", where they are asked for");
+               at(checked.sums), ", in the steps of verify.replicas_every");
   }
   std::string operator()(const ShowOutput& shown) const {
     return str("show output ", shown.output, " of the body, ", at(shown.at));
@@ -151,7 +153,8 @@ std::string folded(const std::vector<Section>& sections) {
     while (last + 1 < sections.size() && sections[last + 1].lines == lines &&
            sections[last + 1].title.find(',') == std::string::npos)
       ++last;
-    out += str("  ", title, last > s ? str(" to ", sections[last].title) : "", ": as ", first->second, "\n");
+    out += str("  ", title, last > s ? str(" to ", sections[last].title) : "",
+               title.find(',') == std::string::npos ? ": as " : ", else as ", first->second, "\n");
     s = last + 1;
   }
   return out;
@@ -247,12 +250,15 @@ namespace {
 constexpr const char* kLegend = R"(
 
 How to read it. [NAME + OFFSET, BYTES] is a stretch of memory; [NAME] all of it. A start begins a collective,
-its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows,
-"gather N" brings new rows, and the loss, to everybody; both count on their own. In a bucket the rows of other
-ranks come first, in their order, and this rank's last. Gradients are added in pieces, one per tensor and
-owner. "count" sums token counts, the votes to stop, and the word about replicas, each an i64. tail N: small
-arithmetic of the tail on whole values. ~ is the layer above. Blocks and rows of a library call: the shares of
-threads; chunk: how many products are added before they join the sum.
+its wait ends it. "exchange N" sends partial sums of bucket N of the gradients to the owners of their rows; the
+sum of the losses rides in one of them, to rank 0. "gather N" brings new rows, and the loss, to everybody;
+both count on their own. In the bucket of an exchange the rows of other ranks come first, in their order, and
+this rank's last. Gradients are added in pieces, one per tensor and owner. "count" sums token counts, votes to
+stop, and a word about replicas (0 over all ranks, where the checksums of the last compared step were alike),
+each an i64. "and N more": the same for N further tensors. seed: 1 / count, with which backward begins. tail N:
+small arithmetic on whole values, as the mean loss and the clipping factor. Calls are those of the phase's list
+above. ~ is the layer above. Blocks and rows of a library call: the shares of threads; chunk: how many products
+are added before they join the sum.
 
 memory (arena: what phases compute; value: what outlives a phase; partial: sums of gradients, own and
 received; staging: what is packed to travel)
@@ -265,7 +271,7 @@ std::string print(const StepProgram& program) {
     if (instr.micro_batch >= 0) mine.push_back(instr.micro_batch);
   std::string out = str("program of rank ", program.rank, ", mesh ", program.mesh, ": ",
                         program.micro_batches, program.micro_batches == 1 ? " micro-batch" : " micro-batches",
-                        " over all ranks, in ", counted(static_cast<size_t>(program.lanes), "lane"));
+                        " over all ranks, in ", counted(program.lanes, "lane"));
   if (!mine.empty())
     out += str("; this rank's are from ", *std::min_element(mine.begin(), mine.end()), " to ",
                *std::max_element(mine.begin(), mine.end()));

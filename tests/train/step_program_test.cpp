@@ -287,7 +287,7 @@ TEST(StepProgram, WhatRepeatsIsPrintedOnce) {
   for (const char* words :
        {"program of rank 0, mesh ", "phase body: ", "each step, in order", "micro-batch 0", "run body",
         "add gradients of exchange 0, ", "sum 0 = sum 0 + (sum 1 + gradients)",
-        "micro-batch 1, sum 0 = sum 0 + gradients: as micro-batch 0",
+        "micro-batch 1, sum 0 = sum 0 + gradients, else as micro-batch 0",
         "start all_to_all \"exchange 0\" along dp_replicate: ", "wait \"exchange 0\"", "update "})
     EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
 }
