@@ -31,8 +31,7 @@ std::vector<std::string> parameters_of(const Phases& phases) {
   auto producer = [&](ValueId v) -> const Node* {
     return !whole[v].producer.valid() ? nullptr : &whole.producer(v);
   };
-  for (const auto& rows : phases.rows)
-    out[static_cast<size_t>(rows.rows)] = whole.node(rows.gather).attrs.word("of");
+  for (const auto& rows : phases.rows) out[rows.rows] = whole.node(rows.gather).attrs.word("of");
   for (const auto& output : whole.outputs) {
     const Node* made = output.kind == OutputKind::state ? producer(output.value) : nullptr;
     while (made && made->op == ops::wait) {  // gathered rows of the new weight

@@ -74,7 +74,7 @@ Graph gated_body(Graph body, const std::vector<int>& replaced, const std::vector
   }
   for (size_t o = 0; within.defined() && o < graph.outputs.size(); ++o) {
     if (replaced.at(o) == kReplacesNothing) continue;
-    const ValueId old = elements.at(static_cast<size_t>(replaced.at(o)));
+    const ValueId old = elements.at(replaced.at(o));
     const ValueId made = graph.outputs[o].value;
     const Shape shape = graph[made].shape;
     graph.outputs[o].value =

@@ -41,14 +41,12 @@ class Outliner {
       for (ValueId v : node.inputs)
         if (replaced.count(v)) return true;
       if (op_row(node.op).kind == OpKind::update)
-        for (int i : replaced_inputs(node)) replaced.insert(node.inputs[static_cast<size_t>(i)]);
+        for (int i : replaced_inputs(node)) replaced.insert(node.inputs[i]);
     }
     return false;
   }
 
-  const GraphOutput& output(const Target& target) const {
-    return old_.outputs[static_cast<size_t>(target.output)];
-  }
+  const GraphOutput& output(const Target& target) const { return old_.outputs[target.output]; }
   // A state that the step computes with in a rounded copy: the update that writes the state writes the copy,
   // of its first output.
   bool has_rounded_copy(const Target& target) const {
@@ -80,7 +78,7 @@ class Outliner {
     std::set<size_t> assigned;
     for (const UpdateGroup& group : groups_) {
       for (const Target& target : group.targets)
-        if (target.output >= 0) assigned.insert(static_cast<size_t>(target.output));
+        if (target.output >= 0) assigned.insert(target.output);
       for (const auto* list : {&group.tensors, &group.scalars})
         open.insert(open.end(), list->begin(), list->end());
     }
@@ -97,7 +95,7 @@ class Outliner {
   }
 
   // Items of an order: nodes by number, then groups. kNone for a value that is given.
-  static constexpr size_t kNone = static_cast<size_t>(-1);
+  static constexpr size_t kNone = -1;
   size_t item_of(ValueId v) const {
     if (made_by_[v] >= 0) return old_.nodes.size() + static_cast<size_t>(made_by_[v]);
     return old_[v].producer.valid() ? old_[v].producer.index() : kNone;
@@ -107,7 +105,7 @@ class Outliner {
     std::map<ValueId, size_t> out;
     for (NodeId n : old_.node_ids())
       if (const Node& node = old_.node(n); live_[n] && op_row(node.op).kind == OpKind::update)
-        for (int i : replaced_inputs(node)) out[node.inputs[static_cast<size_t>(i)]] = n.index();
+        for (int i : replaced_inputs(node)) out[node.inputs[i]] = n.index();
     for (size_t g = 0; g < groups_.size(); ++g)
       for (const Target& target : groups_[g].targets)
         if (target.output >= 0) out[old_.find_input(output(target).name)] = old_.nodes.size() + g;
@@ -246,7 +244,7 @@ class Outliner {
     for (size_t k = 0; k < outputs.size(); ++k) {
       const Target& target = group.targets[k];
       if (target.output >= 0)
-        assigned[static_cast<size_t>(target.output)] = outputs[k];
+        assigned[target.output] = outputs[k];
       else
         rewriter.map(target.value, outputs[k]);
     }

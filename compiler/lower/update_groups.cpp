@@ -218,7 +218,7 @@ class GroupFinder {
   int depth_of(const UpdateGroup& group) const { return depth_by_rows_[group.targets[0].value]; }
   ValueId replaced(const UpdateGroup& group) const {
     const int output = group.targets[0].output;
-    return output < 0 ? kNoValue : graph_.find_input(graph_.outputs[static_cast<size_t>(output)].name);
+    return output < 0 ? kNoValue : graph_.find_input(graph_.outputs[output].name);
   }
 
   // Groups that share arithmetic on elements, or of which one reads what the other replaces. Groups of two
@@ -277,8 +277,8 @@ class GroupFinder {
 // An update's result that goes to another state than the one that it replaces.
 bool replaces_other(const Graph& graph, const GraphOutput& output) {
   const Node& update = graph.producer(output.value);
-  const int replaced = replaced_inputs(update)[static_cast<size_t>(graph[output.value].index)];
-  return update.inputs[static_cast<size_t>(replaced)] != graph.find_input(output.name);
+  const int replaced = replaced_inputs(update)[graph[output.value].index];
+  return update.inputs[replaced] != graph.find_input(output.name);
 }
 }  // namespace
 

@@ -125,7 +125,7 @@ StartCollective start_of(const ProgramBlock& block, const BlockCall& call, int64
   out.verb = gather ? StartCollective::Verb::all_gather : StartCollective::Verb::all_to_all;
   out.along = node.attrs.word("mesh_dim");
   out.dtype = value.dtype;
-  out.send.assign(static_cast<size_t>(ranks), gather ? count : count / ranks);
+  out.send.assign(ranks, gather ? count : count / ranks);
   out.receive = out.send;
   out.label = str(out.along, gather ? " gather " : " exchange ",
                   node.at.scope.empty() ? node.at.text() : node.at.scope);

@@ -172,7 +172,7 @@ void StepBuilder::counts() {
     const auto inputs = inputs_of(plan_.phases.count, j);
     run_all(kCountBlock, inputs);
     for (int64_t c = 0; c < counted; ++c)
-      writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, static_cast<size_t>(c), inputs)});
+      writer_.put(AddCounts{totals.part(c * 8, 8), output_of(kCountBlock, c, inputs)});
   }
   writer_.set_micro_batch(-1);
   writer_.put(AddCounts{totals.part(counted * 8, 16), vote_});

@@ -138,7 +138,7 @@ class InRounds : public BucketSum {
   }
   int start_inside(int64_t slot, bool mine) {
     StartCollective all{.verb = Verb::all_to_all, .along = "inside_hosts", .dtype = rows_.dtype()};
-    all.send.assign(static_cast<size_t>(plan_.seats), 0), all.receive = all.send;
+    all.send.assign(plan_.seats, 0), all.receive = all.send;
     for (int s = 0; s < plan_.seats; ++s) {
       if (s == seat()) continue;
       if (mine) all.send[s] = seat_chunks_[s];
@@ -214,7 +214,7 @@ class InRounds : public BucketSum {
   }
   int64_t plan_host_bytes() {
     const LanePlan& lanes = plan_.lanes;
-    seat_chunks_.assign(static_cast<size_t>(plan_.seats), 0);
+    seat_chunks_.assign(plan_.seats, 0);
     for (int r = 0; r < lanes.ranks; ++r) {
       seat_chunks_[r % plan_.seats] += rows_.chunk(r);
       if (r % plan_.seats == seat()) rail_chunks_.push_back(rows_.chunk(r));

@@ -246,7 +246,7 @@ Instr read_instr(Reader& in) {
   const auto at = std::find(kInstrWords.begin(), kInstrWords.end(), found);
   if (at == kInstrWords.end()) in.fail(str("no instruction is named \"", printable(found), "\""));
   Instr out;
-  choose(out, static_cast<size_t>(at - kInstrWords.begin()), std::make_index_sequence<kInstrWords.size()>());
+  choose(out, at - kInstrWords.begin(), std::make_index_sequence<kInstrWords.size()>());
   std::visit([&](auto& what) { fields(in, what); }, out.what);
   in.expect("|");
   in("micro_batch", out.micro_batch)("stage", out.stage);

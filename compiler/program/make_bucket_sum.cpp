@@ -15,7 +15,7 @@ namespace {
 std::vector<int> chunk_order(const SumPlan& plan) {
   const LanePlan& lanes = plan.lanes;
   if (!plan.invariant) {
-    std::vector<int> order(static_cast<size_t>(lanes.ranks));
+    std::vector<int> order(lanes.ranks);
     std::iota(order.begin(), order.end(), 0);
     return order;
   }

@@ -203,8 +203,7 @@ void StepBuilder::lane_sum(const Node& node) {
   const Node& wait = whole_.producer(node.inputs[0]);
   const size_t b = exchange_of_.at(wait.inputs[0]);
   const Span out = in_place(node, node.outputs[0]) ? Span{} : at_[node.outputs[0]];
-  sums_.trees.push_back(
-      buckets_[b]->tree_of(static_cast<size_t>(whole_[node.inputs[0]].index), out, at_[node.outputs[1]]));
+  sums_.trees.push_back(buckets_[b]->tree_of(whole_[node.inputs[0]].index, out, at_[node.outputs[1]]));
   at_[node.outputs[0]] = sums_.trees.back().out;
 }
 
@@ -247,14 +246,14 @@ void StepBuilder::start_gather(const Node& node) {
   const int dim = held_.dim(all.along);
   CopySpans pack;
   int64_t to = 0, mine = 0;
-  all.receive.assign(static_cast<size_t>(ranks), 0);
+  all.receive.assign(ranks, 0);
   for (ValueId v : node.inputs) {
     pack.copies.push_back({gather.send.part(to, bytes_of(v)), at_[v].part(0, bytes_of(v))});
     to += bytes_of(v), mine += held_.of(whole_[v]).count;
     for (int64_t r = 0; r < ranks; ++r) all.receive[r] += held_.of(whole_[v], dim, r).count;
   }
   writer_.put(std::move(pack), node.at);
-  all.send.assign(static_cast<size_t>(ranks), mine);
+  all.send.assign(ranks, mine);
   all.from = gather.send, all.to = gather.receive;
   all.label = str("gather ", node.attrs.integer("bucket"));
   gather.flight = writer_.start(std::move(all), node.at);

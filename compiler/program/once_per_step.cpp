@@ -110,7 +110,7 @@ class OncePerStep : public BucketSum {
     } else {
       const int seats = plan_.seats, hosts = lanes.ranks / seats, seat = lanes.rank % seats;
       std::vector<std::vector<LaneBlock>> of_hosts, inside;
-      std::vector<int64_t> seat_chunks(static_cast<size_t>(seats), 0), rail_chunks;
+      std::vector<int64_t> seat_chunks(seats, 0), rail_chunks;
       for (int h = 0; h < hosts; ++h) {
         const std::vector<std::vector<LaneBlock>> ranks(of_ranks.begin() + h * seats,
                                                         of_ranks.begin() + (h + 1) * seats);

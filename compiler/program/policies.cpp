@@ -26,15 +26,14 @@ void StepBuilder::add(const Turn& turn, size_t g) {
   if (inspects_) {
     if (micro_batch(turn.slot) < 0) return;
     for (int output : block(kBodyBlock).groups[g])
-      writer_.put(
-          ShowOutput{output, output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena)});
+      writer_.put(ShowOutput{output, output_of(kBodyBlock, output, turn.inputs, turn.arena)});
     return;
   }
   if (g >= buckets_.size()) return add_rows(turn, g - buckets_.size());
   std::vector<Span> gradients;
   if (micro_batch(turn.slot) >= 0)
     for (int output : plan_.phases.buckets[g])
-      gradients.push_back(output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena));
+      gradients.push_back(output_of(kBodyBlock, output, turn.inputs, turn.arena));
   buckets_[g]->add(turn.slot, gradients);
   // The last micro-batch's gradients travel while the rest of its backward runs.
   if (turn.slot + 1 == slots_) buckets_[g]->end();
@@ -111,7 +110,7 @@ std::vector<int> StepBuilder::gather_weights(size_t b) {
       const int64_t ranks = held_.size(along);
       for (int64_t r = 0; r < ranks; ++r)
         gather.receive.push_back(held_.of(whole_[rows], held_.dim(along), r).count);
-      gather.send.assign(static_cast<size_t>(ranks), held_.of(whole_[rows]).count);
+      gather.send.assign(ranks, held_.of(whole_[rows]).count);
       gather.from = at_[rows];
       gather.to = span_of({kBodyBlock, 0, 0, {}, arenas_[kBodyBlock].own[0], arenas_[kBodyBlock].shared},
                           block(kBodyBlock).segment_at[s], segment.bytes);

@@ -205,7 +205,7 @@ struct StepProgram {
 
   // The region of this kind and name; not there: none.
   Span find(Region::Kind kind, const std::string& region) const;
-  Span whole(int region) const { return {region, 0, regions[static_cast<size_t>(region)].bytes}; }
+  Span whole(int region) const { return {region, 0, regions[region].bytes}; }
 };
 
 // What an instruction reads and writes; of a block's calls, each argument. A start reads `from` and writes

@@ -42,9 +42,7 @@ void StepBuilder::add_rows(const Turn& turn, size_t r) {
   const int64_t micro = micro_batch(turn.slot);
   if (micro < 0) return;
   const Rows& to = rows_[r];
-  auto from = [&](int output) {
-    return output_of(kBodyBlock, static_cast<size_t>(output), turn.inputs, turn.arena);
-  };
+  auto from = [&](int output) { return output_of(kBodyBlock, output, turn.inputs, turn.arena); };
   const Span ids = from(plan_.phases.rows[r].ids), rows = from(plan_.phases.rows[r].rows);
   if (sum_.lanes.ranks == 1) {
     writer_.put(CopySpans{{{words(to.ids, micro * to.count, to.count), ids},
@@ -69,7 +67,7 @@ void StepBuilder::start_rows(const Node& node) {
     for (int64_t slot = 0; slot < lanes.slots(rank); ++slot) count += lanes.micro_batch(rank, slot) >= 0;
     all.receive.push_back(count * (rows.count + rows.elements));
   }
-  all.send.assign(static_cast<size_t>(lanes.ranks), all.receive[static_cast<size_t>(lanes.rank)]);
+  all.send.assign(lanes.ranks, all.receive[lanes.rank]);
   all.from = rows.send, all.to = rows.receive;
   all.label = "rows " + node.attrs.word("of");
   rows.flight = writer_.start(std::move(all), node.at);

@@ -27,7 +27,7 @@ class Walk {
       if (const auto kind = program.regions[r].kind;
           kind == Region::Kind::state || kind == Region::Kind::input)
         bytes_.set(program.whole(static_cast<int>(r)), ByteState::plain);
-    waited_.assign(static_cast<size_t>(program.flights), false);
+    waited_.assign(program.flights, false);
   }
 
   void run(const std::vector<Instr>& instrs) {

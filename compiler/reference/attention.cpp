@@ -38,12 +38,12 @@ std::vector<DenseArray> rope(const Call& call) {
     int64_t token = row / heads % tokens;
     if (attrs.flag("positions")) {
       const std::vector<int64_t>& given = call.in[1].i;
-      token = given[static_cast<size_t>(row / heads) % given.size()];  // [T], or [B, T]
+      token = given[(row / heads) % given.size()];  // [T], or [B, T]
     }
     for (int64_t i = 0; i < dims / 2; ++i) {
       const double angle = static_cast<double>(token) * frequency(attrs, i, dims);
       const double cosine = std::cos(angle), sine = side * std::sin(angle);
-      const size_t a = static_cast<size_t>(row * width + (neighbours ? 2 * i : i)),
+      const size_t a = row * width + (neighbours ? 2 * i : i),
                    b = a + static_cast<size_t>(neighbours ? 1 : dims / 2);
       out.f[a] = x.f[a] * cosine - x.f[b] * sine;
       out.f[b] = x.f[b] * cosine + x.f[a] * sine;
@@ -89,10 +89,10 @@ struct Attention {
   bool seen(int64_t b, int64_t h, int64_t t, int64_t s) const {
     if (reads.causal && s > t) return false;
     if (reads.window && s <= t - reads.window) return false;
-    if (reads.lengths && s >= call.in[reads.lengths].i[static_cast<size_t>(b)]) return false;
+    if (reads.lengths && s >= call.in[reads.lengths].i[b]) return false;
     if (reads.documents) {
       const std::vector<int64_t>& ids = call.in[reads.documents].i;
-      if (ids[static_cast<size_t>(b * keys + t)] != ids[static_cast<size_t>(b * keys + s)]) return false;
+      if (ids[b * keys + t] != ids[b * keys + s]) return false;
     }
     return !reads.mask || call.in[reads.mask].i[over(call.in[reads.mask], b, h, t, s)] != 0;
   }
@@ -133,7 +133,7 @@ std::vector<DenseArray> sdpa(const Call& call) {
     for (auto [s, score] : scores) top = std::max(top, score);
     if (top == -std::numeric_limits<double>::infinity()) return;  // it sees nothing: 0
     for (auto [s, score] : scores) total += std::exp(score - top);
-    lse.f[static_cast<size_t>((b * at.heads + h) * at.queries + t)] = top + std::log(total);
+    lse.f[(b * at.heads + h) * at.queries + t] = top + std::log(total);
     double* to = out.f.data() + at.query_at(b, t, h);
     for (auto [s, score] : scores) {
       const double weight = std::exp(score - top) / total * at.kept(b, h, t, s);
@@ -164,7 +164,7 @@ std::vector<DenseArray> sdpa_grad(const Call& call) {
       double dp = 0;
       for (int64_t d = 0; d < at.width; ++d) dp += go.f[row + d] * at.v.f[key + d];
       const double g = p * (dp * kept - shared);
-      dbias.f[static_cast<size_t>(at.score_at(b, h, t, s))] = g;
+      dbias.f[at.score_at(b, h, t, s)] = g;
       for (int64_t d = 0; d < at.width; ++d) {
         dq.f[row + d] += g * at.scale * at.k.f[key + d];
         dk.f[key + d] += g * at.scale * at.q.f[row + d];

@@ -65,9 +65,8 @@ struct Convolved {
       for (int64_t s = 0; s < n; ++s)
         for (int64_t o = 0; o < outputs; ++o)
           for (int64_t c = 0; c < per_in; ++c)
-            f(static_cast<size_t>((s * channels + o / per_out * per_in + c) * at.elements() + element),
-              static_cast<size_t>((o * per_in + c) * at.places() + place),
-              static_cast<size_t>((s * outputs + o) * at.windows() + window));
+            f((s * channels + o / per_out * per_in + c) * at.elements() + element,
+              (o * per_in + c) * at.places() + place, (s * outputs + o) * at.windows() + window);
     });
   }
 };
@@ -78,8 +77,7 @@ std::vector<DenseArray> convolution(const Call& call) {
                 call.attrs().integer("groups")};
   DenseArray y = make(x.dtype, shape_with(x.dim(0), w.dim(0), all.at.counts));
   if (call.in.size() == 3)
-    for (size_t i = 0; i < y.f.size(); ++i)
-      y.f[i] = call.in[2].f[i / static_cast<size_t>(all.at.windows()) % static_cast<size_t>(all.outputs)];
+    for (size_t i = 0; i < y.f.size(); ++i) y.f[i] = call.in[2].f[i / all.at.windows() % all.outputs];
   all.each([&](size_t i, size_t j, size_t k) { y.f[k] += x.f[i] * w.f[j]; });
   return {y};
 }
@@ -121,7 +119,7 @@ std::vector<DenseArray> windows(const Call& call) {
   const int64_t outer = x.size() / std::max<int64_t>(at.elements(), 1);
   for (int64_t row = 0; row < outer; ++row)
     at.each([&](int64_t window, int64_t place, int64_t element) {
-      const size_t to = static_cast<size_t>((row * at.windows() + window) * at.places() + place),
+      const size_t to = (row * at.windows() + window) * at.places() + place,
                    from = static_cast<size_t>(row * at.elements() + element);
       x.real() ? static_cast<void>(out.f[to] = x.f[from]) : static_cast<void>(out.i[to] = x.i[from]);
     });
@@ -138,8 +136,7 @@ std::vector<DenseArray> windows_grad(const Call& call) {
   const int64_t outer = out.size() / std::max<int64_t>(at.elements(), 1);
   for (int64_t row = 0; row < outer; ++row)
     at.each([&](int64_t window, int64_t place, int64_t element) {
-      out.f[static_cast<size_t>(row * at.elements() + element)] +=
-          w.f[static_cast<size_t>((row * at.windows() + window) * at.places() + place)];
+      out.f[row * at.elements() + element] += w.f[(row * at.windows() + window) * at.places() + place];
     });
   return {out};
 }
@@ -154,10 +151,10 @@ std::vector<DenseArray> max_pool(const Call& call) {
              place_of = make(DType::i32, y.shape);
   for (int64_t row = 0; row < x.dim(0) * x.dim(1); ++row)
     at.each([&](int64_t window, int64_t place, int64_t element) {
-      const size_t to = static_cast<size_t>(row * at.windows() + window);
+      const size_t to = row * at.windows() + window;
       if (place == 0) y.f[to] = -std::numeric_limits<double>::infinity();
       if (element < 0) return;
-      const double value = x.f[static_cast<size_t>(row * at.elements() + element)];
+      const double value = x.f[row * at.elements() + element];
       if (std::isnan(y.f[to]) || !(value > y.f[to] || std::isnan(value))) return;
       y.f[to] = value;
       place_of.i[to] = place;
@@ -170,9 +167,8 @@ std::vector<DenseArray> max_pool_grad(const Call& call) {
   DenseArray dx = make(dy.dtype, shape_with(dy.dim(0), dy.dim(1), at.spatial));
   for (int64_t row = 0; row < dy.dim(0) * dy.dim(1); ++row)
     at.each([&](int64_t window, int64_t place, int64_t element) {
-      const size_t from = static_cast<size_t>(row * at.windows() + window);
-      if (element >= 0 && place_of.i[from] == place)
-        dx.f[static_cast<size_t>(row * at.elements() + element)] += dy.f[from];
+      const size_t from = row * at.windows() + window;
+      if (element >= 0 && place_of.i[from] == place) dx.f[row * at.elements() + element] += dy.f[from];
     });
   return {dx};
 }
@@ -180,15 +176,14 @@ std::vector<DenseArray> avg_pool(const Call& call) {
   const DenseArray& x = call.in[0];
   const Sliding at = pooled(call, tail(x.shape, 2));
   DenseArray y = make(x.dtype, shape_with(x.dim(0), x.dim(1), at.counts));
-  std::vector<double> there(static_cast<size_t>(at.windows()), 0);
+  std::vector<double> there(at.windows(), 0);
   at.each([&](int64_t window, int64_t, int64_t element) {
-    if (element >= 0 || call.attrs().flag("count_padding")) ++there[static_cast<size_t>(window)];
+    if (element >= 0 || call.attrs().flag("count_padding")) ++there[window];
   });
   for (int64_t row = 0; row < x.dim(0) * x.dim(1); ++row)
     at.each([&](int64_t window, int64_t, int64_t element) {
       if (element < 0) return;
-      y.f[static_cast<size_t>(row * at.windows() + window)] +=
-          x.f[static_cast<size_t>(row * at.elements() + element)] / there[static_cast<size_t>(window)];
+      y.f[row * at.windows() + window] += x.f[row * at.elements() + element] / there[window];
     });
   return {y};
 }

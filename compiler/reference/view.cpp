@@ -166,7 +166,7 @@ std::vector<DenseArray> add_rows(const Call& call, const DenseArray& ids, const 
       throw UserError(str("[", call.node.op, "] ", call.node.at.text(), ": id ", id, " at position ", k,
                           " is outside the table's ", rows, " rows; ids must lie in [0, ", rows, ")"));
     for (int64_t w = 0; w < width; ++w) {
-      size_t to = static_cast<size_t>(id * width + w), from = static_cast<size_t>(k * width + w);
+      size_t to = id * width + w, from = k * width + w;
       if (u.real())
         out.f[to] += u.f[from];
       else

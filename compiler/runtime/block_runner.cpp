@@ -45,7 +45,7 @@ std::byte* BlockRunner::at(const BlockPlace& slot, const Memory& memory) {
 void BlockRunner::run(int first, int last, const Memory& memory, Stream& stream) {
   for (int c = first; c < last; ++c) {
     if (recorder_) recorder_->enter_call(c, stream);
-    run_call(static_cast<size_t>(c), memory, stream);
+    run_call(c, memory, stream);
     if (recorder_) recorder_->leave(stream);
   }
 }

@@ -10,7 +10,7 @@ Executable::Executable(Graph graph, std::shared_ptr<const KernelSet> kernels, co
       options_(options),
       runner_(block_, std::move(kernels), options_, nullptr) {
   const Target& target = options.backend == Backend::reference ? cpu_target() : target_of(options);
-  arena_ = Buffer(static_cast<size_t>(block_.own_bytes), target.device().memory());
+  arena_ = Buffer(block_.own_bytes, target.device().memory());
   memory_.own = arena_.data();
 }
 

@@ -14,7 +14,7 @@ Executor::Executor(Parts parts)
     : parts_(std::move(parts)),
       program_(parts_.program),
       collectives_(parts_.mesh, parts_.device),
-      flights_(static_cast<size_t>(program_.flights)) {
+      flights_(program_.flights) {
   take_memory(false);
   find_groups();
   for (size_t b = 0; b < program_.blocks.size(); ++b) {
@@ -112,7 +112,7 @@ Executor::Action Executor::bind(const RunBlock& run) {
   for (const Span& input : run.inputs) memory.inputs.push_back(at(input));
   memory.own = at(run.own), memory.shared = at(run.shared);
   auto& flights = block_flights_[{run.block, run.own.region}];
-  flights.resize(static_cast<size_t>(runner.flights()));
+  flights.resize(runner.flights());
   memory.flights = &flights;
   return [&runner, first = run.first, last = run.last, memory = std::move(memory)](Stream& stream) {
     runner.run(first, last, memory, stream);
@@ -165,7 +165,7 @@ Executor::Action Executor::bind(const CopySpans& all) {
   return [this, copies = std::move(copies)](Stream& stream) { parts_.reductions.copy(copies, stream); };
 }
 Executor::Action Executor::bind(const ZeroSpan& zero) {
-  return [this, to = at(zero.at), bytes = static_cast<size_t>(zero.at.bytes)](Stream& stream) {
+  return [this, to = at(zero.at), bytes = zero.at.bytes](Stream& stream) {
     parts_.device.zero(to, bytes, stream);
   };
 }

@@ -118,7 +118,7 @@ struct Step::Impl {
   size_t results_size() const { return sums_at() + 8 * program.replicas.size(); }
   void copy_results(bool checked) {
     auto copy = [&](size_t to, const Span& from) {
-      device.copy(results.data() + to, executor->at(from), static_cast<size_t>(from.bytes), *compute);
+      device.copy(results.data() + to, executor->at(from), from.bytes, *compute);
     };
     copy(0, program.votes);
     size_t to = 16;

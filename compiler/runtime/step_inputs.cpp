@@ -14,7 +14,7 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
   const Graph& whole = plan.phases.whole;
   const Span block = program.find(Region::Kind::input, "scalars");
   scalars_ = memory.at(block);
-  scalar_host_ = Buffer(static_cast<size_t>(block.bytes), device.staging());
+  scalar_host_ = Buffer(block.bytes, device.staging());
   vote_at_ = scalar_host_.bytes() - 32;
   size_t place = 0;
   for (const auto& input : whole.inputs) {
@@ -39,7 +39,7 @@ StepInputs::StepInputs(const StepPlan& plan, const LanePlan& lanes, const LiveMe
 
 // The first sample of each slot's micro-batch.
 void StepInputs::number_samples(DType dtype, const Span& at, const Executor& memory) {
-  std::vector<std::byte> numbers(static_cast<size_t>(at.bytes));
+  std::vector<std::byte> numbers(at.bytes);
   for (int64_t j = 0; j < slots_; ++j)
     set_int(dtype, numbers.data(), j,
             std::max<int64_t>(0, lanes_.micro_batch(lanes_.rank, j)) * plan_.fields[0].shape[0]);

@@ -38,8 +38,7 @@ ArenaPlan plan_arena(const std::vector<Lifetime>& lifetimes) {
   for (const auto& life : lifetimes) end = std::max(end, life.last);
   std::vector<int64_t> alive(static_cast<size_t>(end) + 2, 0);
   for (const auto& life : lifetimes)
-    alive[life.first] += rounded(life.bytes),
-        alive[static_cast<size_t>(life.last) + 1] -= rounded(life.bytes);
+    alive[life.first] += rounded(life.bytes), alive[life.last + 1] -= rounded(life.bytes);
   int64_t now = 0;
   for (int64_t change : alive) plan.floor = std::max(plan.floor, now += change);
   return plan;

@@ -158,7 +158,7 @@ class Bucketer {
       if (op_row(node.op).kind == OpKind::update)
         for (int i : replaced_inputs(node))
           if (i != kReplacesNothing)
-            if (const ValueId old = state[node.inputs[static_cast<size_t>(i)]]; old != kNoValue)
+            if (const ValueId old = state[node.inputs[i]]; old != kNoValue)
               round = std::max(round, read[old]);
       if (in_tail(node, tail_))
         for (ValueId v : node.inputs)

@@ -308,7 +308,7 @@ class PhaseCutter {
         out_.tail.push_back({n, -1});
         if (op_row(node.op).kind == OpKind::update)
           for (int i : replaced_inputs(node))
-            if (i != kReplacesNothing) replaced.insert(node.inputs[static_cast<size_t>(i)]);
+            if (i != kReplacesNothing) replaced.insert(node.inputs[i]);
       } else if (std::any_of(node.outputs.begin(), node.outputs.end(),
                              [&](ValueId v) { return wanted[v]; })) {
         for (ValueId v : node.inputs)

@@ -25,7 +25,7 @@ void each_normal(uint64_t seed, uint64_t stream, const Init& init, int64_t first
     for (int64_t pair = 0; pair < 4; pair += 2) {
       int64_t at = 4 * quad + pair;
       if (at + 1 < first + begin || at >= first + end) continue;
-      auto values = philox::normal_pair(words[pair], words[static_cast<size_t>(pair) + 1]);
+      auto values = philox::normal_pair(words[pair], words[pair + 1]);
       for (int64_t i = std::max(at, first + begin); i < std::min(at + 2, first + end); ++i) {
         const double value = init.std * values[i - at];
         put(i - first, static_cast<float>(init.mean == 0 ? value : init.mean + value));
@@ -39,7 +39,7 @@ void each_word(uint64_t seed, uint64_t stream, int64_t first, int64_t begin, int
   for (int64_t quad = (first + begin) >> 2; quad << 2 < first + end; ++quad) {
     auto words = philox::words(seed, stream, 0, static_cast<uint64_t>(quad));
     for (int64_t i = std::max(4 * quad, first + begin); i < std::min(4 * quad + 4, first + end); ++i)
-      put(i - first, words[static_cast<size_t>(i & 3)]);
+      put(i - first, words[i & 3]);
   }
 }
 
@@ -84,7 +84,7 @@ std::vector<double> orthogonal(const Shape& shape, uint64_t seed, uint64_t strea
   const int64_t rows = shape[0], columns = numel(shape) / rows;
   const bool wide = rows <= columns;
   const int64_t count = wide ? rows : columns, length = wide ? columns : rows;
-  std::vector<double> q(static_cast<size_t>(count * length));
+  std::vector<double> q(count * length);
   for (int64_t i = 0; i < count * length; ++i)
     q[i] = philox::normal(seed, stream, 0, static_cast<uint64_t>(i));
   for (int64_t i = 0; i < count; ++i) {
@@ -94,7 +94,7 @@ std::vector<double> orthogonal(const Shape& shape, uint64_t seed, uint64_t strea
       for (int64_t k = 0; k < length; ++k) sum += row[k] * other[k];
       return sum;
     };
-    std::vector<double> shares(static_cast<size_t>(i));
+    std::vector<double> shares(i);
     for (int pass = 0; pass < 2; ++pass) {
 #pragma omp parallel for schedule(static) if (i * length > kChunk)
       for (int64_t j = 0; j < i; ++j) shares[j] = dot(q.data() + j * length);

@@ -38,7 +38,7 @@ Attrs attrs(List stride, List lo, List hi, List dilation, int64_t groups) {
 
 Tensor convolution(Tensor x, Tensor weight, Tensor bias, const ConvolutionOptions& how, Here at) {
   const SourceLine line = checked_line("convolution", {{x, "input"}, {weight, "weight"}}, at);
-  const size_t dims = static_cast<size_t>(x.ndim()) - 2;
+  const size_t dims = x.ndim() - 2;
   auto all = [&](const List& list, std::string_view role) {
     return per_dim("convolution", list, dims, role, line);
   };
@@ -61,7 +61,7 @@ Tensor convolution_transposed(Tensor x, Tensor weight, Tensor bias, const Transp
   const SourceLine line = checked_line(op, {{x, "input"}, {weight, "weight"}}, at);
   const auto taken = under_policy(op, {x, weight, bias}, line);
   x = taken[0], weight = taken[1], bias = taken[2];
-  const size_t dims = static_cast<size_t>(x.ndim()) - 2;
+  const size_t dims = x.ndim() - 2;
   if (weight.ndim() != x.ndim())
     refuse(op, line,
            str("input is ", x.text(), ", weight is ", weight.text(),

@@ -236,7 +236,7 @@ std::string host_bits(const OpDefinition& d, const Sample& sample, const std::ve
     const DoubleTensor made = sample_values(sample, i);
     values.emplace_back(made.values.begin(), made.values.end());
   }
-  for (const TypedShape& type : outputs) values.emplace_back(static_cast<size_t>(numel(type.shape)));
+  for (const TypedShape& type : outputs) values.emplace_back(numel(type.shape));
   auto tensor = [&](size_t v, const TypedShape& type) {
     return OpTensor{values[v].data(), type.shape.data(), static_cast<int>(type.shape.size()),
                     numel(type.shape), type.dtype};

@@ -50,7 +50,7 @@ Tensor pool(Tensor x, const List& size, Pool kind, Here at) {
 }
 Tensor adaptive(std::string_view op, Tensor x, List out, Pool kind, Here at) {
   const SourceLine line = checked_line(op, x, at);
-  const size_t dims = static_cast<size_t>(x.ndim()) - 2;
+  const size_t dims = x.ndim() - 2;
   out = per_dim(op, out, dims, "output", line);
   for (size_t d = 0; d < dims; ++d)
     if (out[d] < 1 || x.size(static_cast<int>(d) + 2) < 1)
@@ -84,12 +84,12 @@ List spatial_dims(const Tensor& x) {
 
 Tensor max_pool(Tensor x, List size, const PoolOptions& how, Here at) {
   const SourceLine line = checked_line("max_pool", x, at);
-  const size_t dims = static_cast<size_t>(x.ndim()) - 2;
+  const size_t dims = x.ndim() - 2;
   return apply(ops::max_pool, {x}, attrs(window("max_pool", dims, size, how, line)), at)[0];
 }
 Tensor avg_pool(Tensor x, List size, const PoolOptions& how, Here at) {
   const SourceLine line = checked_line("avg_pool", x, at);
-  const size_t dims = static_cast<size_t>(x.ndim()) - 2;
+  const size_t dims = x.ndim() - 2;
   Attrs node = attrs(window("avg_pool", dims, size, how, line));
   node.set("count_padding", how.count_padding);
   return apply1(ops::avg_pool, {x}, node, at);
@@ -115,7 +115,7 @@ Tensor global_max_pool(Tensor x, Here at) {
 
 Tensor unfold(Tensor x, List size, const PoolOptions& how, Here at) {
   const SourceLine line = checked_line("unfold", x, at);
-  const Window w = window("unfold", static_cast<size_t>(x.ndim()) - 2, size, how, line);
+  const Window w = window("unfold", x.ndim() - 2, size, how, line);
   const auto dims = static_cast<int64_t>(w.dims());
   AtLine here(line);
   Tensor cut = windows_of(x, w, 0);

@@ -13,7 +13,7 @@ namespace {
 struct Row {
   std::string_view name;  // of an op, or of a function of several
   Computes how;
-  size_t inputs = static_cast<size_t>(-1);  // so many from the first; others stay as they are
+  size_t inputs = -1;  // so many from the first; others stay as they are
 };
 constexpr Row kTable[] = {
     // Products, whose operands the policy rounds; sums inside of them are f32.

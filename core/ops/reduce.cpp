@@ -65,7 +65,7 @@ Tensor spread(const VjpContext& c, Tensor reduced) {
 
 Shape at_dims(const Shape& shape, const std::vector<int64_t>& dims) {
   Shape out;
-  for (int64_t d : dims) out.push_back(shape[static_cast<size_t>(d)]);
+  for (int64_t d : dims) out.push_back(shape[d]);
   return out;
 }
 
@@ -86,7 +86,7 @@ Grads prod_vjp(const VjpContext& c) {
   Shape rows = at_dims(shape, order);
   rows.push_back(-1);
   order.insert(order.end(), dims.begin(), dims.end());
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int64_t>(i);
   Tensor x = reshape(permute(wide(c.in[0]), order), rows);
   Tensor before = product_before(x), behind = flip(product_before(flip(x, {-1})), {-1});
   Tensor others = permute(reshape(before * behind, at_dims(shape, order)), back);

@@ -75,7 +75,7 @@ Column column_of(const SampleField& field, const std::vector<Named>& arrays) {
 // Reads all integers once, so that one beyond its range is found before the first step.
 void check_range(const Column& column) {
   if (column.field.dtype != DType::i32 || !column.field.below) return;
-  std::vector<int32_t> row(static_cast<size_t>(column.file.row_elements()));
+  std::vector<int32_t> row(column.file.row_elements());
   for (int64_t i = 0; i < column.file.shape()[0]; ++i) {
     column.file.read(i, std::span<int32_t>(row));
     for (int32_t value : row)

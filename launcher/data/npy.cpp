@@ -20,7 +20,7 @@ namespace {
 // The header's text, and where rows begin, of an array of `size` bytes from `base` on.
 std::pair<std::string, int64_t> header_of(const Source& source, int64_t base, int64_t size) {
   auto from_base = [&](int64_t most) {
-    std::vector<std::byte> out(static_cast<size_t>(std::min(most, size)));
+    std::vector<std::byte> out(std::min(most, size));
     source.bytes.read(base, out.data(), static_cast<int64_t>(out.size()));
     return out;
   };
@@ -88,7 +88,7 @@ void NpyFile::read_header(int64_t base, int64_t size) {
 }
 
 std::vector<std::byte> NpyFile::raw(int64_t i) const {
-  std::vector<std::byte> out(static_cast<size_t>(row_ * width_));
+  std::vector<std::byte> out(row_ * width_);
   source_.bytes.read(begin_ + i * row_ * width_, out.data(), static_cast<int64_t>(out.size()));
   return out;
 }

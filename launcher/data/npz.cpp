@@ -20,7 +20,7 @@ class Record {
  public:
   Record(const FileBytes& file, int64_t at, int64_t bytes, const std::string& path) : path_(path) {
     if (at < 0 || bytes < 0 || at > file.size() - bytes) refuse(path, "is an archive that is cut short");
-    bytes_.resize(static_cast<size_t>(bytes));
+    bytes_.resize(bytes);
     file.read(at, bytes_.data(), bytes);
   }
   uint64_t number(size_t at, size_t width) const {
@@ -97,7 +97,7 @@ std::vector<std::byte> unpacked(const FileBytes& file, const NpzMember& member, 
   // A byte of what is packed becomes at most 1032 (zlib's technical notes).
   if (member.whole < 0 || member.whole / 1032 > member.size)
     refuse(path, str("packs ", printable(member.name), " into fewer bytes than it can have"));
-  std::vector<std::byte> from(static_cast<size_t>(member.size)), out(static_cast<size_t>(member.whole));
+  std::vector<std::byte> from(member.size), out(member.whole);
   file.read(member.begin, from.data(), member.size);
   z_stream stream{};
   LS_CHECK(inflateInit2(&stream, -MAX_WBITS) == Z_OK, "zlib");

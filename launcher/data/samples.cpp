@@ -57,7 +57,7 @@ class TokenSamples : public Samples {
     auto at = [&](size_t i) { return static_cast<int32_t*>(fields[i]); };
     if (fields_.size() == 2 && fields_[0].name == "ids" && fields_[1].name == "targets")
       return read(at(0), at(1));
-    std::vector<int32_t> ids(static_cast<size_t>(count * context_)), targets(ids.size());
+    std::vector<int32_t> ids(count * context_), targets(ids.size());
     read(ids.data(), targets.data());
     for (size_t i = 0; i < fields_.size(); ++i) {
       const auto& from = fields_[i].name == "targets" ? targets : ids;

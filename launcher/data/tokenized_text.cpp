@@ -52,7 +52,7 @@ Source TextTokenizer::tokenized(const Source& text) {
   TokenStore store = token_store(
       text.bytes, text.path, str("text ", fingerprint_), cache_,
       [&](TokenWriter& writer) {
-        std::string all(static_cast<size_t>(text.bytes.size()), '\0');
+        std::string all(text.bytes.size(), '\0');
         text.bytes.read(0, all.data(), text.bytes.size());
         writer.document(document(all, "data.paths: " + text.path));
       },

@@ -33,14 +33,12 @@ void merge(Array& weight, const Array& a, const Array& b, double scale) {
   auto* w = reinterpret_cast<float*>(weight.data.data());
   const auto *down = reinterpret_cast<const float*>(a.data.data()),
              *up = reinterpret_cast<const float*>(b.data.data());
-  std::vector<double> row(static_cast<size_t>(in));
+  std::vector<double> row(in);
   for (int64_t o = 0; o < out; ++o) {
     std::fill(row.begin(), row.end(), 0.0);
     for (int64_t r = 0; r < rank; ++r)
-      for (int64_t i = 0; i < in; ++i)
-        row[static_cast<size_t>(i)] += static_cast<double>(up[o * rank + r]) * down[r * in + i];
-    for (int64_t i = 0; i < in; ++i)
-      w[o * in + i] = static_cast<float>(w[o * in + i] + scale * row[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < in; ++i) row[i] += static_cast<double>(up[o * rank + r]) * down[r * in + i];
+    for (int64_t i = 0; i < in; ++i) w[o * in + i] = static_cast<float>(w[o * in + i] + scale * row[i]);
   }
 }
 

@@ -31,7 +31,7 @@ class Clocks {
       for (size_t c = 0; c < block.calls.size(); ++c)
         if (is_collective(block.calls[c])) collectives.push_back(static_cast<int>(c));
     }
-    flight_of_.assign(static_cast<size_t>(program.flights), 0);
+    flight_of_.assign(program.flights, 0);
   }
 
   Timeline run() {

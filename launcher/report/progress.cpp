@@ -49,9 +49,9 @@ std::string bar(int64_t step, int64_t steps, int width) {
   const int inner = width - 2;
   const auto full = static_cast<int>(static_cast<double>(inner) * static_cast<double>(step) /
                                      static_cast<double>(std::max<int64_t>(1, steps)));
-  std::string out(static_cast<size_t>(std::clamp(full, 0, inner)), '=');
+  std::string out(std::clamp(full, 0, inner), '=');
   if (full < inner) out += '>';
-  out.resize(static_cast<size_t>(inner), ' ');
+  out.resize(inner, ' ');
   return "[" + out + "]";
 }
 std::string memory_text(int64_t bytes) {
@@ -95,7 +95,7 @@ std::string terminal_text(const ProgressState& state, int columns) {
   std::string out = head;
   if (left >= kLeast) out += "  " + bar(state.step, state.steps, std::min(left, kMost));
   for (const Part& part : parts) out += "  " + part.text;
-  return out.substr(0, static_cast<size_t>(room));
+  return out.substr(0, room);
 }
 
 ProgressOutput progress_output(int fd, int columns) {

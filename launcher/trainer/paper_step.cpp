@@ -85,7 +85,7 @@ PaperStep::PaperStep(StepPlan planned, const LiveMesh& mesh)
       ranks_per_node(mesh.ranks_per_node) {
   const LanePlan lanes{plan.micro_batches, plan.lanes, ranks, 0, plan.order};
   auto few = fullest_ranks(lanes, exchanges_by_host(lanes, plan.options.invariant, seats) ? seats : 0);
-  std::vector<int64_t> of_data(static_cast<size_t>(ranks), -1);  // a rank at each place of the data dims
+  std::vector<int64_t> of_data(ranks, -1);  // a rank at each place of the data dims
   for (int64_t rank = mesh.words.size() - 1; rank >= 0; --rank) of_data[mesh.words.data_rank(rank)] = rank;
   // Rank 0 last: its program stays.
   std::reverse(few.begin(), few.end());

@@ -22,8 +22,8 @@ ScoreView score_view(const Operand& operand) {
   ScoreView view;
   int64_t next = 1;
   for (auto [stride, d] : {std::pair{&view.key, 3}, {&view.token, 2}, {&view.head, 1}, {&view.batch, 0}}) {
-    *stride = operand.shape[static_cast<size_t>(d)] == 1 ? 0 : next;
-    next *= operand.shape[static_cast<size_t>(d)];
+    *stride = operand.shape[d] == 1 ? 0 : next;
+    next *= operand.shape[d];
   }
   return view;
 }

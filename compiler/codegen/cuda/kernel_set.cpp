@@ -74,7 +74,7 @@ class CudaMultiTensorKernel : public MultiTensorKernel {
                void* const* scalars, Stream& stream, int) const override {
     alignas(16) char bytes[4096] = {};
     auto put = [&](size_t at, const auto& value) { std::memcpy(bytes + at, &value, sizeof value); };
-    for (int s = 0; s < layout_.shared; ++s) put(8 * static_cast<size_t>(s), scalars[s]);
+    for (int s = 0; s < layout_.shared; ++s) put(8 * s, scalars[s]);
     for (int64_t next = 0; next < tensors;) {
       int32_t count = 0;
       uint32_t blocks = 0;

@@ -169,8 +169,7 @@ std::vector<std::vector<int>> Nest::roots(const ChunkStatements& statements) con
   const size_t last = plan_.stages - 1;
   std::vector<std::vector<int>> out(plan_.stages);
   for (const Reduction& one : plan_.reductions)
-    if (one.column || !takes(statements, one))
-      out[one.column ? last : static_cast<size_t>(one.stage)].push_back(one.item);
+    if (one.column || !takes(statements, one)) out[one.column ? last : one.stage].push_back(one.item);
   for (const Store& store : plan_.stores)
     if (store.level == Level::element) out[last].push_back(store.item);
   return out;

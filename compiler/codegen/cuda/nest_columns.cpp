@@ -21,8 +21,7 @@ void Nest::fold_teams(const std::vector<size_t>& columns, int teams) {
   if (teams > 1) {
     size_t bytes = 0;  // of an element, the widest of all sums
     for (size_t k : columns) bytes = std::max(bytes, size_of(codegen::accumulator(type_of(reduction(k)))));
-    text_.line(str("__shared__ __align__(16) char f[",
-                   bytes * static_cast<size_t>(teams * form_.lanes * form_.width), "];"));
+    text_.line(str("__shared__ __align__(16) char f[", bytes * (teams * form_.lanes * form_.width), "];"));
   }
   for (size_t k : columns) {
     const Reduction& one = reduction(k);
@@ -130,8 +129,7 @@ void Nest::combine_kernel() {
     if (reduction(k).column) columns.push_back(k);
   size_t bytes = 0;
   for (size_t k : columns) bytes = std::max(bytes, size_of(codegen::accumulator(type_of(reduction(k)))));
-  text_.line(
-      str("__shared__ __align__(16) char m[", bytes * static_cast<size_t>(segments * kCombineColumns), "];"));
+  text_.line(str("__shared__ __align__(16) char m[", bytes * (segments * kCombineColumns), "];"));
   for (size_t k : columns) {
     const Reduction& one = reduction(k);
     text_.line(str(type(one), " (*const m", k, ")[", kCombineColumns, "] = (", type(one), " (*)[",

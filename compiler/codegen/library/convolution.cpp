@@ -17,12 +17,10 @@ class EmptyConvolution : public HostCall {
   void run(void* const* args, void*, int) const override {
     const size_t size = size_of(shape_.dtype);
     char* out = static_cast<char*>(args[shape_.bias ? 3 : 2]);
-    std::memset(out, 0, static_cast<size_t>(elements_) * size);
+    std::memset(out, 0, elements_ * size);
     for (int64_t i = 0; shape_.bias && i < elements_; ++i)
       std::memcpy(out + static_cast<size_t>(i) * size,
-                  static_cast<const char*>(args[2]) +
-                      static_cast<size_t>(i / shape_.windows() % shape_.outputs) * size,
-                  size);
+                  static_cast<const char*>(args[2]) + i / shape_.windows() % shape_.outputs * size, size);
   }
 
  private:

@@ -25,7 +25,7 @@ class ColumnConvolution : public HostCall {
     step_ = (blocked_ + kBlocks - 1) / kBlocks;
     blocks_ = (blocked_ + step_ - 1) / step_;
   }
-  size_t workspace(int) const override { return static_cast<size_t>(columns() + outputs() + widened()) * 4; }
+  size_t workspace(int) const override { return 4 * (columns() + outputs() + widened()); }
   std::string algorithm() const override {
     return str(convolution_text(s_), " columns ", rows_, "x", width_, " sgemm blocks=", blocks_, "x", step_);
   }
@@ -109,7 +109,7 @@ class ColumnConvolution : public HostCall {
 
   void forward(void* const* args, float* cols, float* y, const float* w, int threads) const {
     make_columns(args[0], cols, threads);
-    std::vector<float> bias(s_.bias ? static_cast<size_t>(s_.outputs) : 0);
+    std::vector<float> bias(s_.bias ? s_.outputs : 0);
     if (s_.bias)
       half() ? widen(s_.dtype, args[2], bias.data(), s_.outputs)
              : static_cast<void>(std::copy_n(static_cast<const float*>(args[2]), s_.outputs, bias.data()));
@@ -137,7 +137,7 @@ class ColumnConvolution : public HostCall {
       const int64_t from = block * step_, to = std::min(blocked_, from + step_);
       sgemm(false, false, rows_, (to - from) * places, s_.outputs, y, s_.outputs, w + from * places, width_,
             0.0f, cols + from * places, width_);
-      std::vector<float> sums(static_cast<size_t>(size));
+      std::vector<float> sums(size);
       for (int64_t sample = 0; sample < s_.n; ++sample)
         for (int64_t c = from; c < to; ++c) {
           std::fill(sums.begin(), sums.end(), 0.0f);
@@ -145,7 +145,7 @@ class ColumnConvolution : public HostCall {
             const float* part = cols + (sample * s_.windows() + i) * width_ + c * places;
             const int64_t* at = elements_.data() + i * places;
             for (int64_t p = 0; p < places; ++p)
-              if (at[p] >= 0) sums[static_cast<size_t>(at[p])] += part[p];
+              if (at[p] >= 0) sums[at[p]] += part[p];
           }
           write_plane(sums.data(), args[2], sample * s_.channels + c, size);
         }

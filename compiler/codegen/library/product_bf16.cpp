@@ -113,7 +113,7 @@ class Bf16Product : public HostCall {
 #pragma omp parallel for num_threads(threads) schedule(static) if (batch_ * rows * cols > 65536)
     for (int64_t i = 0; i < batch_ * rows; ++i) {
       const uint16_t* row = from + matrix.batch.offset(i / rows) + matrix.rows.offset(i % rows);
-      for (int64_t c = 0; c < cols; ++c) to[i * cols + c] = row[at[static_cast<size_t>(c)]];
+      for (int64_t c = 0; c < cols; ++c) to[i * cols + c] = row[at[c]];
     }
     return to;
   }

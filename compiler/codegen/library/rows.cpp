@@ -63,7 +63,7 @@ class RowSums : public HostCall {
     const int32_t* ids = static_cast<const int32_t*>(args[ids_]);
     const uint16_t* rows = static_cast<const uint16_t*>(args[updates_]);
     uint16_t* out = static_cast<uint16_t*>(args[2]);
-    std::memset(sums, 0, static_cast<size_t>(rows_ * kColumns) * 4);
+    std::memset(sums, 0, rows_ * kColumns * 4);
     float row[kColumns];
     for (int64_t i = 0; i < count_; ++i) {
       widen(dtype_, rows + i * width_ + from, row, to - from);

@@ -19,20 +19,19 @@ constexpr int64_t kBlock = 2048;        // squares are added in blocks of so man
 }  // namespace
 
 void RowSums::sort(const int32_t* ids, int64_t count, int64_t table_rows) {
-  sorted_.resize(static_cast<size_t>(count)), other_.resize(static_cast<size_t>(count));
+  sorted_.resize(count), other_.resize(count);
   for (int64_t i = 0; i < count; ++i) {
     if (ids[i] < 0 || ids[i] >= table_rows)
       throw UserError(
           str("index ", ids[i], " at position ", i, " is outside the table of ", table_rows, " rows"));
-    sorted_[static_cast<size_t>(i)] = {ids[i], static_cast<int32_t>(i)};
+    sorted_[i] = {ids[i], static_cast<int32_t>(i)};
   }
   for (int shift = 0; shift < 31 && (table_rows - 1) >> shift > 0; shift += kDigitBits) {
     std::array<int64_t, kDigits + 1> at{};
     auto digit = [shift](const Entry& entry) { return (entry.id >> shift) & (kDigits - 1); };
-    for (const Entry& entry : sorted_) ++at[static_cast<size_t>(digit(entry)) + 1];
+    for (const Entry& entry : sorted_) ++at[digit(entry) + 1];
     for (size_t d = 0; d < kDigits; ++d) at[d + 1] += at[d];
-    for (const Entry& entry : sorted_)
-      other_[static_cast<size_t>(at[static_cast<size_t>(digit(entry))]++)] = entry;
+    for (const Entry& entry : sorted_) other_[at[digit(entry)]++] = entry;
     sorted_.swap(other_);
   }
 }
@@ -41,8 +40,7 @@ void RowSums::sum(const Reductions::Rows& all, int threads) {
   sort(all.ids, all.count, all.table_rows);
   first_.clear();
   for (int64_t i = 0; i < all.count; ++i)
-    if (i == 0 || sorted_[static_cast<size_t>(i)].id != sorted_[static_cast<size_t>(i - 1)].id)
-      first_.push_back(i);
+    if (i == 0 || sorted_[i].id != sorted_[i - 1].id) first_.push_back(i);
   const auto distinct = static_cast<int64_t>(first_.size()), width = all.width;
   first_.push_back(all.count);
   const LaneKernels& kernels = lane_kernels();
@@ -51,11 +49,11 @@ void RowSums::sum(const Reductions::Rows& all, int threads) {
     schedule(static) if (threads > 1 && all.count * width > kParallel)
   for (int64_t k = 0; k < distinct; ++k) {
     float* out = all.out_rows + k * width;
-    const int64_t begin = first_[static_cast<size_t>(k)], end = first_[static_cast<size_t>(k) + 1];
-    std::memcpy(out, all.rows + sorted_[static_cast<size_t>(begin)].place * width, bytes);
+    const int64_t begin = first_[k], end = first_[k + 1];
+    std::memcpy(out, all.rows + sorted_[begin].place * width, bytes);
     for (int64_t i = begin + 1; i < end; ++i)
-      kernels.add(out, out, all.rows + sorted_[static_cast<size_t>(i)].place * width, width);
-    all.out_ids[k] = sorted_[static_cast<size_t>(begin)].id;
+      kernels.add(out, out, all.rows + sorted_[i].place * width, width);
+    all.out_ids[k] = sorted_[begin].id;
     double squares = 0;
     for (int64_t c = 0; c < width; c += kBlock)
       squares += kernels.squares(out + c, std::min(kBlock, width - c));

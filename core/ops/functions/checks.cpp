@@ -50,7 +50,7 @@ std::vector<int64_t> dims_of(std::string_view name, const Tensor& x, std::vector
   return dims;
 }
 std::vector<int64_t> counted(int64_t first, int64_t last) {
-  std::vector<int64_t> out(static_cast<size_t>(std::max<int64_t>(last - first, 0)));
+  std::vector<int64_t> out(std::max<int64_t>(last - first, 0));
   std::iota(out.begin(), out.end(), first);
   return out;
 }

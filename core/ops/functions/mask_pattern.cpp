@@ -25,8 +25,8 @@ Sum moved(const Sum& sum, const std::vector<int64_t>& to, size_t rank) {
   Sum out = sum;
   out.index.assign(rank, 0);
   for (size_t d = 0; d < to.size(); ++d)
-    if (to[d] >= 0) out.index[static_cast<size_t>(to[d])] += sum.index[d];
-  if (sum.dim >= 0) out.dim = to[static_cast<size_t>(sum.dim)];
+    if (to[d] >= 0) out.index[to[d]] += sum.index[d];
+  if (sum.dim >= 0) out.dim = to[sum.dim];
   return out;
 }
 std::optional<Sum> joined(const Sum& a, const Sum& b, int64_t sign) {
@@ -104,7 +104,7 @@ class Reader {
     Sum out;
     out.index.assign(value.shape.size(), 0);
     if (node && node->op == ops::iota) {
-      out.index[static_cast<size_t>(node->attrs.integer("dim"))] = 1;
+      out.index[node->attrs.integer("dim")] = 1;
       return out;
     }
     if (node && node->op == ops::full) {
@@ -146,7 +146,7 @@ class Reader {
     const auto& order = node.attrs.list(node.op == ops::permute ? "order" : "dims");
     for (size_t d = 0; d < order.size(); ++d) {
       if (node.op == ops::permute)
-        places[static_cast<size_t>(order[d])] = static_cast<int64_t>(d);
+        places[order[d]] = static_cast<int64_t>(d);
       else if (from[d] != 1)
         places[d] = order[d];
     }

@@ -50,7 +50,7 @@ class ImageSamples : public Samples {
                           " pictures, of which all are kept for validation: "
                           "none is left to train on"));
     // The first picture is read now, so that a wrong set is told before anything is compiled.
-    std::vector<float> one(static_cast<size_t>(numel(shape_)));
+    std::vector<float> one(numel(shape_));
     decode(train_[0], {}, one.data());
     logs::info(str("data: ", train_.size(), " training pictures, ", validation_.size(),
                    " validation pictures, ", classes_.size(), " classes, crop ", options_.image.crop,
@@ -82,7 +82,7 @@ class ImageSamples : public Samples {
   void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
     const int64_t n = numel(shape_);
     each(count, [&](int64_t i) {
-      const Entry& entry = validation_[static_cast<size_t>(first + i)];
+      const Entry& entry = validation_[first + i];
       decode(entry, {}, static_cast<float*>(fields[0]) + i * n);
       if (labels_) static_cast<int32_t*>(fields[1])[i] = entry.label;
     });
@@ -178,7 +178,7 @@ class ImageSamples : public Samples {
     const int64_t plane = shape_[1] * shape_[2];
     for (int64_t c = 0; c < shape_[0]; ++c) {
       auto of = [&](const std::vector<double>& list) {
-        return static_cast<float>(list[static_cast<size_t>(list.size() == 1 ? 0 : c)]);
+        return static_cast<float>(list[list.size() == 1 ? 0 : c]);
       };
       const float mean = of(options_.image.mean), deviation = of(options_.image.deviation);
       for (int64_t i = 0; i < plane; ++i) {
@@ -203,14 +203,13 @@ class ImageSamples : public Samples {
 
   Batch load(const Key& key) const {
     const int64_t n = numel(shape_), size = train_size_;
-    Batch out{std::vector<float>(static_cast<size_t>(key.count * n)),
-              std::vector<int32_t>(static_cast<size_t>(key.count))};
+    Batch out{std::vector<float>(key.count * n), std::vector<int32_t>(key.count)};
     each(key.count, [&](int64_t i) {
       const int64_t g = key.step * key.global_batch + key.first + i,
                     picture = sequence_of(g, size, options_.order == "shuffle", options_.seed);
-      const Entry& entry = train_[static_cast<size_t>(picture)];
+      const Entry& entry = train_[picture];
       decode(entry, {true, picture, g / size}, out.images.data() + i * n);
-      out.labels[static_cast<size_t>(i)] = entry.label;
+      out.labels[i] = entry.label;
     });
     return out;
   }

@@ -141,7 +141,7 @@ bool is_picture_name(const std::string& path) {
 Picture read_picture(const std::string& path, int64_t channels, int64_t least) {
   LS_CHECK(channels == 1 || channels == 3, channels);
   const FileBytes bytes(path);
-  std::vector<std::byte> file(static_cast<size_t>(bytes.size()));
+  std::vector<std::byte> file(bytes.size());
   bytes.read(0, file.data(), bytes.size());
   if (file.size() >= 8 && std::memcmp(file.data(), "\x89PNG\r\n\x1a\n", 8) == 0)
     return read_png(path, file, channels);
@@ -155,27 +155,26 @@ void resample(const Picture& from, const Cut& cut, int64_t width, int64_t height
              down = taps_of(cut.y, cut.height, height, from.height);
   const int64_t channels = from.channels, top = down.front().first,
                 bottom = down.back().first + static_cast<int64_t>(down.back().weights.size());
-  std::vector<float> rows(static_cast<size_t>((bottom - top) * width * channels));
+  std::vector<float> rows((bottom - top) * width * channels);
   for (int64_t y = top; y < bottom; ++y)
     for (int64_t x = 0; x < width; ++x)
       for (int64_t c = 0; c < channels; ++c) {
         float sum = 0;
-        const Taps& taps = across[static_cast<size_t>(x)];
+        const Taps& taps = across[x];
         for (size_t k = 0; k < taps.weights.size(); ++k)
-          sum +=
-              taps.weights[k] * static_cast<float>(from.bytes[static_cast<size_t>(
-                                    (y * from.width + taps.first + static_cast<int64_t>(k)) * channels + c)]);
-        rows[static_cast<size_t>(((y - top) * width + x) * channels + c)] = sum;
+          sum += taps.weights[k] *
+                 static_cast<float>(
+                     from.bytes[(y * from.width + taps.first + static_cast<int64_t>(k)) * channels + c]);
+        rows[((y - top) * width + x) * channels + c] = sum;
       }
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t y = 0; y < height; ++y)
       for (int64_t x = 0; x < width; ++x) {
         float sum = 0;
-        const Taps& taps = down[static_cast<size_t>(y)];
+        const Taps& taps = down[y];
         for (size_t k = 0; k < taps.weights.size(); ++k)
           sum += taps.weights[k] *
-                 rows[static_cast<size_t>(
-                     ((taps.first + static_cast<int64_t>(k) - top) * width + x) * channels + c)];
+                 rows[((taps.first + static_cast<int64_t>(k) - top) * width + x) * channels + c];
         out[(c * height + y) * width + (mirrored ? width - 1 - x : x)] = sum;
       }
 }

@@ -42,12 +42,12 @@ Mixture::Mixture(const std::vector<double>& weights) {
           {(static_cast<double>(o) + 0.5) / static_cast<double>(share_[i]), static_cast<int32_t>(i)});
   std::sort(order.begin(), order.end());
   std::vector<int32_t> next(share_.size(), 0);
-  for (const auto& [time, source] : order) table_.push_back({source, next[static_cast<size_t>(source)]++});
+  for (const auto& [time, source] : order) table_.push_back({source, next[source]++});
 }
 
 Mixture::Place Mixture::at(int64_t sample) const {
-  const auto [source, index] = table_[static_cast<size_t>(sample % kPeriod)];
-  return {source, sample / kPeriod * share_[static_cast<size_t>(source)] + index};
+  const auto [source, index] = table_[sample % kPeriod];
+  return {source, sample / kPeriod * share_[source] + index};
 }
 
 namespace {
@@ -79,13 +79,13 @@ class MixedSamples : public Samples {
             const std::vector<void*>& fields) const override {
     for (int64_t i = 0; i < count; ++i) {
       const Mixture::Place place = mixture_.at(step * global_batch + first + i);
-      sources_[static_cast<size_t>(place.source)]->fill(place.index, 1, 0, 1, at(fields, i));
+      sources_[place.source]->fill(place.index, 1, 0, 1, at(fields, i));
     }
   }
   void fill_validation(int64_t first, int64_t count, const std::vector<void*>& fields) const override {
     for (int64_t i = 0; i < count; ++i) {
       const Mixture::Place place = validating_->at(first + i);
-      sources_[keeping_[static_cast<size_t>(place.source)]]->fill_validation(place.index, 1, at(fields, i));
+      sources_[keeping_[place.source]]->fill_validation(place.index, 1, at(fields, i));
     }
   }
   const std::vector<DataFile>& contents() const override { return contents_; }
@@ -135,7 +135,7 @@ class MixedSamples : public Samples {
     validating_ = std::make_unique<Mixture>(weights);
     for (bool there = true; there;) {
       const Mixture::Place place = validating_->at(kept_);
-      there = place.index < sources_[keeping_[static_cast<size_t>(place.source)]]->validation();
+      there = place.index < sources_[keeping_[place.source]]->validation();
       kept_ += there;
     }
   }
