@@ -13,6 +13,7 @@ packages=(
   libpng-dev libjpeg62-turbo-dev zlib1g-dev                    # pictures and packed arrays
   libgtest-dev libgmock-dev libbenchmark-dev                   # tests and benchmarks
   python3-dev python3-venv                                     # the Python package
+  dpkg-dev file                                                # the .deb, by cpack
   fortunes                                                     # the text of the quickstart
 )
 
