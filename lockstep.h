@@ -39,6 +39,7 @@
 #include "launcher/api/program.h"
 #include "launcher/api/session.h"
 #include "launcher/api/train.h"
+#include "launcher/api/train_options.h"
 
 // What a user's program names of the wings: lockstep::compile() and what goes into it and comes out.
 namespace lockstep {

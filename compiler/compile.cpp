@@ -9,6 +9,7 @@
 #include "compiler/memory_budget.h"
 #include "compiler/model_dims.h"
 #include "compiler/pipeline.h"
+#include "compiler/plan_observer.h"
 #include "compiler/runtime/executable.h"
 #include "compiler/runtime/update.h"
 #include "core/base/error.h"
@@ -123,6 +124,8 @@ StepPlan plan_step(const State& state, const Mesh& mesh, const std::vector<Batch
 }
 
 namespace {
+PlanObserver g_observer;
+
 std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
   std::vector<KernelSource> sources;
   auto add = [&](std::vector<KernelSource> more) {
@@ -139,6 +142,8 @@ std::vector<KernelSource> kernel_sources(const StepPlan& plan) {
 }
 }  // namespace
 
+void set_plan_observer(PlanObserver observer) { g_observer = std::move(observer); }
+
 Step compile(State& state, const std::vector<BatchField>& batch, const BatchShape& shape,
              const StepFunction& function, const CompileOptions& options) {
   const LiveMesh& mesh = state.mesh();
@@ -148,6 +153,7 @@ Step compile(State& state, const std::vector<BatchField>& batch, const BatchShap
   StepPlan plan =
       together(world, [&] { return plan_step(state, mesh.words, batch, shape, function, options); });
   if (world.size() > 1) compare(world, compile_place(plan), plan_parts(plan, state));
+  if (g_observer) together(world, [&] { g_observer(plan, state); });
   if (options.backend != Backend::reference) {
     const auto sources = together(
         world, [&] { return world.rank() == 0 ? kernel_sources(plan) : std::vector<KernelSource>{}; });

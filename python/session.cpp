@@ -132,12 +132,31 @@ SampleData token_data(const std::string& path, int64_t context, int64_t vocab, c
   return out;
 }
 
+TrainOptions options_of(nb::dict given) {
+  TrainOptions out;
+  auto take = [&](const char* name, auto& to) {
+    to = nb::cast<std::remove_reference_t<decltype(to)>>(given[name]);
+  };
+  take("run", out.run), take("steps", out.steps), take("global_batch", out.global_batch);
+  take("micro_batch", out.micro_batch), take("lanes", out.lanes), take("save_every", out.save_every);
+  take("report_every", out.report_every), take("keep", out.keep);
+  take("monitor", out.monitor), take("monitor_mode", out.monitor_mode), take("min_delta", out.min_delta);
+  take("best", out.best), take("patience", out.patience);
+  take("on_nonfinite", out.on_nonfinite), take("nonfinite_limit", out.nonfinite_limit);
+  take("on_spike", out.on_spike), take("spike_factor", out.spike_factor);
+  take("spike_window", out.spike_window);
+  take("hash_every", out.hash_every), take("norms_every", out.norms_every);
+  take("tensorboard", out.tensorboard), take("profile", out.profile);
+  take("retries", out.retries), take("on_failure", out.on_failure);
+  take("replicas_every", out.replicas_every);
+  out.return_when_stopped = true;  // Python tells its caller: an exception, or the exit code
+  return out;
+}
+
 std::string run_training(Session& session, State& state, const SampleData& data, nb::callable function,
-                         const std::string& run, int64_t steps, int64_t global_batch, int64_t micro_batch,
-                         int64_t lanes, int64_t save_every, int64_t report_every, int64_t keep,
-                         const SampleData* validation, nb::object measure, int64_t samples, int64_t every,
-                         nb::object measured) {
-  TrainOptions options{run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep};
+                         nb::dict given, const SampleData* validation, nb::object measure, int64_t samples,
+                         int64_t every, nb::object measured) {
+  TrainOptions options = options_of(given);
   if (validation)
     options.validation =
         Validation{*validation, step_function(nb::cast<nb::callable>(measure)), samples, every};
@@ -297,9 +316,8 @@ void bind_session(nb::module_& m) {
         "A file of token ids as samples of `ids` and `targets`, i32 [context]: raw, or with the 1024-byte "
         "header of magic 20240520.");
   m.def("_train", &run_training, nb::arg("session"), nb::arg("state"), nb::arg("data"), nb::arg("function"),
-        nb::arg("run"), nb::arg("steps"), nb::arg("global_batch"), nb::arg("micro_batch"), nb::arg("lanes"),
-        nb::arg("save_every"), nb::arg("report_every"), nb::arg("keep"), nb::arg("validation").none(),
-        nb::arg("measure").none(), nb::arg("samples"), nb::arg("every"), nb::arg("measured").none());
+        nb::arg("options"), nb::arg("validation").none(), nb::arg("measure").none(), nb::arg("samples"),
+        nb::arg("every"), nb::arg("measured").none());
 }
 
 }  // namespace lockstep::python

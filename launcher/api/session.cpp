@@ -1,19 +1,26 @@
 // Session: place, mesh, and the way out.
 #include "launcher/api/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <thread>
 
 #include "compiler/pass.h"
+#include "compiler/plan_observer.h"
+#include "core/base/env.h"
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/mesh/together.h"
 #include "distributed/mesh/device_mesh.h"
 #include "distributed/open_world.h"
 #include "distributed/watch/flight_record.h"
+#include "launcher/api/memory_check.h"
+#include "launcher/api/planned_session.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/machine/run_device.h"
 #include "launcher/supervise/worker_side.h"
@@ -101,6 +108,10 @@ Session::Session(int argc, char** argv) {
       arguments_.push_back(argument);
     }
   }
+  if (const std::string planned = env("LOCKSTEP_PLAN"); !planned.empty()) {
+    plan_instead(plan_request(planned), shape, names, device);
+    return;
+  }
   world_ = open_world();
   Group& all = *world_->group();
   if (all.size() > 1) compare(all, "before the ranks are grouped", {program_part()});
@@ -113,10 +124,23 @@ Session::Session(int argc, char** argv) {
   device_ = &target.device();
   compiler::set_default_target(target);
   compiler::set_default_threads(threads_of(place.local_world_size));
+  compiler::set_plan_observer(MemoryCheck(place, target));
+}
+
+// The ranks are on paper; the first step that is compiled is planned.
+void Session::plan_instead(const PlanRequest& request, const Shape& shape,
+                           const std::vector<std::string>& names, const std::string& device) {
+  PlannedSession planned(request, resolve_mesh(shape, names, request.nproc), device);
+  live_ = planned.mesh();
+  local_ranks_ = static_cast<int>(request.nproc);
+  device_ = &planned.target().device();
+  compiler::set_default_target(planned.target());
+  compiler::set_default_threads(threads_of(request.nproc));
+  compiler::set_plan_observer(planned);
 }
 
 Session::~Session() {
-  if (std::uncaught_exceptions() == 0) world_->finish();
+  if (std::uncaught_exceptions() == 0 && world_) world_->finish();
 }
 
 std::string Session::argument(size_t i, const std::string& otherwise) const {
@@ -153,6 +177,13 @@ void Session::progress(int64_t step, const std::map<std::string, double>& values
     line += str("  ", name, " ", number_text(static_cast<float>(value)));
   std::puts(line.c_str());
   std::fflush(stdout);
+}
+
+void Session::leave(int code) {
+  if (world_) world_->finish();
+  std::cout.flush();
+  std::fflush(nullptr);
+  _exit(code);
 }
 
 bool Session::stop_requested() const { return launcher::stop_requested(); }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "distributed/world.h"
+#include "launcher/plan/request.h"
 
 namespace lockstep {
 
@@ -42,10 +43,15 @@ class Session {
   void progress(int64_t step, const std::map<std::string, double>& values);
   // Prints "step I  name value ..." on rank 0, and tells the supervisor that step I is done.
   void report(int64_t step, std::initializer_list<std::pair<const char*, float>> values);
+  // Leaves the ranks and ends the process with this exit code; what stdio holds is written. Collective.
+  [[noreturn]] void leave(int code);
   bool stop_requested() const;  // SIGTERM or SIGINT came: agree with the other ranks, save and leave
 
  private:
-  std::shared_ptr<distributed::World> world_;
+  void plan_instead(const launcher::PlanRequest& request, const Shape& shape,
+                    const std::vector<std::string>& names, const std::string& device);
+
+  std::shared_ptr<distributed::World> world_;  // null: a plan is made, without ranks
   LiveMesh live_;
   int local_ranks_ = 1;
   double reported_s_ = 0, waited_s_ = 0;  // at the last report

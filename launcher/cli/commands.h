@@ -9,6 +9,7 @@
 #include "launcher/config/config.h"
 #include "launcher/hf/export.h"
 #include "launcher/hf/import.h"
+#include "launcher/plan/request.h"
 #include "launcher/supervise/options.h"
 
 namespace lockstep::launcher::cli {
@@ -44,6 +45,16 @@ struct PlanArguments {
   bool whole = false;  // --long: tables after the first screen
 };
 int plan(const PlanArguments& arguments, std::ostream& out);
+
+// The same for a program, which plans the first step that it compiles: trainrun plan [flags] PROGRAM
+// [arguments]. Returns the program's exit code; UserError where it ends without having compiled a step.
+struct ProgramPlanArguments {
+  PlanRequest request;
+  std::string self;               // path of trainrun
+  std::string target;             // the program
+  std::vector<std::string> rest;  // its arguments
+};
+int plan_program(ProgramPlanArguments arguments, std::ostream& out);
 
 // trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...]: computes a step again, from a
 // checkpoint before it, and prints a table of what the run recorded and what came out. Returns kExitDiffers

@@ -92,6 +92,26 @@ void add_run_flags(CLI::App& app, Flags& flags) {
       ->type_name("CONFIG|PROGRAM");
 }
 
+void add_plan_flags(CLI::App& app, Flags& flags) {
+  add_nproc(app, flags);
+  app.add_option("--memory", flags.memory,
+                 "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
+                 "that is refused")
+      ->type_name("BYTES");
+  add_roofline(app, flags);
+  app.add_flag("--long", flags.whole,
+               "after the first screen tables: tensors and their placements, memory by region, "
+               "collectives, certificate");
+  app.add_flag("--json", flags.json, "all of it as one JSON object");
+  app.add_flag("--program", flags.program, "what a rank does in a step, instruction by instruction");
+  app.add_flag("--listing", flags.listing,
+               "the same with every number, as text that parses back; to compare steps with diff");
+  add_rank(app, flags, "whose program; default: 0");
+  app.add_option("config", flags.target,
+                 "a config, or a program, which plans the first step that it compiles")
+      ->type_name("CONFIG|PROGRAM");
+}
+
 void add_replay_flags(CLI::App& app, Flags& flags) {
   app.add_option("run", flags.replay.run, "the run: a name below runs/, or a path")
       ->required()

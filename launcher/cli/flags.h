@@ -31,6 +31,8 @@ void add_roofline(CLI::App& app, Flags& flags);
 void add_run_flags(CLI::App& app, Flags& flags);
 // Adds --simulate; the value goes to flags.simulate, to be read by parse_simulate.
 void add_simulate(CLI::App& app, Flags& flags);
+// Adds every flag of plan, and the config or program.
+void add_plan_flags(CLI::App& app, Flags& flags);
 // Adds every flag of replay, and the run.
 void add_replay_flags(CLI::App& app, Flags& flags);
 // Adds every flag of import-hf and of export-hf, and their paths.

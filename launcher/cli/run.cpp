@@ -12,7 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
-#include "launcher/cli/python_program.h"
+#include "launcher/cli/program_target.h"
 #include "launcher/config/stored.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
@@ -24,12 +24,6 @@ namespace lockstep::launcher::cli {
 namespace fs = std::filesystem;
 
 namespace {
-
-bool is_program(const std::string& path) {
-  std::error_code failed;  // what cannot be looked at is told as a config that cannot be read
-  return path.find('/') != std::string::npos && !path.ends_with(".json") &&
-         fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
-}
 
 // --name=X among a program's arguments, else the program's own name.
 std::string name_of_program(const RunArguments& arguments) {
@@ -106,18 +100,14 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (launch.min_nproc > launch.nproc)
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
-  const bool python = is_python_program(arguments.target);
-  if (python || is_program(arguments.target)) {
+  if (is_python_program(arguments.target) || is_program(arguments.target)) {
     if (arguments.simulate)
       throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target,
                           " is a program, each of whose ranks is a process: use --nproc ",
                           arguments.simulate));
-    if (arguments.profile)
-      throw UserError(str("--profile traces the steps of a config's run; ", arguments.target,
-                          " is a program, whose steps its own loop runs: leave it out"));
+    launch.profile = arguments.profile;
     run_dir = "runs/" + name_of_program(arguments);
-    launch.worker = python ? python_command(arguments.target, arguments.self)
-                           : std::vector<std::string>{arguments.target};
+    launch.worker = program_command(arguments.target, arguments.self);
     launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
   } else {
     refuse_program_without_slash(arguments.target);

@@ -13,6 +13,7 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
+#include "launcher/cli/program_target.h"
 #include "launcher/cli/shell.h"
 #include "launcher/cli/spaced_values.h"
 #include "launcher/config/stored.h"
@@ -139,24 +140,11 @@ class CommandLine {
   void add_plan() {
     auto* app = app_.add_subcommand("plan", "memory, collectives and time of a run, before it is started")
                     ->allow_extras();
-    add_nproc(*app, flags_);
-    app->add_option("--memory", flags_.memory,
-                    "the memory of a rank's GPU, as in 141GB (on the CPU: of its host's memory); more than "
-                    "that is refused")
-        ->type_name("BYTES");
-    add_roofline(*app, flags_);
-    app->add_flag("--long", flags_.whole,
-                  "after the first screen tables: tensors and their placements, memory by region, "
-                  "collectives, certificate");
-    app->add_flag("--json", flags_.json, "all of it as one JSON object");
-    app->add_flag("--program", flags_.program, "what a rank does in a step, instruction by instruction");
-    app->add_flag("--listing", flags_.listing,
-                  "the same with every number, as text that parses back; to compare steps with diff");
-    add_rank(*app, flags_, "whose program; default: 0");
-    app->add_option("config", flags_.target)->type_name("CONFIG");
+    add_plan_flags(*app, flags_);
     app->callback([this, app] { act_ = [this, app] { return plan_config(*app); }; });
   }
   int plan_config(const CLI::App& app) {
+    if (is_program(flags_.target) || is_python_program(flags_.target)) return plan_of_program(app);
     PlanArguments arguments{config_to_open(flags_, app, "plan"),
                             parse_nproc(flags_.nproc, "--nproc", kMostRanks),
                             flags_.memory.empty() ? 0 : parse_memory(flags_.memory),
@@ -168,6 +156,17 @@ class CommandLine {
                             flags_.whole};
     check(arguments.config, arguments.nproc);
     return plan(arguments, out_);
+  }
+  int plan_of_program(const CLI::App& app) {
+    PlanRequest request;
+    request.nproc = parse_nproc(flags_.nproc, "--nproc", kMostRanks);
+    request.memory = flags_.memory.empty() ? 0 : parse_memory(flags_.memory);
+    request.roofline = flags_.roofline;
+    request.json = flags_.json, request.whole = flags_.whole;
+    request.program = flags_.program, request.listing = flags_.listing;
+    request.rank = flags_.rank;
+    return plan_program(
+        {request, std::filesystem::read_symlink("/proc/self/exe"), flags_.target, app.remaining()}, out_);
   }
   static void check(const RunConfig& config, int64_t nproc) {
     for (const auto& line : config_warnings(config)) logs::warn("trainrun: " + line);

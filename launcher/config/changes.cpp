@@ -53,6 +53,10 @@ const std::map<std::string, Effect>& effects() {
       {"train.device", Effect::rounding},
       {"train.eval_every", Effect::none},
       {"train.eval_batches", Effect::measures},
+      {"train.monitor", Effect::none},
+      {"train.monitor_mode", Effect::none},
+      {"train.patience", Effect::none},
+      {"train.min_delta", Effect::none},
       {"train.on_nonfinite", Effect::guards},
       {"train.nonfinite_limit", Effect::none},  // when to give up
       {"train.on_spike", Effect::guards},
@@ -110,6 +114,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.skip_passes", Effect::rounding},
       {"compile.extra_passes", Effect::rounding},
       {"checkpoint.every", Effect::none},
+      {"checkpoint.best", Effect::none},
       {"checkpoint.keep", Effect::none},
       {"checkpoint.retries", Effect::none},
       {"checkpoint.on_failure", Effect::none},

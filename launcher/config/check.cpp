@@ -8,6 +8,7 @@
 #include "core/mesh/placement.h"
 #include "core/models/family.h"
 #include "core/tasks/task.h"
+#include "launcher/config/check_best.h"
 #include "launcher/config/config.h"
 #include "launcher/config/neighbours.h"
 
@@ -377,6 +378,7 @@ std::vector<std::string> cross_errors(const RunConfig& c, DataPaths paths) {
   check_name(c, errors);
   check_model(c, errors);
   check_batch(c, errors);
+  check_best(c, errors);
   check_data(c, paths, errors);
   check_optim(c, errors);
   check_tuned_part(c, errors);

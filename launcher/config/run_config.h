@@ -121,6 +121,17 @@ struct TrainConfig {
                            "steps between validations; 0: at the end only", between(0, 1e12));
   int64_t eval_batches =
       key(&eval_batches, "train.eval_batches", 8, "global batches per validation", between(1, 1e6));
+  std::string monitor =
+      key(&monitor, "train.monitor", "val_loss",
+          "what validations measure by which the best one is known, as metrics.jsonl names it: val_accuracy");
+  std::string monitor_mode = key(&monitor_mode, "train.monitor_mode", "min",
+                                 "whether less of it is better, or more", one_of({"min", "max"}));
+  int64_t patience = key(&patience, "train.patience", 0,
+                         "validations in a row without a better train.monitor after which the run is done; "
+                         "0: never (early stopping)",
+                         between(0, 1e12));
+  double min_delta = key(&min_delta, "train.min_delta", 0.0,
+                         "by how much train.monitor must be better to count", at_least(0));
   std::string init_from = key(
       &init_from, "train.init_from", "",
       "initial weights: a checkpoint (runs/NAME/ckpt/step-N), a safetensors file, an index of several, or a "
@@ -283,6 +294,8 @@ struct CheckpointConfig {
   int64_t every =
       key(&every, "checkpoint.every", 0, "steps between checkpoints; 0: at the end only", between(0, 1e12));
   int64_t keep = key(&keep, "checkpoint.keep", 3, "newest checkpoints that are kept", between(1, 1e6));
+  bool best = key(&best, "checkpoint.best", false,
+                  "the state of the best validation (train.monitor) is kept in runs/NAME/best, too");
   int64_t retries = key(&retries, "checkpoint.retries", 3,
                         "times that a save which the disk did not take (full, failing, gone) is tried again, "
                         "after 1, 2, 4, ... s, at most 30",

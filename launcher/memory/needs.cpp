@@ -163,14 +163,20 @@ std::string memory_table(const MemoryNeeds& needs, int64_t available, const std:
   return out;
 }
 
-std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs,
-                         int64_t available, const std::optional<Fit>& fit) {
+std::string too_large(const std::string& name, int64_t ranks, const MemoryNeeds& needs, int64_t available) {
   auto most = std::max_element(needs.parts.begin(), needs.parts.end(),
                                [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
   auto text_of = [](int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::string out = str(name, " does not fit on ", ranks_text(ranks), ": the fullest one needs ",
                         text_of(needs.total()), " of the ", text_of(available), " of its device");
   if (most != needs.parts.end()) out += str(", most of it for ", most->name, " (", text_of(most->bytes), ")");
+  return out;
+}
+
+std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs,
+                         int64_t available, const std::optional<Fit>& fit) {
+  auto text_of = [](int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::string out = too_large(name, ranks, needs, available);
   if (!fit)
     return out +
            "; no smaller batch.micro fits, on up to 8 times the ranks either: choose a smaller model or a "

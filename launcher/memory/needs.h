@@ -87,6 +87,8 @@ std::optional<Fit> nearest_fit(
 // and the share that is needed.
 std::string memory_table(const MemoryNeeds& needs, int64_t available,
                          const std::string& has = "the device has");
+// The start of why a run is refused: both sizes, and the largest part.
+std::string too_large(const std::string& name, int64_t ranks, const MemoryNeeds& needs, int64_t available);
 // Why a run is refused: both sizes, the largest part, and the nearest config that fits.
 std::string does_not_fit(const std::string& name, int64_t micro, int64_t ranks, const MemoryNeeds& needs,
                          int64_t available, const std::optional<Fit>& fit);

@@ -7,8 +7,8 @@
 
 namespace lockstep::launcher {
 
-Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const compiler::StepPlan& plan,
-                   const Device& device) {
+Foretold::Foretold(const RunConfig& config, const StepUnits& units, const LiveMesh& mesh,
+                   const compiler::StepPlan& plan, const Device& device) {
   const std::string word = roofline_of(device);
   if (word.empty()) {
     none_ = str("no roofline is known for ", device.describe());
@@ -16,7 +16,7 @@ Foretold::Foretold(const RunConfig& config, const LiveMesh& mesh, const compiler
   }
   compiler::StepPlan paper = plan;
   paper.kernels = nullptr;  // measured, not run
-  prediction_ = predict(config, mesh.words, PaperStep(std::move(paper), mesh), roofline_named(word));
+  prediction_ = predict(config, units, mesh.words, PaperStep(std::move(paper), mesh), roofline_named(word));
   if (!(prediction_.step_s > 0)) none_ = "the reference backend has no calls whose time could be foretold";
 }
 

@@ -16,8 +16,9 @@ class Foretold {
   static constexpr size_t kSteps = 10;
   // Plans nothing anew and allocates nothing on a device. A device without a roofline, and a step without
   // calls, have no prediction.
-  Foretold(const RunConfig& config, const LiveMesh& mesh, const compiler::StepPlan& plan,
-           const Device& device);
+  // `units`: as units_of_step gives them.
+  Foretold(const RunConfig& config, const StepUnits& units, const LiveMesh& mesh,
+           const compiler::StepPlan& plan, const Device& device);
   // Seconds of one step, and of them those in which its work stood still for collectives, per mesh dim. At
   // the tenth: the line to print, with the median of the steps from the third on (the first two load
   // libraries and capture); else nothing.

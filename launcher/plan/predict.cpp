@@ -66,7 +66,7 @@ TimeShares shares_of(const StepProgram& program, const Timeline& timeline, const
 }
 }  // namespace
 
-std::pair<std::string, int64_t> units_of_step(const RunConfig& config) {
+StepUnits units_of_step(const RunConfig& config) {
   const std::string unit(tasks::pace_unit(tasks::task(task_kind(config))));
   return {unit, config.batch.global * (unit == "tokens" ? config.model.integer("context", 1) : 1)};
 }
@@ -77,7 +77,8 @@ Roofline roofline_of_rank(const Roofline& roofline, const Mesh& mesh, const Pape
   return out.for_rank(mesh.size(), step.plan.options.threads);
 }
 
-Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& step, const Roofline& given) {
+Prediction predict(const RunConfig& config, const StepUnits& units, const Mesh& mesh, const PaperStep& step,
+                   const Roofline& given) {
   const StepPlan& plan = step.plan;
   const StepProgram& program = step.program;
   const Roofline roofline = roofline_of_rank(given, mesh, step);
@@ -98,9 +99,8 @@ Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& s
   out.step_s = timeline.end;
   out.peak_flops_per_s = products_rate(roofline, config.train.precision);
   out.shares = shares_of(program, timeline, config.train.precision, roofline);
-  const auto [unit, units] = units_of_step(config);
-  out.unit = unit;
-  out.units_per_s = static_cast<double>(units) / out.step_s;
+  out.unit = units.first;
+  out.units_per_s = static_cast<double>(units.second) / out.step_s;
   out.flops_per_s =
       body.flops() * static_cast<double>(plan.micro_batches) / static_cast<double>(step.ranks) / out.step_s;
   return out;

@@ -42,14 +42,19 @@ struct Prediction {
 };
 
 // {"tokens", of a step} or {"samples", ...}: see tasks::pace_unit.
-std::pair<std::string, int64_t> units_of_step(const RunConfig& config);
+using StepUnits = std::pair<std::string, int64_t>;
+StepUnits units_of_step(const RunConfig& config);
 // The roofline as a rank of the step has it.
 Roofline roofline_of_rank(const Roofline& roofline, const Mesh& mesh, const PaperStep& step);
 // The prediction for a planned step on a mesh. The traffic has a row for each kind of collective even where
 // the step has no calls that can be predicted (the reference backend): then every time but those of links is
 // 0.
-Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& step,
+Prediction predict(const RunConfig& config, const StepUnits& units, const Mesh& mesh, const PaperStep& step,
                    const Roofline& roofline);
+inline Prediction predict(const RunConfig& config, const Mesh& mesh, const PaperStep& step,
+                          const Roofline& roofline) {
+  return predict(config, units_of_step(config), mesh, step, roofline);
+}
 
 // "predicted 117 ms, measured 121 ms a step (roofline cpu)"; the words of a prediction across nodes follow.
 std::string predicted_and_measured(const Prediction& prediction, double measured_s);

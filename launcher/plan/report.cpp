@@ -102,30 +102,62 @@ std::vector<PlanUse> uses_of(int64_t micro_batches, int64_t lanes, int64_t ranks
   return out;
 }
 
+std::string roofline_word(const std::string& asked, const std::string& train_device,
+                          const FoundTarget& found) {
+  if (!asked.empty()) return asked;
+  return !found.missing.empty() && device_choice(train_device).kind == "cuda"
+             ? "h200"
+             : roofline_of(found.target.device());
+}
+
+std::string no_roofline(const FoundTarget& found) {
+  return str("no roofline is known for ", found.target.device().describe(),
+             "; give one with --roofline h200|cpu|FILE.json");
+}
+
+void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& found,
+                const MemoryNeeds& needs, int64_t memory) {
+  Device& device = found.target.device();
+  report.missing = found.missing;
+  report.on_device = !device.addressable() || device_choice(config.train.device).kind == "cuda";
+  // A GPU that is here has the memory that it has, unless the words say otherwise.
+  report.available = memory ? memory : device.kind() == "cuda" ? device.memory_info().total : 0;
+  report.needs = needs;
+  if (report.on_device || memory) return;
+  report.host = host_memory();
+  report.host_ranks =
+      config.mesh.ranks_per_node ? std::min(report.ranks, config.mesh.ranks_per_node) : report.ranks;
+}
+
 PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
                        const std::string& why) {
-  const PaperStep& step = run.step;
+  return make_report(config, units_of_step(config), run.state, run.step, roofline, why);
+}
+
+PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
+                       const PaperStep& step, const Roofline* roofline, const std::string& why) {
   const StepPlan& plan = step.plan;
+  const Mesh& mesh = state.mesh().words;
   PlanReport out;
   out.name = config.name;
-  out.ranks = run.words.size();
-  out.mesh = run.words;
-  for (const auto& spec : run.state.specs()) {
+  out.ranks = mesh.size();
+  out.mesh = mesh;
+  for (const auto& spec : state.specs()) {
     out.state_bytes_once += numel(spec.shape) * static_cast<int64_t>(size_of(spec.dtype));
     if (spec.role != Role::parameter) continue;
     out.parameters += numel(spec.shape);
     if (!spec.trainable) out.frozen += numel(spec.shape);
   }
-  out.tensors = tensor_rows(run.state);
-  out.whole_on_tp = whole_on_tp(run.state, run.words);
+  out.tensors = tensor_rows(state);
+  out.whole_on_tp = whole_on_tp(state, mesh);
   if (plan.options.memory_budget != kRecomputeNothing) out.recomputed = text(plan.recompute);
   const StepProgram& program = step.program;
   // The body is a rank's share of what the ranks outside the data dims compute together.
   out.flops = program.blocks[kBodyBlock].flops() *
-              static_cast<double>(plan.micro_batches * (run.words.size() / run.words.data_size()));
-  std::tie(out.unit, out.units) = units_of_step(config);
+              static_cast<double>(plan.micro_batches * (mesh.size() / mesh.data_size()));
+  std::tie(out.unit, out.units) = units;
 
-  out.state = run.state.bytes_per_rank();
+  out.state = state.bytes_per_rank();
   out.arena = step.held.arena;
   out.reduction = step.held.reduction();
   const int64_t body = program.blocks[kBodyBlock].arena_bytes(),
@@ -146,14 +178,14 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
   if (step.ranks > 1)
     out.buckets = static_cast<int64_t>(plan.phases.buckets.size()),
     out.bucket_bytes = plan.options.bucket_bytes;
-  out.hosts = hosts_of(config, run.words, 0).words;
+  out.hosts = hosts_of(config, mesh, 0).words;
   if (!plan.phases.streamed.empty())
     out.gathers = str(plan.options.gather == GatherWhen::layers ? "layer by layer over the micro-batches"
                                                                 : "in each micro-batch",
                       ", a bucket ahead of use; ",
                       plan.options.reshard_after_forward ? "freed after forward, and again for backward"
                                                          : "kept from forward to backward");
-  else if (config.mesh.zero == 3 && run.words.size("dp_shard") > 1)
+  else if (config.mesh.zero == 3 && mesh.size("dp_shard") > 1)
     out.gathers = "once per step, kept over its micro-batches";
   out.uses = uses_of(plan.micro_batches, plan.lanes, step.ranks, plan.order);
   int64_t advised = config.batch.global / (4 * out.data_ranks);
@@ -167,7 +199,7 @@ PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofl
                 .inside = {1, 0},
                 .across = {1, 0},
                 .measured_on = ""};
-  out.prediction = predict(config, run.words, step, roofline ? *roofline : none);
+  out.prediction = predict(config, units, mesh, step, roofline ? *roofline : none);
   out.capacity = roofline ? roofline->capacity : 0;
   out.predicted = roofline && out.prediction.step_s > 0;
   if (!out.predicted)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/machine/run_device.h"
 #include "launcher/memory/host.h"
 #include "launcher/plan/predict.h"
 
@@ -57,6 +58,7 @@ struct PlanReport {
   int64_t host_ranks = 0;
   std::string missing;         // why the plan was made without the device; else empty
   std::optional<Fit> nearest;  // where it does not fit
+  bool sought = true;          // it was looked for
   bool fits() const { return available <= 0 || needs.total() <= available; }
 
   int64_t micro_batches = 0, micro = 0, lanes = 0, data_ranks = 1;
@@ -78,6 +80,17 @@ struct PlanReport {
 // for the reason `why`.
 PlanReport make_report(const RunConfig& config, const PaperRun& run, const Roofline* roofline,
                        const std::string& why = "");
+// The same of a step that no config tells: of `config` only what belongs to no model and no data.
+PlanReport make_report(const RunConfig& config, const StepUnits& units, const State& state,
+                       const PaperStep& step, const Roofline* roofline, const std::string& why);
+// The roofline of a plan: the one that is asked for, else that of the device, or of the kind of device that
+// train.device names; "" where none is known.
+std::string roofline_word(const std::string& asked, const std::string& train_device,
+                          const FoundTarget& found);
+std::string no_roofline(const FoundTarget& found);  // why there is none, and the way out
+// What a rank needs, and what its device or this host has: `memory` bytes, or for 0 what is known of it.
+void add_memory(PlanReport& report, const RunConfig& config, const FoundTarget& found,
+                const MemoryNeeds& needs, int64_t memory);
 // Grouped rows of a state: weights, then moments, then the rest, in order of recording.
 std::vector<PlanTensors> tensor_rows(const State& state);
 // Numbers of data ranks around `ranks`, and how M micro-batches in `lanes` lanes use them. Ascending; `ranks`

@@ -34,10 +34,10 @@ std::string time_text(double seconds) {
 }
 
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
-                          std::string_view unit) {
+                          std::string_view unit, const std::string& also) {
   char number[32];
   std::snprintf(number, sizeof number, "%.3f", loss);
-  std::string out = str("step ", step, "/", steps, "  loss ", number);
+  std::string out = str("step ", step, "/", steps, "  loss ", number, also.empty() ? "" : "  ", also);
   if (rate > 0) out += str("  ", rate_text(rate), " ", unit == "tokens" ? "tok" : unit, "/s");
   if (eta_s >= 0) out += str("  ETA ", time_text(eta_s));
   return out;
@@ -73,6 +73,7 @@ std::string terminal_text(const ProgressState& state, int columns) {
     std::string text;
   };
   std::vector<Part> parts{{9, str("loss ", number)}};
+  if (!state.also.empty()) parts.push_back({6, state.also});
   if (state.rate > 0)
     parts.push_back(
         {7, str(rate_text(state.rate), " ", state.unit == "tokens" ? "tok" : std::string(state.unit), "/s")});
@@ -115,7 +116,7 @@ ProgressLine::~ProgressLine() {
   if (shown_) output_.live(last_text_ + "\033[K\n");  // the last state stays on the screen
 }
 
-void ProgressLine::update(int64_t step, double loss, int64_t units) {
+void ProgressLine::update(int64_t step, double loss, int64_t units, const std::string& also) {
   auto now = Clock::now();
   if (started_) {
     double seconds = std::max(1e-9, std::chrono::duration<double>(now - last_update_).count());
@@ -126,7 +127,7 @@ void ProgressLine::update(int64_t step, double loss, int64_t units) {
   started_ = true;
   last_update_ = now;
   const double eta = step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1;
-  const std::string text = progress_text(step, steps_, loss, rate_, eta, unit_);
+  const std::string text = progress_text(step, steps_, loss, rate_, eta, unit_, also);
   last_text_ = text;
   if (output_.columns > 0) {
     if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;
@@ -135,7 +136,7 @@ void ProgressLine::update(int64_t step, double loss, int64_t units) {
         costs_.flops > 0 && costs_.peak > 0 && step_s_ > 0 ? costs_.flops / step_s_ / costs_.peak : 0;
     const int64_t memory = costs_.memory ? costs_.memory() : 0;
     shown_ = output_.live(
-        terminal_text({step, steps_, loss, rate_, eta, of_peak, memory, unit_}, output_.columns) +
+        terminal_text({step, steps_, loss, rate_, eta, of_peak, memory, unit_, also}, output_.columns) +
         "\033[K\r");
   } else if (step % every_ == 0 || step == steps_) {
     output_.line(text);

@@ -12,8 +12,9 @@ namespace lockstep::launcher {
 
 // "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23"; of another unit than tokens "12.3k samples/s". A rate or
 // a time that is not known yet (<= 0, < 0) is left out.
+// `also`: what stands behind the loss, "accuracy 0.5"; "": nothing.
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
-                          std::string_view unit = "tokens");
+                          std::string_view unit = "tokens", const std::string& also = "");
 // The same for a terminal of `columns`, with a bar and with what a run knows of itself; what has no room is
 // left out, the least wanted first: "step 120/600  [=====>               ]  loss 2.413  12.3k tok/s  41 % of
 // peak  mem 315 MiB  ETA 1:23".
@@ -23,6 +24,7 @@ struct ProgressState {
   double of_peak = 0;  // share; 0: not known
   int64_t memory = 0;  // bytes; 0: not known
   std::string_view unit = "tokens";
+  std::string also = {};  // as progress_text
 };
 std::string terminal_text(const ProgressState& state, int columns);
 std::string rate_text(double per_second);  // "950", "12.3k", "4.56M"
@@ -54,8 +56,8 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   void costs(ProgressCosts costs) { costs_ = std::move(costs); }
-  // Step `step` (from 1) is done; `units` is what all ranks together read in it.
-  void update(int64_t step, double loss, int64_t units);
+  // Step `step` (from 1) is done; `units` is what all ranks together read in it. `also`: as progress_text.
+  void update(int64_t step, double loss, int64_t units, const std::string& also = "");
   // Units per second of the recent steps, 0 before the second update.
   double rate() const { return rate_; }
 

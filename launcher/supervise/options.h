@@ -20,6 +20,7 @@ struct LaunchOptions {
       0;  // OMP_NUM_THREADS of each rank; 0: the user's OMP_NUM_THREADS, else cores / nproc, at least 1
   std::string deadlines;            // as LOCKSTEP_DEADLINE has them; "": what LOCKSTEP_DEADLINE says
   std::string verify_collectives;   // auto, on, off; "": what LOCKSTEP_VERIFY_COLLECTIVES says
+  int64_t profile = 0;              // steps that a program of the user's own traces; 0: as it says itself
   std::vector<std::string> worker;  // program and arguments of a rank
 };
 

@@ -7,7 +7,7 @@
 #include "checkpoint/format/damage.h"
 #include "core/base/error.h"
 #include "core/base/log.h"
-#include "launcher/worker/guard.h"
+#include "launcher/loop/guard.h"
 #include "launcher/worker/training.h"
 
 namespace lockstep::launcher {
@@ -83,7 +83,7 @@ class Replay : Training {
     std::string damage;
     for (const auto& folder : task_.checkpoints) try {
         if (is_import(folder)) {
-          start_from_import(folder);
+          load_import(folder);
           out.from = folder;
           return 0;
         }

@@ -11,11 +11,13 @@
 #include "launcher/data/kinds/open_samples.h"
 #include "launcher/hf/import.h"
 #include "launcher/machine/run_device.h"
-#include "launcher/memory/host.h"
+#include "launcher/plan/predict.h"
+#include "launcher/supervise/run_folder.h"
 #include "launcher/trainer/dry_run.h"
 #include "launcher/trainer/fingerprint.h"
 #include "launcher/trainer/host_check.h"
 #include "launcher/trainer/model.h"
+#include "launcher/worker/resume_changes.h"
 
 namespace lockstep::launcher {
 
@@ -103,7 +105,7 @@ bool Training::is_import(const std::string& step_dir) const {
   return broadcast_text(*live_.world, import ? "import" : "") == "import";
 }
 
-void Training::start_from_import(const std::string& step_dir) {
+void Training::load_import(const std::string& step_dir) {
   together(*live_.world, [&] {
     std::vector<ConfigChange> changes;  // what is trained of the model is chosen now
     for (const auto& change : config_changes(checkpoint::read_manifest(step_dir).config, config_, 0, false))
@@ -146,11 +148,41 @@ std::map<std::string, double> Training::evaluate(compiler::Step& evaluation, int
 int64_t Training::read_in(const compiler::StepResult& step) const {
   return pace_unit() == "tokens" ? static_cast<int64_t>(step.metrics.at("tokens")) : config_.batch.global;
 }
-int64_t Training::memory_in_use() const {
-  if (target_.device().addressable()) return resident_bytes();
-  const DeviceMemory memory = target_.device().memory_info();
-  return memory.total - memory.free;
+int64_t Training::planned_units() const { return units_of_step(config_).second; }
+
+void Training::check() {
+  together(*live_.world, [&] { check_validation(); });
+  check_memory();
 }
-std::string Training::hash_state() { return state_hash(std::as_const(state_).arrays(), live_); }
+
+void Training::describe(const std::string& run_dir) {
+  write_whole(run_dir + "/config.json", config_text(config_));
+}
+
+bool Training::only_checkpoint_is(const std::string& checkpoints, const std::string& folder) const {
+  const std::string found = together(*live_.world, [&] {
+    const auto all = checkpoint::list_checkpoints(checkpoints);
+    return all.size() == 1 ? all[0].path : std::string();
+  });
+  return broadcast_text(*live_.world, found) == folder;
+}
+
+bool Training::start_from_import(const std::string& checkpoints) {
+  const std::string first = checkpoints + "/step-0";
+  if (!only_checkpoint_is(checkpoints, first) || !is_import(first)) return false;
+  load_import(first);
+  return true;
+}
+
+void Training::tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) {
+  launcher::tell_changes(loaded, config_, *data_, certificate, rank() == 0);
+  if (!config_.train.init_from.empty())
+    logs::info("train.init_from is ignored: the run folder holds a checkpoint");
+}
+
+Json Training::remembered() {
+  if (rank() == 0) tell_rewritten(*data_, rewritten_);
+  return launcher::remembered(*data_, target_.library_version());
+}
 
 }  // namespace lockstep::launcher

@@ -1,23 +1,15 @@
 // The worker: everything between "the ranks are started" and the exit code, for a run described by a config.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "distributed/world.h"
 #include "launcher/config/config.h"
-#include "launcher/report/progress.h"
+#include "launcher/loop/training_loop.h"
 #include "launcher/supervise/contract.h"
 
 namespace lockstep::launcher {
 
-// What a rank asks of the process around it. Called on the rank's thread.
-struct RunHooks {
-  std::function<bool()> stop_requested;           // agreed between the ranks by the run
-  std::function<void(int64_t step)> report_step;  // `step` is about to run
-  ProgressOutput progress;                        // of rank 0
-  std::string device;  // what open_device reads: train.device, but for ranks that share a process
-};
 // Those of a worker that is a process of its own: worker_side.h.
 RunHooks process_hooks(const RunConfig& config);
 

@@ -91,17 +91,24 @@ class Validation:
 
 
 def train(session, state, data, step, *, run="runs/own", steps=100, global_batch=16, micro_batch=4, lanes=0, save_every=0, report_every=10,
-          keep=3, validation=None):
+          keep=3, validation=None, monitor="val_loss", monitor_mode="min", min_delta=0.0, best=False, patience=0, on_nonfinite="stop",
+          nonfinite_limit=10, on_spike="warn", spike_factor=10.0, spike_window=64, hash_every=0, norms_every=0, tensorboard=False, profile=0,
+          retries=3, on_failure="stop", replicas_every=1):
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 
     step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the state and returns the
     Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The run goes on from the newest checkpoint of its folder,
     on any number of ranks; it saves every `save_every` steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop.
-    validation=Validation(...) measures on the way: "val_loss", and metrics as "val_NAME".
+    validation=Validation(...) measures on the way: "val_loss", and metrics as "val_NAME". By `monitor`, of which less is better (or more,
+    monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the run after N in a row that
+    were not better by more than `min_delta`. on_nonfinite says what a step does whose loss or gradient norm is no number: "stop", "skip"
+    or "rewind"; on_spike the same of one far above its median, "warn" or "off", too. tensorboard=True writes event files into RUN. The
+    other options are keys of a config, behind the dot: `trainrun explain train.spike_window` tells more.
     """
+    options = {name: value for name, value in locals().items() if name not in ("session", "state", "data", "step", "validation")}
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
-    hash_ = _core._train(session._session, state, data, step, run, steps, global_batch, micro_batch, lanes, save_every, report_every, keep,
+    hash_ = _core._train(session._session, state, data, step, options,
                          *((validation.data, validation.function, validation.samples, validation.every, validation.measured) if validation
                            else (None, None, 0, 0, None)))
     if session.stop_requested:

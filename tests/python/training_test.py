@@ -1,4 +1,5 @@
 """Training in Python: one hash on any ranks, mesh and resume; loops, data and what a run wrote."""
+import json
 import os
 import signal
 import subprocess
@@ -76,6 +77,47 @@ class Training(Programs):
         self.assertEqual(self.state_of(self.alone(program, "runs/c", 40)), want)
         self.assertLess(ls.load(self.path("runs/a"))["plateau.factor"][0], 0.1)
 
+    def test_the_best_is_kept_and_the_run_ends_early(self):
+        program = self.write("early.py", CLASSIFIER + TRAIN.replace("save_every=10", """save_every=10, best=True, patience=2, min_delta=100,
+            validation=ls.Validation(ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4)"""))
+        said = self.alone(program, "runs/a")
+        want = self.state_of(said)
+        self.assertIn("done early, after step 12 of 40: val_loss was not below ", said)
+        self.assertIn(", of step 4, by more than 100, in 2 validations (patience); checkpoint in runs/a/ckpt", said)
+        self.assertEqual(self.state_of(self.ranks(2, program, "runs/b")), want)
+        self.ranks(2, program, "runs/r", 10)
+        self.assertEqual(self.state_of(self.ranks(1, program, "runs/r")), want)
+        for run in ("a", "b", "r"):
+            self.assertEqual([name for name in os.listdir(self.path(f"runs/{run}/best")) if name.startswith("step-")], ["step-4"])
+        np.testing.assert_array_equal(ls.load(self.path("runs/a/best/step-4"))["up.weight"], ls.load(self.path("runs/r/best/step-4"))["up.weight"])
+        wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience=2"))
+        self.assertIn("[train] patience goes by validations, and there is no validation: give one", self.alone(wrong, "runs/x", code=2))
+
+    def test_policies_and_files_of_a_run(self):
+        broken = CLASSIFIER + "x[4 * 16] = np.nan\n" + TRAIN.replace(", shuffle=True, seed=3", "").replace("save_every=10", "tensorboard=True, on_nonfinite=word")
+        skipped = self.write("skipped.py", broken.replace("run, steps =", "word = 'skip'\nrun, steps ="))
+        said = self.alone(skipped, "runs/a", 10)
+        self.assertIn("step 5 is passed over: the loss is nan", said)
+        self.assertIn("certificate ", said)
+        self.assertEqual(self.state_of(self.ranks(2, skipped, "runs/b", 10)), self.state_of(said))
+        self.assertEqual(ls.metrics(self.path("runs/b"))["passed_over"][-1], 1)
+        self.assertEqual(len([name for name in os.listdir(self.path("runs/a")) if name.startswith("events.out.tfevents.")]), 1)
+        stopped = self.write("stopped.py", broken.replace("run, steps =", "word = 'stop'\nrun, steps ="))
+        self.assertIn("step 5: the loss is nan", self.alone(stopped, "runs/c", 10, code=2))
+        wrong = self.write("wrong.py", broken.replace("run, steps =", "word = 'skipp'\nrun, steps ="))
+        self.assertIn('on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?', self.alone(wrong, "runs/d", 10, code=2))
+
+    def test_a_script_is_planned(self):
+        program = self.write("classifier.py", CLASSIFIER + "print('traced')\n" + TRAIN)
+        trainrun = f"{os.environ['LOCKSTEP_BIN']}/trainrun"
+        said = self.run_words([trainrun, "plan", "--nproc", "4", program, "runs/a"])
+        self.assertIn("classifier on 4 ranks, mesh [dp_replicate=4]; 804 parameters\n  fits      yes", said)
+        self.assertIn(" samples/s, ", said)
+        self.assertFalse(os.path.exists(self.path("runs/a")))
+        plan = json.loads(subprocess.run([trainrun, "plan", "--json", program], cwd=self.folder.name, capture_output=True, text=True, timeout=60).stdout)
+        self.assertEqual(plan["model"]["parameters"], 804)
+        self.assertIn(f"certificate {plan['certificate']}", self.alone(program, "runs/a"))
+
     def test_bf16(self):
         program = self.write("classifier.py", CLASSIFIER + TRAIN)
         want = self.state_of(self.alone(program, "runs/a", "--train.precision=bf16"))
@@ -122,7 +164,7 @@ print(f"step {compiled.done}: state {state.hash()}")
         program = subprocess.Popen([sys.executable, self.write("long.py", text), "runs/a"], cwd=self.folder.name, stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         line = program.stdout.readline()
-        self.assertTrue(line.startswith("step 1 "), line)
+        self.assertTrue(line.startswith("step 10/1000000000  loss "), line)
         program.send_signal(signal.SIGINT)
         rest = program.communicate(timeout=60)[0]
         self.assertEqual(program.returncode, 0, rest)
@@ -135,7 +177,7 @@ print(f"step {compiled.done}: state {state.hash()}")
         program = subprocess.Popen(words, cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(program.kill)
         said = ""
-        while "step 20 " not in said:
+        while "step 20/" not in said:
             line = program.stdout.readline()
             self.assertTrue(line, said)
             said += line

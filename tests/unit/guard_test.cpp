@@ -1,6 +1,6 @@
 // Decisions about steps: what is not finite, what is a spike, how often is too often, and what a checkpoint
 // keeps of it.
-#include "launcher/worker/guard.h"
+#include "launcher/loop/guard.h"
 
 #include <gtest/gtest.h>
 

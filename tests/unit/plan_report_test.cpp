@@ -337,7 +337,7 @@ TEST(PlanReport, PredictsWhatWasMeasured) {
 TEST(PlanReport, BesideTheMeasuredTimeAfterTenSteps) {
   RunConfig config = small();
   PaperRun run(config, 1, cpu_target());
-  Foretold foretold(config, run.state.mesh(), run.step.plan, cpu_device());
+  Foretold foretold(config, units_of_step(config), run.state.mesh(), run.step.plan, cpu_device());
   for (int step = 1; step < 10; ++step)
     EXPECT_FALSE(foretold.measured(step < 3 ? 5.0 : 0.1 * step).has_value());
   auto line = foretold.measured(1.0);
@@ -348,7 +348,7 @@ TEST(PlanReport, BesideTheMeasuredTimeAfterTenSteps) {
   EXPECT_FALSE(foretold.measured(1.0).has_value());
   config.compile.backend = "reference";
   PaperRun reference(config, 1, cpu_target());
-  Foretold none(config, reference.state.mesh(), reference.step.plan, cpu_device());
+  Foretold none(config, units_of_step(config), reference.state.mesh(), reference.step.plan, cpu_device());
   for (int step = 1; step < 10; ++step) none.measured(0.25);
   EXPECT_EQ(none.measured(0.25).value(),
             "measured 250 ms a step; not predicted (the reference backend has no calls whose time could be "

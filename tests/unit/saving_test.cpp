@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/storage/storage.h"
-#include "launcher/worker/saving.h"
+#include "launcher/loop/saving.h"
 
 namespace lockstep {
 namespace {

@@ -1,5 +1,5 @@
 // Sums of squares as integers, each element on one rank, added over all ranks at once.
-#include "launcher/worker/weight_norms.h"
+#include "launcher/loop/weight_norms.h"
 
 #include <cstring>
 #include <span>

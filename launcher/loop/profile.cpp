@@ -1,5 +1,5 @@
 // From what a step recorded to rows of spans.
-#include "launcher/worker/profile.h"
+#include "launcher/loop/profile.h"
 
 #include <algorithm>
 #include <cmath>

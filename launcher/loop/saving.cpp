@@ -1,5 +1,5 @@
 // The loop of retries around a save.
-#include "launcher/worker/saving.h"
+#include "launcher/loop/saving.h"
 
 #include <algorithm>
 #include <chrono>

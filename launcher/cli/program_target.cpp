@@ -1,5 +1,5 @@
-// Finds the interpreter of a program in Python.
-#include "launcher/cli/python_program.h"
+// Tells programs from configs, and finds the interpreter of one in Python.
+#include "launcher/cli/program_target.h"
 
 #include <unistd.h>
 
@@ -11,6 +11,12 @@
 namespace lockstep::launcher::cli {
 
 namespace fs = std::filesystem;
+
+bool is_program(const std::string& path) {
+  std::error_code failed;  // what cannot be looked at is told as a config that cannot be read
+  return path.find('/') != std::string::npos && !path.ends_with(".json") &&
+         fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
+}
 
 bool is_python_program(const std::string& path) {
   std::error_code failed;
@@ -28,6 +34,10 @@ std::vector<std::string> python_command(const std::string& path, const std::stri
   throw UserError(str(
       path,
       " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH"));
+}
+
+std::vector<std::string> program_command(const std::string& path, const std::string& self) {
+  return is_python_program(path) ? python_command(path, self) : std::vector<std::string>{path};
 }
 
 }  // namespace lockstep::launcher::cli

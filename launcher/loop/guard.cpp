@@ -1,5 +1,5 @@
 // Limits from medians, and one decision per step.
-#include "launcher/worker/guard.h"
+#include "launcher/loop/guard.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // One word per rank and step; tensors and ranks are named only where the words do not cancel.
-#include "launcher/worker/replica_watch.h"
+#include "launcher/loop/replica_watch.h"
 
 #include "compiler/runtime/replicas.h"
 #include "core/base/error.h"

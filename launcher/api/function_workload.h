@@ -1,0 +1,48 @@
+// FunctionWorkload: a step function and samples of a program's own, as a training loop has them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/api/session.h"
+#include "launcher/api/train_options.h"
+#include "launcher/loop/workload.h"
+
+namespace lockstep {
+
+class FunctionWorkload : public launcher::Workload {
+ public:
+  // All outlive the object.
+  FunctionWorkload(const Session& session, State& state, const SampleData& data,
+                   const compiler::StepFunction& function, const TrainOptions& options);
+
+  State& state() override { return state_; }
+  const compiler::Target& target() const override { return compiler::target_of(how_); }
+  std::string title() const override { return "program"; }
+  int threads() const override { return how_.threads; }
+  compiler::Step compile_training() override;
+  std::unique_ptr<compiler::Step> compile_evaluation() override;
+  void start_state() override { state_.materialize(); }
+  void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
+  Json config() const override { return Json::object(); }  // of a program no config tells the model
+  Json remembered() override;
+  compiler::StepInput input(int64_t i, bool more, bool vote) override;
+  std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i) override;
+  void measured(int64_t i, const std::map<std::string, double>& validation) override;
+  std::string_view pace_unit() const override { return "samples"; }
+  int64_t read_in(const compiler::StepResult&) const override { return options_.global_batch; }
+  int64_t planned_units() const override { return options_.global_batch; }
+  std::string shown(const compiler::StepResult& step) const override;
+  std::string in_words(const std::string& text) const override;
+
+ private:
+  State& state_;
+  const SampleData& data_;
+  const compiler::StepFunction& function_;
+  const TrainOptions& options_;
+  compiler::CompileOptions how_;
+};
+
+}  // namespace lockstep

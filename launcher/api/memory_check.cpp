@@ -1,0 +1,77 @@
+// From a plan to bytes, as far as is needed to know.
+#include "launcher/api/memory_check.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "launcher/plan/program_plan.h"
+#include "launcher/trainer/host_check.h"
+#include "launcher/trainer/paper_step.h"
+
+namespace lockstep {
+
+using namespace compiler;
+using namespace launcher;
+
+namespace {
+// More than a step takes: every value of its graphs in a place of its own, and a sum of gradients per lane.
+double rough_bytes(const StepPlan& plan, const State& state) {
+  double out = static_cast<double>(state.bytes_per_rank()) * static_cast<double>(4 + plan.lanes);
+  auto add = [&](const Graph& graph) {
+    for (const Value& value : graph.values)
+      out += static_cast<double>(numel(value.shape)) * static_cast<double>(size_of(value.dtype));
+  };
+  for (const Graph* graph : {&plan.count, &plan.seed, &plan.body}) add(*graph);
+  for (const Graph& fragment : plan.fragments) add(fragment);
+  return out + static_cast<double>(host_bounds().libraries);
+}
+
+// What the step takes that is not taken yet.
+MemoryNeeds needs_of(const StepPlan& plan, const State& state, const Target& target) {
+  const RunConfig config = config_of_plan(plan, state, "program");
+  LibraryBounds bounds = library_bounds(config, target);
+  if (!target.device().addressable()) bounds.context = 0;
+  if (state.allocated()) bounds = {.context = 0, .libraries = 0, .communicator = 0, .workspace = 0};
+  MemoryNeeds out = device_needs(config, state, PaperStep(plan, state.mesh()), nullptr, bounds);
+  if (state.allocated())
+    std::erase_if(out.parts, [](const MemoryPart& part) {
+      return part.name == "weights" || part.name == "moments" || part.name == "other state";
+    });
+  return out;
+}
+}  // namespace
+
+void MemoryCheck::operator()(const StepPlan& plan, const State& state) const {
+  if (plan.options.backend == Backend::reference) return;
+  if (target_->device().addressable())
+    check_host(plan, state);
+  else
+    check_device(plan, state);
+}
+
+void MemoryCheck::check_host(const StepPlan& plan, const State& state) const {
+  if (at_.local_rank != 0) return;
+  const HostRoom room(at_);
+  if (room.plenty(rough_bytes(plan, state))) return;
+  const MemoryNeeds needs = needs_of(plan, state, *target_);
+  if (const std::string refused = room.refused("the program", needs); !refused.empty())
+    throw UserError(refused);
+  room.warn(needs);
+}
+
+void MemoryCheck::check_device(const StepPlan& plan, const State& state) const {
+  const MemoryNeeds needs = needs_of(plan, state, *target_);
+  const int64_t free = target_->device().memory_info().free;
+  if (needs.total() <= free) return;
+  std::string table = memory_table(needs, free, "free on the device");
+  table.pop_back();
+  if (needs.exact() > free)
+    throw UserError(str(too_large("the program", state.mesh().words.size(), needs, free),
+                        "; take a smaller micro-batch, more ranks with the mesh dim dp_shard, or a smaller "
+                        "model\n",
+                        table));
+  logs::warn(str("memory may run out on the device of rank ", at_.rank, ":\n", table));
+}
+
+}  // namespace lockstep

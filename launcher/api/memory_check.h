@@ -1,0 +1,27 @@
+// MemoryCheck: whether what a program compiles fits in memory, before it takes any.
+#pragma once
+
+#include <memory>
+
+#include "compiler/plan_observer.h"
+#include "launcher/supervise/contract.h"
+
+namespace lockstep {
+
+// A PlanObserver. Of a step: UserError naming the parts where what is known to the byte does not fit in what
+// is free of the device, or of this host for all its ranks; a warning where only the bounds of what libraries
+// take do not. A second step is beside what the first one has taken already.
+class MemoryCheck {
+ public:
+  MemoryCheck(const launcher::WorkerPlace& at, const compiler::Target& target) : at_(at), target_(&target) {}
+  void operator()(const compiler::StepPlan& plan, const State& state) const;
+
+ private:
+  void check_host(const compiler::StepPlan& plan, const State& state) const;
+  void check_device(const compiler::StepPlan& plan, const State& state) const;
+
+  launcher::WorkerPlace at_;
+  const compiler::Target* target_;
+};
+
+}  // namespace lockstep

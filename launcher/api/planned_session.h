@@ -1,0 +1,30 @@
+// PlannedSession: a program that trainrun plan started: ranks on paper, and a plan in place of the first
+// step.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "compiler/plan_observer.h"
+#include "core/mesh/array.h"
+#include "launcher/machine/run_device.h"
+#include "launcher/plan/request.h"
+
+namespace lockstep {
+
+// A PlanObserver, which does not return: it writes the plan of the step where the request says, and ends the
+// process.
+class PlannedSession {
+ public:
+  PlannedSession(launcher::PlanRequest request, const Mesh& words, const std::string& device);
+  const LiveMesh& mesh() const { return mesh_; }
+  const compiler::Target& target() const { return found_.target; }
+  void operator()(const compiler::StepPlan& plan, const State& state) const;
+
+ private:
+  launcher::PlanRequest request_;
+  launcher::FoundTarget found_;
+  LiveMesh mesh_;
+};
+
+}  // namespace lockstep

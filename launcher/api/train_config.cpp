@@ -1,0 +1,92 @@
+// From options to keys, and back in words.
+#include "launcher/api/train_config.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "core/base/env.h"
+#include "core/base/error.h"
+#include "launcher/config/config.h"
+
+namespace lockstep {
+
+using launcher::RunConfig;
+
+namespace {
+void check_validation(const TrainOptions& options) {
+  const char* asked = options.patience > 0 ? "patience" : options.best ? "best" : "";
+  if (!options.validation) {
+    if (*asked)
+      throw UserError(str("[train] ", asked, " goes by validations, and there is no validation: give one"));
+    return;
+  }
+  const Validation& v = *options.validation;
+  if (v.samples < 1 || (options.micro_batch > 0 && v.samples % options.micro_batch != 0))
+    throw UserError(str("[train] validation.samples is ", v.samples, ", and a micro-batch has ",
+                        options.micro_batch, ": take a multiple of it, 1 time and more"));
+  if (v.every < 0) throw UserError(str("[train] validation.every is ", v.every, ", needs 0 or more steps"));
+}
+
+// log.profile: `trainrun --profile=N ./program` says it in the environment.
+int64_t traced_steps(const TrainOptions& options) {
+  const std::string asked = env("LOCKSTEP_PROFILE");
+  return asked.empty() ? options.profile : std::atoll(asked.c_str());
+}
+}  // namespace
+
+std::string in_options(std::string text) {
+  static const std::pair<std::string_view, std::string_view> words[] = {
+      {"Lower optim.lr, or set optim.clip", "Lower the learning rate, or clip the gradients"},
+      {"batch.global", "global_batch"},
+      {"batch.micro", "micro_batch"},
+      {"batch.lanes", "lanes"},
+      {"checkpoint.every", "save_every"},
+      {"log.every", "report_every"},
+      {"train.eval_every", "validation.every"},
+      {"train.", ""},
+      {"checkpoint.", ""},
+      {"log.", ""},
+      {"verify.", ""}};
+  for (const auto& [key, option] : words)
+    for (size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + option.size())) {
+      const bool whole_word = at == 0 || !(std::isalnum(static_cast<unsigned char>(text[at - 1])) ||
+                                           text[at - 1] == '.' || text[at - 1] == '/');
+      if (whole_word)
+        text.replace(at, key.size(), option);
+      else
+        ++at;
+    }
+  return text;
+}
+
+RunConfig config_of(const TrainOptions& options, const Session& session) {
+  check_validation(options);
+  RunConfig c;
+  c.name = "program";
+  c.mesh.shape = session.mesh().words.shape;
+  c.mesh.dim_names = session.mesh().words.dim_names;
+  c.batch.global = options.global_batch, c.batch.micro = options.micro_batch, c.batch.lanes = options.lanes;
+  c.train.steps = options.steps;
+  c.train.precision = session.precision();
+  c.train.eval_every = options.validation ? options.validation->every : 0;
+  c.train.monitor = options.monitor, c.train.monitor_mode = options.monitor_mode;
+  c.train.min_delta = options.min_delta, c.train.patience = options.patience;
+  c.train.on_nonfinite = options.on_nonfinite, c.train.nonfinite_limit = options.nonfinite_limit;
+  c.train.on_spike = options.on_spike, c.train.spike_factor = options.spike_factor;
+  c.train.spike_window = options.spike_window;
+  c.checkpoint.every = options.save_every, c.checkpoint.keep = options.keep;
+  c.checkpoint.best = options.best;
+  c.checkpoint.retries = options.retries, c.checkpoint.on_failure = options.on_failure;
+  c.log.every = options.report_every, c.log.hash_every = options.hash_every;
+  c.log.norms_every = options.norms_every, c.log.tensorboard = options.tensorboard;
+  c.log.profile = traced_steps(options);
+  c.verify.replicas_every = options.replicas_every;
+  RunConfig checked = c;
+  checked.data.validation = options.validation ? 0.5 : 0;  // a config keeps a share of its data for them
+  if (const auto errors = config_errors(checked, launcher::DataPaths::may_be_empty); !errors.empty())
+    throw UserError("[train] " + in_options(join(errors, "\n")));
+  c.name = std::filesystem::path(options.run).lexically_normal().filename();
+  return c;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,18 @@
+// The config that a program's options stand for: what of it belongs to no model and no data.
+#pragma once
+
+#include <string>
+
+#include "launcher/api/session.h"
+#include "launcher/api/train_options.h"
+#include "launcher/config/run_config.h"
+
+namespace lockstep {
+
+// UserError for options that a config would be refused for, in the words of TrainOptions.
+launcher::RunConfig config_of(const TrainOptions& options, const Session& session);
+
+// A sentence about keys of a config, about options: "train.steps" is "steps".
+std::string in_options(std::string text);
+
+}  // namespace lockstep

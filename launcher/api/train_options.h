@@ -1,0 +1,76 @@
+// What train() is given: data by the sample's number, what is measured on the way, and options.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/compile.h"
+#include "core/models/family.h"
+
+namespace lockstep {
+
+// A sample of the data: its fields by name, dtype and shape, and a function that writes sample `i` into one
+// place per field. It is a function of i alone, so that a resumed run and any number of ranks see the same;
+// it may be called on several threads at once.
+struct SampleData {
+  std::vector<models::Field> fields;
+  std::function<void(int64_t i, const std::vector<void*>& fields)> fill;
+};
+
+// What is measured on the way, on samples that are not trained on.
+struct Validation {
+  SampleData data;
+  // Traced as an evaluation (Dropout does nothing), on a micro-batch of the fields; gives the loss, may give
+  // metrics, and updates nothing.
+  compiler::StepFunction function;
+  int64_t samples = 0;  // of an evaluation: the first ones, whole micro-batches
+  int64_t every = 0;    // steps between evaluations; 0: after the last one
+  // Called on every rank behind each evaluation of `every` with its loss and metrics, the same everywhere, as
+  // a Plateau wants them; not behind the one more at the end of a run, which a longer run does not have.
+  std::function<void(const std::map<std::string, double>& metrics)> measured = {};
+};
+
+// Those that a config has too have its names, behind the dot, and its defaults: `trainrun explain
+// train.on_nonfinite` tells more.
+struct TrainOptions {
+  std::string run = "runs/own";  // the folder of checkpoints and metrics.jsonl
+  int64_t steps = 100;
+  int64_t global_batch = 16;  // samples per step, over all ranks
+  int64_t micro_batch = 4;
+  int64_t lanes = 0;                          // of the reduction; 0: default_lanes
+  int64_t save_every = 0;                     // 0: at the end only
+  int64_t report_every = 10;                  // steps between lines
+  int64_t keep = 3;                           // checkpoints
+  std::optional<Validation> validation = {};  // "val_loss" and its metrics as "val_NAME"
+
+  // By validation: which is the best, whether its state is kept in RUN/best, and after how many in a row
+  // without a better one the run is done (0: never).
+  std::string monitor = "val_loss";
+  std::string monitor_mode = "min";  // or "max"
+  double min_delta = 0;
+  bool best = false;
+  int64_t patience = 0;
+  // Steps whose loss or gradient norm is not finite, or far above its median: their update is not made where
+  // the word is skip, rewind or stop.
+  std::string on_nonfinite = "stop";
+  int64_t nonfinite_limit = 10;
+  std::string on_spike = "warn";
+  double spike_factor = 10;
+  int64_t spike_window = 64;
+
+  int64_t hash_every = 0, norms_every = 0;
+  bool tensorboard = false;
+  int64_t profile = 0;  // steps that are traced; trainrun --profile=N goes before it
+  int64_t retries = 3;  // of a save
+  std::string on_failure = "stop";
+  int64_t replicas_every = 1;
+
+  // After a stop on request train() does not return: the process ends with exit code 80. True: it returns,
+  // and Session::stop_requested tells why.
+  bool return_when_stopped = false;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,287 @@
+// The run of a workload: resume, loop, save.
+#include "launcher/loop/training_loop.h"
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "checkpoint/checkpoint.h"
+#include "compiler/first_nonfinite.h"
+#include "compiler/memory_budget.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "core/mesh/together.h"
+#include "distributed/watch/flight_record.h"
+#include "launcher/machine/hosts.h"
+#include "launcher/supervise/worker_side.h"
+
+namespace lockstep::launcher {
+
+using namespace checkpoint;
+using namespace compiler;
+using namespace distributed;
+
+namespace {
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
+}  // namespace
+
+TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
+                           const RunHooks& hooks, std::string run_dir)
+    : config_(config),
+      work_(work),
+      place_(at),
+      hooks_(hooks),
+      dir_(std::move(run_dir)),
+      saving_(config.checkpoint, work.rank() == 0),
+      guard_(config.train),
+      best_(config.train),
+      replicas_(config.verify.replicas_every, work.mesh()) {}
+
+TrainingLoop::Outcome TrainingLoop::run() {
+  const double start = now();
+  work_.check();
+  Step step = work_.compile_training();
+  const std::unique_ptr<Step> evaluation = work_.compile_evaluation();
+  const double compiled = now() - start;
+  lock();
+  const int64_t done = resume(step);
+  introduce(step, compiled, done);
+  if (work_.rank() == 0) work_.describe(dir_);
+  return steps(step, evaluation.get(), done);
+}
+
+TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t done) {
+  StepRows rows(config_, work_, dir_, done, step);
+  if (nothing_to_do(done)) return {.stopped = false, .step = done, .state_hash = ""};
+  ProgressLine progress(hooks_.progress, config_.train.steps, config_.log.every, work_.pace_unit());
+  progress.costs(rows.costs());
+  Profile profile({config_.name, dir_, done + 1, config_.log.profile, config_.train.steps}, work_.mesh());
+  for (int64_t i = done + 1;; ++i) {
+    hooks_.report_step(i);
+    const bool traced = profile.wants(i);
+    if (traced) profile.begin(i);
+    const double began = now();
+    StepInput fed = work_.input(i, i < config_.train.steps, hooks_.stop_requested());
+    fed.trace = traced;
+    guard_.limit(fed);
+    replicas_.ask(fed);
+    inject_fault(i);
+    const StepResult result = step.run(fed);
+    if (traced) profile.add(result, step);
+    replicas_.hear(i, result, step);
+    const double seconds = now() - began;
+    const std::string foretold = rows.note(seconds, result, step);
+    enter_pace(Pace::steps);
+    const auto loss = static_cast<float>(result.metrics.at("loss"));
+    const float norm =
+        result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+    const auto finding = guard_.judge(i, loss, norm);
+    LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
+             result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
+    act(i, finding, step, fed);
+    if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
+    bool last = i == config_.train.steps || result.votes > 0;
+    const auto rate = work_.rate(i);  // before a validation changes it
+    std::map<std::string, double> validation;
+    if (evaluation && is_validated(i, last)) {
+      validation = work_.evaluate(*evaluation, i);
+      work_.measured(i, validation);
+      if (counts(i) && best_.better(i, validation) && config_.checkpoint.best) save_best(i, step, fed);
+    }
+    last = last || best_.over();
+    const FinishedStep finished{
+        i, seconds, rate, result, validation.empty() ? nullptr : &validation, last, guard_.passed_over()};
+    std::string hash;
+    if (rows.due(finished)) hash = rows.write(finished, step);
+    if (last) tell_state(i, hash);
+    if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
+    if (last || every(config_.checkpoint.every, i))
+      if (save(i, last, step, fed, checkpoints(), config_.checkpoint.keep)) guard_.saved(i);
+    if (traced)
+      if (const std::string path = profile.end(i, last); !path.empty())
+        logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
+    if (!last) continue;
+    const bool stopped = result.votes > 0 && i < config_.train.steps && !best_.over();
+    if (stopped)
+      logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
+                     "; the same command goes on from there"));
+    else if (i < config_.train.steps)
+      logs::info(work_.in_words(str("done early, after step ", i, " of ", config_.train.steps, ": ",
+                                    best_.words(), " (train.patience); checkpoint in ", checkpoints())));
+    else
+      logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+    return {stopped, i, hash};
+  }
+}
+
+void TrainingLoop::tell_state(int64_t i, const std::string& hash) const {
+  if (!hooks_.report_state)
+    logs::info(str("step ", i, ": state ", hash));
+  else if (work_.rank() == 0)
+    hooks_.report_state(i, hash);
+}
+
+bool TrainingLoop::nothing_to_do(int64_t done) const {
+  if (done >= config_.train.steps)
+    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done, " of ",
+                                  config_.train.steps, "; raise train.steps to go on")));
+  else if (best_.over())
+    logs::info(work_.in_words(str("nothing to do: ", checkpoints(), " holds step ", done,
+                                  ", after which the run was done early: ", best_.words(),
+                                  "; raise train.patience to go on")));
+  else
+    return false;
+  return true;
+}
+
+bool TrainingLoop::is_validated(int64_t i, bool last) const {
+  return last || every(config_.train.eval_every, i);
+}
+
+// A run that is longer, or is not stopped, has no validation at the end of this one but those of
+// train.eval_every; where that is 0, the one at the end is all there is.
+bool TrainingLoop::counts(int64_t i) const {
+  return config_.train.eval_every > 0 ? every(config_.train.eval_every, i) : i == config_.train.steps;
+}
+
+void TrainingLoop::lock() {
+  std::string refused;
+  if (work_.rank() == 0) {
+    try {
+      lock_ = lock_checkpoints(checkpoints());
+    } catch (const UserError& error) { refused = error.what(); }
+  }
+  agree(*work_.mesh().world, refused);
+}
+
+// True when it is saved.
+bool TrainingLoop::save(int64_t i, bool last, Step& step, const StepInput& fed, const std::string& folder,
+                        int64_t keep) {
+  enter_pace(Pace::start);
+  Json extra = work_.remembered();
+  replicas_.compare(i, step, true);
+  auto write = [&] {
+    extra["guard"] = guard_.json();
+    extra["best"] = best_.json();
+    return saving_(i, last, [&] {
+      save_checkpoint(folder, {i, work_.config(), step.certificate(), extra},
+                      std::as_const(work_.state()).arrays(), work_.mesh(), static_cast<int>(keep));
+    });
+  };
+  try {
+    return write();
+  } catch (const NonFiniteError& error) {  // the update overflowed, though loss and norm did not
+    act(i, guard_.judge_state(error.what()), step, fed);
+    return write();
+  }
+}
+
+// In a folder of its own, which holds the best one alone. What it holds of later steps was made before the
+// run went back behind them.
+void TrainingLoop::save_best(int64_t i, Step& step, const StepInput& fed) {
+  together(*work_.mesh().world, [&] {
+    if (work_.rank() != 0) return;
+    for (const auto& found : list_checkpoints(best_checkpoints()))
+      if (found.step > i) std::filesystem::remove_all(found.path);
+  });
+  save(i, false, step, fed, best_checkpoints(), 1);
+}
+
+// LOCKSTEP_FAULT, in this rank's first weight: a low bit flipped, the highest of its exponent, or a million
+// times the weight.
+void TrainingLoop::inject_fault(int64_t i) {
+  const bool flip = fault_due(place_, "flip", i), burst = fault_due(place_, "burst", i),
+             spike = fault_due(place_, "spike", i);
+  if (!flip && !burst && !spike) return;
+  Array& weight = *work_.state().arrays()[0];
+  weight.fetch();
+  if (flip) weight.data.data()[1] ^= std::byte{0x08};
+  if (burst) weight.data.data()[3] ^= std::byte{0x40};
+  if (spike) *weight.data.as<float>() *= 1e6f;
+  weight.host_wrote();
+}
+
+// Does what the guard decided of step i, on all ranks alike; returns unless the run ends.
+void TrainingLoop::act(int64_t i, StepGuard::Finding finding, Step& step, const StepInput& fed) {
+  using Action = StepGuard::Action;
+  if (finding.action != Action::go_on) enter_pace(Pace::start);  // a search, or a checkpoint that is read
+  if (finding.action != Action::go_on)
+    replicas_.compare(i, step, false);  // another rank's memory may be what did it
+  if (finding.nonfinite && finding.look) finding.words += "; " + first_nonfinite(step, fed, work_.state());
+  if (finding.action == Action::stop)
+    throw UserError(work_.in_words(str("step ", i, ": ", finding.words,
+                                       finding.of_state ? "" : "; the last checkpoint is untouched",
+                                       finding.nonfinite ? ". Lower optim.lr, or set optim.clip"
+                                                         : "; train.on_spike decides what a spike does")));
+  if (finding.action == Action::go_on && !finding.words.empty())
+    logs::info(str("step ", i, ": ", finding.words));
+  if (finding.action == Action::skip && work_.rank() == 0)
+    logs::warn(str("step ", i, " is passed over: ", finding.words, "; its update was not made"));
+  if (finding.action == Action::rewind) {
+    const auto loaded = load_latest(checkpoints(), work_.state().arrays(), work_.mesh());
+    const int64_t from = loaded ? loaded->step : 0;
+    if (!loaded) work_.start_state();
+    restore(loaded ? loaded->extra : Json());
+    guard_.went_back(from, i);
+    if (work_.rank() == 0)
+      logs::warn(str("step ", i, ": ", finding.words, "; going on behind it from the state of ",
+                     loaded ? loaded->path : std::string("the initial weights"), ": steps ", from + 1, " to ",
+                     i, " are passed over"));
+  }
+}
+
+void TrainingLoop::restore(const Json& extra) {
+  auto part = [&](const char* name) {
+    return extra.is_object() && extra.contains(name) ? extra[name] : Json();
+  };
+  guard_.restore(part("guard"));
+  best_.restore(part("best"));
+}
+
+// The steps that are done: from the newest checkpoint of the run, else 0 with initial weights.
+int64_t TrainingLoop::resume(const Step& step) {
+  if (work_.start_from_import(checkpoints())) {
+    logs::info(str("resumed from ", checkpoints(), "/step-0 (step 0, state ", work_.hash_state(), ")"));
+    return 0;
+  }
+  const auto loaded = load_latest(checkpoints(), work_.state().arrays(), work_.mesh());
+  if (!loaded) {
+    work_.start_state();
+    return 0;
+  }
+  logs::info(
+      str("resumed from ", loaded->path, " (step ", loaded->step, ", state ", loaded->state_hash, ")"));
+  work_.tell_changes(*loaded, step.certificate());
+  restore(loaded->extra);
+  return loaded->step;
+}
+
+void TrainingLoop::introduce(const Step& step, double compiled, int64_t done) {
+  int64_t elements = 0, trained = 0;
+  for (const auto& spec : work_.state().specs())
+    if (spec.role == Role::parameter)
+      elements += numel(spec.shape), trained += spec.trainable ? numel(spec.shape) : 0;
+  const auto& lanes = step.lane_plan();
+  const LiveMesh& mesh = work_.mesh();
+  logs::info(str(work_.title(), " ", elements, " parameters",
+                 trained < elements ? str(", ", trained, " of them trained") : "", "; mesh ",
+                 text(mesh.words), "; ", lanes.micro_batches, " micro-batches in ", lanes.lanes,
+                 " lanes per step"));
+  logs::info(str("memory per rank: state ", bytes_text(static_cast<double>(work_.state().bytes_per_rank())),
+                 ", arena ", bytes_text(static_cast<double>(step.arena_bytes())), ", reduction ",
+                 bytes_text(static_cast<double>(step.reduction_bytes())), "; ", work_.threads(),
+                 work_.threads() == 1 ? " thread" : " threads"));
+  if (const std::string words = hosts_of(config_, mesh.words, mesh.ranks_per_node).words; !words.empty())
+    logs::info(str("gradients are exchanged ", words));
+  if (step.plan().recompute.values) logs::info(str("backward recomputes ", text(step.plan().recompute)));
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.1f", compiled);
+  logs::info(str("compiled in ", seconds, " s; certificate ", step.certificate(),
+                 done ? "" : "; starting at step 1"));
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,75 @@
+// TrainingLoop: the run around a workload: compiled, resumed, stepped, guarded, measured, reported, saved.
+// trainrun's worker and a program's train() are its clients.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/config/run_config.h"
+#include "launcher/loop/best_validation.h"
+#include "launcher/loop/guard.h"
+#include "launcher/loop/profile.h"
+#include "launcher/loop/replica_watch.h"
+#include "launcher/loop/saving.h"
+#include "launcher/loop/step_rows.h"
+#include "launcher/loop/workload.h"
+#include "launcher/supervise/contract.h"
+
+namespace lockstep::launcher {
+
+// What a rank asks of the process around it. Called on the rank's thread.
+struct RunHooks {
+  std::function<bool()> stop_requested;           // agreed between the ranks by the run
+  std::function<void(int64_t step)> report_step;  // `step` is about to run
+  ProgressOutput progress;                        // of rank 0
+  std::string device;  // what open_device reads: train.device, but for ranks that share a process
+  // Tells the state's hash after the last step; empty: a line of the log.
+  std::function<void(int64_t step, const std::string& hash)> report_state = {};
+};
+
+class TrainingLoop {
+ public:
+  // `config`: what of it belongs to no model and no data: batch, train, checkpoint, log, verify. `run_dir`:
+  // runs/NAME. All outlive the loop.
+  TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at, const RunHooks& hooks,
+               std::string run_dir);
+  // Collective over the state's mesh. UserError, PeerError, InternalError.
+  struct Outcome {
+    bool stopped = false;    // on request, with steps left; the state is saved
+    int64_t step = 0;        // the last one that is done
+    std::string state_hash;  // after it; "": nothing was done
+  };
+  Outcome run();
+
+ private:
+  std::string checkpoints() const { return dir_ + "/ckpt"; }
+  std::string best_checkpoints() const { return dir_ + "/best"; }
+  void lock();
+  int64_t resume(const compiler::Step& step);
+  void introduce(const compiler::Step& step, double compiled, int64_t done);
+  bool nothing_to_do(int64_t done) const;
+  Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
+  void tell_state(int64_t i, const std::string& hash) const;
+  bool is_validated(int64_t i, bool last) const;
+  bool counts(int64_t i) const;
+  void inject_fault(int64_t i);
+  void act(int64_t i, StepGuard::Finding finding, compiler::Step& step, const compiler::StepInput& fed);
+  void restore(const Json& extra);
+  bool save(int64_t i, bool last, compiler::Step& step, const compiler::StepInput& fed,
+            const std::string& folder, int64_t keep);
+  void save_best(int64_t i, compiler::Step& step, const compiler::StepInput& fed);
+
+  const RunConfig& config_;
+  Workload& work_;
+  const WorkerPlace place_;
+  const RunHooks& hooks_;
+  const std::string dir_;
+  std::shared_ptr<checkpoint::FolderLock> lock_;
+  Saving saving_;
+  StepGuard guard_;
+  BestValidation best_;
+  ReplicaWatch replicas_;
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,29 @@
+// What every workload has by its state and device.
+#include "launcher/loop/workload.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/memory/host.h"
+
+namespace lockstep::launcher {
+
+std::string Workload::hash_state() { return state_hash(std::as_const(state()).arrays(), mesh()); }
+
+// Of the optimizer at "optim", else of the first one that has one.
+std::optional<double> Workload::rate(int64_t i) {
+  const auto scalars = state().scalars(i);
+  auto found = scalars.find("optim.lr");
+  if (found == scalars.end())
+    found = std::find_if(scalars.begin(), scalars.end(),
+                         [](const auto& scalar) { return scalar.first.ends_with(".lr"); });
+  return found == scalars.end() ? std::nullopt : std::optional(found->second);
+}
+
+int64_t Workload::memory_in_use() const {
+  if (target().device().addressable()) return resident_bytes();
+  const DeviceMemory memory = target().device().memory_info();
+  return memory.total - memory.free;
+}
+
+}  // namespace lockstep::launcher

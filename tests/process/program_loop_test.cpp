@@ -1,0 +1,240 @@
+// What trainrun gives its own runs, programs have by train(): early stop, best checkpoint, policies, event
+// files, traces, exit code 80, plans, reports.
+#include "tests/support/real_run.h"
+
+namespace lockstep::tests {
+namespace {
+
+class ProgramLoop : public RealRun {
+ protected:
+  // Alone, or on ranks of trainrun.
+  Result program(int nproc, std::vector<std::string> words, Variables variables = {}) {
+    words.insert(words.begin(), LOOP_PROGRAM);
+    words.emplace_back("--train.device=cpu");
+    if (nproc > 0) {
+      words.insert(words.begin(), {"--nproc", str(nproc)});
+      return trainrun(words, std::move(variables));
+    }
+    variables.emplace("LOCKSTEP_CACHE", KERNEL_CACHE);
+    Process process(words, scratch_.path("out"), variables);
+    const int code = process.wait(60);
+    return {code, process.output()};
+  }
+  static std::string state_of(const Result& result, int code = kExitOk) {
+    EXPECT_EQ(result.code, code) << result.output;
+    static const std::regex line(R"((^|\n)step (\d+: state [0-9a-f]{32})\n)");
+    std::smatch found;
+    EXPECT_TRUE(std::regex_search(result.output, found, line)) << result.output;
+    return found.empty() ? "" : found[2].str();
+  }
+  static std::vector<std::string> best(const std::string& name) {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator("runs/" + name + "/best"))
+      if (entry.is_directory()) out.push_back(entry.path().filename());
+    return out;
+  }
+  static std::vector<std::string> files(const std::string& name, const std::string& begin) {
+    std::vector<std::string> out;
+    for (const auto& entry : std::filesystem::directory_iterator("runs/" + name))
+      if (const std::string file = entry.path().filename(); file.starts_with(begin)) out.push_back(file);
+    return out;
+  }
+};
+
+TEST_F(ProgramLoop, StopsEarlyAndKeepsTheBestOnAnyRanks) {
+  const auto alone = program(0, {"runs/a", "100", "best"});
+  const std::string want = state_of(alone);
+  EXPECT_HAS(alone.output, "done early, after step ");
+  EXPECT_HAS(alone.output, " of 100: val_loss was not below ");
+  EXPECT_HAS(alone.output, " in 2 validations (patience); checkpoint in runs/a/ckpt");
+  EXPECT_EQ(state_of(program(2, {"runs/b", "100", "best"})), want);
+  state_of(program(2, {"runs/c", "10", "best"}));
+  EXPECT_EQ(state_of(program(1, {"runs/c", "100", "best"})), want);
+  const auto losses = column(metrics("a"), "val_loss");
+  ASSERT_GE(losses.size(), 4u);
+  EXPECT_LT(losses.size(), 12u);
+  EXPECT_EQ(column(metrics("b"), "val_loss"), losses);
+  EXPECT_FALSE(column(metrics("a"), "val_mae").empty());
+  const std::string third_last = losses[losses.size() - 3];
+  EXPECT_EQ(best("a"), std::vector<std::string>{"step-" + third_last.substr(0, third_last.find(' '))});
+  EXPECT_EQ(best("b"), best("a"));
+  // Stopped at step 10, where a run that goes on has no validation: the one there counts for nothing.
+  EXPECT_EQ(best("c"), best("a"));
+  const auto again = program(1, {"runs/a", "100", "best"});
+  EXPECT_EQ(state_of(again), want);
+  EXPECT_HAS(again.output, "nothing to do: runs/a/ckpt holds step ");
+  EXPECT_HAS(again.output, "raise patience to go on");
+}
+
+TEST_F(ProgramLoop, PassesOverWhatIsNotFinite) {
+  const auto stopped = program(2, {"runs/n", "10", "nan"});
+  EXPECT_EQ(stopped.code, kExitUser) << stopped.output;
+  EXPECT_HAS(stopped.output, "step 5: the loss is nan and the gradient norm is ");
+  EXPECT_HAS(stopped.output,
+             "the last checkpoint is untouched. Lower the learning rate, or clip the gradients");
+  const auto alone = program(0, {"runs/a", "10", "skip"});
+  const std::string want = state_of(alone);
+  EXPECT_HAS(alone.output, "step 5 is passed over: the loss is nan");
+  EXPECT_EQ(state_of(program(2, {"runs/b", "10", "skip"})), want);
+  EXPECT_EQ(metrics("b").back().at("passed_over"), "1");
+}
+
+TEST_F(ProgramLoop, WritesEventsTracesAndAReport) {
+  const auto traced =
+      trainrun({"--nproc", "2", "--profile=2", LOOP_PROGRAM, "runs/a", "12", "events", "--train.device=cpu"});
+  ASSERT_EQ(traced.code, kExitOk) << traced.output;
+  EXPECT_HAS(traced.output, "trace in runs/a/trace-3-4.json");
+  EXPECT_EQ(files("a", "trace-3-4.json").size(), 1u);
+  EXPECT_EQ(files("a", "events.out.tfevents.").size(), 1u);
+  EXPECT_HAS(traced.output, "step 10: predicted ");
+  EXPECT_HAS(traced.output, " samples/s  ETA ");
+  EXPECT_HAS(traced.output, "certificate ");
+  const auto rows = metrics("a");
+  ASSERT_EQ(rows.size(), 4u);
+  for (const char* name : {"loss", "mae", "lr", "step_ms", "busy_ms_max", "samples_per_s", "certificate"})
+    EXPECT_TRUE(rows[1].count(name)) << name;
+  const auto told = trainrun({"report", "runs/a"});
+  EXPECT_EQ(told.code, kExitOk) << told.output;
+  EXPECT_HAS(file_text("runs/a/report.html"), "a program of its own");
+}
+
+TEST_F(ProgramLoop, ASignalSavesAndLeavesWith80) {
+  std::vector<std::string> words{LOOP_PROGRAM, "runs/a", "1000000", "slow", "--train.device=cpu"};
+  auto stop = [&](std::unique_ptr<Process> process, const std::string& name) {
+    EXPECT_TRUE(until(30, [&] { return metrics(name).size() > 2; })) << process->output();
+    kill(process->pid(), SIGTERM);
+    const int code = process->wait(60);
+    return Result{code, process->output()};
+  };
+  const auto alone = stop(
+      std::make_unique<Process>(words, scratch_.path("out"), Variables{{"LOCKSTEP_CACHE", KERNEL_CACHE}}),
+      "a");
+  EXPECT_EQ(alone.code, kExitStopped) << alone.output;
+  EXPECT_HAS(alone.output, "saved in runs/a/ckpt; the same command goes on from there");
+  EXPECT_EQ(alone.output.find("back"), std::string::npos);
+  words[1] = "runs/b";
+  words.insert(words.begin(), {"--nproc", "2"});
+  const auto ranks = stop(start(words), "b");
+  EXPECT_EQ(ranks.code, kExitStopped) << ranks.output;
+  words[3] = "runs/c";
+  words.emplace_back("back");
+  const auto returned = stop(start(words), "c");
+  EXPECT_HAS(returned.output, "back, stopped");
+  // Both go on, on other ranks, with the bits of a run that was never stopped.
+  const std::string steps = str(std::max(last_step("a"), last_step("b")) + 10);
+  const std::string want = state_of(program(0, {"runs/whole", steps}));
+  EXPECT_EQ(state_of(program(2, {"runs/a", steps})), want);
+  EXPECT_EQ(state_of(program(1, {"runs/b", steps})), want);
+}
+
+TEST_F(ProgramLoop, IsPlannedWithoutARun) {
+  const std::vector<std::string> words{LOOP_PROGRAM, "runs/a", "10", "best", "--train.device=cpu"};
+  auto plan = [&](std::vector<std::string> flags, Variables variables = {}) {
+    flags.insert(flags.begin(), "plan");
+    flags.insert(flags.end(), words.begin(), words.end());
+    return trainrun(flags, std::move(variables));
+  };
+  const auto screen = plan({"--nproc", "4"});
+  EXPECT_EQ(screen.code, kExitOk) << screen.output;
+  for (const char* part : {"loop_program on 4 ranks, mesh [dp_replicate=4]; 9 parameters\n  fits      yes",
+                           "\n  memory    ", "\n  speed     ", " samples/s, ", "\n  limits    "})
+    EXPECT_HAS(screen.output, part);
+  EXPECT_FALSE(std::filesystem::exists("runs/a")) << "nothing was trained";
+  const auto json = plan({"--nproc", "2", "--json"});
+  const Json told = Json::parse(json.output, nullptr, false);
+  ASSERT_TRUE(told.is_object()) << json.output;
+  EXPECT_EQ(told["model"]["parameters"], 9);
+  EXPECT_EQ(told["step"]["samples"], 16);
+  EXPECT_EQ(told["mesh"]["shape"], Json({2}));
+  // What is planned is what runs.
+  const auto run = program(2, {"runs/r", "10", "best"});
+  EXPECT_HAS(run.output, "certificate " + told["certificate"].get<std::string>());
+  EXPECT_HAS(plan({"--nproc", "2", "--program", "--rank", "1"}).output,
+             "program of rank 1, mesh [dp_replicate=2]: ");
+  const auto beyond = plan({"--program", "--rank", "1"});
+  EXPECT_EQ(beyond.code, kExitUser) << beyond.output;
+  EXPECT_HAS(beyond.output, "--rank is 1, and the ranks of this plan are 0 to 0");
+  const auto small = plan({"--memory", "1MB"});
+  EXPECT_EQ(small.code, kExitUser) << small.output;
+  EXPECT_HAS(small.output, "loop_program does not fit on 1 rank: the fullest one needs ");
+  EXPECT_HAS(small.output, "take a smaller micro_batch");
+  const auto own = trainrun({"plan", LOOP_PROGRAM, "runs/a", "10", "own", "--train.device=cpu"});
+  EXPECT_EQ(own.code, kExitOk) << own.output;
+  EXPECT_HAS(own.output, "loop_program on 1 rank, ");
+  EXPECT_EQ(own.output.find("compiled"), std::string::npos) << "a loop of its own does not begin";
+  const auto none = trainrun({"plan", "/bin/true"});
+  EXPECT_EQ(none.code, kExitUser) << none.output;
+  EXPECT_HAS(none.output, "/bin/true ended without compiling a step");
+  EXPECT_HAS(none.output, "a plan is of the step that train() or compile() is given");
+}
+
+TEST_F(ProgramLoop, WhatDoesNotFitIsRefusedBeforeItTakesMemory) {
+  const auto small = program(0, {"runs/a", "10"}, {{"LOCKSTEP_MEMORY", "1KiB"}});
+  EXPECT_EQ(small.code, kExitUser) << small.output;
+  EXPECT_HAS(small.output, "the program does not fit on this host: its rank needs ");
+  EXPECT_HAS(small.output, "(LOCKSTEP_MEMORY)");
+}
+
+TEST_F(ProgramLoop, OptionsThatCannotBeAreRefusedInTheirOwnWords) {
+  const auto word = program(0, {"runs/a", "10", "word=skipp"});
+  EXPECT_EQ(word.code, kExitUser) << word.output;
+  EXPECT_HAS(word.output,
+             "[train] on_nonfinite is \"skipp\"; choose stop | skip | rewind; did you mean skip?");
+  const auto patience = program(0, {"runs/a", "10", "patience"});
+  EXPECT_EQ(patience.code, kExitUser) << patience.output;
+  EXPECT_HAS(patience.output, "[train] patience goes by validations, and there is no validation: give one");
+  EXPECT_HAS(program(0, {"runs/a", "0"}).output, "[train] steps is 0; it must be ");
+}
+
+TEST_F(ProgramLoop, ARunOfAConfigStopsEarlyToo) {
+  write_tiny();
+  const std::vector<std::string> more{"c.json", "--train.eval_every=3", "--train.min_delta=100",
+                                      "--train.patience=2", "--checkpoint.best=true"};
+  auto on = [&](const std::string& nproc, const std::string& name, const std::string& steps) {
+    std::vector<std::string> words{"--nproc", nproc};
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {"--name=" + name, "--train.steps=" + steps});
+    return trainrun(words);
+  };
+  const auto alone = on("1", "one", "100");
+  EXPECT_EQ(alone.code, kExitOk) << alone.output;
+  EXPECT_HAS(alone.output, "done early, after step 9 of 100: val_loss was not below ");
+  EXPECT_HAS(alone.output, ", of step 3, by more than 100, in 2 validations (train.patience)");
+  on("2", "two", "7");
+  EXPECT_EQ(on("2", "two", "100").code, kExitOk);
+  EXPECT_EQ(last_step("one"), 9);
+  EXPECT_EQ(best("one"), std::vector<std::string>{"step-3"});
+  const auto again = on("1", "one", "100");
+  EXPECT_EQ(again.code, kExitOk) << again.output;
+  EXPECT_HAS(again.output, "nothing to do: ");
+  EXPECT_HAS(again.output, "raise train.patience to go on");
+  const auto shown = trainrun({"ckpt", "ls", "runs/one/best"});
+  EXPECT_HAS(shown.output, "step-3");
+}
+
+TEST_F(ProgramLoop, ABestOneNeedsValidations) {
+  write_tiny();
+  struct Case {
+    std::vector<std::string> words;
+    const char* said;
+  };
+  for (const Case& wrong :
+       {Case{{"--train.patience=2"},
+             "train.patience is 2, which counts validations, and train.eval_every is 0"},
+        Case{{"--checkpoint.best=true", "--data.validation=0"},
+             "checkpoint.best is true, which goes by validations, and data.validation is 0"},
+        Case{{"--train.min_delta=1"},
+             "train.min_delta is 1.0, but it belongs to train.patience and checkpoint.best, and neither is "
+             "set"},
+        Case{{"--checkpoint.best=true", "--train.monitor=val_acc"},
+             "train.monitor is \"val_acc\", which no validation measures; it measures val_loss"}}) {
+    std::vector<std::string> words{"--nproc", "1", "c.json", "--train.steps=2"};
+    words.insert(words.end(), wrong.words.begin(), wrong.words.end());
+    const auto result = trainrun(words);
+    EXPECT_EQ(result.code, kExitUser) << result.output;
+    EXPECT_HAS(result.output, wrong.said);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::tests
