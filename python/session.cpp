@@ -135,7 +135,13 @@ SampleData token_data(const std::string& path, int64_t context, int64_t vocab, c
 TrainOptions options_of(nb::dict given) {
   TrainOptions out;
   auto take = [&](const char* name, auto& to) {
-    to = nb::cast<std::remove_reference_t<decltype(to)>>(given[name]);
+    const nb::object value = given[name];
+    try {
+      to = nb::cast<std::remove_reference_t<decltype(to)>>(value);
+    } catch (const std::bad_cast&) {
+      throw UserError(str("[train] ", name, " is ", nb::cast<std::string>(nb::repr(value)),
+                          "; it must be of the type of its default"));
+    }
   };
   take("run", out.run), take("steps", out.steps), take("global_batch", out.global_batch);
   take("micro_batch", out.micro_batch), take("lanes", out.lanes), take("save_every", out.save_every);

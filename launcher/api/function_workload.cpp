@@ -85,11 +85,8 @@ void FunctionWorkload::measured(int64_t i, const std::map<std::string, double>& 
 std::string FunctionWorkload::shown(const StepResult& step) const {
   std::vector<std::string> out;
   for (const auto& [name, value] : step.metrics)
-    if (name != "loss" && name != "tokens") {
-      char text[32];
-      std::snprintf(text, sizeof text, "%.4g", value);
-      out.push_back(str(name, " ", text));
-    }
+    if (name != "loss" && name != "tokens")
+      out.push_back(str(name, " ", number_text(static_cast<float>(value))));
   return join(out, "  ");
 }
 

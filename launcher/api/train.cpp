@@ -25,12 +25,15 @@ std::string train(Session& session, State& state, const SampleData& data,
   const launcher::RunConfig config = config_of(options, session);
   state.compute_dtype(launcher::dtype_of_precision(session.precision()));
   FunctionWorkload work(session, state, data, function, options);
+  const launcher::WorkerPlace place = launcher::worker_place();
+  // Alone, what the program prints itself would stand in the middle of a line that is rewritten.
+  const int columns = place.supervised() ? launcher::terminal_columns() : 0;
   launcher::RunHooks hooks{launcher::stop_requested, launcher::report_step,
-                           launcher::progress_output(launcher::terminal_fd(), launcher::terminal_columns()),
-                           ""};
+                           launcher::progress_output(launcher::terminal_fd(), columns), ""};
+  hooks.progress.exact = true;
   hooks.report_state = tell_state;
   distributed::enter_pace(Pace::start);
-  auto outcome = launcher::TrainingLoop(config, work, launcher::worker_place(), hooks, options.run).run();
+  auto outcome = launcher::TrainingLoop(config, work, place, hooks, options.run).run();
   if (outcome.state_hash.empty()) {  // there was nothing to do
     outcome.state_hash = work.hash_state();
     if (session.rank() == 0) tell_state(outcome.step, outcome.state_hash);

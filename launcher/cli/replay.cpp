@@ -96,6 +96,12 @@ int replay(const ReplayArguments& arguments, std::ostream& out) {
   check_step(run, arguments);
   auto recorded = run.values(step);
   const RunRecord::Then then = run.then(step);
+  if (then.program)
+    throw UserError(
+        str("replay: ", run.folder(),
+            " is a run of a program of its own, whose model no config tells; start the program "
+            "again with a copy of the run's folder that has an older checkpoint alone: its rows and "
+            "states come out again"));
   ReplayTask task;
   task.config = parse_config(config_text(then.config), then.where, arguments.overrides);
   refuse_stored_plugin(task.config, then.where, run.folder(), arguments.overrides,

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "launcher/cli/python_program.h"
+#include "launcher/cli/program_target.h"
 #include "launcher/config/config.h"
 
 namespace lockstep::launcher::cli {

@@ -15,8 +15,8 @@ void check_best(const RunConfig& c, std::vector<std::string>& errors) {
                              "leave it out, or set one of them"));
     return;
   }
-  const std::string asked =
-      c.checkpoint.best ? std::string("checkpoint.best is true") : str("train.patience is ", c.train.patience);
+  const std::string asked = c.checkpoint.best ? std::string("checkpoint.best is true")
+                                              : str("train.patience is ", c.train.patience);
   if (c.data.validation == 0)
     errors.push_back(str(asked,
                          ", which goes by validations, and data.validation is 0; keep a part of the data for "

@@ -40,6 +40,11 @@ void StepGuard::limit(compiler::StepInput& input) const {
   input.norm_limit = within_f32(spike_limit(norms_));
 }
 
+bool StepGuard::beyond(float loss, float norm) const {
+  return enforced(config_.on_spike) && (std::abs(loss) > within_f32(spike_limit(losses_)) ||
+                                        std::abs(norm) > within_f32(spike_limit(norms_)));
+}
+
 StepGuard::Finding StepGuard::passing_over(const std::string& policy, Finding finding, int64_t step) {
   finding.action = policy == "rewind" ? Action::rewind : policy == "skip" ? Action::skip : Action::stop;
   if (finding.action == Action::rewind && ++rewinds_ > config_.nonfinite_limit) {

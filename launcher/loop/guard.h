@@ -31,6 +31,8 @@ class StepGuard {
 
   // Limits beyond which the step that comes is not applied.
   void limit(compiler::StepInput& input) const;
+  // Whether the limits let no such step be applied.
+  bool beyond(float loss, float norm) const;
   // After a step.
   Finding judge(int64_t step, float loss, float norm);
   // What a state that the last step's update made non-finite is to lead to: found when it is about to be

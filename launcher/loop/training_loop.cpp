@@ -1,9 +1,12 @@
 // The run of a workload: resume, loop, save.
 #include "launcher/loop/training_loop.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -27,6 +30,16 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
+
+// Of each optimizer's gradients, as it tells it: "grad_norm", "generator.grad_norm"; 0 without one.
+float largest_norm(const StepResult& result) {
+  float out = 0;
+  for (const auto& [name, value] : result.metrics)
+    if (name == "grad_norm" || name.ends_with(".grad_norm"))
+      out = std::isnan(out) || std::isnan(value) ? std::numeric_limits<float>::quiet_NaN()
+                                                 : std::max(out, static_cast<float>(value));
+  return out;
+}
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
@@ -77,8 +90,9 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
     const auto loss = static_cast<float>(result.metrics.at("loss"));
-    const float norm =
-        result.metrics.count("grad_norm") ? static_cast<float>(result.metrics.at("grad_norm")) : 0.0f;
+    float norm = largest_norm(result);
+    if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !guard_.beyond(loss, norm))
+      norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
     const auto finding = guard_.judge(i, loss, norm);
     LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
              result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
@@ -97,7 +111,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
         i, seconds, rate, result, validation.empty() ? nullptr : &validation, last, guard_.passed_over()};
     std::string hash;
     if (rows.due(finished)) hash = rows.write(finished, step);
-    if (last) tell_state(i, hash);
+    if (last && !hooks_.report_state) logs::info(str("step ", i, ": state ", hash));
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
     if (last || every(config_.checkpoint.every, i))
       if (save(i, last, step, fed, checkpoints(), config_.checkpoint.keep)) guard_.saved(i);
@@ -114,15 +128,9 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
                                     best_.words(), " (train.patience); checkpoint in ", checkpoints())));
     else
       logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+    if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
     return {stopped, i, hash};
   }
-}
-
-void TrainingLoop::tell_state(int64_t i, const std::string& hash) const {
-  if (!hooks_.report_state)
-    logs::info(str("step ", i, ": state ", hash));
-  else if (work_.rank() == 0)
-    hooks_.report_state(i, hash);
 }
 
 bool TrainingLoop::nothing_to_do(int64_t done) const {

@@ -24,7 +24,7 @@ struct RunHooks {
   std::function<void(int64_t step)> report_step;  // `step` is about to run
   ProgressOutput progress;                        // of rank 0
   std::string device;  // what open_device reads: train.device, but for ranks that share a process
-  // Tells the state's hash after the last step; empty: a line of the log.
+  // Tells the state's hash after the last step, on rank 0, when it is saved; empty: a line of the log.
   std::function<void(int64_t step, const std::string& hash)> report_state = {};
 };
 
@@ -50,7 +50,6 @@ class TrainingLoop {
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
-  void tell_state(int64_t i, const std::string& hash) const;
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;
   void inject_fault(int64_t i);

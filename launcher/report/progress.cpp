@@ -34,10 +34,12 @@ std::string time_text(double seconds) {
 }
 
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
-                          std::string_view unit, const std::string& also) {
+                          std::string_view unit, const std::string& also, bool exact) {
   char number[32];
   std::snprintf(number, sizeof number, "%.3f", loss);
-  std::string out = str("step ", step, "/", steps, "  loss ", number, also.empty() ? "" : "  ", also);
+  std::string out = str("step ", step, "/", steps, "  loss ",
+                        exact ? number_text(static_cast<float>(loss)) : std::string(number),
+                        also.empty() ? "" : "  ", also);
   if (rate > 0) out += str("  ", rate_text(rate), " ", unit == "tokens" ? "tok" : unit, "/s");
   if (eta_s >= 0) out += str("  ETA ", time_text(eta_s));
   return out;
@@ -127,7 +129,7 @@ void ProgressLine::update(int64_t step, double loss, int64_t units, const std::s
   started_ = true;
   last_update_ = now;
   const double eta = step_s_ > 0 ? step_s_ * static_cast<double>(steps_ - step) : -1;
-  const std::string text = progress_text(step, steps_, loss, rate_, eta, unit_, also);
+  const std::string text = progress_text(step, steps_, loss, rate_, eta, unit_, also, output_.exact);
   last_text_ = text;
   if (output_.columns > 0) {
     if (shown_ && step < steps_ && now - last_shown_ < std::chrono::milliseconds(100)) return;
@@ -138,7 +140,7 @@ void ProgressLine::update(int64_t step, double loss, int64_t units, const std::s
     shown_ = output_.live(
         terminal_text({step, steps_, loss, rate_, eta, of_peak, memory, unit_, also}, output_.columns) +
         "\033[K\r");
-  } else if (step % every_ == 0 || step == steps_) {
+  } else if (step % every_ == 0 || step == steps_ || (output_.exact && step == 1)) {
     output_.line(text);
   }
 }

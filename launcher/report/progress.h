@@ -12,9 +12,10 @@ namespace lockstep::launcher {
 
 // "step 120/600  loss 2.413  12.3k tok/s  ETA 1:23"; of another unit than tokens "12.3k samples/s". A rate or
 // a time that is not known yet (<= 0, < 0) is left out.
-// `also`: what stands behind the loss, "accuracy 0.5"; "": nothing.
+// `also`: what stands behind the loss, "accuracy 0.5"; "": nothing. `exact`: the loss as the shortest text
+// that reads back as the same float.
 std::string progress_text(int64_t step, int64_t steps, double loss, double rate, double eta_s,
-                          std::string_view unit = "tokens", const std::string& also = "");
+                          std::string_view unit = "tokens", const std::string& also = "", bool exact = false);
 // The same for a terminal of `columns`, with a bar and with what a run knows of itself; what has no room is
 // left out, the least wanted first: "step 120/600  [=====>               ]  loss 2.413  12.3k tok/s  41 % of
 // peak  mem 315 MiB  ETA 1:23".
@@ -36,6 +37,7 @@ struct ProgressOutput {
   std::function<bool(const std::string&)> live =
       {};  // bytes: a text that ends with '\r', the last one with '\n'; false when nobody sees them
   std::function<void(const std::string&)> line = {};  // a whole line, without its end
+  bool exact = false;  // lines: step 1 has one too, and the loss is as progress_text's `exact` says
 };
 // A terminal of `columns` columns reached through `fd`; without one, plain lines to stdout.
 ProgressOutput progress_output(int fd, int columns);

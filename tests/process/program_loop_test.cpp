@@ -96,6 +96,10 @@ TEST_F(ProgramLoop, WritesEventsTracesAndAReport) {
   const auto told = trainrun({"report", "runs/a"});
   EXPECT_EQ(told.code, kExitOk) << told.output;
   EXPECT_HAS(file_text("runs/a/report.html"), "a program of its own");
+  state_of(program(1, {"runs/a", "14", "events"}));
+  const auto replayed = trainrun({"replay", "--step", "14", "runs/a"});
+  EXPECT_EQ(replayed.code, kExitUser) << replayed.output;
+  EXPECT_HAS(replayed.output, "runs/a is a run of a program of its own, whose model no config tells");
 }
 
 TEST_F(ProgramLoop, ASignalSavesAndLeavesWith80) {

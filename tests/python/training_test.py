@@ -107,6 +107,10 @@ class Training(Programs):
         wrong = self.write("wrong.py", broken.replace("run, steps =", "word = 'skipp'\nrun, steps ="))
         self.assertIn('on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?', self.alone(wrong, "runs/d", 10, code=2))
 
+    def test_an_option_of_another_type_is_named(self):
+        wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience='three'"))
+        self.assertIn("[train] patience is 'three'; it must be of the type of its default", self.alone(wrong, "runs/a", code=2))
+
     def test_a_script_is_planned(self):
         program = self.write("classifier.py", CLASSIFIER + "print('traced')\n" + TRAIN)
         trainrun = f"{os.environ['LOCKSTEP_BIN']}/trainrun"
@@ -164,7 +168,7 @@ print(f"step {compiled.done}: state {state.hash()}")
         program = subprocess.Popen([sys.executable, self.write("long.py", text), "runs/a"], cwd=self.folder.name, stdout=subprocess.PIPE, text=True)
         self.addCleanup(program.kill)
         line = program.stdout.readline()
-        self.assertTrue(line.startswith("step 10/1000000000  loss "), line)
+        self.assertTrue(line.startswith("step 1/1000000000  loss "), line)
         program.send_signal(signal.SIGINT)
         rest = program.communicate(timeout=60)[0]
         self.assertEqual(program.returncode, 0, rest)

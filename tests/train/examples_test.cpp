@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -50,7 +51,7 @@ std::string program(const Example& example) {
   return str(PROGRAMS, "/example-", name);
 }
 
-// Lines of a command's output; the test fails when the command does.
+// Lines about steps of a command's output, without what time says; the test fails when the command does.
 std::vector<std::string> lines_of(const ScratchFolder& folder, const std::string& command) {
   const std::string file = folder.path("output");
   const int status = std::system(str("cd ", folder.path(""), " && LOCKSTEP_CACHE=", KERNEL_CACHE,
@@ -59,9 +60,12 @@ std::vector<std::string> lines_of(const ScratchFolder& folder, const std::string
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   EXPECT_EQ(status, 0) << command << "\n" << text.str();
+  static const std::regex measured(R"(^step \d+: (predicted|measured) .*)"),
+      pace(R"((  [0-9.]+[kM]? samples/s)?(  ETA [0-9:]+)?$)");
   std::vector<std::string> lines;
   for (const auto& line : split(text.str(), '\n'))
-    if (line.rfind("step ", 0) == 0) lines.push_back(line);
+    if (line.rfind("step ", 0) == 0 && !std::regex_match(line, measured))
+      lines.push_back(std::regex_replace(line, pace, "", std::regex_constants::format_first_only));
   return lines;
 }
 double loss_of(const std::string& line) {
