@@ -92,6 +92,7 @@ struct GenerateArguments {
   int64_t seed = 1337;
   std::string tokenizer;  // "": the one of the checkpoint's config
   std::string device;     // "": the one of the checkpoint's config, which may not be a plugin
+  std::string load_ops;   // "": those of the checkpoint's config, which may have none
 };
 int generate(const GenerateArguments& arguments, std::ostream& out);
 

@@ -132,9 +132,10 @@ constexpr int kLooks = 100;
 
 // The newest checkpoint that is whole; a damaged one is named, and the next older one is taken. One that its
 // run removes before it is open is neither: there is a newer one then.
-std::unique_ptr<Loaded> load(const std::string& path, const std::string& device,
-                             const std::string& tokenizer) {
+std::unique_ptr<Loaded> load(const std::string& path, const std::string& device, const std::string& tokenizer,
+                             const std::string& load_ops) {
   std::vector<Override> overrides;
+  if (!load_ops.empty()) overrides.push_back({"compile.load_ops", load_ops});
   if (!tokenizer.empty()) overrides.push_back({"data.tokenizer", tokenizer});
   if (!device.empty()) overrides.push_back({"train.device", device});
   std::set<std::string> told;
@@ -184,7 +185,7 @@ size_t begun(const std::string& text, const std::string& word) {
 }  // namespace
 
 int generate(const GenerateArguments& arguments, std::ostream& out) {
-  auto loaded = load(arguments.path, arguments.device, arguments.tokenizer);
+  auto loaded = load(arguments.path, arguments.device, arguments.tokenizer, arguments.load_ops);
   RunConfig& config = loaded->config;
   int64_t context = config.model.integer("context"), vocab = config.model.integer("vocab");
   FoundTarget found = arguments.device.empty() ? found_target(config.train.device)

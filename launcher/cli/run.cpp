@@ -144,6 +144,8 @@ int run(const RunArguments& arguments, std::ostream& out) {
     launch.heeds_stop = true;
     if (device_choice(resolved.train.device).kind == "plugin")
       launch.worker.push_back("--train.device=" + resolved.train.device);
+    if (!resolved.compile.load_ops.empty())
+      launch.worker.push_back("--compile.load_ops=" + Json(resolved.compile.load_ops).dump());
   }
   if (arguments.dry_run) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";

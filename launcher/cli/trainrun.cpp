@@ -258,6 +258,10 @@ class CommandLine {
                     "where to compute; default: where the run did, or the CPU. A plugin is named here, with "
                     "its absolute path")
         ->type_name("DEVICE");
+    app->add_option(
+           "--compile.load_ops", g.load_ops,
+           "the libraries of ops that the run was trained with, named here with their absolute paths")
+        ->type_name("[PATH,...]");
     app->add_option("--seed", g.seed, "of the choice; default 1337")->type_name("N");
     app->callback([this] { act_ = [this] { return generate(flags_.generate, out_); }; });
   }

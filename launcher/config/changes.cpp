@@ -112,6 +112,7 @@ const std::map<std::string, Effect>& effects() {
       {"compile.capture", Effect::none},
       {"compile.fusion", Effect::rounding},
       {"compile.skip_passes", Effect::rounding},
+      {"compile.load_ops", Effect::none},  // what passes make of the step is in the certificate
       {"compile.extra_passes", Effect::rounding},
       {"checkpoint.every", Effect::none},
       {"checkpoint.best", Effect::none},

@@ -1,4 +1,4 @@
-// Telling a stored config from one's own, and the rule for plugins.
+// Telling a stored config from one's own, and the rule for plugins and libraries of ops.
 #include "launcher/config/stored.h"
 
 #include <algorithm>
@@ -30,10 +30,47 @@ bool plain(const std::string& text) {
   });
 }
 
-const Override* named_again(const std::vector<Override>& overrides) {
-  auto found = std::find_if(overrides.rbegin(), overrides.rend(),
-                            [](const Override& one) { return one.path == "train.device"; });
-  return found == overrides.rend() ? nullptr : &*found;
+bool named_again(const std::vector<Override>& overrides, std::string_view key) {
+  return std::any_of(overrides.begin(), overrides.end(),
+                     [&](const Override& one) { return one.path == key; });
+}
+// Absolute; "" where the path has no slash or the folder is not known.
+std::string absolute_path(const std::string& path) {
+  std::error_code none;
+  if (path.find('/') == std::string::npos) return "";
+  const fs::path absolute = fs::absolute(path, none);
+  return none ? "" : absolute.lexically_normal().string();
+}
+// As it may be typed again.
+std::string to_type(const std::string& path) {
+  const std::string absolute = absolute_path(path);
+  return absolute.empty() || !plain(absolute) ? "/PATH/OF/ITS/LIBRARY.so" : absolute;
+}
+
+void refuse_stored_ops(const RunConfig& config, const std::string& where, const std::string& folder,
+                       const std::vector<Override>& overrides, const std::string& command) {
+  const auto& paths = config.compile.load_ops;
+  if (paths.empty()) return;
+  const bool named = named_again(overrides, "compile.load_ops");
+  if (named &&
+      std::all_of(paths.begin(), paths.end(), [](const auto& path) { return path.starts_with('/'); }))
+    return;
+  std::vector<std::string> again;
+  for (const std::string& path : paths) again.push_back(to_type(path));
+  const std::string words = shortened(quoted(join(paths, ", ")), 200),
+                    key = "--compile.load_ops=[" + join(again, ",") + "]";
+  if (named)
+    throw UserError(
+        str("compile.load_ops is ", words, ", with a relative path, and the config is stored (", where,
+            "): for a stored config libraries are named with their absolute paths, so that no folder "
+            "decides which ones are opened: ",
+            key));
+  throw UserError(
+      str(where, " names compile.load_ops ", words,
+          ", libraries whose code would run as you. The config is stored in ", folder,
+          ", which may come from elsewhere, and a stored config opens no library. Name them on the "
+          "command line, with absolute paths, if you trust them: `",
+          command, " ", key, "`; or do without them: --compile.load_ops=[]"));
 }
 }  // namespace
 
@@ -52,15 +89,13 @@ std::string stored_in(const std::string& file) {
 
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command) {
+  if (folder.empty()) return;
+  refuse_stored_ops(config, where, folder, overrides, command);
   const DeviceChoice choice = device_choice(config.train.device);
-  if (choice.kind != "plugin" || folder.empty()) return;
-  const bool named = named_again(overrides) != nullptr;
+  if (choice.kind != "plugin") return;
+  const bool named = named_again(overrides, "train.device");
   if (named && choice.path.starts_with('/')) return;
-  std::error_code none;
-  const std::string absolute = choice.path.find('/') == std::string::npos
-                                   ? ""
-                                   : fs::absolute(choice.path, none).lexically_normal().string();
-  const std::string again = absolute.empty() || !plain(absolute) ? "/PATH/OF/ITS/LIBRARY.so" : absolute;
+  const std::string again = to_type(choice.path);
   if (named)
     throw UserError(str("train.device is ", quoted(config.train.device),
                         ", a relative path, and the config is stored (", where,
@@ -78,16 +113,23 @@ void refuse_stored_plugin(const RunConfig& config, const std::string& where, con
 }
 
 void make_plugin_absolute(RunConfig& config) {
+  for (std::string& path : config.compile.load_ops) {
+    if (path.find('/') == std::string::npos)
+      throw UserError(str("compile.load_ops \"", shortened(printable(path), 120),
+                          "\" names no place, and a library's owner is checked before it is opened; write a "
+                          "path, as in ./",
+                          path, " or /usr/lib/", path));
+    if (const std::string absolute = absolute_path(path); !absolute.empty()) path = absolute;
+  }
   const DeviceChoice choice = device_choice(config.train.device);
-  std::error_code none;
   if (choice.kind != "plugin" || choice.path.starts_with('/')) return;
   if (choice.path.find('/') == std::string::npos)
     throw UserError(str("train.device plugin:", choice.path,
                         " names no place, and a library's owner is checked before it is opened; write a "
                         "path, as in plugin:./",
                         choice.path, " or plugin:/usr/lib/", choice.path));
-  const fs::path absolute = fs::absolute(choice.path, none);
-  if (!none) config.train.device = "plugin:" + absolute.lexically_normal().string();
+  if (const std::string absolute = absolute_path(choice.path); !absolute.empty())
+    config.train.device = "plugin:" + absolute;
 }
 
 }  // namespace lockstep::launcher

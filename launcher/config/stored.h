@@ -14,14 +14,14 @@ namespace lockstep::launcher {
 // lock beside logs.
 std::string stored_in(const std::string& file);
 
-// UserError when a config that was read from `where` names a plugin which `overrides` do not name, or not
-// with an absolute path. `folder`: what stored_in gave, or the checkpoint; "": it was not stored, and may
-// name one. `command`: what is to be typed again, for the message.
+// UserError when a config that was read from `where` names a plugin or libraries of ops (compile.load_ops)
+// which `overrides` do not name, or not with absolute paths. `folder`: what stored_in gave, or the
+// checkpoint; "": it was not stored, and may name one. `command`: what is to be typed again, for the message.
 void refuse_stored_plugin(const RunConfig& config, const std::string& where, const std::string& folder,
                           const std::vector<Override>& overrides, const std::string& command);
 
-// The config with an absolute path of its plugin, so that what is stored means the same in every folder.
-// UserError for a name without a slash.
+// The config with absolute paths of its plugin and its libraries of ops, so that what is stored means the
+// same in every folder. UserError for a name without a slash.
 void make_plugin_absolute(RunConfig& config);
 
 }  // namespace lockstep::launcher

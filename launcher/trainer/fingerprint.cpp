@@ -22,6 +22,7 @@ std::span<const PerRankKey> per_rank_keys() {
   static const PerRankKey keys[] = {
       {"train.device",
        "an ordinal or a path means something on one host alone; the devices found are compared instead"},
+      {"compile.load_ops", "a path means something on one host alone; ops and the plan are compared instead"},
       {"compile.threads", "hosts have different numbers of cores, and no bit depends on the threads"},
   };
   return keys;

@@ -8,6 +8,7 @@
 #include "compiler/memory_budget.h"
 #include "core/base/bytes.h"
 #include "core/base/error.h"
+#include "core/ops/op_library.h"
 
 namespace lockstep::launcher {
 
@@ -51,6 +52,7 @@ DType dtype_of_precision(const std::string& precision) {
 }
 
 CompileOptions compile_options(const RunConfig& config, int64_t local_ranks, const Target& target) {
+  for (const std::string& path : config.compile.load_ops) load_ops(path);
   CompileOptions options;
   options.target = &target;
   options.backend = parse_backend(config.compile.backend);

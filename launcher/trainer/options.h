@@ -13,7 +13,8 @@ data::DataOptions data_options(const RunConfig& config);
 DType compute_dtype(const RunConfig& config);
 // The same for a word. UserError for another one.
 DType dtype_of_precision(const std::string& precision);
-// UserError when the device does not have the config's precision. Threads: compile.threads, or this host's
+// Opens the libraries of compile.load_ops first. UserError when the device does not have the config's
+// precision, and what load_ops throws. Threads: compile.threads, or this host's
 // cores over its ranks.
 compiler::CompileOptions compile_options(const RunConfig& config, int64_t local_ranks,
                                          const compiler::Target& target = compiler::cpu_target());

@@ -76,6 +76,33 @@ TEST(stored_config, opens_no_plugin_that_the_command_line_does_not_name) {
   EXPECT_EQ(refusal("plugin:./mine.so", ""), "opened") << "a config of one's own";
 }
 
+TEST(stored_config, opens_no_library_of_ops_that_the_command_line_does_not_name) {
+  auto refusal = [](const std::vector<std::string>& paths, const std::string& folder,
+                    const std::vector<Override>& overrides = {}) -> std::string {
+    RunConfig config;
+    config.compile.load_ops = paths;
+    try {
+      refuse_stored_plugin(config, "runs/x/config.json", folder, overrides,
+                           "trainrun plan runs/x/config.json");
+    } catch (const UserError& error) { return error.what(); }
+    return "opened";
+  };
+  expect_words(
+      refusal({"/evil/a.so", "./b.so"}, "/runs/x"),
+      {"runs/x/config.json names compile.load_ops \"/evil/a.so, ./b.so\", libraries whose code would "
+       "run as you",
+       "stored in /runs/x", "--compile.load_ops=[/evil/a.so," + (fs::current_path() / "b.so").string() + "]`",
+       "or do without them: --compile.load_ops=[]"});
+  const std::string raw = refusal({"/evil/\x1b[2Jlib.so"}, "/runs/x");
+  expect_words(raw, {"\\u001b[2Jlib.so", "--compile.load_ops=[/PATH/OF/ITS/LIBRARY.so]"});
+  EXPECT_EQ(raw.find('\x1b'), std::string::npos);
+  const std::vector<Override> named = {{"compile.load_ops", "..."}};
+  expect_words(refusal({"/mine.so", "./mine.so"}, "/runs/x", named), {"with a relative path"});
+  EXPECT_EQ(refusal({"/mine.so"}, "/runs/x", named), "opened");
+  EXPECT_EQ(refusal({}, "/runs/x"), "opened");
+  EXPECT_EQ(refusal({"./mine.so"}, ""), "opened") << "a config of one's own";
+}
+
 TEST(stored_config, holds_an_absolute_path) {
   auto made = [](const std::string& device) {
     RunConfig config;

@@ -48,7 +48,7 @@ TEST(Config, EveryKeyOfAConfigIsRead) {
               "schedule": {"kind": "cosine", "warmup": 20, "min_ratio": 0.1}},
     "compile": {"mode": "default", "dynamic": "off", "fullgraph": false, "backend": "eager", "threads": 2, "bucket_bytes": 1,
                 "fusion": false, "capture": false, "skip_passes": ["simplify"],
-                "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
+                "load_ops": ["./mine.so"], "extra_passes": ["mine::fold"], "memory_budget": "2GiB"},
     "checkpoint": {"every": 100, "keep": 5, "best": true, "retries": 1, "on_failure": "continue"},
     "resume": {"allow": ["model"]},
     "log": {"every": 1, "hash_every": 50, "norms_every": 25, "tensorboard": true, "profile": 3},
