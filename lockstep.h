@@ -19,6 +19,7 @@
 #include "core/nn/recurrent.h"
 #include "core/nn/state.h"
 #include "core/ops/functions.h"
+#include "core/ops/linalg.h"
 #include "core/ops/op_library.h"
 #include "core/ops/precision.h"
 #include "core/ops/register.h"

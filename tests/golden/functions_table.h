@@ -12,5 +12,7 @@ namespace lockstep::golden {
 
 using Tensors = std::vector<Tensor>;
 const std::map<std::string, std::function<Tensors(const Tensors&)>>& functions();
+std::map<std::string, std::function<Tensors(const Tensors&)>>
+matrices();  // of them those of core/ops/linalg.h
 
 }  // namespace lockstep::golden

@@ -309,6 +309,41 @@ case("ctc_loss", lambda x, t, n, m: N.ctc_loss(x.log_softmax(2), t.long(), n.lon
 case("mean_loss", lambda x: (x * x).mean(), F(3, 4))
 case("mean_loss_weights", lambda x, w: (x * w.detach()).sum() / w.detach().sum(), F(3, 4), F(3, 4, lo=0.1))
 
+# --- matrices ---
+L = torch.linalg
+
+
+def M(*shape):  # far from singular, and no row exchange is like another
+    x = F(*shape, lo=-1, hi=1) + 3 * torch.eye(shape[-1], dtype=torch.float64)
+    return x[..., torch.arange(shape[-1]).roll(1), :].round(decimals=3)
+
+
+def S(*shape):
+    x = F(*shape, lo=-1, hi=1)
+    return ((x + x.mT) / 2 + 3 * torch.eye(shape[-1], dtype=torch.float64)).round(decimals=3)
+
+
+for offset in (0, 1, -2):
+    case(f"diagonal_{offset}", lambda x, offset=offset: torch.diagonal(x, offset, -2, -1), F(2, 3, 4))
+case("diag_embed", torch.diag_embed, F(2, 3))
+case("diag_vector", torch.diag, F(3))
+case("diag_matrix", torch.diag, F(4, 3))
+case("trace", torch.trace, F(3, 3))
+for p in (1, -1, math.inf, -math.inf):
+    case(f"matrix_norm_{p}", lambda x, p=p: L.matrix_norm(x, p), F(2, 3, 4))
+for n in (0, 1, 3, -2):
+    case(f"matrix_power_{n}", lambda x, n=n: L.matrix_power(x / 2, n) if n > 0 else L.matrix_power(x, n), M(2, 3, 3))
+case("cholesky", L.cholesky, S(2, 4, 4))
+case("cholesky_1", L.cholesky, S(1, 1))
+case("solve_lower", lambda a, b: L.solve_triangular(a.tril(), b, upper=False), S(2, 3, 3), F(2, 3, 2))
+case("solve_upper", lambda a, b: L.solve_triangular(a.triu(), b, upper=True), S(3, 3), F(2, 3, 4))
+case("solve", L.solve, M(2, 4, 4), F(2, 4, 3))
+case("solve_broadcast", lambda a, b: L.solve(a.expand(2, 3, 3), b), M(3, 3), F(2, 3, 2))
+case("inverse", L.inv, M(2, 4, 4))
+case("det", L.det, M(2, 4, 4))
+case("det_1", L.det, M(1, 1))
+case("slogdet", L.slogdet, M(2, 3, 3))
+
 path = pathlib.Path(__file__).parent / "functions.json"
 lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
 path.write_text("[\n" + lines + "\n]\n")

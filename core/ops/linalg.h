@@ -1,0 +1,58 @@
+// Matrices: diagonals, norms, powers, factors and solutions, over the last two dims of x; leading dims are a
+// batch. Conventions of dtypes, rounding and gradients are those at the head of functions.h. All are
+// compositions: what solves or factors is unrolled, one step per row, for matrices of at most
+// kLargestMatrix rows, and has its gradient by hand, which may be differentiated again.
+#pragma once
+
+#include "core/ops/apply.h"
+
+namespace lockstep {
+
+inline constexpr int64_t kLargestMatrix = 64;
+
+// The diagonal `offset` places right of the main one: numbers [..., m, n] -> [..., k]. UserError where it
+// lies outside. Gradient: dy there, else 0. As PyTorch's diagonal over the last two dims.
+Tensor diagonal(Tensor x, int64_t offset = 0, Here at = Here::current());
+// Numbers [..., n] -> [..., n, n] with x on the diagonal, else 0. Gradient: the diagonal of dy. As PyTorch.
+Tensor diag_embed(Tensor x, Here at = Here::current());
+// [n] -> [n, n] as diag_embed; [m, n] -> its diagonal. As PyTorch.
+Tensor diag(Tensor x, Here at = Here::current());
+// The sum of the main diagonal: numbers [..., m, n] -> [...]. Gradient: dy on the diagonal. As PyTorch's
+// trace, which takes one matrix.
+Tensor trace(Tensor x, Here at = Here::current());
+// The largest sum of |x| of a column (p = 1) or of a row (p = infinity), the smallest for -1 and -infinity:
+// floats [..., m, n] -> [...], computed in f32 (f64 for f64) and rounded once. The Frobenius norm is
+// norm(x, 2, {-2, -1}). UserError for another p. As PyTorch's linalg.matrix_norm.
+Tensor matrix_norm(Tensor x, double p, Here at = Here::current());
+// x x ... x, `power` times, by squaring: floats [..., n, n]; below 0 of the inverse, 0 gives ones on the
+// diagonal. Products round as matmul. As PyTorch.
+Tensor matrix_power(Tensor x, int64_t power, Here at = Here::current());
+
+// Floats, computed in f32 (f64 for f64) and rounded once. UserError unless [..., n, n], n at most
+// kLargestMatrix.
+// y with y y^T = x, its upper part 0, for x symmetric and positive definite, of which the lower part is read;
+// NaN for another x. Gradient: symmetric. As PyTorch's linalg.cholesky.
+Tensor cholesky(Tensor x, Here at = Here::current());
+// y with a y = b, for a [..., n, n] whose lower (`upper`: upper) part alone is read, b [..., n, m]; leading
+// dims broadcast. Gradients: a^-T dy, and minus that times y^T in the part that is read. As PyTorch's
+// linalg.solve_triangular.
+Tensor solve_triangular(Tensor a, Tensor b, bool upper, Here at = Here::current());
+// y with a y = b, by elimination with row exchanges: a [..., n, n], b [..., n, m]; leading dims broadcast.
+// Infinite or NaN where a is singular. Gradients as in solve_triangular, of all of a. As PyTorch's
+// linalg.solve.
+Tensor solve(Tensor a, Tensor b, Here at = Here::current());
+// x^-1; infinite or NaN where x is singular. Gradient: -y^T dy y^T. As PyTorch's linalg.inv.
+Tensor inverse(Tensor x, Here at = Here::current());
+// The determinant [...], 0 where x is singular. Gradient: dy y x^-T, which is NaN there. As PyTorch.
+Tensor det(Tensor x, Here at = Here::current());
+
+// The determinant as its sign and the logarithm of its size.
+struct SignAndLogDet {
+  Tensor sign;    // 1, -1, or 0 where x is singular; no gradient
+  Tensor logabs;  // log |det x|, -infinity where x is singular; gradient: dy x^-T
+};
+// Of the determinant, which overflows and vanishes where its logarithm does not. As PyTorch's
+// linalg.slogdet.
+SignAndLogDet slogdet(Tensor x, Here at = Here::current());
+
+}  // namespace lockstep
