@@ -19,6 +19,7 @@
 #include "compiler/schedule/bucket.h"
 #include "compiler/schedule/channels_last.h"
 #include "compiler/schedule/fuse.h"
+#include "compiler/schedule/join_row_sums.h"
 #include "compiler/schedule/views.h"
 #include "core/base/env.h"
 #include "core/base/error.h"
@@ -66,6 +67,8 @@ const PassRow kStepPasses[] = {
      "after partition, which makes the collectives; before phases are cut at them"},
 };
 const PassRow kPhasePasses[] = {
+    {"join_row_sums", join_row_sums, true, Typed::no, "lower",
+     "on phases, where gradients of tables are those of a rank; before what lies where is decided"},
     {"channels_last", channels_last, true, Typed::no, "lower",
      "on phases, whose values no rank splits further; before fusion, which sees where values lie then"},
     {"mark_views", mark_views, true, Typed::no, "fusion", "before fusion, which would make copies of them"},

@@ -7,7 +7,9 @@
 #include "compiler/codegen/cuda/form.h"
 #include "compiler/codegen/cuda/kernels.h"
 #include "compiler/codegen/cuda/nvrtc.h"
+#include "compiler/schedule/join_row_sums.h"
 #include "core/base/error.h"
+#include "core/ops/functions.h"
 #include "core/ops/register.h"
 #include "tests/gpu/kernel_bodies.h"
 #include "tests/support/scratch_folder.h"
@@ -47,6 +49,18 @@ TEST(cuda_kernels, bodies_of_layers_compile_fused_and_apart) {
   expect_compiles(layer_bodies(false));
 }
 TEST(cuda_kernels, bodies_of_models_compile) { expect_compiles(model_bodies()); }
+TEST(cuda_kernels, bodies_around_joined_tables_compile) {
+  auto builder = std::make_shared<Builder>();
+  for (int64_t t = 0; t < 26; ++t) {
+    const Tensor ids(builder, builder->graph.add_input(InputKind::value, str("ids", t), DType::i32, {2048})),
+        dy(builder, builder->graph.add_input(InputKind::value, str("dy", t), DType::f32, {2048, 16}));
+    const Tensor made = apply1(ops::embedding_grad, {dy * 2.0, ids}, {{"rows", 1000 + t}});
+    builder->graph.add_output(OutputKind::value, str("out", t), made.id());
+  }
+  const Graph joined = compiler::with_joined_row_sums(builder->graph);
+  EXPECT_LT(joined.nodes.size(), 26u * 12);
+  expect_compiles(bodies_of(joined, "joined tables", {}));
+}
 TEST(cuda_kernels, large_bodies_compile) { expect_compiles(large_bodies()); }
 
 // Registered ops: scalar code inside a fused body, and source as a kernel of its own.
