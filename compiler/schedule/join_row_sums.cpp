@@ -40,7 +40,8 @@ std::vector<Members> groups_of(const Graph& graph) {
       return std::any_of(in.begin(), in.end(), [&](ValueId v) { return behind[v]; });
     });
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 2;
-    if (members.size() >= kMostApart && apart && rows < kMost && ids < kMost) out.push_back(std::move(members));
+    if (members.size() >= kMostApart && apart && rows < kMost && ids < kMost)
+      out.push_back(std::move(members));
   }
   return out;
 }
@@ -65,8 +66,8 @@ class Joined {
     const Attrs first_dim{{"dim", Attr(int64_t{0})}};
     const ValueId all_updates = append(ops::concat, updates, first_dim, first.dtype, {count, width}),
                   all_ids = append(ops::concat, ids, first_dim, DType::i32, {count}),
-                  sums = append(ops::embedding_grad, {all_updates, all_ids}, {{"rows", Attr(rows)}}, first.dtype,
-                                {rows, width});
+                  sums = append(ops::embedding_grad, {all_updates, all_ids}, {{"rows", Attr(rows)}},
+                                first.dtype, {rows, width});
     int64_t from = 0;
     for (NodeId n : members) {
       const Node& node = old_.node(n);
@@ -91,14 +92,16 @@ class Joined {
     return append(ops::reshape, {v}, {{"shape", Attr(shape)}}, made_[v].dtype, shape);
   }
   ValueId number(int64_t value, const Shape& shape) {
-    return append(ops::full, {},
-                  {{"shape", Attr(shape)}, {"value", Attr(static_cast<double>(value))}, {"dtype", Attr(DType::i32)}},
-                  DType::i32, shape);
+    return append(
+        ops::full, {},
+        {{"shape", Attr(shape)}, {"value", Attr(static_cast<double>(value))}, {"dtype", Attr(DType::i32)}},
+        DType::i32, shape);
   }
   // Ids of a table of `rows` rows that begins at `from`; -1, which is in no table, for one outside.
   ValueId moved(ValueId ids, int64_t rows, int64_t from) {
     const Shape shape = made_[ids].shape;
-    const ValueId none = number(-1, shape), below = append(ops::lt, {ids, number(rows, shape)}, {}, DType::boolean, shape),
+    const ValueId none = number(-1, shape),
+                  below = append(ops::lt, {ids, number(rows, shape)}, {}, DType::boolean, shape),
                   above = append(ops::lt, {none, ids}, {}, DType::boolean, shape),
                   there = append(ops::and_, {below, above}, {}, DType::boolean, shape),
                   to = from ? append(ops::add, {ids, number(from, shape)}, {}, DType::i32, shape) : ids;

@@ -5,10 +5,10 @@
 
 namespace lockstep::compiler {
 
-// Where kMostApart tables of one width and dtype or more have their gradients (embedding_grad) in a phase, and
-// none is computed from another: one embedding_grad over the rows of all, table behind table, and of it each
-// table's rows. An id outside its table counts nothing, as before. The rows of an id are added in the same
-// order: the same bits. Returned as it was otherwise.
+// Where kMostApart tables of one width and dtype or more have their gradients (embedding_grad) in a phase,
+// and none is computed from another: one embedding_grad over the rows of all, table behind table, and of it
+// each table's rows. An id outside its table counts nothing, as before. The rows of an id are added in the
+// same order: the same bits. Returned as it was otherwise.
 Graph with_joined_row_sums(const Graph& graph);
 inline constexpr size_t kMostApart = 8;
 

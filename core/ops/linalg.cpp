@@ -26,7 +26,8 @@ Tensor diagonal(Tensor x, int64_t offset, Here at) {
     refuse("diagonal", {x}, at,
            str("offset ", offset, " lies outside ", x.text(), ": from ", 1 - rows, " to ", columns - 1));
   InFunction line(x, at);
-  const int64_t first = std::max<int64_t>(offset, 0), count = std::min(columns - first, rows + std::min<int64_t>(offset, 0));
+  const int64_t first = std::max<int64_t>(offset, 0),
+                count = std::min(columns - first, rows + std::min<int64_t>(offset, 0));
   const Tensor there = iota_like(x, -2) + static_cast<double>(offset) == iota_like(x, -1);
   return slice(sum(where(there, x, full_like(x, 0)), {-2}), -1, first, first + count);
 }
@@ -42,7 +43,8 @@ Tensor diag_embed(Tensor x, Here at) {
 Tensor diag(Tensor x, Here at) {
   need("diag", {x}, at);
   if (x.ndim() != 1 && x.ndim() != 2)
-    refuse("diag", {x}, at, str("input is ", x.text(), ", needs 1 or 2 dims; diag_embed and diagonal take a batch"));
+    refuse("diag", {x}, at,
+           str("input is ", x.text(), ", needs 1 or 2 dims; diag_embed and diagonal take a batch"));
   return x.ndim() == 1 ? diag_embed(x, at) : diagonal(x, 0, at);
 }
 Tensor trace(Tensor x, Here at) {

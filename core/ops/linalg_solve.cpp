@@ -14,9 +14,7 @@ Tensor turned(const Tensor& x) { return transpose(x, -2, -1); }
 Tensor row_of(const Tensor& x, int64_t k) { return slice(x, -2, k, k + 1); }
 Tensor column_of(const Tensor& x, int64_t k) { return slice(x, -1, k, k + 1); }
 // Numbers of rows, [n, 1].
-Tensor row_numbers(const Tensor& x) {
-  return unsqueeze(arange(x, 0, static_cast<double>(x.size(-2))), 1);
-}
+Tensor row_numbers(const Tensor& x) { return unsqueeze(arange(x, 0, static_cast<double>(x.size(-2))), 1); }
 Tensor zero_of(const Tensor& x) { return full_like(x, 0); }
 
 void need_square(std::string_view name, const Tensor& x, Here at) {

@@ -21,7 +21,8 @@ using compiler::kMostApart;
 using compiler::with_joined_row_sums;
 
 int64_t count(const Graph& graph, OpId op) {
-  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return node.op == op; });
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                       [&](const Node& node) { return node.op == op; });
 }
 
 // Gradients of tables of 3, 4, 5, ... rows, each read by a node before the next one is made.
@@ -46,14 +47,16 @@ TEST(JoinRowSums, GivesTheSameRows) {
     EXPECT_EQ(count(joined, ops::embedding_grad), 1);
     std::vector<HostTensor> in;
     for (int64_t t = 0; t < 9; ++t) {
-      HostTensor ids = compiler::make_tensor(DType::i32, {2, 5}), dy = compiler::make_tensor(dtype, {2, 5, 6});
+      HostTensor ids = compiler::make_tensor(DType::i32, {2, 5}),
+                 dy = compiler::make_tensor(dtype, {2, 5, 6});
       for (int64_t i = 0; i < 10; ++i) ids.set_int_at(i, (i * 7 + t) % (t + 6) - 1);  // some lie outside
       for (int64_t i = 0; i < 60; ++i) dy.set(i, static_cast<double>((i * 37 + t * 11) % 29 - 14) / 8);
       in.push_back(ids), in.push_back(dy);
     }
     const auto right = compiler::evaluate(apart, in), got = compiler::evaluate(joined, in);
     ASSERT_EQ(got.size(), right.size());
-    for (size_t o = 0; o < got.size(); ++o) EXPECT_EQ(compiler::to_doubles(got[o]), compiler::to_doubles(right[o]));
+    for (size_t o = 0; o < got.size(); ++o)
+      EXPECT_EQ(compiler::to_doubles(got[o]), compiler::to_doubles(right[o]));
   }
 }
 
@@ -79,7 +82,8 @@ TEST(JoinRowSums, AModelLearnsTheSameBits) {
     run.compute = compute;
     const std::string apart = train_model(run).hash;
     run.passes = {"test::joined"};
-    for (const Mesh& mesh : {Mesh{{1}, {"dp_replicate"}}, Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_shard"}}}) {
+    for (const Mesh& mesh :
+         {Mesh{{1}, {"dp_replicate"}}, Mesh{{2}, {"dp_replicate"}}, Mesh{{3}, {"dp_shard"}}}) {
       run.mesh = mesh, joined = 0;
       EXPECT_EQ(train_model(run).hash, apart) << text(mesh);
       EXPECT_GE(joined, 9) << "nothing was joined";

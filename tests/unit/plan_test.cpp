@@ -298,9 +298,9 @@ std::vector<std::string> keys_of(const Json& object) {
 TEST(PlanWords, JsonOfAReport) {
   Json j = Json::parse(plan_json(by_hand()));
   using Keys = std::vector<std::string>;
-  EXPECT_EQ(keys_of(j),
-            (Keys{"name", "ranks", "mesh", "model", "tensors", "memory", "step", "collectives", "utilisation",
-                  "advised_micro", "prediction", "no_prediction", "certificate", "same_bits_on"}));
+  EXPECT_EQ(keys_of(j), (Keys{"name", "data", "ranks", "mesh", "model", "tensors", "memory", "step",
+                              "collectives", "utilisation", "advised_micro", "prediction", "no_prediction",
+                              "certificate", "same_bits_on"}));
   EXPECT_EQ(j["mesh"].dump(), R"({"shape":[2,8],"dim_names":["dp_shard","tp"]})");
   EXPECT_EQ(j["model"].dump(), R"({"parameters":5000,"trained":5000,"state_bytes":60000})");
   EXPECT_EQ(j["tensors"][1].dump(),
