@@ -55,7 +55,7 @@ TEST_F(OwnOpsRuns, AStoredConfigOpensNone) {
               "]`; or do without them: "
               "--compile.load_ops=[]");
   refused({"generate", "runs/run"}, advice + "trainrun generate runs/run --compile.load_ops=[" + path + "]`");
-  refused({"replay", "--step", "6", "runs/run"}, advice);
+  refused({"replay", "--step", "6", "--from-start", "runs/run"}, advice);
   refused(
       {"plan", "runs/run/config.json", "--compile.load_ops=[./mine.so]"},
       "with a relative path, and the config is stored (runs/run/config.json): for a stored config libraries "
