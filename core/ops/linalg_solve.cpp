@@ -60,12 +60,12 @@ Tensor inverse_of(const Tensor& x) {
 
 Tensor triangular(const Tensor& a, const Tensor& b, bool upper) {
   const int64_t n = a.size(-1);
-  std::vector<Tensor> found(static_cast<size_t>(n));
+  std::vector<Tensor> found(n);
   Tensor rest = b;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t k = upper ? n - 1 - i : i;
     const Tensor column = column_of(a, k), y = row_of(rest, k) / row_of(column, k);
-    found[static_cast<size_t>(k)] = y;
+    found[k] = y;
     if (i + 1 < n) rest = rest - column * y;
   }
   return concat(found, -2);

@@ -33,6 +33,17 @@ std::vector<BatchField> batch_fields(const SampleData& data, int64_t micro_batch
   }
   return fields;
 }
+// Training on what is measured would make the measure worthless.
+void refuse_updates(const std::vector<Tensor>& batch) {
+  std::vector<std::string> names;
+  if (!batch.empty())
+    for (const auto& output : batch[0].builder()->graph.outputs)
+      if (output.kind == OutputKind::state) names.push_back(output.name);
+  if (names.empty()) return;
+  throw UserError(str("[train] the function of the validation updates \"", names[0], "\"",
+                      names.size() > 1 ? str(" and ", names.size() - 1, " more") : std::string(),
+                      ": it would train on what it measures; leave optimizer and assign out of it"));
+}
 }  // namespace
 
 FunctionWorkload::FunctionWorkload(const Session& session, State& state, const SampleData& data,
@@ -53,7 +64,9 @@ std::unique_ptr<Step> FunctionWorkload::compile_evaluation() {
       state_, batch_fields(asked.data, options_.micro_batch), {asked.samples, options_.micro_batch, 0},
       [function = asked.function](const std::vector<Tensor>& batch) {
         Evaluation evaluation;
-        return function(batch);
+        auto measured = function(batch);
+        refuse_updates(batch);
+        return measured;
       },
       how_));
 }

@@ -69,8 +69,7 @@ void StepRows::add_work(MetricsRow& row) {
   row.add("slowest_rank", static_cast<int64_t>(std::max_element(all.begin(), all.end()) - all.begin()));
   std::sort(all.begin(), all.end());
   row.add("busy_ms_min", static_cast<float>(all.front()));
-  row.add("busy_ms_median",
-          static_cast<float>((all[static_cast<size_t>(n - 1) / 2] + all[static_cast<size_t>(n) / 2]) / 2));
+  row.add("busy_ms_median", static_cast<float>((all[(n - 1) / 2] + all[n / 2]) / 2));
   row.add("busy_ms_max", static_cast<float>(all.back()));
 }
 

@@ -89,14 +89,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const double seconds = now() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
-    const auto loss = static_cast<float>(result.metrics.at("loss"));
-    float norm = largest_norm(result);
-    if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !guard_.beyond(loss, norm))
-      norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
-    const auto finding = guard_.judge(i, loss, norm);
-    LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
-             result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
-    act(i, finding, step, fed);
+    const float loss = judge(i, result, step, fed);
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
     bool last = i == config_.train.steps || result.votes > 0;
     const auto rate = work_.rate(i);  // before a validation changes it
@@ -119,18 +112,36 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
       if (const std::string path = profile.end(i, last); !path.empty())
         logs::info(str("step ", i, ": trace in ", path, "; ui.perfetto.dev and chrome://tracing open it"));
     if (!last) continue;
-    const bool stopped = result.votes > 0 && i < config_.train.steps && !best_.over();
-    if (stopped)
-      logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
-                     "; the same command goes on from there"));
-    else if (i < config_.train.steps)
-      logs::info(work_.in_words(str("done early, after step ", i, " of ", config_.train.steps, ": ",
-                                    best_.words(), " (train.patience); checkpoint in ", checkpoints())));
-    else
-      logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
-    if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
-    return {stopped, i, hash};
+    return end(i, result.votes > 0 && i < config_.train.steps && !best_.over(), hash);
   }
+}
+
+// The loss. Where it, a norm or the state is not finite, or a spike, the run does as train.on_nonfinite and
+// train.on_spike say.
+float TrainingLoop::judge(int64_t i, const StepResult& result, Step& step, const StepInput& fed) {
+  const auto loss = static_cast<float>(result.metrics.at("loss"));
+  float norm = largest_norm(result);
+  if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !guard_.beyond(loss, norm))
+    norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
+  const auto finding = guard_.judge(i, loss, norm);
+  LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
+           result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
+  act(i, finding, step, fed);
+  return loss;
+}
+
+// Says why there is no step behind `i`.
+TrainingLoop::Outcome TrainingLoop::end(int64_t i, bool stopped, const std::string& hash) {
+  if (stopped)
+    logs::info(str("stopped on request after step ", i, "; saved in ", checkpoints(),
+                   "; the same command goes on from there"));
+  else if (i < config_.train.steps)
+    logs::info(work_.in_words(str("done early, after step ", i, " of ", config_.train.steps, ": ",
+                                  best_.words(), " (train.patience); checkpoint in ", checkpoints())));
+  else
+    logs::info(str("done: ", config_.train.steps, " steps, checkpoint in ", checkpoints()));
+  if (hooks_.report_state && work_.rank() == 0) hooks_.report_state(i, hash);
+  return {stopped, i, hash};
 }
 
 bool TrainingLoop::nothing_to_do(int64_t done) const {

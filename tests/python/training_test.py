@@ -64,6 +64,11 @@ class Training(Programs):
         wrong = self.write("wrong.py", CLASSIFIER + measured.replace("to(ls.i32)), 32,", "to(ls.i32)), 30,"))
         said = self.alone(wrong, "runs/x", code=2)
         self.assertIn("validation.samples is 30, and a micro-batch has 4: take a multiple of it", said)
+        trains = self.write("trains.py", CLASSIFIER + measured.replace(
+            "lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32))", "step"))
+        said = self.alone(trains, "runs/y", code=2)
+        self.assertIn('the function of the validation updates "', said)
+        self.assertIn("it would train on what it measures; leave optimizer and assign out of it", said)
 
     def test_a_rate_follows_a_validation(self):
         followed = TRAIN.replace("save_every=10", """save_every=10, validation=ls.Validation(
