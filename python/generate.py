@@ -12,10 +12,31 @@ import sys
 import headers
 
 FUNCTIONS = {
-    "a": ["core/ops/functions/" + name for name in ("activations.h", "attention.h", "contract.h", "creation.h", "image.h", "index.h", "lanes.h")],
-    "b": ["core/ops/functions/" + name for name in ("losses.h", "norms.h", "operators.h", "order.h", "patterns.h")],
+    "a": [
+        "core/ops/functions/" + name
+        for name in (
+            "activations.h",
+            "attention.h",
+            "contract.h",
+            "creation.h",
+            "image.h",
+            "index.h",
+            "lanes.h",
+        )
+    ],
+    "b": [
+        "core/ops/functions/" + name for name in ("losses.h", "norms.h", "operators.h", "order.h", "patterns.h")
+    ],
     "c": ["core/ops/functions/" + name for name in ("pointwise.h", "random.h", "reduce.h", "gradients.h")],
-    "d": ["core/ops/functions/shape.h", "core/ops/convolution.h", "core/ops/pooling.h", "core/ops/linalg.h", "core/nn/assign.h", "core/nn/metric.h", "core/nn/init.h"],
+    "d": [
+        "core/ops/functions/shape.h",
+        "core/ops/convolution.h",
+        "core/ops/pooling.h",
+        "core/ops/linalg.h",
+        "core/nn/assign.h",
+        "core/nn/metric.h",
+        "core/nn/init.h",
+    ],
 }
 LAYERS = ["core/nn/" + name for name in ("attention.h", "convolution.h", "layers.h", "normalization.h", "recurrent.h")]
 OPTIMIZERS = ["core/optim/" + name for name in ("gradients.h", "clip.h", "schedule.h", "plateau.h", "average.h", "adamw.h", "sgd.h", "lion.h", "adagrad.h",

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Draws loss curves as SVG: python3 curve.py --out docs/pictures/bf16_vs_fp32.svg fp32=runs/a/metrics.jsonl bf16=runs/b/metrics.jsonl
+"""Draws loss curves as SVG:
+
+    python3 curve.py --out docs/pictures/bf16_vs_fp32.svg fp32=runs/a/metrics.jsonl bf16=runs/b/metrics.jsonl
 
 Above: the loss of each run over the steps. Below: the difference of the second and the first run, on the steps that both logged. Prints the
 last losses and the differences. Standard library alone; the same files give the same bytes."""

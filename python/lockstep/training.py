@@ -11,9 +11,10 @@ from . import _core
 class Session:
     """A program's place among the ranks. Under trainrun it joins them; alone it is a mesh of one rank.
 
-    The mesh is [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say among `arguments` (sys.argv);
-    --train.device=WORD and --train.precision=WORD are read, too. What is left is in `arguments`. One per process. An exception that
-    nobody catches ends the rank with the exit code of its kind, and trainrun names it.
+    The mesh is [dp_replicate = all ranks], or what --mesh.shape=[...] and --mesh.dim_names=[...] say among
+    `arguments` (sys.argv); --train.device=WORD and --train.precision=WORD are read, too. What is left is in
+    `arguments`. One per process. An exception that nobody catches ends the rank with the exit code of its
+    kind, and trainrun names it.
     """
 
     def __init__(self, arguments=None):
@@ -50,7 +51,7 @@ class Session:
 
 
 def _leave(kind, error, trace):
-    """An exception that nobody caught: the traceback without the package's own frames, and the exit code of its kind."""
+    """An exception that nobody caught: the traceback without our own frames, and the exit code of its kind."""
     if kind is KeyboardInterrupt:
         sys.__excepthook__(kind, error, trace)
         return
@@ -78,10 +79,11 @@ def arrays(shuffle=False, seed=0, **fields):
 class Validation:
     """What train() measures on samples that are not trained on.
 
-    function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give metrics, and updates nothing.
-    samples: of an evaluation, the first ones of the data, a multiple of the micro-batch. every: steps between evaluations; 0: at the end.
-    measured(metrics) is called on every rank behind each evaluation of `every`, with a dict of "loss" and the metrics, as in
-    measured=lambda metrics: plateau.observe(metrics["loss"]).
+    function(*fields) is traced as an evaluation, where dropout does nothing; it gives the Loss, may give
+    metrics, and updates nothing. samples: of an evaluation, the first ones of the data, a multiple of the
+    micro-batch. every: steps between evaluations; 0: at the end. measured(metrics) is called on every rank
+    behind each evaluation of `every`, with a dict of "loss" and the metrics, as in measured=lambda metrics:
+    plateau.observe(metrics["loss"]).
     """
     data: object
     function: object
@@ -90,27 +92,71 @@ class Validation:
     measured: object = None
 
 
-def train(session, state, data, step, *, run="runs/own", steps=100, global_batch=16, micro_batch=4, lanes=0, save_every=0, report_every=10,
-          keep=3, validation=None, monitor="val_loss", monitor_mode="min", min_delta=0.0, best=False, patience=0, on_nonfinite="stop",
-          nonfinite_limit=10, on_spike="warn", spike_factor=10.0, spike_window=64, hash_every=0, norms_every=0, tensorboard=False, profile=0,
-          retries=3, on_failure="stop", replicas_every=1):
+def train(
+    session,
+    state,
+    data,
+    step,
+    *,
+    run="runs/own",
+    steps=100,
+    global_batch=16,
+    micro_batch=4,
+    lanes=0,
+    save_every=0,
+    report_every=10,
+    keep=3,
+    validation=None,
+    monitor="val_loss",
+    monitor_mode="min",
+    min_delta=0.0,
+    best=False,
+    patience=0,
+    on_nonfinite="stop",
+    nonfinite_limit=10,
+    on_spike="warn",
+    spike_factor=10.0,
+    spike_window=64,
+    hash_every=0,
+    norms_every=0,
+    tensorboard=False,
+    profile=0,
+    retries=3,
+    on_failure="stop",
+    replicas_every=1,
+):
     """Trains `state`: the loop of trainrun around a step function of one's own. Gives the hash of the state.
 
-    step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates the state and returns the
-    Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The run goes on from the newest checkpoint of its folder,
-    on any number of ranks; it saves every `save_every` steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop.
-    validation=Validation(...) measures on the way: "val_loss", and metrics as "val_NAME". By `monitor`, of which less is better (or more,
-    monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the run after N in a row that
-    were not better by more than `min_delta`. on_nonfinite says what a step does whose loss or gradient norm is no number: "stop", "skip"
-    or "rewind"; on_spike the same of one far above its median, "warn" or "off", too. tensorboard=True writes event files into RUN. The
-    other options are keys of a config, behind the dot: `trainrun explain train.spike_window` tells more.
+    step(*fields) is traced once, on a micro-batch of the data's fields, [micro_batch, ...] each; it updates
+    the state and returns the Loss. Step i reads samples i * global_batch to (i + 1) * global_batch - 1. The
+    run goes on from the newest checkpoint of its folder, on any number of ranks; it saves every `save_every`
+    steps (0: at the end), and when Ctrl-C or SIGTERM asks for a stop. validation=Validation(...) measures on
+    the way: "val_loss", and metrics as "val_NAME". By `monitor`, of which less is better (or more,
+    monitor_mode="max"), best=True keeps the state of the best validation in RUN/best, and patience=N ends the
+    run after N in a row that were not better by more than `min_delta`. on_nonfinite says what a step does
+    whose loss or gradient norm is no number: "stop", "skip" or "rewind"; on_spike the same of one far above
+    its median, "warn" or "off", too. tensorboard=True writes event files into RUN. The other options are keys
+    of a config, behind the dot: `trainrun explain train.spike_window` tells more.
     """
-    options = {name: value for name, value in locals().items() if name not in ("session", "state", "data", "step", "validation")}
+    options = {
+        name: value
+        for name, value in locals().items()
+        if name not in ("session", "state", "data", "step", "validation")
+    }
     if session._session is None:
         raise _core.UserError("[train] the session is closed")
-    hash_ = _core._train(session._session, state, data, step, options,
-                         *((validation.data, validation.function, validation.samples, validation.every, validation.measured) if validation
-                           else (None, None, 0, 0, None)))
+    hash_ = _core._train(
+        session._session,
+        state,
+        data,
+        step,
+        options,
+        *(
+            (validation.data, validation.function, validation.samples, validation.every, validation.measured)
+            if validation
+            else (None, None, 0, 0, None)
+        ),
+    )
     if session.stop_requested:
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             session.close()

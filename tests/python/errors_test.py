@@ -40,31 +40,67 @@ class Errors(Programs):
     def test_first_reflexes_of_pytorch(self):
         compile_ = "\nls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n"
         for line, kind, words in (
-                ("x.item()", "AttributeError", "'Tensor' object has no attribute 'item' (f32[4,8]): it has no value while a step is traced"),
-                ("x.view(2, 16)", "AttributeError", "write x.reshape(...)"),
-                ("x.nothing", "AttributeError", "'Tensor' object has no attribute 'nothing'"),
-                ("np.exp(x)", "TypeError", "a tensor, f32[4,8], has no values while a step is traced, so NumPy cannot compute with it"),
-                ("step(x, y).backward()", "AttributeError", "gradients are asked for: ls.grad(loss, state.parameters())"),
-                ("step(x, y) > 0", "TypeError", "has no value while a step is traced; a called step returns it as step(x)[\"loss\"]")):
+            (
+                "x.item()",
+                "AttributeError",
+                "'Tensor' object has no attribute 'item' (f32[4,8]): it has no value while a step is traced",
+            ),
+            ("x.view(2, 16)", "AttributeError", "write x.reshape(...)"),
+            ("x.nothing", "AttributeError", "'Tensor' object has no attribute 'nothing'"),
+            (
+                "np.exp(x)",
+                "TypeError",
+                "a tensor, f32[4,8], has no values while a step is traced, so NumPy cannot compute with it",
+            ),
+            (
+                "step(x, y).backward()",
+                "AttributeError",
+                "gradients are asked for: ls.grad(loss, state.parameters())",
+            ),
+            (
+                "step(x, y) > 0",
+                "TypeError",
+                "has no value while a step is traced; a called step returns it as step(x)[\"loss\"]",
+            ),
+        ):
             with self.subTest(line):
-                said = self.alone(self.write("program.py", STEP + f"def broken(x, y):\n    return {line}" + compile_), code=1)
+                said = self.alone(
+                    self.write("program.py", STEP + f"def broken(x, y):\n    return {line}" + compile_), code=1
+                )
                 self.assertIn(f"{kind}: ", said)
                 self.assertIn(words, said)
 
     def test_metric_of_values(self):
-        said = self.alone(self.write("program.py", STEP + "def broken(x, y):\n    ls.metric('near', (w(x) - y).abs().mean())\n    return step(x, y)\n"
-                                     "ls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n"), code=2)
+        said = self.alone(
+            self.write(
+                "program.py",
+                STEP
+                + "def broken(x, y):\n    ls.metric('near', (w(x) - y).abs().mean())\n    return step(x, y)\n"
+                "ls.compile(state, fields, broken, global_batch=8, micro_batch=4)\n",
+            ),
+            code=2,
+        )
         self.assertIn("a metric is a sum and a count of each micro-batch, as in metric(name, mean_loss(values))", said)
 
     def test_forward_of_a_state_without_values(self):
-        said = self.alone(self.write("program.py", STEP + "ls.forward(state, {'x': (ls.f32, [4, 8])}, w)(np.zeros((4, 8), np.float32))\n"), code=2)
+        said = self.alone(
+            self.write(
+                "program.py",
+                STEP + "ls.forward(state, {'x': (ls.f32, [4, 8])}, w)(np.zeros((4, 8), np.float32))\n",
+            ),
+            code=2,
+        )
         self.assertIn("the state has no values yet; load a checkpoint into it, materialize() it, or train first", said)
 
     def test_keys_of_a_config(self):
         program = self.write("program.py", "session = ls.Session()\nprint(session.arguments)\n")
         self.assertIn("did you mean --train.precision=?", self.alone(program, "--train.precison=bf16", code=2))
-        self.assertIn("--optim.lr=1: a program sets this itself, and the argument would do nothing; of a config's keys a program reads "
-                      "--mesh.shape, --mesh.dim_names, --train.device, --train.precision", self.alone(program, "--optim.lr=1", code=2))
+        self.assertIn(
+            "--optim.lr=1: a program sets this itself, and the argument would do nothing; of a config's keys a "
+            "program reads "
+            "--mesh.shape, --mesh.dim_names, --train.device, --train.precision",
+            self.alone(program, "--optim.lr=1", code=2),
+        )
         self.assertIn("train.device", self.alone(program, "--train.device=tpu", code=2))
         self.assertIn("['--lr=3', 'more']", self.alone(program, "--lr=3", "more", "--train.precision=bf16"))
 
@@ -103,19 +139,33 @@ class Errors(Programs):
                   'UserError: [data] field "y" has 7 rows, and "x" has 8', code=2)
 
     def test_one_rank_alone_outside_of_a_step(self):
-        """What one rank raises is what trainrun names, while the others wait for it: before, between and behind steps."""
+        """What one rank raises is what trainrun names, while the others wait: before, between and behind steps."""
         rank = "import os\nrank = int(os.environ.get('RANK', 0))\n"
-        before = self.write("program.py", rank + "if rank == 1:\n    raise RuntimeError('no such file here')\nsession = ls.Session()\n")
+        before = self.write(
+            "program.py",
+            rank + "if rank == 1:\n    raise RuntimeError('no such file here')\nsession = ls.Session()\n",
+        )
         said = self.ranks(2, before, code=1)
-        self.assertIn("root cause: rank 1 exited with code 1 and left no error record; its last line: RuntimeError: no such file here", said)
+        self.assertIn(
+            "root cause: rank 1 exited with code 1 and left no error record; "
+            "its last line: RuntimeError: no such file here",
+            said,
+        )
         calls = "step = ls.compile(state, fields, step, global_batch=8, micro_batch=4)\nstate.materialize()\n" \
                 "x, y = np.zeros((8, 8), np.float32), np.zeros((8, 4), np.float32)\n"
-        for text in ("step(x, y)\nif rank == 1:\n    raise KeyError('column')\nstep(x, y)\n", "if rank == 1:\n    {}['column']\nstep(x, y)\n"):
+        for text in (
+            "step(x, y)\nif rank == 1:\n    raise KeyError('column')\nstep(x, y)\n",
+            "if rank == 1:\n    {}['column']\nstep(x, y)\n",
+        ):
             said = self.ranks(3, self.write("program.py", rank + STEP + calls + text), code=1)
             self.assertIn("root cause: rank 1: ProgramError", said)
             self.assertIn("KeyError: 'column' (raised at program.py:", said)
         # A rank that is not there any more, and left without a word.
-        said = self.ranks(2, self.write("program.py", rank + STEP + calls + "if rank == 1:\n    os._exit(3)\nstep(x, y)\n"), code=1)
+        said = self.ranks(
+            2,
+            self.write("program.py", rank + STEP + calls + "if rank == 1:\n    os._exit(3)\nstep(x, y)\n"),
+            code=1,
+        )
         self.assertIn("root cause: rank 1 exited with code 3 and left no error record", said)
 
     def test_integers_of_numpy(self):
@@ -130,13 +180,30 @@ def pick(ids, y):
     sgd.update(ls.grad(loss, state.parameters()))
     return loss
 """
-        train = "ls.train(session, state, ls.arrays(ids={}, y=np.zeros((8, 4), np.float32)), pick, steps=2, global_batch=4)\n"
+        train = (
+            "ls.train(session, state, ls.arrays(ids={}, y=np.zeros((8, 4), np.float32)), pick, "
+            "steps=2, global_batch=4)\n"
+        )
         said = self.alone(self.write("program.py", program + train.format("np.arange(8) % 5")))
         self.state_of(said)
-        compiled = "one = ls.compile(state, {'ids': (ls.i32, []), 'y': (ls.f32, [4])}, pick, global_batch=8, micro_batch=4)\nstate.materialize()\n"
-        self.alone(self.write("program.py", program + compiled + "one(np.arange(8) % 5, np.zeros((8, 4), np.float32))\n"))
-        said = self.alone(self.write("program.py", program + compiled + "one(np.arange(8) + 2**31, np.zeros((8, 4), np.float32))\n"), code=2)
-        self.assertIn('[data] field "ids" has 2147483648 (i64), and the step reads i32, -2147483648 to 2147483647', said)
+        compiled = (
+            "one = ls.compile(state, {'ids': (ls.i32, []), 'y': (ls.f32, [4])}, pick, "
+            "global_batch=8, micro_batch=4)\nstate.materialize()\n"
+        )
+        self.alone(
+            self.write(
+                "program.py", program + compiled + "one(np.arange(8) % 5, np.zeros((8, 4), np.float32))\n"
+            )
+        )
+        said = self.alone(
+            self.write(
+                "program.py", program + compiled + "one(np.arange(8) + 2**31, np.zeros((8, 4), np.float32))\n"
+            ),
+            code=2,
+        )
+        self.assertIn(
+            '[data] field "ids" has 2147483648 (i64), and the step reads i32, -2147483648 to 2147483647', said
+        )
 
     def test_sys_exit_keeps_its_code(self):
         file = self.write("program.py", STEP + "import sys\nsys.exit(3)\n")

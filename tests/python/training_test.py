@@ -71,10 +71,19 @@ class Training(Programs):
         self.assertIn("it would train on what it measures; leave optimizer and assign out of it", said)
 
     def test_a_rate_follows_a_validation(self):
-        followed = TRAIN.replace("save_every=10", """save_every=10, validation=ls.Validation(
-            ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4,
-            measured=lambda metrics: plateau.observe(metrics["loss"]))""")
-        model = CLASSIFIER.replace("\ndef ", "\nplateau = ls.Plateau(state / 'plateau', factor=0.5, patience=1, threshold=0.9)\nadamw.follow(plateau)\ndef ", 1)
+        followed = TRAIN.replace(
+            "save_every=10",
+            """save_every=10, validation=ls.Validation(
+            ls.arrays(x=x[:32], label=label[:32]),
+            lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4,
+            measured=lambda metrics: plateau.observe(metrics["loss"]))""",
+        )
+        model = CLASSIFIER.replace(
+            "\ndef ",
+            "\nplateau = ls.Plateau(state / 'plateau', factor=0.5, patience=1, threshold=0.9)\n"
+            "adamw.follow(plateau)\ndef ",
+            1,
+        )
         program = self.write("followed.py", model + followed)
         want = self.state_of(self.alone(program, "runs/a", 40))
         self.assertEqual(self.state_of(self.ranks(2, program, "runs/b", 40, "--mesh.dim_names=[dp_shard]")), want)
@@ -83,8 +92,16 @@ class Training(Programs):
         self.assertLess(ls.load(self.path("runs/a"))["plateau.factor"][0], 0.1)
 
     def test_the_best_is_kept_and_the_run_ends_early(self):
-        program = self.write("early.py", CLASSIFIER + TRAIN.replace("save_every=10", """save_every=10, best=True, patience=2, min_delta=100,
-            validation=ls.Validation(ls.arrays(x=x[:32], label=label[:32]), lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4)"""))
+        program = self.write(
+            "early.py",
+            CLASSIFIER
+            + TRAIN.replace(
+                "save_every=10",
+                """save_every=10, best=True, patience=2, min_delta=100,
+            validation=ls.Validation(ls.arrays(x=x[:32], label=label[:32]),
+            lambda x, label: ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32)), 32, every=4)""",
+            ),
+        )
         said = self.alone(program, "runs/a")
         want = self.state_of(said)
         self.assertIn("done early, after step 12 of 40: val_loss was not below ", said)
@@ -93,28 +110,52 @@ class Training(Programs):
         self.ranks(2, program, "runs/r", 10)
         self.assertEqual(self.state_of(self.ranks(1, program, "runs/r")), want)
         for run in ("a", "b", "r"):
-            self.assertEqual([name for name in os.listdir(self.path(f"runs/{run}/best")) if name.startswith("step-")], ["step-4"])
-        np.testing.assert_array_equal(ls.load(self.path("runs/a/best/step-4"))["up.weight"], ls.load(self.path("runs/r/best/step-4"))["up.weight"])
+            self.assertEqual(
+                [name for name in os.listdir(self.path(f"runs/{run}/best")) if name.startswith("step-")],
+                ["step-4"],
+            )
+        np.testing.assert_array_equal(
+            ls.load(self.path("runs/a/best/step-4"))["up.weight"],
+            ls.load(self.path("runs/r/best/step-4"))["up.weight"],
+        )
         wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience=2"))
-        self.assertIn("[train] patience goes by validations, and there is no validation: give one", self.alone(wrong, "runs/x", code=2))
+        self.assertIn(
+            "[train] patience goes by validations, and there is no validation: give one",
+            self.alone(wrong, "runs/x", code=2),
+        )
 
     def test_policies_and_files_of_a_run(self):
-        broken = CLASSIFIER + "x[4 * 16] = np.nan\n" + TRAIN.replace(", shuffle=True, seed=3", "").replace("save_every=10", "tensorboard=True, on_nonfinite=word")
+        broken = (
+            CLASSIFIER
+            + "x[4 * 16] = np.nan\n"
+            + TRAIN.replace(", shuffle=True, seed=3", "").replace(
+                "save_every=10", "tensorboard=True, on_nonfinite=word"
+            )
+        )
         skipped = self.write("skipped.py", broken.replace("run, steps =", "word = 'skip'\nrun, steps ="))
         said = self.alone(skipped, "runs/a", 10)
         self.assertIn("step 5 is passed over: the loss is nan", said)
         self.assertIn("certificate ", said)
         self.assertEqual(self.state_of(self.ranks(2, skipped, "runs/b", 10)), self.state_of(said))
         self.assertEqual(ls.metrics(self.path("runs/b"))["passed_over"][-1], 1)
-        self.assertEqual(len([name for name in os.listdir(self.path("runs/a")) if name.startswith("events.out.tfevents.")]), 1)
+        self.assertEqual(
+            len([name for name in os.listdir(self.path("runs/a")) if name.startswith("events.out.tfevents.")]),
+            1,
+        )
         stopped = self.write("stopped.py", broken.replace("run, steps =", "word = 'stop'\nrun, steps ="))
         self.assertIn("step 5: the loss is nan", self.alone(stopped, "runs/c", 10, code=2))
         wrong = self.write("wrong.py", broken.replace("run, steps =", "word = 'skipp'\nrun, steps ="))
-        self.assertIn('on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?', self.alone(wrong, "runs/d", 10, code=2))
+        self.assertIn(
+            'on_nonfinite is "skipp"; choose stop | skip | rewind; did you mean skip?',
+            self.alone(wrong, "runs/d", 10, code=2),
+        )
 
     def test_an_option_of_another_type_is_named(self):
         wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience='three'"))
-        self.assertIn("[train] patience is 'three'; it must be of the type of its default", self.alone(wrong, "runs/a", code=2))
+        self.assertIn(
+            "[train] patience is 'three'; it must be of the type of its default",
+            self.alone(wrong, "runs/a", code=2),
+        )
 
     def test_a_script_is_planned(self):
         program = self.write("classifier.py", CLASSIFIER + "print('traced')\n" + TRAIN)
@@ -123,7 +164,15 @@ class Training(Programs):
         self.assertIn("classifier on 4 ranks, mesh [dp_replicate=4]; 804 parameters\n  fits      yes", said)
         self.assertIn(" samples/s, ", said)
         self.assertFalse(os.path.exists(self.path("runs/a")))
-        plan = json.loads(subprocess.run([trainrun, "plan", "--json", program], cwd=self.folder.name, capture_output=True, text=True, timeout=60).stdout)
+        plan = json.loads(
+            subprocess.run(
+                [trainrun, "plan", "--json", program],
+                cwd=self.folder.name,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            ).stdout
+        )
         self.assertEqual(plan["model"]["parameters"], 804)
         self.assertIn(f"certificate {plan['certificate']}", self.alone(program, "runs/a"))
 
@@ -182,8 +231,15 @@ print(f"step {compiled.done}: state {state.hash()}")
 
     def test_a_stop_under_trainrun_ends_with_80_and_goes_on(self):
         trainrun = f"{os.environ['LOCKSTEP_BIN']}/trainrun"
-        words = [trainrun, "--nproc", "2", self.write("long.py", CLASSIFIER + TRAIN.replace("steps=steps", "steps=10**9"))]
-        program = subprocess.Popen(words, cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        words = [
+            trainrun,
+            "--nproc",
+            "2",
+            self.write("long.py", CLASSIFIER + TRAIN.replace("steps=steps", "steps=10**9")),
+        ]
+        program = subprocess.Popen(
+            words, cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
         self.addCleanup(program.kill)
         said = ""
         while "step 20/" not in said:

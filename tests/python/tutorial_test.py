@@ -41,7 +41,16 @@ class Tutorial(unittest.TestCase):
         self.assertEqual(len(states), 1, whole)
         self.assertEqual(len(re.findall(r"^step 60: state", whole, re.M)), 3, whole)
         self.assertEqual(len(set(re.findall(r"^step 100: state ([0-9a-f]{32})$", whole, re.M))), 1, whole)
-        for word in ("is 776 even? yes, it is.\n", "is 777 even? no, it is odd.\n", "events.out.tfevents", "trace-", "model.safetensors", "config.json", "'up.weight'", "the square of"):
+        for word in (
+            "is 776 even? yes, it is.\n",
+            "is 777 even? no, it is odd.\n",
+            "events.out.tfevents",
+            "trace-",
+            "model.safetensors",
+            "config.json",
+            "'up.weight'",
+            "the square of",
+        ):
             self.assertIn(word, whole)
 
 

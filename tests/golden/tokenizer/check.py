@@ -164,36 +164,42 @@ def keep():
         json.dump(cases, file, separators=(",", ":"))
 
 
+def differing(build, name, path, texts, encode):
+    """Of how many texts Lockstep's tokenizer of a file gives other ids than `encode`; prints it, and both paces."""
+    began = time.time()
+    theirs = [encode(text) for text in texts]
+    seconds = time.time() - began
+    joined = "\0".join(texts).encode()
+    with tempfile.NamedTemporaryFile() as place:
+        place.write(joined)
+        place.flush()
+        run = subprocess.run([os.path.join(build, "bin/tokenizer_ids"), path, place.name], capture_output=True)
+    if run.returncode:
+        print(name, "refused:", run.stderr.decode())
+        return len(texts)
+    flat = np.frombuffer(run.stdout, np.int32)
+    ours = [part[:-1].tolist() for part in np.split(flat, np.flatnonzero(flat == -1) + 1)[:-1]]
+    bad = [i for i in range(len(texts)) if i >= len(ours) or ours[i] != theirs[i]]
+    print(f"{name}: {len(joined) / 1e6:.2f} MB, {sum(map(len, theirs))} tokens, {len(texts)} texts, {len(bad)} differ; "
+          f"here {run.stderr.decode().strip()}, the package {len(joined) / 1e6 / seconds:.2f} MB/s", flush=True)
+    for i in [i for i in bad if i < len(ours)][:3]:
+        k = next((k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b), -1)
+        print("  text", i, "token", k, repr(texts[i][:80]), ours[i][k:k + 6], theirs[i][k:k + 6])
+    return len(bad)
+
+
+def ids_of(tokenizer):
+    return lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+
+
 def compare(build, files):
     texts = corpus(5_000_000)
-    joined = "\0".join(texts).encode()
-    wrong = 0
+    wrong = sum(differing(build, os.path.basename(f), f, texts, ids_of(Tokenizer.from_file(f))) for f in files)
     with tempfile.TemporaryDirectory() as scratch:
-        place = os.path.join(scratch, "texts")
-        open(place, "wb").write(joined)
-        rows = [(os.path.basename(f), Tokenizer.from_file(f), f) for f in files]
-        if not files:
-            for name in styles():
-                path = os.path.join(scratch, name + ".json")
-                trained(name, texts[:400], 12000).save(path)
-                rows.append((name, Tokenizer.from_file(path), path))
-        for name, tokenizer, path in rows:
-            began = time.time()
-            theirs = [e.ids for e in (tokenizer.encode(t, add_special_tokens=False) for t in texts)]
-            seconds = time.time() - began
-            run = subprocess.run([os.path.join(build, "bin/tokenizer_ids"), path, place], capture_output=True)
-            if run.returncode:
-                print(name, "refused:", run.stderr.decode()); wrong += 1; continue
-            flat = np.frombuffer(run.stdout, np.int32)
-            ours = [part[:-1].tolist() for part in np.split(flat, np.flatnonzero(flat == -1) + 1)[:-1]]
-            bad = [i for i in range(len(texts)) if i >= len(ours) or ours[i] != theirs[i]]
-            wrong += len(bad)
-            print(f"{name}: {len(joined) / 1e6:.2f} MB, {sum(map(len, theirs))} tokens, {len(texts)} texts, {len(bad)} differ; "
-                  f"here {run.stderr.decode().strip()}, tokenizers {len(joined) / 1e6 / seconds:.2f} MB/s", flush=True)
-            for i in bad[:3]:
-                k = next((k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b), -1)
-                print("  text", i, "token", k, repr(texts[i][:80]), ours[i][k:k + 6], theirs[i][k:k + 6],
-                      [tokenizer.id_to_token(t) for t in theirs[i][k:k + 6]])
+        for name in [] if files else styles():
+            path = os.path.join(scratch, name + ".json")
+            trained(name, texts[:400], 12000).save(path)
+            wrong += differing(build, name, path, texts, ids_of(Tokenizer.from_file(path)))
     return 1 if wrong else 0
 
 

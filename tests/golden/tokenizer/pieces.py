@@ -1,21 +1,27 @@
-"""Models of SentencePiece and Unigram models of tokenizer.json (pip install sentencepiece==0.1.97 protobuf==3.20.3 tokenizers
-numpy): see check.py. Of SentencePiece the version of Debian's library: others add scores in another order, and choose otherwise among
-equal ones.
+"""Models of SentencePiece and Unigram models of tokenizer.json: see check.py
+(pip install sentencepiece==0.1.97 protobuf==3.20.3 tokenizers numpy). Of SentencePiece the version of Debian's
+library: others add scores in another order, and choose otherwise among equal ones.
 
     pieces.py keep            makes those of this folder anew: *.model, unigram.json, words.json, pieces.json
     pieces.py compare BUILD   trains larger ones on 5 MB of mixed text, and compares every id
 """
-import io, json, os, subprocess, sys, tempfile, time, unicodedata
-import numpy as np
+import io, json, os, sys, tempfile, unicodedata
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 
-from check import HERE, corpus, texts_for_keeping
+from check import HERE, corpus, differing, ids_of, texts_for_keeping
 
 # A table of normal forms that is small enough to be kept: some of NFKC, and white space.
-RULES = {text: unicodedata.normalize("NFKC", text) for text in [*"\ufb01\u00bd\u216b\u212b\u017f\uff21\u2460\u3000\u00a0", "e\u0301", "A\u030a",
-                                                                   "\u1100\u1161\u11a8"]}
+RULES = {
+    text: unicodedata.normalize("NFKC", text)
+    for text in [
+        *"\ufb01\u00bd\u216b\u212b\u017f\uff21\u2460\u3000\u00a0",
+        "e\u0301",
+        "A\u030a",
+        "\u1100\u1161\u11a8",
+    ]
+}
 RULES |= {"\t": " ", "\n": " ", "\u200b": ""}
 
 
@@ -36,9 +42,17 @@ def styles(folder=None):
     """Options of SentencePiece's trainer; `folder`: with the small table."""
     small = {"normalization_rule_tsv": rules(folder)} if folder else {"normalization_rule_name": "nmt_nfkc"}
     return {
-        "sp_unigram": dict(model_type="unigram", user_defined_symbols=["<|im_start|>", "<|im_end|>", "<tool>"], **small),
-        "sp_bytes": dict(model_type="bpe", byte_fallback=True, split_digits=True, normalization_rule_name="identity",
-                         remove_extra_whitespaces=False, allow_whitespace_only_pieces=True),
+        "sp_unigram": dict(
+            model_type="unigram", user_defined_symbols=["<|im_start|>", "<|im_end|>", "<tool>"], **small
+        ),
+        "sp_bytes": dict(
+            model_type="bpe",
+            byte_fallback=True,
+            split_digits=True,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            allow_whitespace_only_pieces=True,
+        ),
         "sp_plain": dict(model_type="unigram", byte_fallback=True, add_dummy_prefix=False, **small),
     }
 
@@ -46,8 +60,16 @@ def styles(folder=None):
 def trained(texts, vocab, options, coverage=0.9995):
     out = io.BytesIO()
     lines = [line for text in texts for line in text.split("\n") if line.strip()]
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=out, vocab_size=vocab, minloglevel=2,
-                                             hard_vocab_limit=False, character_coverage=coverage, max_sentence_length=20000, **options)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines),
+        model_writer=out,
+        vocab_size=vocab,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        character_coverage=coverage,
+        max_sentence_length=20000,
+        **options,
+    )
     proto = sentencepiece_model_pb2.ModelProto.FromString(out.getvalue())
     proto.normalizer_spec.ClearField("normalization_rule_tsv")  # where the table lay
     return proto.SerializeToString()
@@ -56,7 +78,9 @@ def trained(texts, vocab, options, coverage=0.9995):
 def as_json(model, words, byte_fallback=False):
     """A Unigram model as tokenizer.json, as transformers' converters write it: t5 and, `words`, xlm-roberta."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
-    out = Tokenizer(models.Unigram([(p.piece, p.score) for p in proto.pieces], proto.trainer_spec.unk_id, byte_fallback))
+    out = Tokenizer(
+        models.Unigram([(p.piece, p.score) for p in proto.pieces], proto.trainer_spec.unk_id, byte_fallback)
+    )
     table = normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap)
     mark = pre_tokenizers.Metaspace(prepend_scheme="always")
     if words:
@@ -73,8 +97,15 @@ def as_json(model, words, byte_fallback=False):
 
 def albert(tokenizer):
     """Its normalizers, which take accents off and write all letters small."""
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Nmt(), normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(),
-                                                 normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer.normalizer = normalizers.Sequence(
+        [
+            normalizers.Nmt(),
+            normalizers.NFKD(),
+            normalizers.StripAccents(),
+            normalizers.Lowercase(),
+            normalizers.Replace(Regex(" {2,}"), " "),
+        ]
+    )
     return tokenizer
 
 
@@ -93,7 +124,11 @@ def keep():
             file.write(model)
         sp = sentencepiece.SentencePieceProcessor(model_proto=model)
         rows = [sp.encode(t) for t in said]
-        cases["tokenizers"][name + ".model"] = {"ids": rows, "decoded": [sp.decode(r) for r in rows], "around": [sp.encode("a")] * 2}
+        cases["tokenizers"][name + ".model"] = {
+            "ids": rows,
+            "decoded": [sp.decode(r) for r in rows],
+            "around": [sp.encode("a")] * 2,
+        }
     for name, tokenizer in jsons(made).items():
         with open(os.path.join(HERE, name + ".json"), "w", encoding="utf-8") as file:
             json.dump(json.loads(tokenizer.to_str()), file, ensure_ascii=False, separators=(",", ":"))
@@ -111,33 +146,15 @@ def compare(build):
     wrong = 0
     with tempfile.TemporaryDirectory() as scratch:
         made = {name: trained(every[:400], 8000, options) for name, options in styles().items()}
-        rows = []
         for name, model in made.items():
             path = os.path.join(scratch, name + ".model")
             open(path, "wb").write(model)
-            rows.append((name, path, every, sentencepiece.SentencePieceProcessor(model_proto=model).encode))
+            encode = sentencepiece.SentencePieceProcessor(model_proto=model).encode
+            wrong += differing(build, name, path, every, encode)
         for name, tokenizer in jsons(made).items():
             path = os.path.join(scratch, name + ".json")
             tokenizer.save(path)
-            rows.append((name, path, of_all, lambda text, of=tokenizer: of.encode(text, add_special_tokens=False).ids))
-        for name, path, texts, encode in rows:
-            joined, place = "\0".join(texts).encode(), os.path.join(scratch, "texts")
-            open(place, "wb").write(joined)
-            began = time.time()
-            theirs = [encode(text) for text in texts]
-            seconds = time.time() - began
-            run = subprocess.run([os.path.join(build, "bin/tokenizer_ids"), path, place], capture_output=True)
-            if run.returncode:
-                print(name, "refused:", run.stderr.decode()); wrong += 1; continue
-            flat = np.frombuffer(run.stdout, np.int32)
-            ours = [part[:-1].tolist() for part in np.split(flat, np.flatnonzero(flat == -1) + 1)[:-1]]
-            bad = [i for i in range(len(texts)) if i >= len(ours) or ours[i] != theirs[i]]
-            wrong += len(bad)
-            print(f"{name}: {len(joined) / 1e6:.2f} MB, {sum(map(len, theirs))} tokens, {len(texts)} texts, {len(bad)} differ; "
-                  f"here {run.stderr.decode().strip()}, the package {len(joined) / 1e6 / seconds:.2f} MB/s", flush=True)
-            for i in bad[:3]:
-                k = next((k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b), -1)
-                print("  text", i, "token", k, repr(texts[i][:80]), ours[i][k:k + 6], theirs[i][k:k + 6])
+            wrong += differing(build, name, path, of_all, ids_of(tokenizer))
     return 1 if wrong else 0
 
 
