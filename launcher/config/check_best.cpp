@@ -7,8 +7,13 @@
 namespace lockstep::launcher {
 
 void check_best(const RunConfig& c, std::vector<std::string>& errors) {
+  if (c.train.patience == 0 && c.train.min_delta != 0)
+    errors.push_back(
+        str("train.min_delta is ", number_text(c.train.min_delta),
+            ", but it belongs to train.patience, which is not set: the best checkpoint is of the "
+            "best value, by however little; leave it out, or set train.patience"));
   if (c.train.patience == 0 && !c.checkpoint.best) {
-    for (const char* path : {"train.monitor", "train.monitor_mode", "train.min_delta"})
+    for (const char* path : {"train.monitor", "train.monitor_mode"})
       if (const ConfigKey* row = find_key(path); get_key(c, *row) != row->fallback)
         errors.push_back(str(path, " is ", get_key(c, *row).dump(),
                              ", but it belongs to train.patience and checkpoint.best, and neither is set; "

@@ -20,32 +20,49 @@ bool BestValidation::better(int64_t step, const std::map<std::string, double>& m
     throw UserError(str("train.monitor is \"", config_.monitor,
                         "\", which no validation measures; it measures ", join(known, ", ")));
   }
-  const double value = found->second, gain = config_.monitor_mode == "max" ? value - value_ : value_ - value;
-  if (std::isfinite(value) && (step_ == 0 || gain > config_.min_delta)) {
-    value_ = value, step_ = step, waited_ = 0;
-    return true;
-  }
-  ++waited_;
-  return false;
+  const double value = found->second;
+  const bool best = beats(value, best_, 0);
+  if (best) best_ = {value, step};
+  if (beats(value, mark_, config_.min_delta))
+    mark_ = {value, step}, waited_ = 0;
+  else
+    ++waited_;
+  return best;
+}
+
+bool BestValidation::beats(double value, const Measured& other, double by) const {
+  if (!std::isfinite(value)) return false;
+  const double gain = config_.monitor_mode == "max" ? value - other.value : other.value - value;
+  return other.step == 0 || gain > by;
 }
 
 std::string BestValidation::words() const {
   const std::string in = str("in ", waited_, waited_ == 1 ? " validation" : " validations");
-  if (step_ == 0) return str(config_.monitor, " was not finite ", in);
+  if (mark_.step == 0) return str(config_.monitor, " was not finite ", in);
   return str(config_.monitor, " was not ", config_.monitor_mode == "max" ? "above " : "below ",
-             number_text(static_cast<float>(value_)), ", of step ", step_,
+             number_text(static_cast<float>(mark_.value)), ", of step ", mark_.step,
              config_.min_delta > 0 ? str(", by more than ", number_text(config_.min_delta)) : "", ", ", in);
 }
 
-Json BestValidation::json() const { return {{"value", value_}, {"step", step_}, {"waited", waited_}}; }
+Json BestValidation::json() const {
+  return {{"value", mark_.value},
+          {"step", mark_.step},
+          {"waited", waited_},
+          {"best", best_.value},
+          {"best_step", best_.step}};
+}
 
 void BestValidation::restore(const Json& extra) {
-  value_ = 0, step_ = waited_ = 0;
+  best_ = mark_ = {};
+  waited_ = 0;
   if (!extra.is_object()) return;
   try {
-    const auto value = extra.at("value").get<double>();
-    const auto step = extra.at("step").get<int64_t>(), waited = extra.at("waited").get<int64_t>();
-    value_ = value, step_ = step, waited_ = waited;
+    const Measured mark{extra.at("value").get<double>(), extra.at("step").get<int64_t>()};
+    const auto waited = extra.at("waited").get<int64_t>();
+    const Measured best = extra.contains("best")
+                              ? Measured{extra.at("best").get<double>(), extra.at("best_step").get<int64_t>()}
+                              : mark;  // of a version that kept one alone
+    best_ = best, mark_ = mark, waited_ = waited;
   } catch (const Json::exception&) {}  // written by another version
 }
 

@@ -38,9 +38,36 @@ TEST(BestValidation, AnotherMetricOfWhichMoreIsBetter) {
   const TrainConfig config = config_of(1, "val_accuracy", "max", 0.1);
   BestValidation best(config);
   EXPECT_TRUE(best.better(1, {{"loss", 3.0}, {"accuracy", 0.5}}));
-  EXPECT_FALSE(best.better(2, {{"loss", 1.0}, {"accuracy", 0.55}}));
+  EXPECT_TRUE(best.better(2, {{"loss", 1.0}, {"accuracy", 0.55}}));  // the best, though it ends no wait
+  EXPECT_EQ(best.step(), 2);
   EXPECT_TRUE(best.over());
   EXPECT_EQ(best.words(), "val_accuracy was not above 0.5, of step 1, by more than 0.1, in 1 validation");
+}
+
+// min_delta decides the wait alone: small gains add up to one that ends it, and each is the best so far.
+TEST(BestValidation, TheLeastOneIsTheBestWhateverTheDelta) {
+  const TrainConfig config = config_of(3, "val_loss", "min", 1);
+  BestValidation best(config);
+  EXPECT_TRUE(best.better(1, {{"loss", 5.0}}));
+  EXPECT_TRUE(best.better(2, {{"loss", 4.4}}));
+  EXPECT_FALSE(best.better(3, {{"loss", 4.5}}));
+  EXPECT_TRUE(best.better(4, {{"loss", 3.9}}));  // 1.1 below the first
+  EXPECT_FALSE(best.over());
+  EXPECT_TRUE(best.better(5, {{"loss", 3.8}}));
+  BestValidation resumed(config);
+  resumed.restore(Json::parse(best.json().dump()));
+  for (BestValidation* both : {&best, &resumed}) {
+    EXPECT_FALSE(both->better(6, {{"loss", 3.85}})) << "it knows of step 5";
+    EXPECT_FALSE(both->over());
+    EXPECT_TRUE(both->better(7, {{"loss", 3.7}}));
+    EXPECT_TRUE(both->over());
+    EXPECT_EQ(both->step(), 7);
+    EXPECT_EQ(both->words(), "val_loss was not below 3.9, of step 4, by more than 1, in 3 validations");
+  }
+  // A checkpoint of a version that kept one value alone.
+  resumed.restore({{"value", 2.0}, {"step", 9}, {"waited", 1}});
+  EXPECT_EQ(resumed.step(), 9);
+  EXPECT_FALSE(resumed.better(10, {{"loss", 2.5}}));
 }
 
 TEST(BestValidation, WhatIsNotFiniteIsNoBest) {
