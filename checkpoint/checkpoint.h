@@ -105,6 +105,17 @@ struct CheckpointSummary {
 // meanwhile is left out.
 std::vector<CheckpointSummary> list_checkpoints(const std::string& dir, Storage& storage = file_storage());
 
+// What a path names: checkpoints of a run (PATH/ckpt), a folder of step folders, as a run's ckpt and best
+// are, or one step folder.
+struct NamedCheckpoints {
+  enum class Kind { none, run, folder, step } kind = Kind::none;
+  std::string path;  // PATH/ckpt; the folder; the step folder; of none the path that was given
+};
+NamedCheckpoints named_checkpoints(const std::string& path, Storage& storage = file_storage());
+// The newest step folder of sound structure of what a path names, "" where it names none. UserError where
+// none that is there is sound.
+std::string newest_checkpoint(const std::string& path, Storage& storage = file_storage());
+
 // A storage on which the files of a step folder stay readable though its run removes it: they are opened now
 // (up to 256 of them). Pass it to the functions below. VanishedError when the folder is not there,
 // DamagedError and UserError as read_manifest.

@@ -31,25 +31,39 @@ struct Shard {
   int64_t bytes = 0;
 };
 
-std::string run_folder(const std::string& run) {
-  std::error_code unknown;
-  for (const std::string& path : {run, "runs/" + run})
-    if (fs::is_directory(path + "/ckpt", unknown)) return path;
-  throw UserError(str(run, " is no run: there is neither ", run, "/ckpt nor runs/", run,
-                      "/ckpt; export-hf takes runs/NAME"));
-}
+// A checkpoint that is named, and its run, where the files lie that it was imported with.
+struct Source {
+  std::string run, step;
+};
 
-std::string step_folder(const std::string& run, int64_t step) {
-  const auto found = list_checkpoints(run + "/ckpt");
+std::string parent_of(const std::string& path) { return fs::path(path).parent_path().string(); }
+
+Source chosen(const NamedCheckpoints& named, int64_t step) {
+  const auto found = list_checkpoints(named.path);
   std::vector<std::string> steps;
   for (const auto& one : found) {
     steps.push_back(str(one.step));
-    if (one.step == step) return one.path;
+    if (one.step == step) return {parent_of(named.path), one.path};
   }
   if (step >= 0 || found.empty())
-    throw UserError(str(run, "/ckpt has no checkpoint", step >= 0 ? str(" of step ", step) : "",
+    throw UserError(str(named.path, " has no checkpoint", step >= 0 ? str(" of step ", step) : "",
                         steps.empty() ? "" : "; it has steps ", join(steps, ", ")));
-  return found.back().path;
+  return {parent_of(named.path), found.back().path};
+}
+
+Source source_of(const std::string& run, int64_t step) {
+  using Kind = NamedCheckpoints::Kind;
+  for (const std::string& path : {run, "runs/" + run}) {
+    const NamedCheckpoints named = named_checkpoints(path);
+    if (named.kind == Kind::none) continue;
+    if (named.kind != Kind::step) return chosen(named, step);
+    if (const int64_t is = read_manifest(named.path).step; step >= 0 && step != is)
+      throw UserError(str("--step is ", step, ", and ", named.path, " is the checkpoint of step ", is,
+                          "; leave one of them out"));
+    return {parent_of(parent_of(named.path)), named.path};
+  }
+  throw UserError(str(run, " is no run: there is neither ", run, "/ckpt nor runs/", run,
+                      "/ckpt; export-hf takes runs/NAME, runs/NAME/best or a step folder"));
 }
 
 DType dtype_of(const std::string& word) {
@@ -201,7 +215,7 @@ void export_adapters(const ExportRequest& request, const std::string& run, const
 
 void export_run(const ExportRequest& request, std::ostream& out) {
   const DType dtype = dtype_of(request.dtype);
-  const std::string run = run_folder(request.run), step = step_folder(run, request.step);
+  const auto [run, step] = source_of(request.run, request.step);
   Held held(step);
   const RunConfig& config = held.config();
   const HfFamily& family = family_of_kind(config.model.kind, version_of(config));

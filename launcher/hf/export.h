@@ -8,9 +8,9 @@
 namespace lockstep::launcher::hf {
 
 struct ExportRequest {
-  std::string run;                   // runs/NAME, or NAME
+  std::string run;                   // runs/NAME, or NAME; runs/NAME/best; a step folder
   std::string folder;                // where it is written; not there yet, or empty
-  int64_t step = -1;                 // of the checkpoint; -1: the newest
+  int64_t step = -1;                 // of the checkpoint; -1: the newest, or the one that is named
   int64_t max_shard = 5000000000LL;  // bytes of tensors in a file; a larger tensor has a file of its own
   std::string dtype = "f32";         // f32, bf16 or f16: rounded to nearest even
   bool adapter = false;              // adapters alone, as PEFT reads them; else they are merged into weights

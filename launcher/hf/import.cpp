@@ -36,20 +36,6 @@ HfFolder folder_of(const std::string& path) {
                       "train.init_from)"));
 }
 
-// The step folder that a path names: itself, or the newest whole one of a run's folder; "" for what is no
-// checkpoint of ours.
-std::string step_of(const std::string& path) {
-  std::error_code unknown;
-  if (std::filesystem::exists(path + "/manifest.json", unknown)) return path;
-  if (!std::filesystem::is_directory(path + "/ckpt", unknown)) return "";
-  std::string newest;
-  for (const auto& one : checkpoint::list_checkpoints(path + "/ckpt"))
-    if (one.problem.empty()) newest = one.path;
-  if (newest.empty())
-    throw UserError(str(path, "/ckpt holds no whole checkpoint; name a run that has saved one"));
-  return newest;
-}
-
 // The config of the run before overrides: a model, and what fine-tuning starts from.
 // A tokenizer.json, or .model, makes its data text, by the copy that the run `carried` keeps.
 Json first_config(const HfModel& model, const std::string& tokenizer, std::ostream& out) {
@@ -152,7 +138,8 @@ void import_run(const ImportRequest& request, std::ostream& out) {
 
 void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
                   const LiveMesh& mesh) {
-  const std::string step = broadcast_text(*mesh.world, together(*mesh.world, [&] { return step_of(path); }));
+  const std::string step =
+      broadcast_text(*mesh.world, together(*mesh.world, [&] { return checkpoint::newest_checkpoint(path); }));
   if (!step.empty()) return checkpoint::load_part(step, parameters, mesh);
   const auto found = together(*mesh.world, [&]() -> std::pair<std::optional<HfFolder>, HfModel> {
     std::error_code unknown;

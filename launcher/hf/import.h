@@ -22,9 +22,9 @@ struct ImportRequest {
 // already; nothing is written then.
 void import_run(const ImportRequest& request, std::ostream& out);
 
-// train.init_from: fills the parameters of a config's model from what `path` names: a step folder of a run,
-// or tensors by the rules where their folder has a config.json of Hugging Face, else by FQN. Collective.
-// UserError as load_weights, and for a config.json that describes another model than the config.
+// train.init_from: fills the parameters of a config's model from what `path` names: a run, its best folder, a
+// step folder, or tensors by the rules where their folder has a config.json of Hugging Face, else by FQN.
+// Collective. UserError as load_weights, and for a config.json that describes another model than the config.
 void load_initial(const std::string& path, const RunConfig& config, const std::vector<Array*>& parameters,
                   const LiveMesh& mesh);
 

@@ -285,10 +285,12 @@ TEST_F(HuggingFaceFolders, IndexesThatAreWrong) {
 TEST_F(HuggingFaceFolders, Exports) {
   EXPECT_EQ(exported({.run = "runs/none", .folder = "out"}),
             "runs/none is no run: there is neither runs/none/ckpt nor runs/runs/none/ckpt; export-hf takes "
-            "runs/NAME");
+            "runs/NAME, runs/NAME/best or a step folder");
   ASSERT_EQ(imported(kept("bert")), "accepted");
   EXPECT_EQ(exported({.run = "run", .folder = "out", .step = 7}),
             "runs/run/ckpt has no checkpoint of step 7; it has steps 0");
+  EXPECT_EQ(exported({.run = "runs/run/ckpt/step-0", .folder = "out", .step = 3}),
+            "--step is 3, and runs/run/ckpt/step-0 is the checkpoint of step 0; leave one of them out");
   EXPECT_EQ(exported({.run = "run", .folder = "out", .dtype = "int8"}),
             "--dtype is \"int8\"; it must be f32, bf16 or f16");
   scratch_.write("full/file", std::string("x"));
