@@ -198,8 +198,8 @@ void bind_steps(nb::module_& m) {
             return self.resume(state);
           },
           nb::arg("state"),
-          "Loads the newest whole checkpoint, or materialises the state. Gives the steps that are done. "
-          "Collective.")
+          "Loads the newest whole checkpoint, or, of a folder that is new, materialises the state. Gives the "
+          "steps that are done. RUN/best and a step folder are read, too. Collective.")
       .def(
           "save",
           [](Checkpoint& self, int64_t done, const State& state) {
@@ -207,6 +207,20 @@ void bind_steps(nb::module_& m) {
             self.save(done, state);
           },
           nb::arg("done"), nb::arg("state"), "Saves when `done` is a multiple of `every`. Collective.");
+  m.def(
+      "load_weights",
+      [](State& state, const std::string& path) {
+        nb::gil_scoped_release release;
+        load_weights(state, path);
+      },
+      nb::arg("state"), nb::arg("path"),
+      "The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors "
+      "files "
+      "by name. Running means and the like come too, where the path has them; optimizers begin anew. It "
+      "holds "
+      "wherever the state starts: materialize(), Checkpoint.resume() of a new folder, train() of a new run. "
+      "Call it behind models, on every rank. What is missing, or of another shape, is refused, and of "
+      "safetensors files what is extra.");
 }
 
 }  // namespace lockstep::python

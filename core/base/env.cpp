@@ -36,6 +36,8 @@ std::span<const EnvVar> env_vars() {
       {"LOCKSTEP_LOG_DIR", "",
        "set by trainrun for its workers: the folder of this attempt's logs and records"},
       {"LOCKSTEP_PLAN", "", "set by trainrun plan for a program, which then plans its first step and ends"},
+      {"LOCKSTEP_REPLAY", "",
+       "set by trainrun replay for a program, whose train() then computes one step and ends"},
       {"LOCKSTEP_PROFILE", "", "set by trainrun --profile for a program: how many steps train() traces"},
       {"LOCKSTEP_RESTART", "0", "set by trainrun for its workers: how often the group was restarted"},
       {"LOCKSTEP_TERMINAL", "0",

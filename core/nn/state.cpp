@@ -250,6 +250,7 @@ void State::materialize() {
     const bool zeros = specs_[i].init.kind == Init::Kind::zeros && arrays_[i].version() == 0;
     if (!zeros) fill(arrays_[i], specs_[i].init, seed_);  // memory that nobody wrote is zero
   }
+  if (weights_) weights_(*this);
 }
 
 std::vector<Array*> State::arrays() {

@@ -90,6 +90,8 @@ class State {
   void allocate();
   // allocate(), then initial values: the same on any mesh. Calling it again starts over, in place.
   void materialize();
+  // What materialize() calls behind the initial values: weights from elsewhere. The last one counts.
+  void start_with(std::function<void(State&)> weights) { weights_ = std::move(weights); }
   bool allocated() const { return allocated_; }
 
   // This rank's shards, in order of recording; pointers stay valid. InternalError before allocate().
@@ -121,6 +123,7 @@ class State {
   std::vector<PlacementRule> rules_, defaults_;
   std::deque<Array> arrays_;  // beside specs_
   bool allocated_ = false;
+  std::function<void(State&)> weights_;
   struct OfStep {
     std::string path;
     SourceLine at;

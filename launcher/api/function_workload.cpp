@@ -1,9 +1,13 @@
 // Batches of samples by their numbers.
 #include "launcher/api/function_workload.h"
 
+#include <filesystem>
+
 #include "core/base/log.h"
 #include "core/nn/layers.h"
+#include "launcher/api/planned_session.h"
 #include "launcher/api/train_config.h"
+#include "launcher/supervise/run_folder.h"
 
 namespace lockstep {
 
@@ -44,31 +48,43 @@ void refuse_updates(const std::vector<Tensor>& batch) {
                       names.size() > 1 ? str(" and ", names.size() - 1, " more") : std::string(),
                       ": it would train on what it measures; leave optimizer and assign out of it"));
 }
+// As it is traced for an evaluation.
+StepFunction measuring(const StepFunction& function) {
+  return [function](const std::vector<Tensor>& batch) {
+    Evaluation evaluation;
+    auto measured = function(batch);
+    refuse_updates(batch);
+    return measured;
+  };
+}
 }  // namespace
 
 FunctionWorkload::FunctionWorkload(const Session& session, State& state, const SampleData& data,
                                    const StepFunction& function, const TrainOptions& options)
-    : state_(state), data_(data), function_(function), options_(options) {
+    : session_(session), state_(state), data_(data), function_(function), options_(options) {
   how_.precision = session.precision();
 }
 
 Step FunctionWorkload::compile_training() {
-  return compile(state_, batch_fields(data_, options_.micro_batch),
-                 {options_.global_batch, options_.micro_batch, options_.lanes}, function_, how_);
+  return compile(state_, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
 }
 
 std::unique_ptr<Step> FunctionWorkload::compile_evaluation() {
   if (!options_.validation) return nullptr;
   const Validation& asked = *options_.validation;
-  return std::make_unique<Step>(compile(
-      state_, batch_fields(asked.data, options_.micro_batch), {asked.samples, options_.micro_batch, 0},
-      [function = asked.function](const std::vector<Tensor>& batch) {
-        Evaluation evaluation;
-        auto measured = function(batch);
-        refuse_updates(batch);
-        return measured;
-      },
-      how_));
+  return std::make_unique<Step>(compile(state_, batch_fields(asked.data, options_.micro_batch),
+                                        evaluation_shape(), measuring(asked.function), how_));
+}
+
+void FunctionWorkload::plan(const PlannedSession& planned) {
+  const Mesh& words = state_.mesh().words;
+  const StepPlan step =
+      plan_step(state_, words, batch_fields(data_, options_.micro_batch), shape(), function_, how_);
+  if (!options_.validation) planned.answer(step, nullptr, state_);
+  const Validation& asked = *options_.validation;
+  const StepPlan evaluation = plan_step(state_, words, batch_fields(asked.data, options_.micro_batch),
+                                        evaluation_shape(), measuring(asked.function), how_);
+  planned.answer(step, &evaluation, state_);
 }
 
 void FunctionWorkload::tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) {
@@ -76,6 +92,13 @@ void FunctionWorkload::tell_changes(const checkpoint::LoadedInfo& loaded, const 
   logs::warn(str("bits may change at step ", loaded.step + 1, ": the checkpoint was made with certificate ",
                  loaded.certificate, ", this run has ", certificate,
                  " (another function, batch, precision, library or other kernels)"));
+}
+
+void FunctionWorkload::describe(const std::string& run_dir) {
+  const Json program = {{"command", session_.command()},
+                        {"folder", std::filesystem::current_path().string()}};
+  launcher::write_whole(run_dir + "/program.json",
+                        program.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 Json FunctionWorkload::remembered() { return {{"library", target().library_version()}}; }
@@ -93,6 +116,10 @@ std::map<std::string, double> FunctionWorkload::evaluate(Step& evaluation, int64
 void FunctionWorkload::measured(int64_t i, const std::map<std::string, double>& validation) {
   const Validation& asked = *options_.validation;
   if (asked.measured && asked.every > 0 && i % asked.every == 0) asked.measured(validation);
+}
+
+bool FunctionWorkload::follows_validations() const {
+  return options_.validation && options_.validation->measured && options_.validation->every > 0;
 }
 
 std::string FunctionWorkload::shown(const StepResult& step) const {

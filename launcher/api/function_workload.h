@@ -18,6 +18,9 @@ class FunctionWorkload : public launcher::Workload {
   FunctionWorkload(const Session& session, State& state, const SampleData& data,
                    const compiler::StepFunction& function, const TrainOptions& options);
 
+  // Answers trainrun plan, and ends the process.
+  [[noreturn]] void plan(const PlannedSession& planned);
+
   State& state() override { return state_; }
   const compiler::Target& target() const override { return compiler::target_of(how_); }
   std::string title() const override { return "program"; }
@@ -26,11 +29,13 @@ class FunctionWorkload : public launcher::Workload {
   std::unique_ptr<compiler::Step> compile_evaluation() override;
   void start_state() override { state_.materialize(); }
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
+  void describe(const std::string& run_dir) override;      // program.json
   Json config() const override { return Json::object(); }  // of a program no config tells the model
   Json remembered() override;
   compiler::StepInput input(int64_t i, bool more, bool vote) override;
   std::map<std::string, double> evaluate(compiler::Step& evaluation, int64_t i) override;
   void measured(int64_t i, const std::map<std::string, double>& validation) override;
+  bool follows_validations() const override;
   std::string_view pace_unit() const override { return "samples"; }
   int64_t read_in(const compiler::StepResult&) const override { return options_.global_batch; }
   int64_t planned_units() const override { return options_.global_batch; }
@@ -38,6 +43,11 @@ class FunctionWorkload : public launcher::Workload {
   std::string in_words(const std::string& text) const override;
 
  private:
+  compiler::BatchShape shape() const { return {options_.global_batch, options_.micro_batch, options_.lanes}; }
+  compiler::BatchShape evaluation_shape() const {
+    return {options_.validation->samples, options_.micro_batch, 0};
+  }
+  const Session& session_;
   State& state_;
   const SampleData& data_;
   const compiler::StepFunction& function_;

@@ -19,8 +19,9 @@ PlannedSession::PlannedSession(PlanRequest request, const Mesh& words, const std
       found_(found_target(device, request_.nproc)),
       mesh_(mesh_of_plan(request_, words, found_)) {}
 
-void PlannedSession::operator()(const compiler::StepPlan& plan, const State& state) const {
-  const ProgramPlan planned = plan_program(request_, plan, state, found_);
+void PlannedSession::answer(const compiler::StepPlan& plan, const compiler::StepPlan* evaluation,
+                            const State& state) const {
+  const ProgramPlan planned = plan_program(request_, plan, evaluation, state, found_);
   write_whole(request_.answer, planned.text);
   if (!planned.refused.empty()) throw UserError(planned.refused);
   std::fflush(nullptr);

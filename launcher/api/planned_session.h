@@ -12,14 +12,17 @@
 
 namespace lockstep {
 
-// A PlanObserver, which does not return: it writes the plan of the step where the request says, and ends the
-// process.
+// A PlanObserver, which does not return: it writes the plan of the first step where the request says, and
+// ends the process.
 class PlannedSession {
  public:
   PlannedSession(launcher::PlanRequest request, const Mesh& words, const std::string& device);
   const LiveMesh& mesh() const { return mesh_; }
   const compiler::Target& target() const { return found_.target; }
-  void operator()(const compiler::StepPlan& plan, const State& state) const;
+  void operator()(const compiler::StepPlan& plan, const State& state) const { answer(plan, nullptr, state); }
+  // With the evaluation that is beside the step; null: none.
+  [[noreturn]] void answer(const compiler::StepPlan& plan, const compiler::StepPlan* evaluation,
+                           const State& state) const;
 
  private:
   launcher::PlanRequest request_;

@@ -1,8 +1,7 @@
-// Data, checkpoints and compile() of a user's program.
+// Data and compile() of a user's program.
 #include "launcher/api/program.h"
 
 #include "core/base/error.h"
-#include "distributed/watch/flight_record.h"
 
 namespace lockstep {
 
@@ -31,27 +30,6 @@ compiler::Step compile(State& state, const TokenFile::Spec& spec,
       state, {{"ids", DType::i32, shape}, {"targets", DType::i32, shape}},
       {spec.global_batch, spec.micro_batch, spec.lanes},
       [&](const std::vector<Tensor>& batch) { return function(batch[0], batch[1]); }, options);
-}
-
-Checkpoint::Checkpoint(const std::string& dir, CheckpointOptions options)
-    : dir_(dir + "/ckpt"), options_(options) {
-  if (options_.every < 1)
-    throw UserError(str("[checkpoint] ", dir, ": every is ", options_.every, "; it must be at least 1"));
-}
-
-int64_t Checkpoint::resume(State& state) {
-  distributed::enter_pace(Pace::start);
-  state.allocate();
-  if (auto loaded = checkpoint::load_latest(dir_, state.arrays(), state.mesh())) return loaded->step;
-  state.materialize();
-  return 0;
-}
-
-void Checkpoint::save(int64_t done, const State& state) {
-  if (done % options_.every != 0) return;
-  distributed::enter_pace(Pace::start);
-  checkpoint::save_checkpoint(dir_, {done, Json::object(), "", Json::object()}, state.arrays(), state.mesh(),
-                              options_.keep);
 }
 
 }  // namespace lockstep

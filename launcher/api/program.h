@@ -52,19 +52,29 @@ struct CheckpointOptions {
   int keep = 3;
 };
 
-// Checkpoints of a run folder: DIR/ckpt/step-N.
+// Checkpoints of a run folder: DIR/ckpt/step-N. Of a folder of step folders, as RUN/best, or one step folder,
+// they are read and not written.
 class Checkpoint {
  public:
   Checkpoint(const std::string& dir, CheckpointOptions options = {});
-  // Loads the newest whole checkpoint into the state, or materialises it. Returns the steps that are done.
-  // Collective over the state's mesh.
+  // Loads the newest whole checkpoint into the state, or, of a folder that is new, materialises it. Returns
+  // the steps that are done. Collective over the state's mesh. UserError for a folder of something else:
+  // weights of other programs, several runs, a part of a run.
   int64_t resume(State& state);
-  // Saves when `done` is a multiple of `every`. Collective.
+  // Saves when `done` is a multiple of `every`. Collective. UserError where the folder is read alone.
   void save(int64_t done, const State& state);
 
  private:
   std::string dir_;
   CheckpointOptions options_;
 };
+
+// The state starts from weights at `path`: of a run, its best folder, a step folder, or safetensors files by
+// FQN (a file, an index, or a folder of either). What the layers keep beside them, as running means, comes
+// too, where the path has it; optimizers begin anew. It holds from now on wherever the state starts:
+// materialize(), resume() of a new folder, train() of a new run. Call it behind models, on every rank.
+// UserError listing weights that are missing or of another shape, and of safetensors files those that are
+// extra, too; for a path that names no weights.
+void load_weights(State& state, const std::string& path);
 
 }  // namespace lockstep

@@ -58,8 +58,7 @@ int threads_of(int64_t local_ranks) {
 // What looks like a key of a config and is none that a program reads: a word of the program's own has no
 // section of a config in front.
 void refuse_config_key(const std::string& argument) {
-  static const std::vector<std::string> read{"mesh.shape", "mesh.dim_names", "train.device",
-                                             "train.precision"};
+  const std::vector<std::string>& read = Session::keys();
   static const char* const sections[] = {"mesh.", "train.",   "optim.", "batch.",  "checkpoint.",
                                          "log.",  "compile.", "watch.", "verify.", "resume."};
   if (argument.rfind("--", 0) != 0) return;
@@ -80,7 +79,13 @@ void refuse_config_key(const std::string& argument) {
 }
 }  // namespace
 
-Session::Session(int argc, char** argv) {
+const std::vector<std::string>& Session::keys() {
+  static const std::vector<std::string> keys{"mesh.shape", "mesh.dim_names", "train.device",
+                                             "train.precision"};
+  return keys;
+}
+
+Session::Session(int argc, char** argv) : command_(argv, argv + argc) {
   std::set_terminate([] { leave_worker(std::current_exception()); });
   WorkerPlace place = enter_worker(Main::user);
   local_ranks_ = static_cast<int>(place.local_world_size);
@@ -130,7 +135,8 @@ Session::Session(int argc, char** argv) {
 // The ranks are on paper; the first step that is compiled is planned.
 void Session::plan_instead(const PlanRequest& request, const Shape& shape,
                            const std::vector<std::string>& names, const std::string& device) {
-  PlannedSession planned(request, resolve_mesh(shape, names, request.nproc), device);
+  planned_ = std::make_shared<PlannedSession>(request, resolve_mesh(shape, names, request.nproc), device);
+  const PlannedSession& planned = *planned_;
   live_ = planned.mesh();
   local_ranks_ = static_cast<int>(request.nproc);
   device_ = &planned.target().device();

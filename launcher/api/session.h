@@ -14,6 +14,8 @@
 
 namespace lockstep {
 
+class PlannedSession;
+
 class Session {
  public:
   // Joins the ranks and builds the mesh: [dp_replicate = all ranks], or what --mesh.shape=[...] and
@@ -28,15 +30,22 @@ class Session {
   ~Session();
   Session(const Session&) = delete;
 
+  // Keys of a config that it reads: "mesh.shape".
+  static const std::vector<std::string>& keys();
+
   const LiveMesh& mesh() const { return live_; }
   int rank() const { return live_.world->rank(); }
   int local_ranks() const { return local_ranks_; }  // ranks of this host
   Device& device() const { return *device_; }
   const std::vector<std::string>& arguments() const { return arguments_; }
+  // As the program was started: its name and all its arguments.
+  const std::vector<std::string>& command() const { return command_; }
   // Argument i, or `otherwise` where there are not as many; as a number, UserError naming it where it is
   // none.
   std::string argument(size_t i, const std::string& otherwise) const;
   int64_t number(size_t i, int64_t otherwise) const;
+  // Where trainrun plan started the program: who answers; else null.
+  const PlannedSession* planned() const { return planned_.get(); }
   // What --train.precision=WORD says: fp32 (the start), tf32, bf16 or fp16; train() computes in it.
   const std::string& precision() const { return precision_; }
   // As report(), of any metrics; without any, only the supervisor is told.
@@ -52,11 +61,12 @@ class Session {
                     const std::vector<std::string>& names, const std::string& device);
 
   std::shared_ptr<distributed::World> world_;  // null: a plan is made, without ranks
+  std::shared_ptr<const PlannedSession> planned_;
   LiveMesh live_;
   int local_ranks_ = 1;
   double reported_s_ = 0, waited_s_ = 0;  // at the last report
   Device* device_ = nullptr;
-  std::vector<std::string> arguments_;
+  std::vector<std::string> arguments_, command_;
   std::string precision_ = "fp32";
 };
 

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "distributed/watch/flight_record.h"
 #include "launcher/api/function_workload.h"
+#include "launcher/api/replayed_run.h"
 #include "launcher/api/train_config.h"
 #include "launcher/loop/training_loop.h"
 #include "launcher/supervise/worker_side.h"
@@ -25,6 +26,7 @@ std::string train(Session& session, State& state, const SampleData& data,
   const launcher::RunConfig config = config_of(options, session);
   state.compute_dtype(launcher::dtype_of_precision(session.precision()));
   FunctionWorkload work(session, state, data, function, options);
+  if (session.planned()) work.plan(*session.planned());
   const launcher::WorkerPlace place = launcher::worker_place();
   // Alone, what the program prints itself would stand in the middle of a line that is rewritten.
   const int columns = place.supervised() ? launcher::terminal_columns() : 0;
@@ -33,6 +35,7 @@ std::string train(Session& session, State& state, const SampleData& data,
   hooks.progress.exact = true;
   hooks.report_state = tell_state;
   distributed::enter_pace(Pace::start);
+  if (replaying()) return replay_instead(session, config, work, hooks, options.run);
   auto outcome = launcher::TrainingLoop(config, work, place, hooks, options.run).run();
   if (outcome.state_hash.empty()) {  // there was nothing to do
     outcome.state_hash = work.hash_state();

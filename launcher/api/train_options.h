@@ -46,8 +46,8 @@ struct TrainOptions {
   int64_t keep = 3;                           // checkpoints
   std::optional<Validation> validation = {};  // "val_loss" and its metrics as "val_NAME"
 
-  // By validation: which is the best, whether its state is kept in RUN/best, and after how many in a row
-  // without a better one the run is done (0: never).
+  // By validation: which is the best, whether its state is kept in RUN/best, and after how many in a row that
+  // were not better by more than min_delta the run is done (0: never).
   std::string monitor = "val_loss";
   std::string monitor_mode = "min";  // or "max"
   double min_delta = 0;

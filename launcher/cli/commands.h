@@ -16,14 +16,15 @@ namespace lockstep::launcher::cli {
 
 // trainrun [run] [flags] CONFIG.json|PROGRAM [--a.b=VALUE ...]
 struct RunArguments {
-  LaunchOptions launch;            // worker is filled by run()
-  int64_t simulate = 0;            // ranks as threads of this process; 0: launch.nproc processes
-  int64_t profile = 0;             // log.profile, where it is given
-  bool dry_run = false;            // print the command and the environment, start nothing, write nothing
-  std::string self;                // path of trainrun, which is the worker's program for a config
-  std::string target;              // a config, or a program of the user
-  std::vector<std::string> rest;   // overrides; for a program, its arguments
-  std::vector<std::string> flags;  // names of the flags of this command, for advice
+  LaunchOptions launch;              // worker is filled by run()
+  int64_t simulate = 0;              // ranks as threads of this process; 0: launch.nproc processes
+  int64_t profile = 0;               // log.profile, where it is given
+  bool dry_run = false;              // print the command and the environment, start nothing, write nothing
+  std::string self;                  // path of trainrun, which is the worker's program for a config
+  std::string target;                // a config; "" with a program
+  std::vector<std::string> rest;     // overrides; what stands before a program
+  std::vector<std::string> flags;    // names of the flags of this command, for advice
+  std::vector<std::string> program;  // of the user, with its arguments
 };
 int run(const RunArguments& arguments, std::ostream& out);
 
@@ -50,23 +51,30 @@ int plan(const PlanArguments& arguments, std::ostream& out);
 // [arguments]. Returns the program's exit code; UserError where it ends without having compiled a step.
 struct ProgramPlanArguments {
   PlanRequest request;
-  std::string self;               // path of trainrun
-  std::string target;             // the program
-  std::vector<std::string> rest;  // its arguments
+  std::string self;                  // path of trainrun
+  std::vector<std::string> rest;     // what stands before the program
+  std::vector<std::string> program;  // with its arguments
 };
-int plan_program(ProgramPlanArguments arguments, std::ostream& out);
+int plan_program(const ProgramPlanArguments& arguments, std::ostream& out);
+// What the program answers, and its exit code; what it prints goes to stderr.
+struct ProgramAnswer {
+  int code = 0;
+  std::string text;
+};
+ProgramAnswer ask_program(ProgramPlanArguments arguments);
 
-// trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...]: computes a step again, from a
-// checkpoint before it, and prints a table of what the run recorded and what came out. Returns kExitDiffers
-// when they are not equal; writes nothing into the run's folder.
+// trainrun replay --step K RUN [--nproc N | --simulate N] [--a.b=VALUE ...], or RUN PROGRAM [arguments]:
+// computes a step again, from a checkpoint before it, and prints a table of what the run recorded and what
+// came out. Returns kExitDiffers when they are not equal; writes nothing into the run's folder.
 struct ReplayArguments {
   std::string run;  // a name below runs/, or a path
   int64_t step = 0;
   int64_t nproc = 1;
-  bool processes = false;           // ranks are processes; else threads of this one
-  bool from_start = false;          // from the initial weights, not from a checkpoint
-  std::vector<Override> overrides;  // of the run's config
-  std::string self;                 // path of trainrun
+  bool threads = false;              // ranks are threads of this process, as one rank of a config always is
+  bool from_start = false;           // from the initial weights, not from a checkpoint
+  std::vector<Override> overrides;   // of the run's config
+  std::vector<std::string> program;  // of a program's run: the program and its arguments
+  std::string self;                  // path of trainrun
 };
 inline constexpr int kExitDiffers =
     1;  // of replay; 1 is a program's own failure in a run; the others are in core/base/error.h
@@ -115,6 +123,8 @@ struct GraphArguments {
   std::string roofline;  // as PlanArguments
 };
 int show_graph(const GraphArguments& arguments, std::ostream& out);
+// The same of the first step that a program compiles.
+int show_program_graph(const ProgramPlanArguments& arguments, const std::string& path, std::ostream& out);
 // The reference of all config keys, Markdown.
 int show_reference(std::ostream& out);
 // The same as a JSON Schema.

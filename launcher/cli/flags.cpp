@@ -88,7 +88,10 @@ void add_run_flags(CLI::App& app, Flags& flags) {
       ->check(CLI::Range(1, 1000));
   app.add_flag("--dry-run,--dry_run", flags.run.dry_run,
                "print the command and the environment, start nothing");
-  app.add_option("target", flags.target, "a config (JSON), or a program of yours (a path with a slash)")
+  app.add_option(
+         "target", flags.target,
+         "a config (JSON), or a program of yours (a path with a slash, or FILE.py): what stands behind it is "
+         "its own, and --name=NAME before it names the run")
       ->type_name("CONFIG|PROGRAM");
 }
 
@@ -128,6 +131,9 @@ void add_replay_flags(CLI::App& app, Flags& flags) {
       "Starts from the newest checkpoint before step K, on any number of ranks; steps on the way are "
       "computed too. Any config key of the\n"
       "run can be overridden (--train.device=cpu). Nothing is written into the run's folder.\n"
+      "Of a run of your own program, the program stands behind RUN as it was started: replay --step K "
+      "runs/own "
+      "./program ARGUMENTS\n"
       "Exit codes: 0 equal; 1 a value or the certificate differs; 2 wrong input; 80 stopped. Equal "
       "certificates promise equal bits.");
 }
@@ -155,7 +161,10 @@ void add_import_flags(CLI::App& app, Flags& flags) {
 
 void add_export_flags(CLI::App& app, Flags& flags) {
   hf::ExportRequest& request = flags.export_hf;
-  app.add_option("run", request.run, "the run: runs/NAME, or NAME")->required()->type_name("RUN");
+  app.add_option("run", request.run,
+                 "the run: runs/NAME, or NAME; its best one: runs/NAME/best; or a step folder")
+      ->required()
+      ->type_name("RUN");
   app.add_option("out", request.folder, "the folder that is written: a new one, or empty")
       ->required()
       ->type_name("OUT");

@@ -19,7 +19,8 @@ struct Flags {
   hf::ExportRequest export_hf;
   std::string max_shard;
   bool reference = false, schema = false, json = false, whole = false, program = false, listing = false;
-  int64_t rank = 0;  // of --program, --listing and --graph
+  bool replay_task = false;  // of a worker: its file is a replay's
+  int64_t rank = 0;          // of --program, --listing and --graph
 };
 
 // Adds --nproc and its spellings; the value goes to flags.nproc, to be read by parse_nproc.

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "core/base/error.h"
-#include "launcher/cli/spaced_values.h"
 
 namespace lockstep::launcher::cli {
 
@@ -82,10 +81,6 @@ const Foreign* find(const std::string& flag) {
 std::vector<std::string> without_foreign_flags(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   for (size_t i = 0; i < words.size(); ++i) {
-    if (words[i].empty() || names_a_program(words[i])) {
-      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-      break;
-    }
     const size_t equals = words[i].find('=');
     const std::string flag = words[i].substr(0, equals);
     const Foreign* row = find(flag);
@@ -105,6 +100,11 @@ std::vector<std::string> without_foreign_flags(const std::vector<std::string>& w
     throw UserError(str(flag, value.empty() ? "" : " " + value, ": ", row->advice));
   }
   return out;
+}
+
+bool foreign_flag_with_value(const std::string& word) {
+  const Foreign* row = find(word);
+  return row && row->value == Value::one;
 }
 
 }  // namespace lockstep::launcher::cli

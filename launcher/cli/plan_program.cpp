@@ -12,6 +12,7 @@
 #include "core/base/plain_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/program_target.h"
+#include "launcher/cli/program_words.h"
 
 namespace lockstep::launcher::cli {
 
@@ -59,23 +60,29 @@ int run_program(const std::vector<std::string>& command, const std::string& requ
 }
 }  // namespace
 
-int plan_program(ProgramPlanArguments arguments, std::ostream& out) {
+ProgramAnswer ask_program(ProgramPlanArguments arguments) {
   const AnswerFolder answer;
   PlanRequest& request = arguments.request;
-  request.name = fs::path(arguments.target).stem();
+  const std::string& path = arguments.program[0];
+  const BeforeProgram before = before_program(arguments.rest, path);
+  request.name = before.name.empty() ? fs::path(path).stem().string() : before.name;
   request.answer = answer.file();
-  std::vector<std::string> command = program_command(arguments.target, arguments.self);
-  command.insert(command.end(), arguments.rest.begin(), arguments.rest.end());
-  out.flush();
-  const int code = run_program(command, text(request));
-  std::string plan, why;
-  if (fs::exists(request.answer)) read_plain(request.answer, plan, why);
-  out << plan;
-  if (code == kExitOk && plan.empty())
-    throw UserError(str("plan: ", arguments.target,
+  ProgramAnswer out;
+  out.code = run_program(program_command(arguments.program, before.words, arguments.self), text(request));
+  std::string why;
+  if (fs::exists(request.answer)) read_plain(request.answer, out.text, why);
+  if (out.code == kExitOk && out.text.empty())
+    throw UserError(str("plan: ", path,
                         " ended without compiling a step: a plan is of the step that train() or compile() is "
                         "given, after a Session (ls.Session in Python)"));
-  return code;
+  return out;
+}
+
+int plan_program(const ProgramPlanArguments& arguments, std::ostream& out) {
+  out.flush();
+  const ProgramAnswer answer = ask_program(arguments);
+  out << answer.text;
+  return answer.code;
 }
 
 }  // namespace lockstep::launcher::cli

@@ -12,12 +12,6 @@ namespace lockstep::launcher::cli {
 
 namespace fs = std::filesystem;
 
-bool is_program(const std::string& path) {
-  std::error_code failed;  // what cannot be looked at is told as a config that cannot be read
-  return path.find('/') != std::string::npos && !path.ends_with(".json") &&
-         fs::is_regular_file(path, failed) && access(path.c_str(), X_OK) == 0;
-}
-
 bool is_python_program(const std::string& path) {
   std::error_code failed;
   return path.ends_with(".py") && fs::is_regular_file(path, failed);
@@ -36,8 +30,13 @@ std::vector<std::string> python_command(const std::string& path, const std::stri
       " is a Python program, and there is no python3: not beside trainrun, not in VIRTUAL_ENV, not on PATH"));
 }
 
-std::vector<std::string> program_command(const std::string& path, const std::string& self) {
-  return is_python_program(path) ? python_command(path, self) : std::vector<std::string>{path};
+std::vector<std::string> program_command(const std::vector<std::string>& program,
+                                         const std::vector<std::string>& first, const std::string& self) {
+  const std::string& path = program[0];
+  auto out = is_python_program(path) ? python_command(path, self) : std::vector<std::string>{path};
+  out.insert(out.end(), first.begin(), first.end());
+  out.insert(out.end(), program.begin() + 1, program.end());
+  return out;
 }
 
 }  // namespace lockstep::launcher::cli

@@ -1,11 +1,15 @@
 // trainrun replay: a step of a run computed again, beside what the run recorded of it.
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 
 #include "core/base/error.h"
+#include "launcher/api/train_config.h"
 #include "launcher/cli/commands.h"
+#include "launcher/cli/program_target.h"
 #include "launcher/cli/run_record.h"
 #include "launcher/config/stored.h"
+#include "launcher/supervise/command.h"
 #include "launcher/worker/replay.h"
 
 namespace lockstep::launcher::cli {
@@ -39,16 +43,37 @@ std::vector<std::string> changed_keys(const RunConfig& then, const RunConfig& no
   return out;
 }
 
+// A replay that is over, beside what was recorded.
+struct Replayed {
+  const RunRecord& run;
+  RunRecord::Then then;
+  int64_t step = 0;
+  RunConfig now;  // of a config's run
+  ReplayResult result;
+};
+
+// Keys of a config, or options of train().
+std::string in_words(const RunRecord::Then& then, const std::string& text) {
+  return then.program ? in_options(text) : text;
+}
+
 // Why the certificates differ, as far as the record tells.
-std::string why_other_bits(const RunRecord::Then& then, const RunConfig& now, const ReplayResult& result) {
-  std::vector<std::string> reasons = changed_keys(then.config, now);
-  if (!then.library.empty() && then.library != result.library)
-    reasons.push_back(str("library: ", then.library, " then, ", result.library, " now"));
-  if (now.train.numerics == "free" && !then.mesh.empty() && then.mesh != result.mesh)
-    reasons.push_back(str("train.numerics free, on the mesh ", then.mesh, " then, ", result.mesh, " now"));
-  return reasons.empty()
-             ? "the record names no difference: another build of Lockstep, whose passes or kernels are others"
-             : join(reasons, "; ");
+std::string why_other_bits(const Replayed& r) {
+  std::vector<std::string> reasons =
+      r.then.program ? std::vector<std::string>{} : changed_keys(r.then.config, r.now);
+  if (!r.then.library.empty() && r.then.library != r.result.library)
+    reasons.push_back(str("library: ", r.then.library, " then, ", r.result.library, " now"));
+  if (!r.then.program && r.now.train.numerics == "free" && !r.then.mesh.empty() &&
+      r.then.mesh != r.result.mesh)
+    reasons.push_back(
+        str("train.numerics free, on the mesh ", r.then.mesh, " then, ", r.result.mesh, " now"));
+  if (!reasons.empty()) return join(reasons, "; ");
+  return r.then.program
+             ? "the program's step, its batch or its precision is not the one that made the run, or "
+               "this is another build of Lockstep: replay with the program as it was then, and its "
+               "arguments"
+             : "the record names no difference: another build of Lockstep, whose passes or kernels "
+               "are others";
 }
 
 struct Row {
@@ -71,95 +96,190 @@ void print(std::ostream& out, const std::vector<Row>& rows) {
 }
 
 // What cannot be replayed is refused before a rank is started.
-void check_step(const RunRecord& run, const ReplayArguments& arguments) {
-  const int64_t step = arguments.step, last = run.last_step();
-  if (step < 1) throw UserError(str("--step is ", step, "; steps are counted from 1"));
-  if (step > last)
-    throw UserError(str("step ", step, " is beyond the run: ", run.folder(),
-                        last ? str(" is recorded up to step ", last) : " has recorded no step"));
+void check_step(const RunRecord& run, const RunRecord::Then& then, const ReplayArguments& arguments) {
+  const int64_t step = arguments.step;
   if (run.values(step).empty())
     throw UserError(str("nothing is recorded of step ", step, " of ", run.folder(),
                         "; metrics.jsonl has the steps ", steps_text(run.steps_with(), step),
                         ", and there are checkpoints of ", steps_text(run.checkpoint_steps(), step),
-                        " (log.every and log.hash_every decide what is recorded)"));
+                        in_words(then, " (log.every and log.hash_every decide what is recorded)")));
   if (!arguments.from_start && run.checkpoints_before(step).empty())
     throw UserError(
         str("no checkpoint before step ", step, " in ", run.folder(), "/ckpt; it holds the steps ",
             steps_text(run.checkpoint_steps(), step),
             ": choose a later step, or --from-start, which reruns all steps from the initial weights"));
 }
-}  // namespace
+// Before the run's record is looked at.
+void check_range(const RunRecord& run, int64_t step) {
+  const int64_t last = run.last_step();
+  if (step < 1) throw UserError(str("--step is ", step, "; steps are counted from 1"));
+  if (step > last)
+    throw UserError(str("step ", step, " is beyond the run: ", run.folder(),
+                        last ? str(" is recorded up to step ", last) : " has recorded no step"));
+}
 
-int replay(const ReplayArguments& arguments, std::ostream& out) {
-  RunRecord run(arguments.run);
-  const int64_t step = arguments.step;
-  check_step(run, arguments);
-  auto recorded = run.values(step);
-  const RunRecord::Then then = run.then(step);
-  if (then.program)
-    throw UserError(
-        str("replay: ", run.folder(),
-            " is a run of a program of its own, whose model no config tells; start the program "
-            "again with a copy of the run's folder that has an older checkpoint alone: its rows and "
-            "states come out again"));
+// A program is started again by the one who has it: what a run's folder says of it is not started by itself.
+void check_program(const RunRecord& run, const RunRecord::Then& then, const ReplayArguments& arguments) {
+  const std::string call = str("trainrun replay --step ", arguments.step, " ", quoted(run.folder()));
+  if (then.program && arguments.program.empty()) {
+    const std::string command = run.command();
+    throw UserError(str("replay: ", run.folder(),
+                        " is a run of a program of its own, whose model no config tells; name the program "
+                        "behind it, as it was started: ",
+                        call, " ", command.empty() ? "./program ARGUMENTS" : command));
+  }
+  if (!then.program && !arguments.program.empty())
+    throw UserError(str("replay: ", run.folder(), " is a run of the config ", then.where, ", and ",
+                        arguments.program[0], " is a program: leave it out, as in ", call));
+  if (!then.program) return;
+  if (!arguments.overrides.empty())
+    throw UserError(str("replay: --", arguments.overrides[0].path,
+                        " is a key of a config, and the run is of a program: its arguments stand behind it"));
+  if (arguments.threads)
+    throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.program[0],
+                        " is a program, each of whose ranks is a process: use --nproc ", arguments.nproc));
+}
+
+ReplayTask task_of(const RunRecord& run, const ReplayArguments& arguments) {
   ReplayTask task;
-  task.config = parse_config(config_text(then.config), then.where, arguments.overrides);
-  refuse_stored_plugin(task.config, then.where, run.folder(), arguments.overrides,
-                       str("trainrun replay --step ", step, " ", run.folder()));
-  if (!arguments.from_start) task.checkpoints = run.checkpoints_before(step);
-  task.step = step;
-  task.evaluate = recorded.count("val_loss") > 0;
-  validate(task.config, arguments.nproc);
-  if (!arguments.processes) in_place_device(task.config, arguments.nproc);
+  if (!arguments.from_start) task.checkpoints = run.checkpoints_before(arguments.step);
+  task.step = arguments.step;
+  task.evaluate = run.values(arguments.step).count("val_loss") > 0;
+  return task;
+}
 
-  ReplayResult result;
-  const int code = run_replay(task, {arguments.nproc, arguments.processes, arguments.self}, result);
-  if (code != kExitOk) return code;
+int replay_program(const ReplayArguments& arguments, Replayed& r) {
+  ProgramReplay asked;
+  asked.command = program_command(arguments.program, {}, arguments.self);
+  asked.run = std::filesystem::weakly_canonical(r.run.folder());
+  asked.task = task_of(r.run, arguments);
+  return run_replay(asked, arguments.nproc, r.result);
+}
 
-  out << "step " << step << " of " << run.folder() << ", config of " << then.where << "\n";
+int replay_config(const ReplayArguments& arguments, Replayed& r) {
+  r.now = parse_config(config_text(r.then.config), r.then.where, arguments.overrides);
+  refuse_stored_plugin(r.now, r.then.where, r.run.folder(), arguments.overrides,
+                       str("trainrun replay --step ", arguments.step, " ", r.run.folder()));
+  validate(r.now, arguments.nproc);
+  const bool processes = !arguments.threads && arguments.nproc > 1;
+  if (!processes) in_place_device(r.now, arguments.nproc);
+  return run_replay(ConfigReplay{r.now, task_of(r.run, arguments)},
+                    {arguments.nproc, processes, arguments.self}, r.result);
+}
+
+// Names in the order of the table: the usual ones, then others that are recorded and came out.
+std::vector<std::string> names_of(const ReplayResult::Values& recorded, const ReplayResult::Values& made) {
+  std::vector<std::string> out = {"loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"};
+  const auto usual = out;
+  for (const auto& [name, value] : made)
+    if (recorded.count(name) && std::find(usual.begin(), usual.end(), name) == usual.end())
+      out.push_back(name);
+  return out;
+}
+
+// The first number on the way to the step that did not come out as recorded; "" where all did.
+std::string first_difference(const Replayed& r) {
+  for (const auto& [step, made] : r.result.on_the_way) {
+    if (!r.run.lines().count(step)) continue;
+    const auto recorded = r.run.values(step);
+    for (const auto& name : names_of(recorded, made)) {
+      const auto was = recorded.find(name), is = made.find(name);
+      if (was != recorded.end() && is != made.end() && was->second != is->second)
+        return str("step ", step, ": ", name, " ", was->second, " recorded, ", is->second, " replayed");
+    }
+  }
+  return "";
+}
+
+// The table; the names of what differs.
+std::vector<std::string> show_table(const Replayed& r, const ReplayResult::Values& recorded,
+                                    std::ostream& out) {
+  const auto& made = r.result.values;
   std::vector<Row> rows = {{"quantity", "recorded", "replayed", ""}};
   std::vector<std::string> different;
-  for (const char* name : {"loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"}) {
-    const bool has = recorded.count(name), made = result.values.count(name);
-    if (!has && !made) continue;
-    const bool equal = has && made && recorded[name] == result.values[name];
+  for (const std::string& name : names_of(recorded, made)) {
+    const auto was = recorded.find(name), is = made.find(name);
+    const bool has = was != recorded.end(), came = is != made.end();
+    if (!has && !came) continue;
+    const bool equal = has && came && was->second == is->second;
     if (has && !equal) different.push_back(name);
-    rows.push_back({name, has ? recorded[name] : "-", made ? result.values[name] : "-",
+    rows.push_back({name, has ? was->second : "-", came ? is->second : "-",
                     !has    ? "not recorded"
                     : equal ? "equal"
                             : "differs"});
   }
   print(out, rows);
-  auto with_line = run.steps_with();
-  if (!std::binary_search(with_line.begin(), with_line.end(), step))
-    out << "metrics.jsonl has no line of step " << step << " (log.every " << then.config.log.every
-        << "; it has " << steps_text(with_line, step) << "): what is compared is of the checkpoint "
-        << run.checkpoint(step)->path << "\n";
+  return different;
+}
+
+// What of the step has no record, and where there is one.
+void tell_gaps(const Replayed& r, const ReplayResult::Values& recorded, std::ostream& out) {
+  auto with_line = r.run.steps_with();
+  auto of_key = [&](const char* key, int64_t value) {
+    return r.then.program ? str(" (", in_options(key)) : str(" (", key, " ", value);
+  };
+  if (!std::binary_search(with_line.begin(), with_line.end(), r.step))
+    out << "metrics.jsonl has no line of step " << r.step << of_key("log.every", r.then.config.log.every)
+        << "; it has " << steps_text(with_line, r.step) << "): what is compared is of the checkpoint "
+        << r.run.checkpoint(r.step)->path << "\n";
   if (!recorded.count("state_hash")) {
-    auto with_hash = run.steps_with("state_hash"), saved = run.checkpoint_steps();
+    auto with_hash = r.run.steps_with("state_hash"), saved = r.run.checkpoint_steps();
     with_hash.insert(with_hash.end(), saved.begin(), saved.end());
     std::sort(with_hash.begin(), with_hash.end());
     with_hash.erase(std::unique(with_hash.begin(), with_hash.end()), with_hash.end());
-    out << "the state of step " << step << " was not hashed (log.hash_every " << then.config.log.hash_every
-        << "); steps that have a hash: " << steps_text(with_hash, step) << "\n";
+    out << "the state of step " << r.step << " was not hashed"
+        << of_key("log.hash_every", r.then.config.log.hash_every)
+        << "); steps that have a hash: " << steps_text(with_hash, r.step) << "\n";
   }
-  if (!then.data.empty() && then.data != result.data)
-    out << "the data is not what it was: its fingerprint is " << result.data << ", the run's " << then.data
-        << "\n";
-  if (different.empty()) {
-    out << "equal: what is recorded of step " << step << " came out again, bit for bit\n";
+  if (!r.then.data.empty() && r.then.data != r.result.data)
+    out << "the data is not what it was: its fingerprint is " << r.result.data << ", the run's "
+        << r.then.data << "\n";
+}
+
+// Why, as far as it is known.
+void tell_reasons(const Replayed& r, const ReplayResult::Values& recorded, std::ostream& out) {
+  const auto certificate = recorded.find("certificate");
+  const bool known = certificate != recorded.end();
+  const auto changed = r.then.program ? std::vector<std::string>{} : changed_keys(r.then.config, r.now);
+  if (known && certificate->second != r.result.values.at("certificate"))
+    out << "bits are not promised equal, since the certificates differ; " << why_other_bits(r) << "\n";
+  else if (!changed.empty())
+    out << "the config is not the run's: " << join(changed, "; ") << "\n";
+  else if (known)
+    out << "the certificates are equal, which promises equal bits"
+        << (r.then.program
+                ? " of equal data and learning rates: those, or the program's arguments, are not what "
+                  "they were, or "
+                : ": ")
+        << "the record was changed, or one of the two computed wrong; replay again, here and elsewhere, to "
+           "see "
+           "which\n";
+}
+}  // namespace
+
+int replay(const ReplayArguments& arguments, std::ostream& out) {
+  const RunRecord run(arguments.run);
+  check_range(run, arguments.step);
+  Replayed r{run, run.then(arguments.step), arguments.step, {}, {}};
+  check_step(run, r.then, arguments);
+  check_program(run, r.then, arguments);
+  const int code = r.then.program ? replay_program(arguments, r) : replay_config(arguments, r);
+  if (code != kExitOk) return code;
+
+  const auto recorded = run.values(r.step);
+  out << "step " << r.step << " of " << run.folder()
+      << (r.then.program ? str(", program ", arguments.program[0]) : str(", config of ", r.then.where))
+      << "\n";
+  std::vector<std::string> different = show_table(r, recorded, out);
+  tell_gaps(r, recorded, out);
+  const std::string first = first_difference(r);
+  if (different.empty() && first.empty()) {
+    out << "equal: what is recorded of step " << r.step << " came out again, bit for bit\n";
     return kExitOk;
   }
-  out << "differs: " << join(different, ", ") << "\n";
-  if (recorded.count("certificate") && recorded["certificate"] != result.values["certificate"])
-    out << "bits are not promised equal, since the certificates differ; "
-        << why_other_bits(then, task.config, result) << "\n";
-  else if (auto changed = changed_keys(then.config, task.config); !changed.empty())
-    out << "the config is not the run's: " << join(changed, "; ") << "\n";
-  else if (recorded.count("certificate"))
-    out << "the certificates are equal, which promises equal bits: the record was changed, or one of the two "
-           "computed wrong; replay again, here and "
-           "elsewhere, to see which\n";
+  if (!different.empty()) out << "differs: " << join(different, ", ") << "\n";
+  if (!first.empty()) out << "the first difference is at " << first << "\n";
+  tell_reasons(r, recorded, out);
   return kExitDiffers;
 }
 

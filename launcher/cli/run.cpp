@@ -13,6 +13,7 @@
 #include "core/base/private_file.h"
 #include "launcher/cli/commands.h"
 #include "launcher/cli/program_target.h"
+#include "launcher/cli/program_words.h"
 #include "launcher/config/stored.h"
 #include "launcher/supervise/command.h"
 #include "launcher/supervise/run_folder.h"
@@ -24,13 +25,6 @@ namespace lockstep::launcher::cli {
 namespace fs = std::filesystem;
 
 namespace {
-
-// --name=X among a program's arguments, else the program's own name.
-std::string name_of_program(const RunArguments& arguments) {
-  for (const auto& word : arguments.rest)
-    if (word.rfind("--name=", 0) == 0 && word.size() > 7) return word.substr(7);
-  return fs::path(arguments.target).stem();
-}
 
 void check_meshes(const RunConfig& config, const LaunchOptions& launch) {
   validate(config, launch.nproc);
@@ -87,7 +81,7 @@ void save_for_restarts(RunConfig& config, const LaunchOptions& launch) {
 int run(const RunArguments& arguments, std::ostream& out) {
   refuse_under_a_launcher();
   LaunchOptions launch = arguments.launch;
-  if (arguments.target.empty())
+  if (arguments.target.empty() && arguments.program.empty())
     throw UserError("no config given; name one, as in: trainrun --nproc 2 configs/quickstart.json");
   if (arguments.simulate) {
     if (launch.max_restarts || launch.min_nproc)
@@ -100,15 +94,20 @@ int run(const RunArguments& arguments, std::ostream& out) {
   if (launch.min_nproc > launch.nproc)
     throw UserError(str("--min-nproc ", launch.min_nproc, " is more than --nproc ", launch.nproc));
   std::string run_dir, config, asked;
-  if (is_python_program(arguments.target) || is_program(arguments.target)) {
+  std::string other = "choose --name=OTHER";
+  if (!arguments.program.empty()) {
+    const std::string& path = arguments.program[0];
     if (arguments.simulate)
-      throw UserError(str("--simulate runs the ranks of a config as threads; ", arguments.target,
+      throw UserError(str("--simulate runs the ranks of a config as threads; ", path,
                           " is a program, each of whose ranks is a process: use --nproc ",
                           arguments.simulate));
     launch.profile = arguments.profile;
-    run_dir = "runs/" + name_of_program(arguments);
-    launch.worker = program_command(arguments.target, arguments.self);
-    launch.worker.insert(launch.worker.end(), arguments.rest.begin(), arguments.rest.end());
+    const BeforeProgram before = before_program(arguments.rest, path);
+    if (const std::string behind = flags_behind(arguments.program, path); !behind.empty())
+      logs::warn("trainrun: " + behind);
+    run_dir = "runs/" + (before.name.empty() ? fs::path(path).stem().string() : before.name);
+    launch.worker = program_command(arguments.program, before.words, arguments.self);
+    other = str("give this one a folder of its own: trainrun --name=OTHER ", path);
   } else {
     refuse_program_without_slash(arguments.target);
     const std::vector<Override> overrides = parse_overrides(arguments.rest, arguments.flags);
@@ -151,7 +150,7 @@ int run(const RunArguments& arguments, std::ostream& out) {
     out << text(launch_command(launch, launch.nproc, run_dir, next_attempt(run_dir), 0, 0)) << "\n";
     return kExitOk;
   }
-  RunFolder folder(run_dir);
+  RunFolder folder(run_dir, other);
   if (!config.empty()) {
     make_private_folders(run_dir + "/logs");  // that it failed is told by the write
     write_whole(asked, config);

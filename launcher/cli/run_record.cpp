@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/json_text.h"
 #include "core/base/plain_file.h"
+#include "launcher/supervise/command.h"
 
 namespace lockstep::launcher::cli {
 
@@ -25,6 +26,9 @@ std::string folder_of(const std::string& word) {
   if (clean.size() > 1 && clean.back() == '/') clean.pop_back();
   if (!path && holds_run(below)) return below;
   if (holds_run(clean)) return clean;
+  for (const fs::path& up : {fs::path(clean).parent_path(), fs::path(clean).parent_path().parent_path()})
+    if (fs::exists(clean) && !up.empty() && fs::is_directory(up / "ckpt"))
+      throw UserError(str(clean, " is a part of the run ", up.string(), ": name the run"));
   std::vector<std::string> known;
   std::error_code none;  // without a folder runs/ no run is known
   for (const auto& entry : fs::directory_iterator("runs", none))
@@ -92,8 +96,7 @@ std::vector<int64_t> RunRecord::steps_with(const std::string& quantity) const {
 std::map<std::string, std::string> RunRecord::values(int64_t step) const {
   std::map<std::string, std::string> out;
   if (auto found = lines_.find(step); found != lines_.end())
-    for (const char* name : {"loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"})
-      if (found->second.contains(name)) out[name] = text_of(name, found->second[name]);
+    for (const auto& [name, value] : found->second.items()) out[name] = text_of(name, value);
   if (const auto* saved = checkpoint(step)) {
     out.emplace("state_hash", saved->state_hash);
     out.emplace("certificate", saved->certificate);
@@ -103,9 +106,17 @@ std::map<std::string, std::string> RunRecord::values(int64_t step) const {
 
 RunRecord::Then RunRecord::then(int64_t step) const {
   Then out;
-  const CheckpointSummary* first = nullptr;
+  const CheckpointSummary *first = nullptr, *newest = nullptr;
   for (const auto& entry : checkpoints_)
-    if (!first && entry.problem.empty() && entry.step >= step) first = &entry;
+    if (entry.problem.empty()) {
+      newest = &entry;
+      if (!first && entry.step >= step) first = &entry;
+    }
+  if (!first && !fs::exists(folder_ + "/config.json")) {
+    out.program = true;
+    if (!newest) return out;
+    first = newest;
+  }
   out.where = first ? first->path + "/manifest.json" : folder_ + "/config.json";
   if (!first) {
     out.config = load_config(out.where, {}, DataPaths::may_be_empty);
@@ -121,6 +132,17 @@ RunRecord::Then RunRecord::then(int64_t step) const {
   out.data = word("data");
   out.mesh = text(manifest.mesh);
   return out;
+}
+
+std::string RunRecord::command() const {
+  std::string text, none;  // a run of another version has none
+  read_plain(folder_ + "/program.json", text, none);
+  const Json program = bounded_json(text);
+  std::vector<std::string> words;
+  if (program.is_object() && program.contains("command") && program["command"].is_array())
+    for (const Json& word : program["command"])
+      if (word.is_string()) words.push_back(quoted(word.get<std::string>()));
+  return printable(join(words, " "));
 }
 
 }  // namespace lockstep::launcher::cli

@@ -28,19 +28,22 @@ class RunRecord {
   std::vector<int64_t> steps_with(
       const std::string& quantity = "") const;  // steps of metrics.jsonl whose line has it, ascending
 
-  // What is recorded of a step, as text: numbers as metrics.jsonl has them. The last line of the step counts.
-  // State hash and certificate are those of the step's checkpoint where the line has none.
+  // What is recorded of a step, all numbers and words of its line, as text: numbers as metrics.jsonl has
+  // them. The last line of the step counts. State hash and certificate are those of the step's checkpoint
+  // where the line has none.
   std::map<std::string, std::string> values(int64_t step) const;
 
   // The run as it was when it did `step`: of the first checkpoint from there on, else of the folder's
-  // config.json.
+  // config.json; for a program of one's own, which has none, of its newest checkpoint.
   struct Then {
     RunConfig config;
-    bool program = false;             // of a program of one's own, which has no config
-    std::string where;                // the file
+    bool program = false;             // of a program of one's own
+    std::string where;                // the file; "" for a program without a checkpoint
     std::string library, data, mesh;  // "" where they are not recorded
   };
   Then then(int64_t step) const;
+  // How a program's run was started, as a shell takes it: "./program ARGS"; "" where the folder does not say.
+  std::string command() const;
 
  private:
   std::string folder_;

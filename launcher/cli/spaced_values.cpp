@@ -5,18 +5,13 @@
 
 #include <filesystem>
 
-#include "launcher/cli/program_target.h"
-#include "launcher/config/config.h"
-
 namespace lockstep::launcher::cli {
 
-namespace {
-const ConfigKey* key_of(const std::string& word) {
+const ConfigKey* spaced_key(const std::string& word) {
   if (!word.starts_with("--") || word.find('=') != std::string::npos) return nullptr;
   const std::string path = word.substr(2);
   return find_key(path == "init_from" || path == "init-from" ? "train.init_from" : path);
 }
-}  // namespace
 
 bool names_a_program(const std::string& word) {
   std::error_code failed;
@@ -30,12 +25,8 @@ std::vector<std::string> with_joined_values(const std::vector<std::string>& word
   if (words.size() == 2 && words[0] == "explain" && words[1].starts_with("--") && words[1] != "--help")
     return {words[0], words[1].substr(2)};
   for (size_t i = 0; i < words.size(); ++i) {
-    if (names_a_program(words[i]) || is_python_program(words[i])) {
-      out.insert(out.end(), words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
-      break;
-    }
     out.push_back(words[i]);
-    const ConfigKey* key = key_of(words[i]);
+    const ConfigKey* key = spaced_key(words[i]);
     if (!key || i + 1 == words.size() || words[i + 1].starts_with("--")) continue;
     if (key->fallback.is_boolean() && words[i + 1] != "true" && words[i + 1] != "false") continue;
     out.back() += "=" + words[++i];

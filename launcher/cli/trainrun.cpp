@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <ostream>
 
 #include "core/base/error.h"
@@ -13,9 +12,10 @@
 #include "launcher/cli/flags.h"
 #include "launcher/cli/neighbours.h"
 #include "launcher/cli/printable_stream.h"
-#include "launcher/cli/program_target.h"
+#include "launcher/cli/program_words.h"
 #include "launcher/cli/shell.h"
 #include "launcher/cli/spaced_values.h"
+#include "launcher/cli/subcommands.h"
 #include "launcher/config/stored.h"
 #include "launcher/memory/needs.h"
 #include "launcher/supervise/worker_side.h"
@@ -27,46 +27,8 @@ namespace lockstep::launcher::cli {
 
 namespace {
 
-const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
-                                               "generate",  "replay",    "report",     "flight",  "env",
-                                               "import-hf", "export-hf", "completion", "man",     "worker"};
 // Those that take config keys, or explain them.
 const char* const kOfConfigs[] = {"run", "plan", "show", "replay", "import-hf", "explain"};
-// Words of other command lines, that nobody means as the name of a config.
-const std::map<std::string, std::string> kElsewhere = {
-    {"train", "training is trainrun [run] CONFIG"},
-    {"eval", "a run validates by itself: train.eval_every"},
-    {"launch", "training is trainrun [run] CONFIG"},
-    {"test", "a run validates by itself: train.eval_every"},
-    {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
-    {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"},
-    {"version", "trainrun --version prints it"},
-    {"doctor", "trainrun env prints what this machine says"}};
-
-// The first word that is no flag decides: a subcommand's name, or else the command is `run`. `help COMMAND`
-// is `COMMAND --help`.
-std::vector<std::string> with_subcommand(std::vector<std::string> words) {
-  const bool subcommand =
-      words.size() > 1 && std::find(kSubcommands.begin(), kSubcommands.end(), words[1]) != kSubcommands.end();
-  if (words.size() > 1 && words[0] == "help") {
-    if (!subcommand)
-      throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
-    return {words[1], "--help"};
-  }
-  const bool alone = words.size() == 1, config_behind = words.size() > 1 && words[1].ends_with(".json");
-  if ((alone || config_behind) && words[0].find_first_of("./") == std::string::npos &&
-      !std::filesystem::exists(words[0]))
-    if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
-      throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",
-                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
-  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
-      words[0] == "help")
-    return words;
-  if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end())
-    words.insert(words.begin(), "run");
-  return words;
-}
 
 // Of what reads no data.
 RunConfig config_of(const Flags& flags, const CLI::App& app, const char* command) {
@@ -108,6 +70,18 @@ class CommandLine {
     add_worker();
   }
 
+  // A program, and all that stands behind it, which is its own.
+  void take_program(std::vector<std::string>& words) {
+    const std::string command = words[0];
+    if (command != "run" && command != "plan" && command != "show" && command != "replay") return;
+    const CLI::App* app = app_.get_subcommand(command);
+    program_ = cli::take_program(words, command == "replay" ? 1 : 0, [&](const std::string& flag) {
+      const CLI::Option* option = app->get_option_no_throw(flag);
+      return option ? option->get_items_expected_min() > 0 && option->get_type_size() > 0
+                    : command == "run" && foreign_flag_with_value(flag);
+    });
+  }
+
   int run(std::vector<std::string> words) {
     const std::string command = words[0];
     try {
@@ -132,6 +106,7 @@ class CommandLine {
       flags_.run.self = std::filesystem::read_symlink("/proc/self/exe");
       flags_.run.target = flags_.target;
       flags_.run.rest = app->remaining();
+      flags_.run.program = program_;
       flags_.run.flags = names_of(*app);
       act_ = [this] { return cli::run(flags_.run, out_); };
     });
@@ -144,7 +119,7 @@ class CommandLine {
     app->callback([this, app] { act_ = [this, app] { return plan_config(*app); }; });
   }
   int plan_config(const CLI::App& app) {
-    if (is_program(flags_.target) || is_python_program(flags_.target)) return plan_of_program(app);
+    if (!program_.empty()) return plan_of_program(app);
     PlanArguments arguments{config_to_open(flags_, app, "plan"),
                             parse_nproc(flags_.nproc, "--nproc", kMostRanks),
                             flags_.memory.empty() ? 0 : parse_memory(flags_.memory),
@@ -158,15 +133,18 @@ class CommandLine {
     return plan(arguments, out_);
   }
   int plan_of_program(const CLI::App& app) {
-    PlanRequest request;
-    request.nproc = parse_nproc(flags_.nproc, "--nproc", kMostRanks);
-    request.memory = flags_.memory.empty() ? 0 : parse_memory(flags_.memory);
-    request.roofline = flags_.roofline;
-    request.json = flags_.json, request.whole = flags_.whole;
-    request.program = flags_.program, request.listing = flags_.listing;
-    request.rank = flags_.rank;
-    return plan_program(
-        {request, std::filesystem::read_symlink("/proc/self/exe"), flags_.target, app.remaining()}, out_);
+    ProgramPlanArguments arguments = program_arguments(app);
+    arguments.request.memory = flags_.memory.empty() ? 0 : parse_memory(flags_.memory);
+    arguments.request.json = flags_.json, arguments.request.whole = flags_.whole;
+    arguments.request.program = flags_.program, arguments.request.listing = flags_.listing;
+    return plan_program(arguments, out_);
+  }
+  ProgramPlanArguments program_arguments(const CLI::App& app) const {
+    ProgramPlanArguments out{{}, std::filesystem::read_symlink("/proc/self/exe"), app.remaining(), program_};
+    out.request.nproc = parse_nproc(flags_.nproc, "--nproc", kMostRanks);
+    out.request.roofline = flags_.roofline;
+    out.request.rank = flags_.rank;
+    return out;
   }
   static void check(const RunConfig& config, int64_t nproc) {
     for (const auto& line : config_warnings(config)) logs::warn("trainrun: " + line);
@@ -192,6 +170,7 @@ class CommandLine {
       act_ = [this, app] {
         if (flags_.reference) return show_reference(out_);
         if (flags_.schema) return show_schema(out_);
+        if (!program_.empty()) return show_program(*app);
         return flags_.graph.empty() ? show(config_of(flags_, *app, "show"), out_) : draw_config(*app);
       };
     });
@@ -201,6 +180,18 @@ class CommandLine {
                              parse_nproc(flags_.nproc, "--nproc", kMostRanks), flags_.rank, flags_.roofline};
     check(arguments.config, arguments.nproc);
     return show_graph(arguments, out_);
+  }
+
+  int show_program(const CLI::App& app) {
+    if (flags_.graph.empty())
+      throw UserError(
+          str("show: ", program_[0],
+              " is a program, which has no config: show --graph FILE.svg draws its step, and trainrun "
+              "plan ",
+              program_[0], " says what it takes"));
+    ProgramPlanArguments arguments = program_arguments(app);
+    arguments.request.graph = true;
+    return show_program_graph(arguments, flags_.graph, out_);
   }
 
   void add_explain() {
@@ -274,9 +265,10 @@ class CommandLine {
     app->callback([this, app] {
       const int64_t threads = parse_simulate(*app, flags_);
       flags_.replay.nproc = threads ? threads : parse_nproc(flags_.nproc);
-      flags_.replay.processes = !threads && flags_.replay.nproc > 1;
+      flags_.replay.threads = threads > 0;
       flags_.replay.self = std::filesystem::read_symlink("/proc/self/exe");
       flags_.replay.overrides = parse_overrides(app->remaining(), names_of(*app));
+      flags_.replay.program = program_;
       act_ = [this] { return replay(flags_.replay, out_); };
     });
   }
@@ -335,10 +327,10 @@ class CommandLine {
   void add_worker() {
     auto* app = app_.add_subcommand("worker", "one rank (started by run)")->group("")->allow_extras();
     app->add_option("config", flags_.target)->required();
-    app->add_flag("--replay", flags_.replay.processes);
+    app->add_flag("--replay", flags_.replay_task);
     app->callback([this, app] {
       act_ = [this, target = flags_.target, overrides = parse_overrides(app->remaining())] {
-        if (flags_.replay.processes)
+        if (flags_.replay_task)
           worker_ = [target](const WorkerPlace& at) { return replay_worker(target, at); };
         else
           worker_ = [target, overrides](const WorkerPlace& at) { return run_worker(target, overrides, at); };
@@ -351,6 +343,7 @@ class CommandLine {
   WorkerBody& worker_;
   CLI::App app_{"", "trainrun"};
   Flags flags_;
+  std::vector<std::string> program_;  // of the user's, with its arguments
   std::function<int()> act_;
 };
 
@@ -364,10 +357,12 @@ int dispatch(std::vector<std::string> words, std::ostream& out, std::ostream& er
     out << "lockstep " << kVersion << "\n";
     return kExitOk;
   }
+  CommandLine line(out, worker);
+  line.take_program(words);
   if (words[0] == "run") words = without_foreign_flags(words);
   if (std::find(std::begin(kOfConfigs), std::end(kOfConfigs), words[0]) != std::end(kOfConfigs))
     words = with_joined_values(words);
-  return CommandLine(out, worker).run(std::move(words));
+  return line.run(std::move(words));
 }
 
 }  // namespace

@@ -130,14 +130,18 @@ struct TrainConfig {
                          "validations in a row without a better train.monitor after which the run is done; "
                          "0: never (early stopping)",
                          between(0, 1e12));
-  double min_delta = key(&min_delta, "train.min_delta", 0.0,
-                         "by how much train.monitor must be better to count", at_least(0));
-  std::string init_from = key(
-      &init_from, "train.init_from", "",
-      "initial weights: a checkpoint (runs/NAME/ckpt/step-N), a safetensors file, an index of several, or a "
-      "folder with either; where the "
-      "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
-      "FQNs; ignored when the run resumes from a checkpoint");
+  double min_delta =
+      key(&min_delta, "train.min_delta", 0.0,
+          "by how much train.monitor must be better to count for train.patience; the best checkpoint "
+          "is of the best value, by however little",
+          at_least(0));
+  std::string init_from =
+      key(&init_from, "train.init_from", "",
+          "initial weights: of a run (runs/NAME; its best one: runs/NAME/best; one step: "
+          "runs/NAME/ckpt/step-N), a safetensors file, an index of several, or a "
+          "folder with either; where the "
+          "folder has a config.json of Hugging Face, names are translated as import-hf does, else they are "
+          "FQNs; ignored when the run resumes from a checkpoint");
   std::vector<std::string> freeze =
       key(&freeze, "train.freeze", {},
           "globs of weights, or of layers, that are not trained: they have no gradient and no moments, and "

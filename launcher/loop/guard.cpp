@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/error.h"
 #include "core/base/text.h"
 
 namespace lockstep::launcher {
@@ -22,6 +23,15 @@ double median(const std::deque<float>& values) {
 float within_f32(double limit) { return limit < kMost ? static_cast<float>(limit) : kMost; }
 bool enforced(const std::string& policy) {
   return policy == "skip" || policy == "rewind" || policy == "stop";
+}
+// Of each optimizer's gradients, as it tells it: "grad_norm", "generator.grad_norm"; 0 without one.
+float largest_norm(const compiler::StepResult& result) {
+  float out = 0;
+  for (const auto& [name, value] : result.metrics)
+    if (name == "grad_norm" || name.ends_with(".grad_norm"))
+      out = std::isnan(out) || std::isnan(value) ? std::numeric_limits<float>::quiet_NaN()
+                                                 : std::max(out, static_cast<float>(value));
+  return out;
 }
 }  // namespace
 
@@ -103,6 +113,17 @@ StepGuard::Finding StepGuard::judge(int64_t step, float loss, float norm) {
   losses_.push_back(loss);
   norms_.push_back(norm);
   while (losses_.size() > static_cast<size_t>(config_.spike_window)) losses_.pop_front(), norms_.pop_front();
+  return finding;
+}
+
+StepGuard::Finding StepGuard::judge(int64_t step, const compiler::StepResult& result) {
+  const auto loss = static_cast<float>(result.metrics.at("loss"));
+  float norm = largest_norm(result);
+  if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !beyond(loss, norm))
+    norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
+  Finding finding = judge(step, loss, norm);
+  LS_CHECK(result.applied == (finding.action == Action::go_on), "step ", step, " was ",
+           result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
   return finding;
 }
 

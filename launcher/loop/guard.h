@@ -33,8 +33,9 @@ class StepGuard {
   void limit(compiler::StepInput& input) const;
   // Whether the limits let no such step be applied.
   bool beyond(float loss, float norm) const;
-  // After a step.
+  // After a step: by its loss and norm, and by the largest norm of its optimizers.
   Finding judge(int64_t step, float loss, float norm);
+  Finding judge(int64_t step, const compiler::StepResult& result);
   // What a state that the last step's update made non-finite is to lead to: found when it is about to be
   // saved. `words` name the value.
   Finding judge_state(const std::string& words);

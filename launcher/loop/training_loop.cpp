@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <limits>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
@@ -30,16 +29,6 @@ double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 bool every(int64_t period, int64_t i) { return period > 0 && i % period == 0; }
-
-// Of each optimizer's gradients, as it tells it: "grad_norm", "generator.grad_norm"; 0 without one.
-float largest_norm(const StepResult& result) {
-  float out = 0;
-  for (const auto& [name, value] : result.metrics)
-    if (name == "grad_norm" || name.ends_with(".grad_norm"))
-      out = std::isnan(out) || std::isnan(value) ? std::numeric_limits<float>::quiet_NaN()
-                                                 : std::max(out, static_cast<float>(value));
-  return out;
-}
 }  // namespace
 
 TrainingLoop::TrainingLoop(const RunConfig& config, Workload& work, const WorkerPlace& at,
@@ -89,7 +78,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     const double seconds = now() - began;
     const std::string foretold = rows.note(seconds, result, step);
     enter_pace(Pace::steps);
-    const float loss = judge(i, result, step, fed);
+    act(i, guard_.judge(i, result), step, fed);  // as train.on_nonfinite and train.on_spike say
     if (!foretold.empty()) logs::info(str("step ", i, ": ", foretold));
     bool last = i == config_.train.steps || result.votes > 0;
     const auto rate = work_.rate(i);  // before a validation changes it
@@ -105,6 +94,7 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     std::string hash;
     if (rows.due(finished)) hash = rows.write(finished, step);
     if (last && !hooks_.report_state) logs::info(str("step ", i, ": state ", hash));
+    const auto loss = static_cast<float>(result.metrics.at("loss"));
     if (work_.rank() == 0) progress.update(i, loss, work_.read_in(result), work_.shown(result));
     if (last || every(config_.checkpoint.every, i))
       if (save(i, last, step, fed, checkpoints(), config_.checkpoint.keep)) guard_.saved(i);
@@ -114,20 +104,6 @@ TrainingLoop::Outcome TrainingLoop::steps(Step& step, Step* evaluation, int64_t 
     if (!last) continue;
     return end(i, result.votes > 0 && i < config_.train.steps && !best_.over(), hash);
   }
-}
-
-// The loss. Where it, a norm or the state is not finite, or a spike, the run does as train.on_nonfinite and
-// train.on_spike say.
-float TrainingLoop::judge(int64_t i, const StepResult& result, Step& step, const StepInput& fed) {
-  const auto loss = static_cast<float>(result.metrics.at("loss"));
-  float norm = largest_norm(result);
-  if (!result.applied && std::isfinite(loss) && std::isfinite(norm) && !guard_.beyond(loss, norm))
-    norm = std::numeric_limits<float>::quiet_NaN();  // of a norm that no metric tells
-  const auto finding = guard_.judge(i, loss, norm);
-  LS_CHECK(result.applied == (finding.action == StepGuard::Action::go_on), "step ", i, " was ",
-           result.applied ? "" : "not ", "applied: loss ", loss, ", norm ", norm);
-  act(i, finding, step, fed);
-  return loss;
 }
 
 // Says why there is no step behind `i`.

@@ -50,8 +50,6 @@ class TrainingLoop {
   void introduce(const compiler::Step& step, double compiled, int64_t done);
   bool nothing_to_do(int64_t done) const;
   Outcome steps(compiler::Step& step, compiler::Step* evaluation, int64_t done);
-  float judge(int64_t i, const compiler::StepResult& result, compiler::Step& step,
-              const compiler::StepInput& fed);
   Outcome end(int64_t i, bool stopped, const std::string& hash);
   bool is_validated(int64_t i, bool last) const;
   bool counts(int64_t i) const;

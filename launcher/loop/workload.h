@@ -37,6 +37,9 @@ class Workload {
   // Where DIR/ckpt holds nothing but weights that a tool put there: starts from them. False elsewhere.
   // Collective.
   virtual bool start_from_import(const std::string& /*checkpoints*/) { return false; }
+  // The same of one step folder: starts from the weights that a tool put there, where no step was computed of
+  // it. Collective.
+  virtual bool start_from_weights(const std::string& /*step_dir*/) { return false; }
   // Says what is not as it was when the loaded checkpoint was made. UserError on all ranks alike where the
   // run cannot go on from it.
   virtual void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) = 0;
@@ -53,6 +56,8 @@ class Workload {
   // Behind an evaluation, on every rank alike: what follows it, as a learning rate may. The state that is
   // saved is the one after it.
   virtual void measured(int64_t /*i*/, const std::map<std::string, double>& /*validation*/) {}
+  // Whether that changes what a step computes.
+  virtual bool follows_validations() const { return false; }
   // The learning rate of step i; nothing where no optimizer has one.
   virtual std::optional<double> rate(int64_t i);
   // "tokens" or "samples": what pace is counted in; of all ranks in a step, as it was, and as it will be.

@@ -1,12 +1,15 @@
 // From a traced step to the words of trainrun plan.
 #include "launcher/plan/program_plan.h"
 
+#include <optional>
+
 #include "compiler/program/listing.h"
 #include "compiler/program/print.h"
 #include "compiler/program/verify.h"
 #include "core/base/error.h"
 #include "launcher/machine/hosts.h"
 #include "launcher/plan/report.h"
+#include "launcher/plan/step_graph.h"
 
 namespace lockstep::launcher {
 
@@ -48,26 +51,35 @@ LiveMesh mesh_of_plan(const PlanRequest& request, const Mesh& words, const Found
   return out;
 }
 
-ProgramPlan plan_program(const PlanRequest& request, const StepPlan& plan, const State& state,
-                         const FoundTarget& found) {
+ProgramPlan plan_program(const PlanRequest& request, const StepPlan& plan, const StepPlan* evaluation,
+                         const State& state, const FoundTarget& found) {
   const RunConfig config = config_of_plan(plan, state, request.name);
   const Mesh& words = state.mesh().words;
   const PaperStep step(plan, state.mesh());
-  if (request.program || request.listing) {
+  const std::string word = roofline_word(request.roofline, "auto", found);
+  const Roofline roofline = word.empty() ? Roofline{} : roofline_named(word);
+  if (request.program || request.listing || request.graph) {
     if (request.rank >= words.size())
       throw UserError(str("--rank is ", request.rank, ", and the ranks of this plan are 0 to ",
                           words.size() - 1, "; give one of them, or a larger --nproc"));
     StepProgram program = program_of(step, words, request.rank);
     verify(program);
+    if (request.graph && word.empty()) throw UserError(str("show --graph: ", no_roofline(found)));
+    if (request.graph)
+      return {to_json(draw_step({request.name, words, step, request.rank, config.train.precision}, program,
+                                roofline))
+                  .dump(-1, ' ', false, Json::error_handler_t::replace),
+              ""};
     return {request.listing ? listing(program) : print(program), ""};
   }
-  const std::string word = roofline_word(request.roofline, "auto", found);
-  const Roofline roofline = word.empty() ? Roofline{} : roofline_named(word);
+  std::optional<PaperStep> beside;
+  if (evaluation) beside.emplace(*evaluation, state.mesh());
   PlanReport report = make_report(config, {"samples", config.batch.global}, state, step,
                                   word.empty() ? nullptr : &roofline, no_roofline(found));
-  add_memory(report, config, found,
-             device_needs(config, state, step, nullptr, library_bounds(config, found.target)),
-             request.memory);
+  add_memory(
+      report, config, found,
+      device_needs(config, state, step, beside ? &*beside : nullptr, library_bounds(config, found.target)),
+      request.memory);
   report.sought = false;
   ProgramPlan out{request.json    ? plan_json(report)
                   : request.whole ? plan_text(report)

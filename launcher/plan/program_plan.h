@@ -18,11 +18,11 @@ RunConfig config_of_plan(const compiler::StepPlan& plan, const State& state, con
 LiveMesh mesh_of_plan(const PlanRequest& request, const Mesh& words, const FoundTarget& found);
 
 struct ProgramPlan {
-  std::string text;
+  std::string text;     // of `request.graph`: a StepGraph as JSON (step_graph.h)
   std::string refused;  // why a rank does not fit; else empty
 };
-// UserError where `request.rank` is none of the ranks.
-ProgramPlan plan_program(const PlanRequest& request, const compiler::StepPlan& plan, const State& state,
-                         const FoundTarget& found);
+// `evaluation`: beside the step in memory; null: none. UserError where `request.rank` is none of the ranks.
+ProgramPlan plan_program(const PlanRequest& request, const compiler::StepPlan& plan,
+                         const compiler::StepPlan* evaluation, const State& state, const FoundTarget& found);
 
 }  // namespace lockstep::launcher

@@ -7,9 +7,9 @@
 namespace lockstep::launcher {
 
 std::string text(const PlanRequest& r) {
-  return Json{{"name", r.name}, {"nproc", r.nproc},  {"memory", r.memory},   {"roofline", r.roofline},
-              {"json", r.json}, {"whole", r.whole},  {"program", r.program}, {"listing", r.listing},
-              {"rank", r.rank}, {"answer", r.answer}}
+  return Json{{"name", r.name}, {"nproc", r.nproc},   {"memory", r.memory},   {"roofline", r.roofline},
+              {"json", r.json}, {"whole", r.whole},   {"program", r.program}, {"listing", r.listing},
+              {"rank", r.rank}, {"answer", r.answer}, {"graph", r.graph}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -22,6 +22,7 @@ PlanRequest plan_request(const std::string& text) try {
   out.roofline = json.at("roofline").get<std::string>();
   out.json = json.at("json").get<bool>(), out.whole = json.at("whole").get<bool>();
   out.program = json.at("program").get<bool>(), out.listing = json.at("listing").get<bool>();
+  out.graph = json.at("graph").get<bool>();
   out.rank = json.at("rank").get<int64_t>();
   out.answer = json.at("answer").get<std::string>();
   return out;

@@ -11,9 +11,10 @@ struct PlanRequest {
   int64_t nproc = 1;     // ranks that are planned for
   int64_t memory = 0;    // bytes that a rank may take of its device or host; 0: what it has, where known
   std::string roofline;  // "": that of the device
-  bool json = false, whole = false, program = false, listing = false;  // as trainrun plan --json, --long, ...
-  int64_t rank = 0;                                                    // of program and listing
-  std::string answer;                                                  // the file that the plan is written to
+  // As trainrun plan --json, --long, --program, --listing, and trainrun show --graph.
+  bool json = false, whole = false, program = false, listing = false, graph = false;
+  int64_t rank = 0;    // of program, listing and graph
+  std::string answer;  // the file that the plan is written to
 };
 
 // Through the environment, as JSON: `trainrun plan ./program` starts the program with LOCKSTEP_PLAN.

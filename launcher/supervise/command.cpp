@@ -11,7 +11,6 @@
 
 namespace lockstep::launcher {
 
-namespace {
 std::string quoted(const std::string& word) {
   auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) ||
@@ -22,7 +21,6 @@ std::string quoted(const std::string& word) {
   for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
-}  // namespace
 
 int64_t threads_per_rank(const LaunchOptions& options, int64_t nproc, int64_t cores) {
   if (options.threads > 0) return options.threads;

@@ -27,6 +27,9 @@ LaunchCommand launch_command(const LaunchOptions& options, int64_t nproc, const 
 // What tells a rank apart from the others: RANK and its companions, and the same in Open MPI's words.
 std::vector<std::pair<std::string, std::string>> place_variables(const std::string& rank, int64_t nproc);
 
+// A word as a shell takes it: in quotes where it has other characters than names have.
+std::string quoted(const std::string& word);
+
 // As a shell would take it: VAR=value ... program 'argument with space'. R stands for the rank where there
 // are several.
 std::string text(const LaunchCommand& command);

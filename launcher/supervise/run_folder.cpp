@@ -21,12 +21,12 @@ namespace lockstep::launcher {
 
 namespace fs = std::filesystem;
 
-RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path)) {
+RunFolder::RunFolder(std::string path, const std::string& other, double patience) : path_(std::move(path)) {
   std::string lock = path_ + "/lock";
   if (make_private_folders(path_) == 0) fd_ = open_private(lock, O_RDWR).take();
   if (fd_ < 0)
     throw UserError(str("cannot write the run's folder ", path_, ": ", std::strerror(errno),
-                        "; start where you may write, or choose --name=OTHER"));
+                        "; start where you may write, or ", other));
   fcntl(fd_, F_SETFD, 0);  // without FD_CLOEXEC: inherited on purpose
   warn_of_others();
   auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
@@ -36,8 +36,8 @@ RunFolder::RunFolder(std::string path, double patience) : path_(std::move(path))
       ssize_t n = pread(fd_, holder, sizeof holder - 1, 0);
       close(fd_);
       throw UserError(str(path_, " is in use by another trainrun",
-                          n > 0 ? str(" (process ", trim(holder), ")") : "",
-                          "; wait for it, stop it, or choose --name=OTHER"));
+                          n > 0 ? str(" (process ", trim(holder), ")") : "", "; wait for it, stop it, or ",
+                          other));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -9,10 +9,10 @@ namespace lockstep::launcher {
 // Holds the folder's lock. Creates the folder, 0700; what exists keeps its mode, and one that others
 // may write is warned of. The lock is inherited by the processes it starts, so that a command that follows a
 // killed one waits (up to `patience` seconds) until the last of them has gone. UserError naming the other
-// process, or the folder that cannot be written.
+// process, or the folder that cannot be written, and `other`, the way to another one.
 class RunFolder {
  public:
-  explicit RunFolder(std::string path, double patience = 5);
+  explicit RunFolder(std::string path, const std::string& other = "choose --name=OTHER", double patience = 5);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

@@ -37,6 +37,7 @@ class Trainer {
   // train.eval_every, as the last of a run that is stopped, is not looked at: a run that is not stopped has
   // none there.
   void measured(int64_t step, const std::map<std::string, double>& validation);
+  bool follows_validation() const;  // measured() changes it
   // The learning rate of a step, with the factor of a plateau as the state has it now.
   double rate(int64_t step) const;
   const compiler::CompileOptions& options() const { return options_; }
@@ -53,7 +54,6 @@ class Trainer {
                                      const compiler::Target& target);  // what `auto` means
   compiler::CompileOptions evaluation_options() const;
   std::vector<compiler::BatchField> fields() const;
-  bool follows_validation() const;
   Loss traced(const std::vector<Tensor>& batch, bool update) const;
   compiler::StepFunction training_function() const;
   compiler::StepFunction evaluation_function() const;

@@ -169,8 +169,12 @@ bool Training::only_checkpoint_is(const std::string& checkpoints, const std::str
 
 bool Training::start_from_import(const std::string& checkpoints) {
   const std::string first = checkpoints + "/step-0";
-  if (!only_checkpoint_is(checkpoints, first) || !is_import(first)) return false;
-  load_import(first);
+  return only_checkpoint_is(checkpoints, first) && start_from_weights(first);
+}
+
+bool Training::start_from_weights(const std::string& step_dir) {
+  if (!is_import(step_dir)) return false;
+  load_import(step_dir);
   return true;
 }
 

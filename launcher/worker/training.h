@@ -33,6 +33,7 @@ class Training : public Workload {
   std::unique_ptr<compiler::Step> compile_evaluation() override;  // null: no sequences for it
   void start_state() override;                                    // by seed, or those of train.init_from
   bool start_from_import(const std::string& checkpoints) override;
+  bool start_from_weights(const std::string& step_dir) override;
   void tell_changes(const checkpoint::LoadedInfo& loaded, const std::string& certificate) override;
   Json config() const override { return config_json(config_); }
   Json remembered() override;
@@ -42,6 +43,7 @@ class Training : public Workload {
   void measured(int64_t i, const std::map<std::string, double>& validation) override {
     trainer_.measured(i, validation);
   }
+  bool follows_validations() const override { return trainer_.follows_validation(); }
   std::optional<double> rate(int64_t i) override { return trainer_.rate(i); }
   std::string_view pace_unit() const override { return tasks::pace_unit(trainer_.task()); }
   int64_t read_in(const compiler::StepResult& step) const override;

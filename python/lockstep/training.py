@@ -52,11 +52,12 @@ class Session:
 
 def _leave(kind, error, trace):
     """An exception that nobody caught: the traceback without our own frames, and the exit code of its kind."""
-    if kind is KeyboardInterrupt:
-        sys.__excepthook__(kind, error, trace)
-        return
     here = os.path.dirname(__file__) + os.sep
     frames = [frame for frame in traceback.extract_tb(trace) if not frame.filename.startswith(here)]
+    if kind is KeyboardInterrupt:  # Python ends by the signal itself then, which a shell tells as 130
+        at = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+        print(f"stopped by Ctrl-C (KeyboardInterrupt){at}{': ' if str(error) else ''}{error}", file=sys.stderr)
+        return
     print("Traceback (most recent call last):", *(line.rstrip("\n") for line in traceback.format_list(frames)),
           *(line.rstrip("\n") for line in traceback.format_exception_only(kind, error)), sep="\n", file=sys.stderr)
     sys.stdout.flush()
@@ -161,5 +162,5 @@ def train(
         if os.environ.get("LOCKSTEP_LOG_DIR"):
             session.close()
             sys.exit(80)  # as trainrun says of a run that was stopped and saved
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(f"the state is saved in {run}/ckpt, and the same command goes on from there")
     return hash_

@@ -176,7 +176,7 @@ TEST_F(ForeignCode, Row53ModesUnderUmaskZero) {
                        {{"LOCKSTEP_CACHE", scratch_.path("cache")}, {"TMPDIR", scratch_.path("tmp")}});
   scratch_.write("program", std::string("#!/bin/sh\n: > made\n"));
   chmod("program", 0700);
-  train({"--nproc", "1", "./program", "--name=own"});
+  train({"--nproc", "1", "--name=own", "./program"});
   umask(before);
   ASSERT_TRUE(until(60, [] { return fs::exists("runs/run/ckpt/step-20/manifest.json"); }))
       << process->output();

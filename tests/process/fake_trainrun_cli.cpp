@@ -39,7 +39,7 @@ int simulate(const RunConfig& config, int64_t nproc, const RunFolder& folder, do
             << "\n";
   return kExitOk;
 }
-int run_replay(const ReplayTask&, const ReplayPlace&, ReplayResult&) { return kExitInternal; }
+int run_replay(const ConfigReplay&, const ReplayPlace&, ReplayResult&) { return kExitInternal; }
 int replay_worker(const std::string&, const WorkerPlace&) { return kExitInternal; }
 
 namespace cli {

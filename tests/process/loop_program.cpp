@@ -1,12 +1,14 @@
 // A program of a user's own that trains by train(): loop_program RUN STEPS MODE ... Modes: best (the
 // validation's target is passed on the way to the training's), nan (a batch is none), skip (the same, passed
 // over), events, slow, back (train() returns when it is stopped), word=WORD (of on_nonfinite), own (a loop of
-// its own).
+// its own), saves (checkpoints and hashes of the state on the way), plateau (the rate follows a validation),
+// other (another loss), from=PATH (weights to start from), resume=PATH (a loop of its own that reads there).
 #include <lockstep.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <set>
 using namespace lockstep;
 
@@ -31,13 +33,18 @@ int main(int argc, char** argv) {
   State state(session.mesh(), 1);
   Linear linear(state.root() / "linear", 8, 1, true, init::zeros());
   Sgd sgd(state / "optim", {.lr = 0.02});
+  std::optional<Plateau> plateau;
+  if (modes.count("plateau")) {  // falls at each look
+    plateau.emplace(state / "plateau", PlateauOptions{.factor = 0.5, .patience = 0, .threshold = 0.99});
+    sgd.follow(*plateau);
+  }
   auto measure = [&](const std::vector<Tensor>& batch) {
     const Tensor guess = squeeze(linear(batch[0]), -1);
     metric("mae", l1_loss(guess, batch[1]));
     return mse_loss(guess, batch[1]);
   };
   auto learn = [&](const std::vector<Tensor>& batch) {
-    Loss loss = measure(batch);
+    Loss loss = modes.count("other") ? l1_loss(squeeze(linear(batch[0]), -1), batch[1]) : measure(batch);
     sgd.update(grad(loss, state.parameters()));
     return loss;
   };
@@ -47,10 +54,28 @@ int main(int argc, char** argv) {
     std::puts("compiled");
     return 0;
   }
+  for (const auto& mode : modes) {
+    if (mode.rfind("from=", 0) == 0) load_weights(state, mode.substr(5));
+    if (mode.rfind("resume=", 0) == 0) {
+      Checkpoint checkpoint(mode.substr(7), {.every = 1});
+      const int64_t done = checkpoint.resume(state);
+      std::printf("resumed %lld: state %s\n", static_cast<long long>(done),
+                  state_hash(std::as_const(state).arrays(), state.mesh()).c_str());
+      if (modes.count("save")) checkpoint.save(done + 1, state);
+      return 0;
+    }
+  }
   TrainOptions options{.run = session.argument(0, "runs/loop"), .steps = steps, .report_every = 5};
   if (modes.count("best")) {
     options.validation = Validation{sums(0.4f, false, false), measure, 32, 3};
     options.best = true, options.patience = 2, options.save_every = 4;
+  }
+  if (modes.count("saves")) options.save_every = 4, options.report_every = 1, options.hash_every = 3;
+  if (plateau) {
+    options.validation = Validation{sums(0.4f, false, false), measure, 32, 3};
+    options.validation->measured = [&](const std::map<std::string, double>& metrics) {
+      plateau->observe(metrics.at("loss"));
+    };
   }
   if (modes.count("skip")) options.on_nonfinite = "skip";
   if (modes.count("events")) options.tensorboard = true;

@@ -66,6 +66,41 @@ TEST_F(ProgramLoop, StopsEarlyAndKeepsTheBestOnAnyRanks) {
   EXPECT_HAS(again.output, "raise patience to go on");
 }
 
+TEST_F(ProgramLoop, ItsBestStateIsReadAndStartedFrom) {
+  const auto whole = program(0, {"runs/a", "100", "best"});
+  ASSERT_EQ(whole.code, kExitOk) << whole.output;
+  const std::string step = best("a").at(0), number = step.substr(5);
+  const Json saved = Json::parse(file_text("runs/a/best/" + step + "/manifest.json"));
+  const std::string hash = saved["state_hash"];
+  auto resumed = [&](const std::string& path) { return program(0, {"x", "1", "resume=" + path}); };
+  for (const std::string path : {std::string("runs/a/best"), "runs/a/best/" + step})
+    EXPECT_HAS(resumed(path).output, "resumed " + number + ": state " + hash);
+  EXPECT_HAS(resumed("runs/new").output, "resumed 0: state ");
+  const auto typo = resumed("runs/a/bets");
+  EXPECT_EQ(typo.code, kExitUser);
+  EXPECT_HAS(typo.output, "[checkpoint] runs/a/bets is not there; did you mean runs/a/best?");
+  const auto runs = resumed("runs");
+  EXPECT_EQ(runs.code, kExitUser);
+  EXPECT_HAS(runs.output, "[checkpoint] runs holds runs, as runs/a: name one of them");
+  const auto written = program(0, {"x", "1", "resume=runs/a/best", "save"});
+  EXPECT_EQ(written.code, kExitUser);
+  EXPECT_HAS(written.output,
+             "[checkpoint] runs/a/best holds checkpoints that are read, and none is written beside");
+  // Weights without the optimizer, on any ranks; the first step's loss is that of the weights.
+  const auto tuned = program(1, {"runs/t", "4", "from=runs/a/best"});
+  EXPECT_HAS(tuned.output, "initial weights from runs/a/best/" + step);
+  EXPECT_EQ(state_of(program(3, {"runs/u", "4", "from=runs/a/best"})), state_of(tuned));
+  EXPECT_LT(std::stod(metrics("t")[0].at("loss")), std::stod(metrics("a")[0].at("loss")) / 2);
+  EXPECT_EQ(program(0, {"runs/t", "6", "from=runs/a/best"}).output.find("initial weights"), std::string::npos)
+      << "a run that goes on has its own";
+  const auto none = program(2, {"runs/v", "4", "from=runs/none"});
+  EXPECT_EQ(none.code, kExitUser);
+  EXPECT_HAS(none.output,
+             "[load_weights] there is no runs/none; name a run, its best folder, a step folder, or");
+  const auto other = program(2, {"runs/v", "4", "from=" + scratch_.path("other.safetensors")});
+  EXPECT_EQ(other.code, kExitUser) << other.output;
+}
+
 TEST_F(ProgramLoop, PassesOverWhatIsNotFinite) {
   const auto stopped = program(2, {"runs/n", "10", "nan"});
   EXPECT_EQ(stopped.code, kExitUser) << stopped.output;
@@ -150,6 +185,24 @@ TEST_F(ProgramLoop, IsPlannedWithoutARun) {
   EXPECT_EQ(told["model"]["parameters"], 9);
   EXPECT_EQ(told["step"]["samples"], 16);
   EXPECT_EQ(told["mesh"]["shape"], Json({2}));
+  // The evaluation is beside the step in memory, and draws no less.
+  const auto memory = [&](const std::vector<std::string>& modes) {
+    std::vector<std::string> all{"plan", "--json", LOOP_PROGRAM, "runs/a", "10", "--train.device=cpu"};
+    all.insert(all.end(), modes.begin(), modes.end());
+    const Json plan = Json::parse(trainrun(all).output, nullptr, false);
+    return plan.is_object() ? plan["memory"].dump() : "";
+  };
+  EXPECT_HAS(memory({"best"}), "evaluation");
+  EXPECT_EQ(memory({}).find("evaluation"), std::string::npos) << memory({});
+  const auto drawn = trainrun({"show", "--graph", "step.svg", "--roofline", "cpu", "--nproc", "4",
+                               LOOP_PROGRAM, "runs/a", "10", "--train.device=cpu"});
+  EXPECT_EQ(drawn.code, kExitOk) << drawn.output;
+  EXPECT_HAS(drawn.output, "step.svg: a step of rank 0, predicted by the roofline cpu: ");
+  EXPECT_HAS(file_text("step.svg"), "loop_program on 4 ranks, mesh [dp_replicate=4]");
+  const auto shown = trainrun({"show", LOOP_PROGRAM});
+  EXPECT_EQ(shown.code, kExitUser);
+  EXPECT_HAS(shown.output,
+             "is a program, which has no config: show --graph FILE.svg draws its step, and trainrun plan ");
   // What is planned is what runs.
   const auto run = program(2, {"runs/r", "10", "best"});
   EXPECT_HAS(run.output, "certificate " + told["certificate"].get<std::string>());
@@ -207,13 +260,41 @@ TEST_F(ProgramLoop, ARunOfAConfigStopsEarlyToo) {
   on("2", "two", "7");
   EXPECT_EQ(on("2", "two", "100").code, kExitOk);
   EXPECT_EQ(last_step("one"), 9);
-  EXPECT_EQ(best("one"), std::vector<std::string>{"step-3"});
+  // What is kept is of the least loss, though none was better by so much that the wait would have ended.
+  std::string least, step;
+  for (const auto& line : metrics("one"))
+    if (auto found = line.find("val_loss");
+        found != line.end() && (least.empty() || std::stod(found->second) < std::stod(least)))
+      least = found->second, step = line.at("step");
+  EXPECT_NE(step, "3") << "the loss falls";
+  EXPECT_EQ(best("one"), std::vector<std::string>{"step-" + step});
+  EXPECT_EQ(best("two"), best("one"));
   const auto again = on("1", "one", "100");
   EXPECT_EQ(again.code, kExitOk) << again.output;
   EXPECT_HAS(again.output, "nothing to do: ");
   EXPECT_HAS(again.output, "raise train.patience to go on");
   const auto shown = trainrun({"ckpt", "ls", "runs/one/best"});
-  EXPECT_HAS(shown.output, "step-3");
+  EXPECT_HAS(shown.output, "step-" + step);
+  // Others start from it, write it out, and are told where it is no run.
+  const auto tuned =
+      trainrun({"c.json", "--name=tuned", "--train.steps=2", "--train.init_from=runs/one/best"});
+  EXPECT_EQ(tuned.code, kExitOk) << tuned.output;
+  EXPECT_HAS(tuned.output, "initial weights from runs/one/best");
+  const auto same =
+      trainrun({"c.json", "--name=same", "--train.steps=2", "--train.init_from=runs/one/best/step-" + step});
+  EXPECT_EQ(final_hash("same"), final_hash("tuned"));
+  for (const std::string path : {std::string("runs/one/best"), "runs/one/best/step-" + step}) {
+    const std::string to = path.ends_with("best") ? "out" : "out-of-step";
+    const auto written = trainrun({"export-hf", path, to});
+    EXPECT_EQ(written.code, kExitOk) << written.output;
+    EXPECT_HAS(written.output, "runs/one/best/step-" + step + " -> " + to);
+  }
+  EXPECT_EQ(file_text("out/model.safetensors"), file_text("out-of-step/model.safetensors"));
+  for (const char* path : {"runs/one/best", "runs/one/ckpt"}) {
+    const auto told = trainrun({"report", path});
+    EXPECT_EQ(told.code, kExitUser);
+    EXPECT_EQ(told.output, str("trainrun: ", path, " is a part of the run runs/one: name the run\n"));
+  }
 }
 
 TEST_F(ProgramLoop, ABestOneNeedsValidations) {
@@ -228,8 +309,9 @@ TEST_F(ProgramLoop, ABestOneNeedsValidations) {
         Case{{"--checkpoint.best=true", "--data.validation=0"},
              "checkpoint.best is true, which goes by validations, and data.validation is 0"},
         Case{{"--train.min_delta=1"},
-             "train.min_delta is 1.0, but it belongs to train.patience and checkpoint.best, and neither is "
-             "set"},
+             "train.min_delta is 1, but it belongs to train.patience, which is not set: the best checkpoint "
+             "is "
+             "of the best value, by however little; leave it out, or set train.patience"},
         Case{{"--checkpoint.best=true", "--train.monitor=val_acc"},
              "train.monitor is \"val_acc\", which no validation measures; it measures val_loss"}}) {
     std::vector<std::string> words{"--nproc", "1", "c.json", "--train.steps=2"};

@@ -163,6 +163,29 @@ TEST_F(Replay, StepsWithoutARecordAreNamed) {
           "(log.every and log.hash_every decide what is recorded)");
 }
 
+// A rate that follows the validation: the ones on the way are made again.
+TEST_F(Replay, ARateThatFollowsTheValidation) {
+  train({"--nproc", "2", "c.json", "--name=plateau", "--train.steps=24", "--checkpoint.every=8",
+         "--optim.schedule.kind=plateau", "--optim.schedule.metric=val_loss", "--optim.schedule.factor=0.5",
+         "--optim.schedule.patience=0", "--optim.schedule.threshold=0.9", "--optim.schedule.warmup=0",
+         "--train.eval_every=3"});
+  ASSERT_NE(metrics("plateau")[17].at("lr"), metrics("plateau")[18].at("lr")) << "it falls behind step 18";
+  const auto result = replay({"--step", "20", "--simulate", "2", "plateau"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(cells(result.output, "lr"), " equal");
+  EXPECT_HAS(cells(result.output, "loss"), " equal");
+}
+
+TEST_F(Replay, ADifferenceOnTheWayIsNamed) {
+  edit(43, with_other_loss);
+  auto result = replay({"--step", "45", "--nproc", "2", "run"});
+  EXPECT_EQ(result.code, launcher::cli::kExitDiffers) << result.output;
+  EXPECT_HAS(cells(result.output, "loss"), " equal");
+  EXPECT_TRUE(std::regex_search(
+      result.output, std::regex("\nthe first difference is at step 43: loss \\S+ recorded, \\S+ replayed\n")))
+      << result.output;
+}
+
 TEST_F(Replay, WhatCannotBeReplayedIsRefused) {
   refused({"--step", "30", "run"},
           "no checkpoint before step 30 in runs/run/ckpt; it holds the steps 40, 60: choose a later step, or "

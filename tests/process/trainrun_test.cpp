@@ -185,8 +185,40 @@ TEST_F(Trainrun, AProgramGetsItsArgumentsAndItsOwnFolder) {
   auto result = trainrun({"--nproc", "2", "./mine.sh", "--mesh.shape=[2]", "word"});
   EXPECT_EQ(result.code, kExitOk) << result.output;
   EXPECT_HAS(result.output, str("args: --mesh.shape=[2] word dir: ", scratch_.path("runs/mine"), " rank 1"));
-  result = trainrun({"./mine.sh", "--name=x"});
-  EXPECT_HAS(result.output, str("dir: ", scratch_.path("runs/x"), " rank \n"));
+  // What stands before it is trainrun's, what stands behind it is the program's, as torchrun has it.
+  result =
+      trainrun({"--name", "x", "--train.device=cpu", "./mine.sh", "--name=own", "--nproc", "2", "--help"});
+  EXPECT_EQ(result.code, kExitOk) << result.output;
+  EXPECT_HAS(
+      result.output,
+      str("args: --train.device=cpu --name=own --nproc 2 --help dir: ", scratch_.path("runs/x"), " rank \n"));
+  EXPECT_HAS(result.output,
+             "--nproc stands behind ./mine.sh and goes to it; flags of trainrun stand before the program");
+  result = trainrun({"--lr=1", "./mine.sh"});
+  EXPECT_EQ(result.code, kExitUser);
+  EXPECT_EQ(
+      result.output,
+      "trainrun: --lr=1 stands before ./mine.sh and is no flag of trainrun: arguments of the program stand "
+      "behind it, as in trainrun --nproc 2 ./mine.sh --lr=1\n");
+}
+
+TEST_F(Trainrun, TwoRunsOfAProgramAtOnceNeedTwoNames) {
+  scratch_.write("slow.sh", "#!/bin/sh\nsleep 60\n");
+  std::filesystem::permissions("slow.sh", std::filesystem::perms::owner_all);
+  Process first({TRAINRUN, "./slow.sh"}, scratch_.path("first"));
+  ASSERT_TRUE(until(10, [] { return std::filesystem::exists("runs/slow/logs/attempt-1"); }));
+  const auto second = trainrun({"./slow.sh"});
+  EXPECT_EQ(second.code, kExitUser);
+  EXPECT_EQ(second.output, str("trainrun: runs/slow is in use by another trainrun (process ", first.pid(),
+                               "); wait for it, stop it, or give this one a folder of its own: trainrun "
+                               "--name=OTHER ./slow.sh\n"));
+  Process other({TRAINRUN, "--name=other", "./slow.sh"}, scratch_.path("other"));
+  EXPECT_TRUE(until(10, [] { return std::filesystem::exists("runs/other/logs/attempt-1"); }));
+  for (Process* process : {&first, &other}) {
+    kill(process->pid(), SIGINT);
+    kill(process->pid(), SIGTERM);
+    EXPECT_GT(process->wait(40), 0);
+  }
 }
 
 TEST_F(Trainrun, ShowPrintsTheResolvedConfigAndTheReference) {

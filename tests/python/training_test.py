@@ -109,14 +109,17 @@ class Training(Programs):
         self.assertEqual(self.state_of(self.ranks(2, program, "runs/b")), want)
         self.ranks(2, program, "runs/r", 10)
         self.assertEqual(self.state_of(self.ranks(1, program, "runs/r")), want)
+        rows = ls.metrics(self.path("runs/a"))
+        best = f"step-{rows['step'][np.nanargmin(rows['val_loss'])]}"
+        self.assertNotEqual(best, "step-4", "the loss falls, by less than min_delta")
         for run in ("a", "b", "r"):
             self.assertEqual(
                 [name for name in os.listdir(self.path(f"runs/{run}/best")) if name.startswith("step-")],
-                ["step-4"],
+                [best],
             )
         np.testing.assert_array_equal(
-            ls.load(self.path("runs/a/best/step-4"))["up.weight"],
-            ls.load(self.path("runs/r/best/step-4"))["up.weight"],
+            ls.load(self.path(f"runs/a/best/{best}"))["up.weight"],
+            ls.load(self.path(f"runs/r/best/{best}"))["up.weight"],
         )
         wrong = self.write("wrong.py", CLASSIFIER + TRAIN.replace("save_every=10", "patience=2"))
         self.assertIn(

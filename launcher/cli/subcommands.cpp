@@ -1,0 +1,52 @@
+// The names of the subcommands, and words that nobody means as a config.
+#include "launcher/cli/subcommands.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "core/base/error.h"
+
+namespace lockstep::launcher::cli {
+
+namespace {
+const std::vector<std::string> kSubcommands = {"run",       "plan",      "show",       "explain", "ckpt",
+                                               "generate",  "replay",    "report",     "flight",  "env",
+                                               "import-hf", "export-hf", "completion", "man",     "worker"};
+// Words of other command lines, that nobody means as the name of a config.
+const std::map<std::string, std::string> kElsewhere = {
+    {"train", "training is trainrun [run] CONFIG"},
+    {"eval", "a run validates by itself: train.eval_every"},
+    {"launch", "training is trainrun [run] CONFIG"},
+    {"test", "a run validates by itself: train.eval_every"},
+    {"resume", "a run resumes by itself: the same command goes on from its newest checkpoint"},
+    {"config", "trainrun show CONFIG prints a config, trainrun show --reference all keys"},
+    {"version", "trainrun --version prints it"},
+    {"doctor", "trainrun env prints what this machine says"}};
+
+}  // namespace
+
+std::vector<std::string> with_subcommand(std::vector<std::string> words) {
+  const bool subcommand =
+      words.size() > 1 && std::find(kSubcommands.begin(), kSubcommands.end(), words[1]) != kSubcommands.end();
+  if (words.size() > 1 && words[0] == "help") {
+    if (!subcommand)
+      throw UserError(str("help: there is no command \"", words[1], "\"; the commands are ",
+                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
+    return {words[1], "--help"};
+  }
+  const bool alone = words.size() == 1, config_behind = words.size() > 1 && words[1].ends_with(".json");
+  if ((alone || config_behind) && words[0].find_first_of("./") == std::string::npos &&
+      !std::filesystem::exists(words[0]))
+    if (auto found = kElsewhere.find(words[0]); found != kElsewhere.end())
+      throw UserError(str("there is no command \"", words[0], "\": ", found->second, "; the commands are ",
+                          join({kSubcommands.begin(), kSubcommands.end() - 1}, ", ")));
+  if (words.empty() || words[0] == "--help" || words[0] == "-h" || words[0] == "--version" ||
+      words[0] == "help")
+    return words;
+  if (std::find(kSubcommands.begin(), kSubcommands.end(), words[0]) == kSubcommands.end())
+    words.insert(words.begin(), "run");
+  return words;
+}
+
+}  // namespace lockstep::launcher::cli

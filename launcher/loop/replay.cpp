@@ -1,0 +1,158 @@
+// Load, run up to the step, say what came out.
+#include "launcher/loop/replay.h"
+
+#include <memory>
+#include <optional>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/format/damage.h"
+#include "core/base/error.h"
+#include "core/base/log.h"
+#include "distributed/watch/flight_record.h"
+#include "launcher/loop/guard.h"
+#include "launcher/trainer/trainer.h"
+
+namespace lockstep::launcher {
+
+using namespace compiler;
+
+namespace {
+// Metrics of a step or an evaluation, as a row of metrics.jsonl has them.
+void add_metrics(ReplayResult::Values& to, const std::string& prefix,
+                 const std::map<std::string, double>& metrics) {
+  for (const auto& [name, value] : metrics)
+    if (name != "tokens" && !name.starts_with(kGradientNorm))
+      to[prefix + name] = number_text(static_cast<float>(value));
+}
+
+class Replay {
+ public:
+  Replay(const RunConfig& config, Workload& work, const RunHooks& hooks, const ReplayTask& task)
+      : config_(config), work_(work), hooks_(hooks), task_(task), guard_(config.train) {}
+
+  int run(ReplayResult& out) {
+    Step step = work_.compile_training();
+    const bool measured = task_.evaluate || work_.follows_validations();
+    const std::unique_ptr<Step> evaluation = measured ? work_.compile_evaluation() : nullptr;
+    const int64_t done = load(out);
+    logs::info(
+        str("replaying ",
+            done + 1 < task_.step ? str("steps ", done + 1, " to ", task_.step) : str("step ", task_.step),
+            " from ", out.from.empty() ? std::string("the initial weights") : out.from, " on the mesh ",
+            text(work_.mesh().words)));
+    std::optional<ProgressLine> progress;
+    if (work_.rank() == 0 && hooks_.progress.columns > 0)
+      progress.emplace(hooks_.progress, task_.step, task_.step, work_.pace_unit());
+    for (int64_t i = done + 1; i <= task_.step; ++i) {
+      hooks_.report_step(i);
+      StepInput fed = work_.input(i, i < task_.step, hooks_.stop_requested());
+      guard_.limit(fed);
+      const StepResult result = step.run(fed);
+      distributed::enter_pace(Pace::steps);
+      // As the run did; what it skipped, the step skips.
+      if (guard_.judge(i, result).action == StepGuard::Action::rewind) {
+        load(out);
+        guard_.went_back(done, i);
+      }
+      if (progress) progress->update(i, static_cast<float>(result.metrics.at("loss")), work_.read_in(result));
+      if (result.votes > 0 && i < task_.step) return kExitStopped;
+      after(i, result, evaluation.get(), i == task_.step ? out.values : out.on_the_way[i]);
+    }
+    out.values["state_hash"] = work_.hash_state();
+    out.values["certificate"] = step.certificate();
+    out.mesh = text(work_.mesh().words);
+    out.library = work_.target().library_version();
+    return kExitOk;
+  }
+
+ private:
+  // What the row of step i would say, and what follows its validation.
+  void after(int64_t i, const StepResult& result, Step* evaluation, ReplayResult::Values& to) {
+    add_metrics(to, "", result.metrics);
+    if (const auto rate = work_.rate(i)) to["lr"] = number_text(*rate);
+    const bool on_the_way = config_.train.eval_every > 0 && i % config_.train.eval_every == 0;
+    const bool asked = i == task_.step && task_.evaluate;
+    if (!evaluation || !(asked || (on_the_way && work_.follows_validations()))) return;
+    distributed::enter_pace(Pace::start);
+    const auto validation = work_.evaluate(*evaluation, i);
+    work_.measured(i, validation);
+    if (asked) add_metrics(to, "val_", validation);
+  }
+
+  // The step that the loaded checkpoint is of; 0 with initial weights. A damaged checkpoint is named, and the
+  // next older one is taken.
+  int64_t load(ReplayResult& out) {
+    distributed::enter_pace(Pace::start);
+    guard_.restore({});
+    if (task_.checkpoints.empty()) {
+      work_.start_state();
+      return 0;
+    }
+    std::string damage;
+    for (const auto& folder : task_.checkpoints) try {
+        if (work_.start_from_weights(folder)) {
+          out.from = folder;
+          return 0;
+        }
+        const auto loaded = checkpoint::load_checkpoint(folder, work_.state().arrays(), work_.mesh());
+        if (loaded.extra.contains("guard")) guard_.restore(loaded.extra["guard"]);
+        out.from = folder;
+        return loaded.step;
+      } catch (const checkpoint::DamagedError& error) {
+        if (work_.rank() == 0) logs::warn(str(folder, " is damaged: ", error.what()));
+        damage += str("\n  ", error.what());
+      }
+    throw UserError(str("no checkpoint before step ", task_.step, " is whole:", damage,
+                        "\n  --from-start reruns the steps from the initial weights"));
+  }
+
+  const RunConfig& config_;
+  Workload& work_;
+  const RunHooks& hooks_;
+  const ReplayTask& task_;
+  StepGuard guard_;
+};
+}  // namespace
+
+int replay(const RunConfig& config, Workload& work, const RunHooks& hooks, const ReplayTask& task,
+           ReplayResult& out) {
+  return Replay(config, work, hooks, task).run(out);
+}
+
+Json to_json(const ReplayResult& result) {
+  Json steps = Json::array();
+  for (const auto& [step, values] : result.on_the_way) steps.push_back({step, values});
+  return {{"values", result.values},   {"steps", steps},     {"from", result.from}, {"mesh", result.mesh},
+          {"library", result.library}, {"data", result.data}};
+}
+ReplayResult replay_result(const Json& json) {
+  ReplayResult out;
+  out.values = json.at("values").get<ReplayResult::Values>();
+  for (const Json& step : json.at("steps"))
+    out.on_the_way[step.at(0).get<int64_t>()] = step.at(1).get<ReplayResult::Values>();
+  out.from = json.at("from").get<std::string>(), out.mesh = json.at("mesh").get<std::string>();
+  out.library = json.at("library").get<std::string>(), out.data = json.at("data").get<std::string>();
+  return out;
+}
+
+std::string text(const ReplayRequest& request) {
+  return Json{{"run", request.run},
+              {"checkpoints", request.task.checkpoints},
+              {"step", request.task.step},
+              {"evaluate", request.task.evaluate},
+              {"answer", request.answer}}
+             .dump(-1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+ReplayRequest replay_request(const std::string& text) try {
+  const Json json = Json::parse(text);
+  ReplayRequest out;
+  out.run = json.at("run").get<std::string>(), out.answer = json.at("answer").get<std::string>();
+  out.task.checkpoints = json.at("checkpoints").get<std::vector<std::string>>();
+  out.task.step = json.at("step").get<int64_t>(), out.task.evaluate = json.at("evaluate").get<bool>();
+  return out;
+} catch (const Json::exception&) {
+  throw UserError("LOCKSTEP_REPLAY is what trainrun replay sets for a program; unset it");
+}
+
+}  // namespace lockstep::launcher

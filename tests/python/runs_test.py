@@ -1,0 +1,195 @@
+"""What is done with a run of a Python program: a step replayed, its best state read, its weights started from."""
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import lockstep as ls
+import numpy as np
+
+from programs import BIN, Programs
+
+MODEL = """
+session = ls.Session()
+state = ls.State(session.mesh, seed=1)
+up, down = ls.Linear(state / "up", 20, 32), ls.Linear(state / "down", 32, 4)
+adamw = ls.AdamW(state / "optim", lr=ls.warmup_cosine(1e-2, 5, 40))
+rng = np.random.default_rng(1)
+x = rng.random((256, 20)).astype(np.float32) - 0.5
+label = x.reshape(256, 4, 5).sum(2).argmax(1)
+def measure(x, label):
+    return ls.cross_entropy(down(ls.relu(up(x))), label.to(ls.i32))
+def step(x, label):
+    loss = measure(x, label)
+    adamw.update(ls.grad(loss, state.parameters()))
+    return loss
+run, steps = session.argument(0, "runs/a"), session.argument(1, 20)
+"""
+TRAIN = """
+ls.train(session, state, ls.arrays(x=x, label=label, shuffle=True, seed=3), step, run=run, steps=steps, save_every=5,
+         report_every=1, hash_every=4, keep=9, best=True,
+         validation=ls.Validation(ls.arrays(x=x[:32], label=label[:32]), measure, 32, every=6))
+"""
+
+
+class Runs(Programs):
+    def replay(self, *words, code=0):
+        return self.run_words([f"{BIN}/trainrun", "replay", *map(str, words)], code)
+
+    def test_a_step_is_replayed_on_any_ranks(self):
+        program = self.write("classifier.py", MODEL + TRAIN + "print('behind it')\n")
+        self.ranks(2, program, "runs/a")
+        with open(self.path("runs/a/metrics.jsonl"), encoding="utf-8") as file:
+            before = file.read()
+        for nproc in (1, 2):
+            said = self.replay("--step", 12, "--nproc", nproc, "runs/a", program, "runs/a")
+            self.assertIn("replaying steps 11 to 12 from runs/a/ckpt/step-10 on the mesh ", said)
+            self.assertIn(f"step 12 of runs/a, program {program}\n", said)
+            for name in ("loss", "grad_norm", "lr", "val_loss", "state_hash", "certificate"):
+                self.assertRegex(said, rf"\n  {name} +(\S+) +\1 +equal\n")
+            self.assertIn("equal: what is recorded of step 12 came out again, bit for bit\n", said)
+            self.assertNotIn("behind it", said)
+        with open(self.path("runs/a/metrics.jsonl"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), before)
+        said = self.replay("--step", 12, "runs/a", code=2)
+        self.assertIn(
+            "name the program behind it, as it was started: trainrun replay --step 12 runs/a " + program + " runs/a", said
+        )
+        said = self.replay("--step", 21, "runs/a", program, code=2)
+        self.assertIn("step 21 is beyond the run: runs/a is recorded up to step 20", said)
+        with open(program, encoding="utf-8") as file:
+            text = file.read()
+        other = self.path("other.py")
+        with open(other, "w", encoding="utf-8") as file:
+            file.write(text.replace("ls.relu", "ls.gelu"))
+        said = self.replay("--step", 12, "runs/a", other, code=1)
+        self.assertRegex(said, r"\n  certificate +\S+ +\S+ +differs\n")
+        self.assertIn("replay with the program as it was then, and its arguments", said)
+
+    def test_the_name_of_a_run_is_trainruns(self):
+        program = self.write("said.py", "import sys\nsession = ls.Session()\nprint('got', sys.argv[1:], session.arguments)\n")
+        said = self.run_words([f"{BIN}/trainrun", "--nproc", "2", "--name=mine", program, "--name=own", "--nproc", "7"])
+        self.assertIn("got ['--name=own', '--nproc', '7'] ['--name=own', '--nproc', '7']\n", said)
+        self.assertEqual(os.listdir(self.path("runs")), ["mine"])
+
+    def test_the_best_state_is_read(self):
+        self.alone(self.write("classifier.py", MODEL + TRAIN), "runs/a")
+        best = [name for name in os.listdir(self.path("runs/a/best")) if name.startswith("step-")][0]
+        done = int(best[5:])
+        read = self.write(
+            "read.py",
+            MODEL
+            + """
+checkpoint = ls.Checkpoint(run, every=1)
+done = checkpoint.resume(state)
+print("resumed", done, float(state.array("up.weight").sum()))
+if steps == 21:
+    checkpoint.save(done + 1, state)
+""",
+        )
+        weights = ls.load(self.path(f"runs/a/best/{best}"))["up.weight"]
+        for path in ("runs/a/best", f"runs/a/best/{best}", "runs/a/best/"):
+            self.assertIn(f"resumed {done} {float(weights.sum())}\n", self.alone(read, path))
+        self.assertIn("resumed 20 ", self.alone(read, "runs/a"))
+        self.assertIn("resumed 0 ", self.alone(read, "runs/new"))
+        os.makedirs(self.path("runs/empty/logs"))
+        self.assertIn("resumed 0 ", self.alone(read, "runs/empty"))
+        os.makedirs(self.path("hf"))
+        for name in ("hf/model.safetensors", "file.safetensors"):
+            with open(self.path(name), "wb"):
+                pass
+        for path, words in (
+            ("runs/a/bset", "is not there; did you mean runs/a/best?"),
+            ("runs", "holds runs, as runs/a: name one of them"),
+            ("runs/a/logs", "is a part of the run runs/a: name the run"),
+            ("hf", "holds model.safetensors, which is no checkpoint of a run: weights alone are read by load_weights()"),
+            ("file.safetensors", "is a file; name the folder of a run, or read weights by load_weights()"),
+        ):
+            if path == "runs/a/logs":
+                os.makedirs(self.path(path), exist_ok=True)
+            self.assertIn(f"[checkpoint] {path} {words}", self.alone(read, path, code=2))
+        said = self.alone(read, "runs/a/best", 21, code=2)
+        self.assertIn("[checkpoint] runs/a/best holds checkpoints that are read, and none is written beside them", said)
+
+    def test_a_run_starts_from_weights(self):
+        self.alone(self.write("classifier.py", MODEL + TRAIN), "runs/a")
+        best = [name for name in os.listdir(self.path("runs/a/best")) if name.startswith("step-")][0]
+        start = MODEL.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
+        tuned = self.write("tuned.py", start + TRAIN)
+        for number, path in enumerate(("runs/a/best", f"runs/a/best/{best}")):
+            want = self.alone(tuned, f"runs/t{number}", 3, path)
+            self.assertIn(f"initial weights from runs/a/best/{best}\n", want)
+            self.assertIn(f"state {self.state_of(want)}", self.ranks(2, tuned, f"runs/u{number}", 3, path))
+        self.assertLess(ls.metrics(self.path("runs/t0"))["loss"][0], ls.metrics(self.path("runs/a"))["loss"][0] / 2)
+        self.assertNotIn("initial weights", self.alone(tuned, "runs/t0", 5, "runs/a/best"), "a resumed run has its own")
+        # Its values, before anything is trained, and the optimizer's, which begins anew.
+        shown = self.write(
+            "shown.py",
+            start + "state.materialize()\nprint(float(state.array('up.weight').sum()), float(abs(state.array('up.bias')).sum()))\n",
+        )
+        saved = ls.load(self.path(f"runs/a/best/{best}"))
+        said = self.alone(shown, "runs/x", 1, "runs/a/best")
+        self.assertIn(f"{float(saved['up.weight'].sum())} {float(abs(saved['up.bias']).sum())}\n", said)
+        replayed = self.replay("--step", 2, "--from-start", "runs/t0", tuned, "runs/t0", 3, "runs/a/best")
+        self.assertIn("came out again, bit for bit", replayed)
+        wider = self.write("wider.py", start.replace("20, 32", "20, 16").replace("32, 4", "16, 4") + TRAIN)
+        said = self.alone(wider, "runs/y", 3, "runs/a/best", code=2)
+        self.assertIn("[load_weights] ", said)
+        self.assertIn("up.weight", said)
+        more = self.write("more.py", start.replace("\nls.load", "\nmore = ls.Linear(state / 'more', 4, 4)\nls.load") + TRAIN)
+        self.assertIn("more.weight", self.alone(more, "runs/y", 3, "runs/a/best", code=2))
+        said = self.alone(tuned, "runs/y", 3, "runs/none", code=2)
+        self.assertIn("[load_weights] there is no runs/none; name a run, its best folder, a step folder, or safetensors", said)
+
+    def test_ctrl_c_ends_with_one_line(self):
+        own = MODEL + """
+compiled = ls.compile(state, {"x": (ls.f32, [20]), "label": (ls.i64, [])}, step, global_batch=16, micro_batch=4)
+ls.Checkpoint(run).resume(state)
+print("here", flush=True)
+while True:
+    compiled(x[:16], label[:16])
+"""
+        long = MODEL + TRAIN.replace("steps=steps", "steps=10**9")
+        for name, text, words in (
+            ("long.py", long, r"stopped by Ctrl-C \(KeyboardInterrupt\) at long.py:\d+: the state is saved in runs/a/ckpt, and the same command goes on from there\n"),
+            ("own.py", own, r"stopped by Ctrl-C \(KeyboardInterrupt\) at own.py:\d+\n"),
+        ):
+            program = subprocess.Popen(
+                [sys.executable, "-u", self.write(name, text), "runs/a"],
+                cwd=self.folder.name, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            self.addCleanup(program.kill)
+            self.assertTrue(program.stdout.readline())
+            program.send_signal(signal.SIGINT)
+            said = program.communicate(timeout=60)[1]
+            self.assertEqual(program.returncode, -signal.SIGINT, said)  # 130 in a shell
+            self.assertNotIn("Traceback", said)
+            self.assertRegex(said, "(^|\n)" + words + "$")
+
+    def test_a_step_is_drawn(self):
+        program = self.write("classifier.py", MODEL + "print('traced')\n" + TRAIN)
+        trainrun = f"{BIN}/trainrun"
+        said = self.run_words([trainrun, "show", "--graph", "step.svg", "--nproc", "2", "--roofline", "cpu", program, "runs/a"])
+        self.assertIn("step.svg: a step of rank 0, predicted by the roofline cpu: ", said)
+        with open(self.path("step.svg"), encoding="utf-8") as file:
+            picture = file.read()
+        self.assertTrue(picture.startswith("<svg"), picture[:80])
+        self.assertIn("classifier on 2 ranks, mesh [dp_replicate=2]", picture)
+        self.assertFalse(os.path.exists(self.path("runs/a")))
+        said = self.run_words([trainrun, "show", program], code=2)
+        self.assertIn("is a program, which has no config: show --graph FILE.svg draws its step", said)
+        said = self.run_words([trainrun, "show", "--graph", "step.png", program], code=2)
+        self.assertIn('--graph is "step.png", which does not end in .svg', said)
+
+    def test_an_evaluation_is_planned(self):
+        plans = []
+        for name, text in (("with", TRAIN), ("without", TRAIN.replace("measure, 32, every=6))", "measure, 32, every=6) and None)").replace("best=True,", ""))):
+            program = self.write(f"{name}.py", MODEL + text)
+            plans.append(self.run_words([f"{BIN}/trainrun", "plan", "--long", program]))
+        self.assertIn("evaluation", plans[0])
+        self.assertNotIn("evaluation", plans[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
