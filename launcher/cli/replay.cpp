@@ -122,11 +122,14 @@ void check_range(const RunRecord& run, int64_t step) {
 void check_program(const RunRecord& run, const RunRecord::Then& then, const ReplayArguments& arguments) {
   const std::string call = str("trainrun replay --step ", arguments.step, " ", quoted(run.folder()));
   if (then.program && arguments.program.empty()) {
-    const std::string command = run.command();
+    const RunRecord::Command started = run.command();
+    const bool elsewhere =
+        !started.folder.empty() && started.folder != std::filesystem::current_path().string();
     throw UserError(str("replay: ", run.folder(),
                         " is a run of a program of its own, whose model no config tells; name the program "
                         "behind it, as it was started: ",
-                        call, " ", command.empty() ? "./program ARGUMENTS" : command));
+                        call, " ", started.words.empty() ? "./program ARGUMENTS" : started.words,
+                        elsewhere ? str(" (in ", started.folder, ")") : ""));
   }
   if (!then.program && !arguments.program.empty())
     throw UserError(str("replay: ", run.folder(), " is a run of the config ", then.where, ", and ",

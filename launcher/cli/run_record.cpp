@@ -134,15 +134,18 @@ RunRecord::Then RunRecord::then(int64_t step) const {
   return out;
 }
 
-std::string RunRecord::command() const {
+RunRecord::Command RunRecord::command() const {
   std::string text, none;  // a run of another version has none
   read_plain(folder_ + "/program.json", text, none);
   const Json program = bounded_json(text);
+  if (!program.is_object() || !program.contains("command") || !program["command"].is_array()) return {};
   std::vector<std::string> words;
-  if (program.is_object() && program.contains("command") && program["command"].is_array())
-    for (const Json& word : program["command"])
-      if (word.is_string()) words.push_back(quoted(word.get<std::string>()));
-  return printable(join(words, " "));
+  for (const Json& word : program["command"])
+    if (word.is_string()) words.push_back(quoted(word.get<std::string>()));
+  Command out{printable(join(words, " ")), ""};
+  if (program.contains("folder") && program["folder"].is_string())
+    out.folder = printable(program["folder"].get<std::string>());
+  return out;
 }
 
 }  // namespace lockstep::launcher::cli

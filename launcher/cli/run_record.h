@@ -42,8 +42,12 @@ class RunRecord {
     std::string library, data, mesh;  // "" where they are not recorded
   };
   Then then(int64_t step) const;
-  // How a program's run was started, as a shell takes it: "./program ARGS"; "" where the folder does not say.
-  std::string command() const;
+  // How a program's run was started, as a shell takes it: "./program ARGS", and where; "" where the folder
+  // does not say.
+  struct Command {
+    std::string words, folder;
+  };
+  Command command() const;
 
  private:
   std::string folder_;
