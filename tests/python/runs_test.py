@@ -121,7 +121,7 @@ if steps == 21:
             want = self.alone(tuned, f"runs/t{number}", 3, path)
             self.assertIn(f"initial weights from runs/a/best/{best}\n", want)
             self.assertIn(f"state {self.state_of(want)}", self.ranks(2, tuned, f"runs/u{number}", 3, path))
-        self.assertLess(ls.metrics(self.path("runs/t0"))["loss"][0], ls.metrics(self.path("runs/a"))["loss"][0] / 2)
+        self.assertLess(ls.metrics(self.path("runs/t0"))["loss"][0], ls.metrics(self.path("runs/a"))["loss"][0] - 0.1)
         self.assertNotIn("initial weights", self.alone(tuned, "runs/t0", 5, "runs/a/best"), "a resumed run has its own")
         # Its values, before anything is trained, and the optimizer's, which begins anew.
         shown = self.write(
@@ -174,7 +174,7 @@ while True:
         self.assertIn("step.svg: a step of rank 0, predicted by the roofline cpu: ", said)
         with open(self.path("step.svg"), encoding="utf-8") as file:
             picture = file.read()
-        self.assertTrue(picture.startswith("<svg"), picture[:80])
+        self.assertIn("<svg xmlns=", picture)
         self.assertIn("classifier on 2 ranks, mesh [dp_replicate=2]", picture)
         self.assertFalse(os.path.exists(self.path("runs/a")))
         said = self.run_words([trainrun, "show", program], code=2)
