@@ -142,6 +142,25 @@ if steps == 21:
         said = self.alone(tuned, "runs/y", 3, "runs/none", code=2)
         self.assertIn("[load_weights] there is no runs/none; name a run, its best folder, a step folder, or safetensors", said)
 
+    def test_what_a_layer_keeps_comes_with_its_weights(self):
+        normed = MODEL.replace("32, 4)\n", "32, 4)\nnorm = ls.BatchNorm2d(state / 'norm', 32)\n").replace("relu(up(x))", "relu(norm(up(x).reshape([-1, 32, 1, 1])).reshape([-1, 32]))")
+        program = self.write("normed.py", normed + TRAIN)
+        self.alone(program, "runs/a")
+        shown = self.write(
+            "shown.py",
+            normed.replace("adamw =", "ls.load_weights(state, session.argument(2))\nadamw =")
+            + "state.materialize()\nprint(*state.array('norm.running_mean'))\nprint(float(state.array(state.names()[-1]).sum()))\n",
+        )
+        saved = ls.load(self.path("runs/a"))
+        self.assertGreater(abs(saved["norm.running_mean"]).max(), 0)
+        said = self.alone(shown, "x", 1, "runs/a")
+        self.assertIn(" ".join(str(value) for value in saved["norm.running_mean"]) + "\n0.0\n", said)
+        # A file of all that a checkpoint holds is no file of weights: what is beside them is named.
+        part = "runs/a/ckpt/step-20/rank-0.safetensors"
+        said = self.alone(shown, "x", 1, part, code=2)
+        self.assertIn(f"[load_weights] {part}", said)
+        self.assertIn("optim.", said)
+
     def test_ctrl_c_ends_with_one_line(self):
         own = MODEL + """
 compiled = ls.compile(state, {"x": (ls.f32, [20]), "label": (ls.i64, [])}, step, global_batch=16, micro_batch=4)
